@@ -79,11 +79,12 @@ def test_an_open_demo_page_that_others_reach_fails_the_start(monkeypatch, name, 
         load_settings()
 
 
-def test_who_asks_on_the_demo_page_is_json(monkeypatch):
+def test_the_tool_context_of_the_demo_page_is_json(monkeypatch):
     """PARLEY_DEMO_TOOL_CONTEXT is a JSON object of bounded size; what was given is not repeated in the error."""
     monkeypatch.setenv("PARLEY_DEMO_TOOL_CONTEXT", '{"customer": "C-1"}')
     assert load_settings().demo_tool_context == {"customer": "C-1"}
-    for given in ("C-1", '["C-1"]', '{"customer": "' + 4_000 * "x" + '"}'):
+    fault = r"PARLEY_DEMO_TOOL_CONTEXT cannot be used .* give a JSON object"
+    for given in ("C-99", '["C-99"]', '{"customer": "' + 4_000 * "x" + '"}'):
         monkeypatch.setenv("PARLEY_DEMO_TOOL_CONTEXT", given)
         with pytest.raises(
             ConfigError, match="PARLEY_DEMO_TOOL_CONTEXT cannot be used .* give a JSON object"
