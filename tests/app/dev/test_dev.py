@@ -62,6 +62,19 @@ def test_a_changed_tool_is_the_next_calls(dev: DevServer):
     dev.printing.until("Tools, from the next call on:")
 
 
+def test_the_tool_that_the_readme_of_a_project_shows_works(dev: DevServer):
+    """Its first tool, put into the tools' file and named in the agent's, is there for the next conversation."""
+    (shown,) = re.findall(r"```python\n(@tool.*?)```", (dev.folder / "README.md").read_text("utf-8"), re.DOTALL)
+    agent = dev.folder / "agents/assistant.yaml"
+    with (
+        changed(dev.folder / "tools/orders.py", "@contextmanager\n", f"{shown}\n\n@contextmanager\n"),
+        changed(agent, "tools: [", "tools: [opening_hours, "),
+    ):
+        dev.printing.until("Agent, for new conversations: assistant")
+        assert "closed" in dev.run('use opening_hours {"day": "Sunday"}')["output"]["text"]
+    dev.printing.until("Agent, for new conversations: assistant")
+
+
 @pytest.mark.parametrize(
     ("path", "old", "new", "said"),
     [
