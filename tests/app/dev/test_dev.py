@@ -53,6 +53,17 @@ def test_a_changed_agent_is_a_new_version_for_new_conversations(dev: DevServer):
     dev.printing.until(f"version {version + 1}")
 
 
+def test_an_agent_comes_and_goes_with_its_file(dev: DevServer):
+    """A new file is a new agent at once; one whose file is gone stays in the database, no longer read-only."""
+    path = dev.folder / "agents/second.yaml"
+    path.write_text("name: second\ninstructions: Be brief.\n", "utf-8")
+    dev.printing.until("Agent, for new conversations: second, version 1")
+    assert dev.client.patch("/v1/agents/second", json={"instructions": "Be long."}).status_code == 409
+    path.unlink()
+    dev.printing.until("agents/second.yaml is gone: its agent stays in the database")
+    assert dev.client.delete("/v1/agents/second").status_code == 204
+
+
 def test_a_changed_tool_is_the_next_calls(dev: DevServer):
     """Also a conversation that has begun runs the new code."""
     first = dev.run(LOOK_UP)
