@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from agent_core import Actor, Core, SystemClock
+from agent_core import Actor, Core, SystemClock, Text
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from app.cli.chat.area import InputArea, kept_history
 from app.cli.chat.conversation import Lasting, converse
@@ -73,7 +74,8 @@ async def seated(core: Core, *, history=None) -> AsyncIterator[Seat]:
 
 def texts(provider: ScriptedProvider) -> list[str]:
     """Return the last message of each request."""
-    return [request.messages[-1].message.parts[0].text for request in provider.requests]
+    parts = [request.messages[-1].message.parts[0] for request in provider.requests]
+    return [part.text for part in parts if isinstance(part, Text)]
 
 
 async def paying(make_core, provider: ScriptedProvider, **config) -> tuple[Core, Till]:
@@ -287,7 +289,7 @@ async def test_a_lost_server_is_followed_again():
             yield []
 
     clock, said, port = FakeClock(), [], Port()
-    following = Lasting(port, clock, said.append, lambda: None).follow("ses_1", after=4)
+    following = Lasting(cast("Any", port), clock, said.append, lambda: None).follow("ses_1", after=4)
     batch = asyncio.ensure_future(anext(following))
     while not batch.done():
         await asyncio.sleep(0)
