@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from agent_core.domain.controls import Budget, Controls, Defaults, NamedTool, Override, is_forced, listed
+from agent_core.domain.likely import hint
 from agent_core.domain.structured import output_problem
 from agent_core.errors import InvalidInput
 
@@ -87,7 +88,7 @@ def _check_known(path: str, names: Sequence[str], tools: Collection[str]) -> Non
     for name in names:
         if name not in tools:
             has = listed(sorted(tools)) or "none"
-            raise InvalidInput(path, f"the agent has no tool `{name}`; its tools are: {has}.")
+            raise InvalidInput(path, f"the agent has no tool `{name}`{hint(name, tools)}; its tools are: {has}.")
 
 
 def _check_budget(budget: Budget, path: str) -> None:

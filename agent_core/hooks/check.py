@@ -19,6 +19,7 @@ from agent_core.domain.hooks import (
     config_of,
     covers,
 )
+from agent_core.domain.likely import hint
 from agent_core.domain.unknown_fields import misfit
 from agent_core.errors import InvalidInput
 from agent_core.hooks.http import check_http
@@ -58,7 +59,9 @@ def check_matchers(definition: Definition) -> None:
     for place, matcher in unmatched(definition):
         if is_name(matcher):
             known = ", ".join(f"`{name}`" for name in sorted(_names(definition)))
-            problem = f"the agent has no tool `{matcher[:100]}`; its tools are: {known}."
+            problem = (
+                f"the agent has no tool `{matcher[:100]}`{hint(matcher, _names(definition))}; its tools are: {known}."
+            )
             raise InvalidInput(f"hooks[{place}].matcher", problem)
         remedy = "correct it, unless such tools will be added later"
         _log.warning("hook.matches_nothing", agent=definition.name, hook=place + 1, matcher=matcher, remedy=remedy)

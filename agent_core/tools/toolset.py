@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from msgspec import structs
 
 from agent_core.domain.agents import ToolSpec
+from agent_core.domain.likely import hint
 from agent_core.tools.base import CallContext, Outcome, Tool
 
 
@@ -120,7 +120,5 @@ def unknown_tool(name: str, known: Collection[str], looked_for: str = "") -> str
 
     *looked_for* is a sentence on where tools come from.
     """
-    likely = get_close_matches(name, known, 1)
-    hint = f" (did you mean `{likely[0]}`?)" if likely else ""
-    text = f"there is no tool `{name}`{hint}; the tools are: {', '.join(sorted(known)) or 'none'}."
+    text = f"there is no tool `{name}`{hint(name, known)}; the tools are: {', '.join(sorted(known)) or 'none'}."
     return f"{text} {looked_for}" if looked_for else text

@@ -140,3 +140,12 @@ async def test_a_tool_context_is_bounded(make_core: MakeCore):
     with pytest.raises(InvalidInput, match="`tool_context`: at most 64,000 bytes"):
         await stage.core.receive(stage.session, asking(tool_context={"x": "x" * 64_000}))
     assert not await stage.said(MessageReceived)
+
+
+async def test_a_copy_of_a_session_has_no_tool_context(make_core: MakeCore):
+    """What came with the messages stays with the session that it was for."""
+    stage = await set_stage(make_core, [(say("Done."),)])
+    await stage.done((await stage.core.receive(stage.session, asking(tool_context={"customer": SECRET}))).run)
+    await stage.core.fork_session(stage.session)
+    stored = await stage.core._store.read(lambda connection: connection.execute(select(RUN.c.options)).scalars().all())
+    assert [SECRET.encode() in (options or b"") for options in stored] == [True, False]

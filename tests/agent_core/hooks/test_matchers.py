@@ -18,14 +18,24 @@ def agent(*matchers: str | None, tools: tuple[Any, ...] = TOOLS) -> Definition:
     return Definition(name="careful", instructions="Be brief.", tools=tools, hooks=hooks)
 
 
-@pytest.mark.parametrize("matcher", ["calculat", "Calculate", "calculate ", "send", "current_time"])
-def test_a_name_that_is_no_tool_of_the_agent_is_refused(matcher: str) -> None:
+@pytest.mark.parametrize(
+    ("matcher", "likely"),
+    [
+        ("calculat", "calculate"),
+        ("Calculate", "calculate"),
+        ("calculate ", "calculate"),
+        ("send", "send_mail"),
+        ("current_time", None),
+    ],
+)
+def test_a_name_that_is_no_tool_of_the_agent_is_refused(matcher: str, likely: str | None) -> None:
     """A mistyped name is refused with its path and the tools that there are, as its hook would never be asked."""
     with pytest.raises(InvalidInput) as refused:
         check_matchers(agent("calculate", matcher))
     assert refused.value.path == "hooks[1].matcher"
+    meant = f" (did you mean `{likely}`?)" if likely else ""
     assert refused.value.message == (
-        f"the agent has no tool `{matcher}`; its tools are: `calculate`, `send_mail`, `where`."
+        f"the agent has no tool `{matcher}`{meant}; its tools are: `calculate`, `send_mail`, `where`."
     )
 
 

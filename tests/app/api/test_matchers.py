@@ -17,7 +17,7 @@ async def test_a_mistyped_matcher_makes_no_agent(client: httpx.AsyncClient) -> N
     assert refused.status_code == 422
     (fault,) = refused.json()["errors"]
     assert fault["path"] == "hooks[0].matcher"
-    assert "no tool `calculat`; its tools are: `calculate`, `where`." in fault["message"]
+    assert "no tool `calculat` (did you mean `calculate`?); its tools are: `calculate`, `where`." in fault["message"]
     assert (await client.get("/v1/agents/careful")).status_code == 404
 
 
