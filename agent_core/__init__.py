@@ -82,6 +82,7 @@ from agent_core.domain.objects import (
     Vote,
 )
 from agent_core.domain.quotas import Origin, Quota
+from agent_core.domain.unknown_fields import misfit
 from agent_core.errors import (
     AlreadyDecided,
     ConfigError,
@@ -229,6 +230,7 @@ __all__ = [
     "Usage",
     "Vote",
     "may_respond",
+    "misfit",
     "new_id",
     "text_of",
     "trace_of",

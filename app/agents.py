@@ -1,5 +1,6 @@
 """Agent files: the YAML of PARLEY_AGENTS as definitions."""
 
+import difflib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -12,8 +13,11 @@ from dotenv import dotenv_values
 
 from agent_core import Channels, ConfigError, Definition, InvalidInput
 from agent_core.domain.agents import gathered
+from agent_core.domain.unknown_fields import misfit, unknown_field
 from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.check import check_matchers
+from agent_core.hooks.http import check_secrets
+from agent_core.runtime.definition_checks import check_fields
 from agent_core.tools.toolset import unknown_tool
 from app.bounded_yaml import InvalidYaml, read_yaml
 
@@ -114,7 +118,7 @@ def read_agent(path: Path, env_file: Path | None = ENV_FILE) -> Definition:
     except InvalidInput as error:
         raise ConfigError(f"{path}: {error}") from None
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {_field_fault(str(error))}") from None
+        raise ConfigError(f"{path}: {_field_fault(error, given)}") from None
     if not made.name.strip() or not made.instructions.strip():
         raise ConfigError(f"{path}: `name` and `instructions` must not be empty.")
     return made
@@ -138,7 +142,9 @@ def _variable(name: str, where: str, env_file: Path | None) -> str:
 
 def _checked(path: Path, made: Definition, channels: Channels) -> Definition:
     try:
+        check_fields(made)
         check_hooks(made.hooks, channels)
+        check_secrets(made.hooks, ())
         check_matchers(made)
         return channels.checked(made)
     except InvalidInput as error:
@@ -155,8 +161,13 @@ def _models(made: Definition) -> Iterator[tuple[str, str]]:
         yield f"fallback_models[{place}]", model
 
 
-def _field_fault(message: str) -> str:
-    """Turn msgspec's `… - at `$.limits.x`` into a sentence that begins with the field."""
-    fault, _, place = message.partition(" - at ")
-    field = place.strip("`").removeprefix("$").removeprefix(".")
-    return f"`{field}`: {fault}." if field else f"{fault}."
+def _field_fault(error: msgspec.ValidationError, given: Any) -> str:
+    """Return why *given* is no agent, in a sentence that begins with the field."""
+    where, why = misfit(error, Definition)
+    fields = Definition.__struct_fields__
+    if not where and isinstance(given, dict):  # a required field may only be misspelt
+        strange = [str(name) for name in cast("dict[Any, Any]", given) if name not in fields]
+        missing = [name for name in fields if f"`{name}`" in why]
+        if typo := next((name for name in strange if difflib.get_close_matches(name, missing)), None):
+            return unknown_field(typo, fields)
+    return f"`{where}`: {why}." if where else f"{why}."

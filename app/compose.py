@@ -45,6 +45,7 @@ from app.api.peers import Hosts
 from app.api.problems import answers, slowed, unauthorized
 from app.api.scopes import admitted
 from app.api.wire import TokenAnswer
+from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
 from app.models import Models, models_of, notice, warn_of_model
@@ -56,24 +57,16 @@ from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings
 from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
-from channels.slack.spec import SLACK
 from channels.spec import ChannelSpec
-from channels.terminal import TERMINAL
 from channels.web.demo import Door
 from channels.web.identity import OPERATOR, SCOPES, Principal, TokenSigner
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
-from channels.web.spec import WEB
 
 VERSION = "0.1.0"
 GRACE = 2.0
 """Seconds for what is driven to end where no other process would take it over: it resumes at the next start."""
 SHARED_MAX_RUNS = 100
 """Runs of a process where others can take what is beyond: with more of them the slowest deltas are late."""
-CHANNELS: tuple[ChannelSpec[Settings], ...] = (
-    SLACK,
-    WEB,
-    TERMINAL,
-)
 _log = structlog.get_logger("parley.start")
 
 

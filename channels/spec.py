@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from agent_core import ChannelConflict, Core, InvalidInput, Responder
+from agent_core import ChannelConflict, Core, InvalidInput, Responder, misfit
 from channels.base import Records
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ class AgentSettings(Generic[S]):
         try:
             return msgspec.convert(given, self.type)
         except msgspec.ValidationError as error:
-            message, _, path = str(error).partition(" - at ")
+            path, message = misfit(error, self.type)
             unknown = _UNKNOWN.search(message)
-            end = f".{unknown[1][:50]}" if unknown else ""
-            raise InvalidInput((path.strip("`") or "$") + end, f"{message}.") from None
+            end = f".{unknown[1]}" if unknown else ""
+            raise InvalidInput(f"$.{path}".removesuffix(".") + end, f"{message}.") from None
 
     def _reads(self, name: str, value: Any) -> bool:
         try:

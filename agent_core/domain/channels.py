@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from agent_core.domain.agents import Definition
 from agent_core.domain.messages import Actor
+from agent_core.domain.unknown_fields import unknown_field
 from agent_core.errors import InvalidInput
 
 TERMINAL = "terminal:"
@@ -150,8 +151,7 @@ class Channels:
 
     def _checked(self, name: str, given: Any) -> dict[str, Any]:
         if name not in self._ports:
-            known = ", ".join(f"`{each}`" for each in sorted(self._ports)) or "none"
-            raise InvalidInput(name, f"unknown field or channel `{name[:50]}`; the channels are: {known}.")
+            raise InvalidInput(name, unknown_field(name, (*Definition.__struct_fields__, *sorted(self._ports))))
         try:
             return self._ports[name].checked(given)
         except InvalidInput as error:

@@ -74,7 +74,7 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 Config = ApprovalConfig | RuleConfig | HttpConfig
-_CONFIGS: dict[HookType, type[Config]] = {"approval": ApprovalConfig, "rule": RuleConfig, "http": HttpConfig}
+CONFIGS: dict[HookType, type[Config]] = {"approval": ApprovalConfig, "rule": RuleConfig, "http": HttpConfig}
 
 
 class NamedHook(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class NamedHook(msgspec.Struct, frozen=True):
 
 def config_of(hook: Hook) -> Config:
     """Return the config of *hook*, parsed by its type; raises `msgspec.ValidationError`."""
-    return msgspec.convert(hook.config, _CONFIGS[hook.type])
+    return msgspec.convert(hook.config, CONFIGS[hook.type])
 
 
 def covers(hook: Hook, tool: str) -> bool:

@@ -8,7 +8,18 @@ import structlog
 from agent_core.domain.agents import Definition
 from agent_core.domain.approvals import check_approval
 from agent_core.domain.channels import Channels
-from agent_core.domain.hooks import ApprovalConfig, Config, Hook, HookEvent, HttpConfig, RuleConfig, config_of, covers
+from agent_core.domain.hooks import (
+    CONFIGS,
+    ApprovalConfig,
+    Config,
+    Hook,
+    HookEvent,
+    HttpConfig,
+    RuleConfig,
+    config_of,
+    covers,
+)
+from agent_core.domain.unknown_fields import misfit
 from agent_core.errors import InvalidInput
 from agent_core.hooks.http import check_http
 from agent_core.hooks.rule import check_rule
@@ -120,7 +131,9 @@ def _read(path: str, hook: Hook) -> Config:
     try:
         return config_of(hook)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{path}.config", f"does not fit a hook of type `{hook.type}`: {error}") from None
+        where, why = misfit(error, CONFIGS[hook.type])
+        at = f" - at `{where}`" if where else ""
+        raise InvalidInput(f"{path}.config", f"does not fit a hook of type `{hook.type}`: {why}{at}") from None
 
 
 def _check_config(path: str, config: Config, event: HookEvent, channels: Channels) -> None:

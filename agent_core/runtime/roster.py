@@ -10,14 +10,12 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_core.context.snapshot import freeze
-from agent_core.domain import quotas
-from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Snapshot, ToolSpec, gathered, spread
+from agent_core.domain.agents import Agent, Controls, Definition, Snapshot, ToolSpec, gathered, spread
 from agent_core.domain.channels import ChannelPort, Channels
 from agent_core.domain.control_checks import check
 from agent_core.domain.controls import ABLE, NOTHING, Abilities
 from agent_core.domain.hooks import Hook, chain
 from agent_core.domain.objects import AgentObject, Page
-from agent_core.domain.schemas import schema_problem
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
 from agent_core.hooks.chain import Resolver
@@ -26,19 +24,14 @@ from agent_core.hooks.check import check_addresses, check_matchers, warn_open
 from agent_core.hooks.http import check_secrets
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
+from agent_core.runtime.definition_checks import check_fields, check_tools
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.store.work import catalog
 from agent_core.store.work.catalog import StoredAgent
 from agent_core.tools.base import Tool
-from agent_core.tools.function import NAME
-from agent_core.tools.toolset import Scope, Toolset, unknown_tool
+from agent_core.tools.toolset import Scope, Toolset
 
-MAX_NAME = 100
-MAX_RUNS = 1_000_000
-RESERVED = "agent_"
-"""The prefix of ids, forbidden for names: an agent named like another's id would be found instead of it."""
-MAX_INSTRUCTIONS = 200_000
 MAX_PROTOTYPES = 256
 """How many agents are cached for new sessions."""
 _log = structlog.get_logger("parley.agents")
@@ -153,15 +146,8 @@ class Roster:
 
     def check(self, definition: Definition, known: Collection[str]) -> None:
         """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*."""
-        if not definition.name.strip() or len(definition.name) > MAX_NAME or {"/", "\0"} & set(definition.name):
-            raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters, no slash and no U+0000.")
-        if definition.name in {".", ".."}:
-            raise InvalidInput("name", f"`{definition.name}` cannot be part of a path; choose another name.")
-        if definition.name.startswith(RESERVED):
-            raise InvalidInput("name", f"`{definition.name}` begins with `{RESERVED}`, as ids do; choose another name.")
-        if len(definition.instructions) > MAX_INSTRUCTIONS:
-            raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
-        _check_tools(definition, known, self._tools_looked_for)
+        check_fields(definition)
+        check_tools(definition, known, self._tools_looked_for)
         check_hooks(definition.hooks, self._channels)
         if self._guard is not None:
             check_addresses(definition.hooks, self._guard)
@@ -171,16 +157,8 @@ class Roster:
             self._check_model("model", definition.model)
         for place, model in enumerate(definition.fallback_models):
             self._check_model(f"fallback_models[{place}]", model)
-        limit = definition.limits.max_context_messages
-        if limit is not None and limit < 2:  # noqa: PLR2004 - a question and its answer
-            raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
-        if definition.limits.max_runs is not None and not 1 <= definition.limits.max_runs <= MAX_RUNS:
-            raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
-        for scope in quotas.SCOPES:
-            quotas.check(scope, getattr(definition.limits, scope))
-        self.check_controls(
-            definition.controls, [each if isinstance(each, str) else each.name for each in definition.tools]
-        )
+        if definition.controls.model is not None:
+            self._check_model("controls.model", definition.controls.model)
 
     def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
         """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
@@ -311,35 +289,6 @@ def _offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
 
 def _lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:
     return [tool for tool in definition.tools if isinstance(tool, str) and tool not in known]
-
-
-def _check_tools(definition: Definition, known: Collection[str], looked_for: str) -> None:
-    names: set[str] = set()
-    for place, tool in enumerate(definition.tools):
-        path = f"tools[{place}]"
-        if isinstance(tool, str) and tool not in known:
-            raise InvalidInput("tools", unknown_tool(tool, known, looked_for))
-        name = tool if isinstance(tool, str) else tool.name
-        if name in names:
-            raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
-        names.add(name)
-        if not isinstance(tool, str):
-            _check_declared(path, tool, known)
-
-
-def _check_declared(path: str, tool: DeclaredTool, known: Collection[str]) -> None:
-    """Raise `InvalidInput` when a model could not be offered *tool*."""
-    if not NAME.fullmatch(tool.name):
-        raise InvalidInput(f"{path}.name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
-    if tool.name in known:
-        raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
-    if not tool.description.strip():
-        raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
-    if tool.parameters.get("type") != "object":
-        raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
-    if fault := schema_problem(tool.parameters):
-        fault = fault.within(f"{path}.parameters")
-        raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
 
 
 def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import httpx
@@ -15,11 +16,14 @@ from agent_core import ConfigError, Definition, InvalidInput
 from agent_core.hooks.check import check_addresses, fails_open
 from agent_core.net.targets import TargetGuard
 from app.agents import SUFFIXES, read_agent
+from app.channels import CHANNELS
 from app.doctor.edges import edges
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
-from app.doctor.tools import own_tools
 from app.doctor.slack import slack
+from app.doctor.start import refusals
+from app.doctor.tools import own_tools
 from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
+from app.own_tools.toolset import OwnTools
 from app.printer import say
 from app.settings import SERVER_FILE, Settings, check, load_settings
 from app.storage.lock import is_owned
@@ -48,11 +52,13 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding("fail", "settings", str(error))
         return
-    yield _settings(settings)
-    yield from edges(settings)
-    yield from _kept(settings)
-    yield from own_tools(settings)
-    yield from _models(settings)
+    own, said = OwnTools.of(settings), set[str]()
+    own.load()
+    for finding in chain([_settings(settings)], edges(settings), _kept(settings), own_tools(own), _models(settings)):
+        said.add(finding.text)
+        yield finding
+    # A start stops at its first fault, which may have been reported above, beside others of its kind.
+    yield from (finding for finding in refusals(settings, own, CHANNELS) if finding.text not in said)
     yield from _providers(settings, offline=offline)
     yield from slack(settings, offline=offline)
 

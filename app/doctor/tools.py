@@ -5,13 +5,10 @@ from collections.abc import Iterator
 
 from app.doctor.findings import Finding
 from app.own_tools.toolset import OwnTools
-from app.settings import Settings
 
 
-def own_tools(settings: Settings) -> Iterator[Finding]:
-    """Load the own tools as a server does, and report them."""
-    own = OwnTools.of(settings)
-    own.load()
+def own_tools(own: OwnTools) -> Iterator[Finding]:
+    """Report the *own* tools, which were loaded as a server loads them."""
     for problem in own.problems:
         yield Finding("fail", "tools", str(problem))
     if not own.folder.is_dir():

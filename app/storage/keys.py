@@ -52,11 +52,37 @@ def load_keys(settings: Settings) -> Keys:
     """Return the keys of PARLEY_SECRET_KEY, else of the file in PARLEY_DATA, which is made when missing."""
     if settings.secret_key is not None:
         return Keys(settings.secret_key.get_secret_value().encode())
-    path = settings.data / SECRET_FILE
-    text = _read(path) or _write(path, secrets.token_urlsafe(48))
-    if len(text) < MIN_SECRET:
-        raise ConfigError(f"PARLEY_SECRET_KEY: `{path}` holds no key; remove the file, or set the variable.")
+    text = _kept_secret(settings) or _write(settings.data / SECRET_FILE, secrets.token_urlsafe(48))
     return Keys(text.encode())
+
+
+def check_keys(settings: Settings) -> None:
+    """Raise ConfigError when a key that is kept in PARLEY_DATA, and is needed, cannot be used; make none."""
+    if settings.postgres is None:
+        if settings.secret_key is None:
+            _kept_secret(settings)
+        if settings.api_key is None:
+            _kept_api_key(settings)
+
+
+def _kept_secret(settings: Settings) -> str | None:
+    path = settings.data / SECRET_FILE
+    text = _read(path)
+    if text is not None and len(text) < MIN_SECRET:
+        raise ConfigError(f"PARLEY_SECRET_KEY: `{path}` holds no key; remove the file, or set the variable.")
+    return text
+
+
+def _kept_api_key(settings: Settings) -> ApiKey | None:
+    path = settings.data / API_KEY_FILE
+    known = _read(path)
+    try:
+        renewal = f"remove {path} and start again, or set PARLEY_API_KEY"
+        return None if known is None else ApiKey(bytes.fromhex(known), renewal=renewal)
+    except ValueError:
+        raise ConfigError(
+            f"PARLEY_API_KEY: `{path}` is damaged; remove it for a new key, or set the variable."
+        ) from None
 
 
 def check_secret(settings: Settings) -> None:
@@ -69,6 +95,23 @@ def check_secret(settings: Settings) -> None:
     mark = load_keys(settings).derive("fingerprint")
     with connected(settings.postgres) as connection:
         known = keep(connection, SECRET_NAME, mark)
+    _compare(mark, known)
+
+
+def check_shared_secret(settings: Settings) -> None:
+    """Do as `check_secret` on a migrated Postgres, and keep nothing: before the first start every secret will do."""
+    if settings.postgres is None or settings.secret_key is None:
+        return
+    from agent_core.store.work.shared import kept  # noqa: PLC0415 - as below
+    from app.storage.postgres import connected  # noqa: PLC0415 - as below
+
+    with connected(settings.postgres) as connection:
+        known = kept(connection, SECRET_NAME)
+    if known is not None:
+        _compare(load_keys(settings).derive("fingerprint"), known)
+
+
+def _compare(mark: bytes, known: bytes) -> None:
     if not hmac.compare_digest(mark, known):
         raise ConfigError(
             "PARLEY_SECRET_KEY: the processes of this Postgres have another one; set the same for all (how it is "
@@ -86,15 +129,9 @@ def load_api_key(settings: Settings) -> ApiKey:
     made = f"parley_{secrets.token_urlsafe(24)}"
     if settings.postgres is not None:
         return _shared(settings.postgres, made)
-    path = settings.data / API_KEY_FILE
-    if known := _read(path):
-        try:
-            return ApiKey(bytes.fromhex(known), renewal=f"remove {path} and start again, or set PARLEY_API_KEY")
-        except ValueError:
-            raise ConfigError(
-                f"PARLEY_API_KEY: `{path}` is damaged; remove it for a new key, or set the variable."
-            ) from None
-    _write(path, _hash(made).hex())
+    if known := _kept_api_key(settings):
+        return known
+    _write(settings.data / API_KEY_FILE, _hash(made).hex())
     return ApiKey(_hash(made), generated=made)
 
 

@@ -142,6 +142,38 @@ def test_a_hook_that_cannot_be_asked_is_named_with_its_file(tmp_path: Path):
     assert "tooshort" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "name: a\ninstruction: b\n",
+            "a.yaml: unknown field `instruction`; did you mean `instructions`? Known: `name`",
+        ),
+        ("name: a\ninstructions: b\ntool: []\n", "`tool`: unknown field `tool`; did you mean `tools`? Known: `name`"),
+        ("name: a\ninstructions: b\nslak: {}\n", "unknown field `slak`; did you mean `slack`?"),
+        (
+            "name: a\ninstructions: b\nslack: {defalt: true}\n",
+            "`slack.defalt`: unknown field `defalt`; did you mean `de",
+        ),
+        (
+            "name: a\ninstructions: b\nlimits: {max_run: 1}\n",
+            "`limits`: unknown field `max_run`; did you mean `max_runs`",
+        ),
+        (
+            "name: a\ninstructions: b\nhooks: [{event: PreToolUse, type: approval, config: {timeot_s: 1}}]\n",
+            "unknown field `timeot_s`; did you mean `timeout_s`? Known: `responders`",
+        ),
+        ("name: a\n", "missing required field `instructions`"),
+    ],
+)
+def test_an_unknown_field_comes_with_the_likely_one(tmp_path: Path, text: str, message: str):
+    """A field that is not there is an error with the file, the likely field and all that are known."""
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
+    assert message in str(caught.value)
+
+
 def test_an_unknown_tool_is_refused_with_the_likely_one_and_where_tools_come_from(tmp_path):
     """The line says what was probably meant, which tools there are, and where they are looked for."""
     (tmp_path / "a.yaml").write_text("name: a\ninstructions: b\ntools: [clacluate]")

@@ -34,7 +34,7 @@ def look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Examine:
     """Examine a deployment with these settings; give each thing's worst finding."""
 
     def found(*, offline: bool = True, **env: str) -> dict[str, Finding]:
-        for name, value in {"PARLEY_DATA": str(tmp_path), "PARLEY_AGENTS": str(tmp_path), **env}.items():
+        for name, value in {"PARLEY_DATA": str(tmp_path), "PARLEY_AGENTS": str(tmp_path), "PORT": "0", **env}.items():
             monkeypatch.setenv(name, value)
         order = ("ok", "warn", "fail")
         findings = sorted(examine(offline=offline, env_file=None), key=lambda each: order.index(each.level))

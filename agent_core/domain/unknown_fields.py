@@ -1,0 +1,63 @@
+"""What does not fit a type, said for its author: an unknown field comes with the likely one and all that are known."""
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_STEP = re.compile(r"\.(\w+)|\[[^\]]*\]")
+LONGEST = 50
+"""Characters of a field's name that are repeated."""
+
+
+def misfit(error: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
+    """Return where, such as `limits` or `hooks[0]`, and why something does not fit the type *kind*, as *error* says."""
+    fault, _, place = str(error).partition(" - at ")
+    where = place.strip("`").removeprefix("$")
+    unknown = _UNKNOWN.fullmatch(fault)
+    if unknown is not None:
+        fault = unknown_field(unknown[1], fields_at(where, kind)).removesuffix(".")
+    return where.removeprefix("."), fault
+
+
+def unknown_field(name: str, known: Collection[str]) -> str:
+    """Return the sentence about a field *name* that is none of *known*."""
+    near = difflib.get_close_matches(name[:LONGEST], known, n=1)
+    likely = f"; did you mean `{near[0]}`?" if near else "."
+    return f"unknown field `{name[:LONGEST]}`{likely} Known: {', '.join(f'`{each}`' for each in known) or 'none'}."
+
+
+def fields_at(where: str, kind: Any) -> tuple[str, ...]:
+    """Return the names of the fields at *where*, a path such as `.hooks[0]`, in the type *kind*; none if unknown."""
+    found: list[inspect.Type] = [inspect.type_info(kind)]
+    for step in _STEP.finditer(where):
+        found = [inner for each in _alternatives(found) for inner in _inner(each, step[1])]
+    structs = [each for each in _alternatives(found) if isinstance(each, inspect.StructType)]
+    return tuple(dict.fromkeys(field.encode_name for each in structs for field in each.fields))
+
+
+def _alternatives(found: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+    for each in found:
+        if isinstance(each, inspect.UnionType):
+            yield from _alternatives(each.types)
+        else:
+            yield each
+
+
+def _inner(kind: inspect.Type, field: str | None) -> Iterator[inspect.Type]:
+    """Yield the types of the *field* of *kind*, or of its items."""
+    match kind:
+        case inspect.StructType() if field is not None:
+            yield from (each.type for each in kind.fields if each.encode_name == field)
+        case inspect.DictType():
+            yield kind.value_type
+        case inspect.ListType() | inspect.VarTupleType() | inspect.SetType() | inspect.FrozenSetType():
+            yield kind.item_type
+        case inspect.TupleType():
+            yield from kind.item_types
+        case _:
+            return

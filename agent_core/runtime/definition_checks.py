@@ -1,0 +1,71 @@
+"""What an agent's definition says, checked by itself and against the tools that are there; pure."""
+
+from collections.abc import Collection
+
+from agent_core.domain import quotas
+from agent_core.domain.agents import DeclaredTool, Definition
+from agent_core.domain.control_checks import check as check_controls
+from agent_core.domain.schemas import schema_problem
+from agent_core.errors import InvalidInput
+from agent_core.tools.function import NAME
+from agent_core.tools.toolset import unknown_tool
+
+MAX_NAME = 100
+MAX_RUNS = 1_000_000
+MAX_INSTRUCTIONS = 200_000
+RESERVED = "agent_"
+"""The prefix of ids, forbidden for names: an agent named like another's id would be found instead of it."""
+
+
+def check_fields(definition: Definition) -> None:
+    """Raise `InvalidInput` for what no process could run, whatever tools, models and channels it has."""
+    _check_name(definition.name)
+    if len(definition.instructions) > MAX_INSTRUCTIONS:
+        raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
+    limit = definition.limits.max_context_messages
+    if limit is not None and limit < 2:  # noqa: PLR2004 - a question and its answer
+        raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
+    if definition.limits.max_runs is not None and not 1 <= definition.limits.max_runs <= MAX_RUNS:
+        raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
+    for scope in quotas.SCOPES:
+        quotas.check(scope, getattr(definition.limits, scope))
+    check_controls(definition.controls, [each if isinstance(each, str) else each.name for each in definition.tools])
+
+
+def check_tools(definition: Definition, known: Collection[str], looked_for: str) -> None:
+    """Raise `InvalidInput` for tools that are not among those *known*, or that no model could be offered."""
+    names: set[str] = set()
+    for place, tool in enumerate(definition.tools):
+        path = f"tools[{place}]"
+        if isinstance(tool, str) and tool not in known:
+            raise InvalidInput("tools", unknown_tool(tool, known, looked_for))
+        name = tool if isinstance(tool, str) else tool.name
+        if name in names:
+            raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
+        names.add(name)
+        if not isinstance(tool, str):
+            _check_declared(path, tool, known)
+
+
+def _check_name(name: str) -> None:
+    if not name.strip() or len(name) > MAX_NAME or {"/", "\0"} & set(name):
+        raise InvalidInput("name", f"a name has 1 to {MAX_NAME} characters, no slash and no U+0000.")
+    if name in {".", ".."}:
+        raise InvalidInput("name", f"`{name}` cannot be part of a path; choose another name.")
+    if name.startswith(RESERVED):
+        raise InvalidInput("name", f"`{name}` begins with `{RESERVED}`, as ids do; choose another name.")
+
+
+def _check_declared(path: str, tool: DeclaredTool, known: Collection[str]) -> None:
+    """Raise `InvalidInput` when a model could not be offered *tool*."""
+    if not NAME.fullmatch(tool.name):
+        raise InvalidInput(f"{path}.name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
+    if tool.name in known:
+        raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
+    if not tool.description.strip():
+        raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
+    if tool.parameters.get("type") != "object":
+        raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
+    if fault := schema_problem(tool.parameters):
+        fault = fault.within(f"{path}.parameters")
+        raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
