@@ -135,7 +135,8 @@ def _taken(facts: Sequence[Fact], takes: Sequence[int]) -> list[str]:
         body = facts[take - 1].body
         if isinstance(body, e.MessageCorrected):
             place = body.corrects if body.corrects in takes else take
-            texts[place] = text_of(body.parts) if place != take else f"{CORRECTION}\n\n{text_of(body.parts)}"
+            before = _speaker(facts[place - 1].body) if place != take else f"{CORRECTION}\n\n"
+            texts[place] = f"{before}{text_of(body.parts)}"
         elif getattr(body, "role", "user") == "user":
             texts[take] = _text(facts[take - 1])
     return list(texts.values())
@@ -145,7 +146,13 @@ def _text(fact: Fact) -> str:
     if isinstance(fact.body, ContextAdded):
         return f"[{fact.body.source}] {fact.body.text}"
     assert isinstance(fact.body, MessageReceived | e.MessageCompleted), f"a step took {fact}"
-    return text_of(fact.body.parts)
+    return f"{_speaker(fact.body)}{text_of(fact.body.parts)}"
+
+
+def _speaker(body: e.FactBody) -> str:
+    """Return what stands before a message where several people write."""
+    named = isinstance(body, MessageReceived) and body.named
+    return f"[speaker] {body.actor.name or body.actor.id}\n\n" if named else ""
 
 
 def a_rebuilt_window_equals_the_one_that_grew(session: RandomSession) -> None:
