@@ -3,7 +3,8 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +26,14 @@ ENV_FILE = Path(".env")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
+@dataclass(frozen=True, slots=True)
+class AgentFiles:
+    """What the files of a folder define: *agents* by their files, and why the *broken* ones define nothing."""
+
+    agents: Mapping[Path, Definition]
+    broken: Mapping[Path, str]
+
+
 def load_agents(
     folder: Path,
     *,
@@ -33,30 +42,59 @@ def load_agents(
     check: Callable[[str, str], None],
     looked_for: str = "",
 ) -> list[Definition]:
-    """Return the agents that the files of *folder* define, in the order of their names.
+    """Return the agents of `read_agents`, in the order of their files' names; raise ConfigError for a broken file."""
+    found = read_agents(folder, tools=tools, channels=channels, check=check, looked_for=looked_for)
+    for fault in found.broken.values():
+        raise ConfigError(fault)
+    return list(found.agents.values())
+
+
+def read_agents(
+    folder: Path,
+    *,
+    tools: Collection[str],
+    channels: Channels,
+    check: Callable[[str, str], None],
+    looked_for: str = "",
+) -> AgentFiles:
+    """Return what the files of *folder* define.
 
     *tools* are the names that an agent may list, *channels* what it may configure; *check* raises for a model that no
-    provider serves, given with the place that names it. *looked_for* says where tools come from.
-    Raises ConfigError with the file and the field.
+    provider serves, given with the place that names it. *looked_for* is the sentence on where tools come from. What is
+    said of a broken file has its path and the field.
     """
-    seen: dict[str, Path] = {}
-    found: list[Definition] = []
+    agents: dict[Path, Definition] = {}
+    broken: dict[Path, str] = {}
     for path in sorted(p for p in folder.iterdir() if p.suffix in SUFFIXES):
-        made = read_agent(path)
-        if made.name in seen:
-            other = seen[made.name].name
-            raise ConfigError(f"{path}: `name`: `{made.name}` is defined in `{other}` too; rename one of them.")
-        for tool in made.tools:
-            if isinstance(tool, str) and tool not in tools:
-                raise ConfigError(f"{path}: `tools`: {unknown_tool(tool, tools, looked_for)}")
-        made = _checked(path, made, channels)
-        for field, model in _models(made):
-            check(model, f"{path}: `{field}`")
-        seen[made.name] = path
-        found.append(made)
-    for conflict in channels.conflicts(found):
-        raise ConfigError(f"{seen[conflict.second]}: `{conflict.path}`: {conflict}")
-    return found
+        try:
+            made = read_agent(path)
+            _check_tools(path, made, tools, looked_for)
+            made = _checked(path, made, channels)
+            for field, model in _models(made):
+                check(model, f"{path}: `{field}`")
+            _check_name(path, made, agents)
+        except ConfigError as error:
+            broken[path] = str(error)
+        else:
+            agents[path] = made
+    while conflicts := channels.conflicts(agents.values()):
+        conflict = conflicts[0]
+        path = next(path for path, made in agents.items() if made.name == conflict.second)
+        broken[path] = f"{path}: `{conflict.path}`: {conflict}"
+        del agents[path]
+    return AgentFiles(agents, broken)
+
+
+def _check_tools(path: Path, made: Definition, tools: Collection[str], looked_for: str) -> None:
+    for tool in made.tools:
+        if isinstance(tool, str) and tool not in tools:
+            raise ConfigError(f"{path}: `tools`: {unknown_tool(tool, tools, looked_for)}")
+
+
+def _check_name(path: Path, made: Definition, others: Mapping[Path, Definition]) -> None:
+    for other, known in others.items():
+        if made.name == known.name:
+            raise ConfigError(f"{path}: `name`: `{made.name}` is defined in `{other.name}` too; rename one of them.")
 
 
 def read_agent(path: Path, env_file: Path | None = ENV_FILE) -> Definition:

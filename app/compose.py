@@ -17,11 +17,8 @@ from agent_core import (
     AgentObject,
     Channels,
     Clock,
-    ConfigError,
     Core,
     Database,
-    Definition,
-    InvalidInput,
     SqliteDatabase,
     SystemClock,
     Unavailable,
@@ -36,10 +33,7 @@ from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
-from agent_core.tools.builtin import BUILTIN
-from agent_core.tools.toolset import Merged, Static, Toolset
-from agent_core.tools.toolset import Scope as ToolScope
-from app.agents import load_agents
+from agent_core.tools.toolset import Toolset
 from app.api import actors, agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
 from app.api.callers import Callers
 from app.api.cors import Cors
@@ -53,14 +47,14 @@ from app.api.scopes import admitted
 from app.api.wire import TokenAnswer
 from app.channels import CHANNELS
 from app.console import routes as console
+from app.files import Files, read_once, toolset_with
 from app.models import Models, models_of, notice, warn_of_model
-from app.own_tools.toolset import OwnTools
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
-from app.settings import Settings, check_model
+from app.settings import Settings
 from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
 from channels.spec import ChannelSpec
@@ -122,25 +116,13 @@ async def running_core(
 class Running:
     """A core at work on its *database*; *look* checks that a shared database can be used, None is a ping.
 
-    *own_tools* are empty when the tools were given.
+    *files* are where its agents and own tools come from.
     """
 
     core: Core
     database: Database
     look: Look | None
-    own_tools: OwnTools
-
-
-async def _tools(settings: Settings, given: Sequence[Tool] | None, own: OwnTools | None) -> tuple[OwnTools, Toolset]:
-    """Return the own tools, loaded here unless they or others are given, and all tools; raises ConfigError."""
-    if own is None:
-        own = OwnTools.of(settings)
-        if given is None:
-            await own.refresh()
-            own.check()
-    # Each kind of tools is one toolset here.
-    static = Static({tool.spec.name: tool for tool in (BUILTIN if given is None else given)})
-    return own, Merged((static, own))
+    files: Files
 
 
 @asynccontextmanager
@@ -151,17 +133,15 @@ async def running(
     kind: Kind,
     tools: Sequence[Tool] | None,
     grace: float,
-    own: OwnTools | None = None,
+    live: Files | None = None,
 ) -> AsyncIterator[Running]:
     """Do as `running_core`; at the end what is driven gets *grace* seconds.
 
-    *tools* are all that agents may use; when None, those that ship and the own ones. *own* are loaded by the caller,
-    who may refresh them; when None they are loaded here, and a broken one ends the start.
+    *tools* are all that agents may use; when None, those that ship and the own ones. Agents and own tools are read
+    here, and a broken file ends the start, unless they are *live*.
     """
-    own, toolset = await _tools(settings, tools, own)
-    known, channels, check = await toolset.tools(ToolScope()), Channels(CHANNELS), partial(check_model, settings)
-    looked_for = own.looked_for
-    definitions = load_agents(settings.agents, tools=known, channels=channels, check=check, looked_for=looked_for)
+    files = live or await read_once(settings, tools, Channels(CHANNELS))
+    own, looked_for = files.own, files.own.looked_for
     check_migrated(settings)
     check_secret(settings)
     parts, workers, fetch = parts_of(settings, kind), list[str](), Fetch(settings.fetch_allow)
@@ -171,14 +151,14 @@ async def running(
         workers.append(made.worker)
         return made
 
-    core = _core(settings, models, parts, engine, fetch, toolset, looked_for)
+    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools), looked_for)
     structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()
-        await _follow_files(core, definitions)
+        await files.load(core)
         await _warn(core, models, datetime.now(UTC).date(), looked_for)
         look = None if settings.postgres is None else look_at(parts.database, workers[0])
-        yield Running(core, parts.database, look, own)
+        yield Running(core, parts.database, look, files)
     finally:
         await _stop(core, grace)
         await fetch.close()
@@ -226,13 +206,6 @@ async def serving_channels(
             if channel.serve is not None
         ]
         yield [routes for routes in served if routes is not None]
-
-
-async def _follow_files(core: Core, definitions: Sequence[Definition]) -> None:
-    try:
-        await core.agents.sync_files(definitions)
-    except InvalidInput as error:
-        raise ConfigError(f"PARLEY_AGENTS: {error}") from None
 
 
 async def _stop(core: Core, grace: float) -> None:
@@ -324,7 +297,7 @@ def _described() -> Answers:
 
 def _demo(settings: Settings, broken: Callable[[], Sequence[str]] | None) -> Demo:
     password = settings.demo_password.get_secret_value() if settings.demo_password else None
-    return Demo(partial(notice, settings), Door(password), broken)
+    return Demo(partial(notice, settings), Door(password), broken, settings.demo_tool_context)
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:

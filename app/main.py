@@ -21,6 +21,7 @@ from agent_core.tools.base import Tool
 from app import logs
 from app.api.peers import trust_proxies
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
+from app.files import Files
 from app.models import running_models, why_demo
 from app.printer import say
 from app.serving.connections import ConnectionBounds, Connections
@@ -44,17 +45,19 @@ SERVING = (20_000, 50, 100)
 _log = structlog.get_logger("parley.process")
 
 
-def serve(settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] | None = None) -> None:
+def serve(
+    settings: Settings, *, web_only: bool = False, tools: Sequence[Tool] | None = None, live: Files | None = None
+) -> None:
     """Serve until a signal comes; raise ConfigError when that cannot begin.
 
     With *web_only* this process drives no runs: others on the same Postgres do. *tools* are all that agents may use,
-    those that ship and the own ones when None.
+    those that ship and the own ones when None. With *live* files agents and own tools change while it serves.
     """
     logs.complete(settings.log)
     if web_only:
         check_shared(settings, "serve --web-only")
     with private_files(), _place(settings) as known_here:
-        _run(_serve(settings, "web" if web_only else "both", tools, known_here))
+        _run(_serve(settings, "web" if web_only else "both", tools, live, known_here=known_here))
 
 
 def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port: int | None = None) -> None:
@@ -103,19 +106,19 @@ def _place(settings: Settings) -> Iterator[bool]:
         yield True
 
 
-async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool] | None, known_here: bool) -> None:  # noqa: FBT001
-    readers = Readers()
+async def _serve(
+    settings: Settings, kind: Kind, tools: Sequence[Tool] | None, live: Files | None, *, known_here: bool
+) -> None:
+    readers, connections, shared = Readers(), _connections(settings), settings.postgres is not None
     with Signals().taken() as signals, listening(settings.host, settings.port) as sock:
         async with (
             running_models(settings, SystemClock()) as models,
-            running(settings, models, kind=kind, tools=tools, grace=_grace(settings)) as found,
+            running(settings, models, kind=kind, tools=tools, grace=_grace(settings), live=live) as found,
             # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
-            serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
+            serving_channels(found.core, found.database, settings, socket=not shared) as routes,
         ):
             api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
-            shared = settings.postgres is not None
             credentials = Credentials(found.core.access, tokens, api_key, readers=readers, shared=shared)
-            connections = _connections(settings)
             app = create_app(
                 found.core,
                 settings,
@@ -124,6 +127,7 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool] | None, k
                 readers=readers,
                 connections=connections,
                 look=found.look,
+                broken=found.files.broken,
                 channels=routes,
                 credentials=credentials,
             )
@@ -132,16 +136,23 @@ async def _serve(settings: Settings, kind: Kind, tools: Sequence[Tool] | None, k
 
                 def started() -> None:
                     announce()
-                    greet(settings, url, api_key)
+                    greet(settings, url, api_key, found.files.broken() if found.files.broken else ())
                     up.set()
 
-                served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
-                server = Server(served, readers=readers, connections=connections, started=started)
+                server = _server(app, settings, readers, connections, started)
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
-                async with credentials.following(), _settling(up, prepare), _working(found.core, end):
+                following = credentials.following(), found.files.following(found.core)
+                async with following[0], following[1], _settling(up, prepare), _working(found.core, end):
                     await server.serve(sockets=[sock])
+
+
+def _server(
+    app: FastAPI, settings: Settings, readers: Readers, connections: Connections, started: Callable[[], None]
+) -> Server:
+    served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
+    return Server(served, readers=readers, connections=connections, started=started)
 
 
 async def _work(settings: Settings, tools: Sequence[Tool] | None, health_port: int | None) -> None:
@@ -288,8 +299,8 @@ def announced(data: Path, url: str) -> Iterator[Callable[[], None]]:
         path.unlink(missing_ok=True)
 
 
-def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) -> None:
-    """Print what a person needs to begin; a worker has no *api_key*."""
+def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None, broken: Sequence[str] = ()) -> None:
+    """Print what a person needs to begin, and which files are *broken*; a worker has no *api_key*."""
     if api_key is None:
         lines = ["Parley drives the runs of this database; Ctrl-C ends it."]
         lines += [f"Health:  {url}/readyz"] if url else []
@@ -301,7 +312,7 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None) ->
         found = [(channel.name, channel.receives(settings, settings.public_url or url)) for channel in CHANNELS]
         lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
-    say("\n".join(lines))
+    say("\n".join([*lines, *broken]))
 
 
 def page_line(settings: Settings, url: str | None) -> str | None:

@@ -1,7 +1,8 @@
 """Settings: the environment, and `.env` in development. Whatever cannot work fails here, in one line."""
 
+import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -14,6 +15,8 @@ from app.addresses import Network, host_pattern, network, origin
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MIN_SECRET = 32
+MAX_CONTEXT = 4_000
+"""Bytes of a `tool_context`: as many as a visitor's token takes."""
 SQLITE = "sqlite:///"
 # Holds the address of a running server, for the commands of its machine.
 SERVER_FILE = "server.json"
@@ -29,6 +32,7 @@ _PROVIDER_OF = {"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai"}
 REMEDIES = {
     "PORT": "give a number from 0 to 65535",
     "PARLEY_DEMO": "give on or off",
+    "PARLEY_DEMO_TOOL_CONTEXT": 'give a JSON object such as {"customer": "C-1"}',
     "PARLEY_DEMO_PASSWORD": "give 8 characters or more",
     "PARLEY_TRUSTED_PROXIES": "give addresses or networks such as 10.0.0.7 or 10.0.0.0/8, with commas between them, "
     "and not every address",
@@ -79,6 +83,9 @@ class Settings(BaseSettings):
     fetch_allow: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_FETCH_ALLOW")
     demo_page: bool | None = Field(None, validation_alias="PARLEY_DEMO")
     demo_password: SecretStr | None = Field(None, validation_alias="PARLEY_DEMO_PASSWORD", min_length=8)
+    demo_tool_context: Annotated[dict[str, Any] | None, NoDecode] = Field(
+        None, validation_alias="PARLEY_DEMO_TOOL_CONTEXT"
+    )
     proxies: Annotated[tuple[Network, ...], NoDecode] = Field((), validation_alias="PARLEY_TRUSTED_PROXIES")
     hosts: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_HOSTS")
     connections: int = Field(4096, validation_alias="PARLEY_MAX_CONNECTIONS", ge=8)
@@ -111,6 +118,11 @@ class Settings(BaseSettings):
     @classmethod
     def _networks(cls, given: object) -> object:
         return tuple(network(part) for part in given.replace(",", " ").split()) if isinstance(given, str) else given
+
+    @field_validator("demo_tool_context", mode="before")
+    @classmethod
+    def _object(cls, given: object) -> object:
+        return _json_object(given) if isinstance(given, str) else given
 
     @field_validator("hosts", mode="before")
     @classmethod
@@ -359,6 +371,19 @@ def _address(given: str) -> str:
     if not plain or found.username is not None or found.query or found.fragment or not given.isprintable():
         raise ValueError("not an http address")
     return given.strip().rstrip("/")
+
+
+def _json_object(given: str) -> dict[str, Any]:
+    """Return the JSON object in *given*; raise ValueError, without what was given, when it is none."""
+    try:
+        found: object = json.loads(given)
+    except ValueError:
+        raise ValueError("not JSON") from None
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - what pydantic reports
+    if len(given.encode()) > MAX_CONTEXT:
+        raise ValueError(f"more than {MAX_CONTEXT:,} bytes")
+    return cast("dict[str, Any]", found)
 
 
 def _first(error: ValidationError) -> str:

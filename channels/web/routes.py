@@ -1,8 +1,8 @@
 """What a browser loads: the demo page, its visitor's token, and the scripts of page and widget."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -84,11 +84,13 @@ class Demo:
     """The demo page: what it says about an agent's model (None: the default one), who sees it, and what is broken.
 
     *problems* returns what could not be loaded, a sentence each; None where nothing is loaded while the server runs.
+    *tool_context* is what tools are given of who asks there.
     """
 
     notice: Callable[[str | None], str]
     door: Door
     problems: Callable[[], Sequence[str]] | None = None
+    tool_context: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def offered(self, agent: AgentObject) -> OfferedAgent:
         """Return *agent* as the page offers it."""
@@ -209,7 +211,8 @@ def _demo_token(
         visitor = known.actor.id if known is not None and holds(known) else new_id("visitor")
         first = choose(await _offered(core, demo), None) if agent is None else None
         found = await core.agents.get(agent or (first.id if first else PREFERRED))
-        answer = token_answer(tokens.visitor(Actor(id=visitor, kind="visitor"), agent=found.id))
+        person, asked_with = Actor(id=visitor, kind="visitor"), demo.tool_context
+        answer = token_answer(tokens.visitor(person, agent=found.id, tool_context=asked_with))
         text = tokens.cookie(visitor).text
         answer.set_cookie(COOKIE, text, max_age=COOKIE_SECONDS, path=PAGE, httponly=True, samesite="strict")
         return answer

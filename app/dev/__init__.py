@@ -1,0 +1,1 @@
+"""`parley dev`: a project served while it is worked on."""

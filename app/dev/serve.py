@@ -1,0 +1,14 @@
+"""Serve the project of the current folder on this machine, and take up what changes in it."""
+
+from app.dev.workshop import Workshop
+from app.main import serve
+from app.own_tools.toolset import OwnTools
+from app.settings import Settings
+from app.storage.migrate import migrate
+
+
+def dev(settings: Settings) -> None:
+    """Migrate, and serve on loopback until a signal comes; raise ConfigError when that cannot begin."""
+    local = settings if settings.loopback else settings.model_copy(update={"host": "127.0.0.1"})
+    migrate(local)
+    serve(local, live=Workshop(local, OwnTools.of(local)))

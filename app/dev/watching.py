@@ -1,0 +1,74 @@
+"""Watching: which files of a project have changed since they were loaded."""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from watchfiles import awatch
+
+LOOK_MS = 1_000
+"""Milliseconds after which files are looked at without a notification: some file systems send none."""
+SKIPPED = frozenset({"__pycache__", ".venv", "node_modules", ".git"})
+
+
+class Mark(NamedTuple):
+    """What changes with a file's content."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+Marks = Mapping[Path, Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Files below *folders*, those with one of *suffixes*, and single *files*; none of them has to exist."""
+
+    folders: Sequence[Path]
+    suffixes: frozenset[str]
+    files: Sequence[Path] = ()
+
+    def marks(self) -> Marks:
+        """Return the mark of each file that is there now."""
+        found: dict[Path, Mark] = {}
+        for path in (*self._in_folders(), *self.files):
+            try:
+                stat = path.stat()
+            except OSError:  # gone, or not to be read: its loader says so
+                continue
+            found[path] = Mark(stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        return found
+
+    async def changes(self, seen: Marks) -> AsyncGenerator[Sequence[Path]]:
+        """Yield the paths that have changed, come or gone since *seen*, then those since the last ones, for ever."""
+        while True:
+            places = self._places()
+            async for _ in awatch(*places, recursive=False, rust_timeout=LOOK_MS, yield_on_timeout=True):
+                now = self.marks()
+                if changed := sorted(path for path in {*seen, *now} if seen.get(path) != now.get(path)):
+                    seen = now
+                    yield changed
+                if self._places() != places:
+                    break
+
+    def _in_folders(self) -> Iterable[Path]:
+        for folder in self._open_folders():
+            yield from (path for path in sorted(folder.iterdir()) if path.suffix in self.suffixes and path.is_file())
+
+    def _open_folders(self) -> list[Path]:
+        """Return the folders that are there, and those in them."""
+        found: list[Path] = []
+        open_ = [folder for folder in self.folders if folder.is_dir()]
+        while open_:
+            folder = open_.pop()
+            found.append(folder)
+            open_ += [each for each in folder.iterdir() if each.is_dir() and each.name not in SKIPPED]
+        return found
+
+    def _places(self) -> list[Path]:
+        """Return the folders in which something may change, also by the making of one that is not there yet."""
+        above = {path.absolute().parent for path in (*self.folders, *self.files)}
+        return sorted({*(path.absolute() for path in self._open_folders()), *(path for path in above if path.is_dir())})

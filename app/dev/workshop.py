@@ -1,0 +1,131 @@
+"""The workshop: the agents and tools of a project while it is worked on, and what is broken in their files."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_core import Channels, ConfigError, Core, Definition, InvalidInput, Unavailable
+from agent_core.tools.base import Tool
+from agent_core.tools.toolset import Scope
+from app.agents import SUFFIXES, read_agents
+from app.compose import CHANNELS
+from app.dev.watching import Marks, Watched
+from app.files import toolset_with
+from app.own_tools.toolset import OwnTools
+from app.printer import say
+from app.settings import Settings, check_model
+
+ENV_FILE = Path(".env")
+RESTART = "start `parley dev` again to use it, as settings are read at the start."
+KEPT = "What was loaded before stays in use until it is corrected."
+
+
+class State(NamedTuple):
+    """What is in use: the newest *versions* of agents, the *tools*, and what is broken."""
+
+    broken: tuple[str, ...]
+    versions: Mapping[str, int]
+    tools: Mapping[str, Tool]
+
+
+class Workshop:
+    """The agents and tools that *settings* name, loaded again whenever their files change.
+
+    Nothing ends the process: what is `broken` is shown, and what was loaded before stays in use. An agent whose file is
+    broken is, until that is corrected, an ordinary one of the database.
+    """
+
+    def __init__(self, settings: Settings, own: OwnTools) -> None:
+        self._settings, self.own = settings, own
+        self._toolset = toolset_with(own)
+        self._channels = Channels(CHANNELS)
+        self._watched = Watched((settings.agents, own.folder), SUFFIXES | {".py"}, (ENV_FILE,))
+        self._seen: Marks = {}
+        self._broken: tuple[str, ...] = ()
+
+    def broken(self) -> tuple[str, ...]:
+        """Return what is broken now, a sentence each, with file, line and remedy."""
+        return (*map(str, self.own.problems), *self._broken)
+
+    async def load(self, core: Core) -> None:
+        """Give *core* the agents and tools as their files are now."""
+        self._seen = self._watched.marks()
+        await self.own.refresh()
+        known = await self._toolset.tools(Scope())
+        definitions, broken = await asyncio.to_thread(self._read, core, known)
+        try:
+            await core.agents.sync_files(definitions)
+        except (InvalidInput, ConfigError) as error:  # what two agents cannot both have, one of them not from a file
+            broken.append(f"{self._settings.agents}: {error}")
+        self._broken = tuple(broken)
+
+    def _read(self, core: Core, known: Mapping[str, Tool]) -> tuple[list[Definition], list[str]]:
+        """Return the agents that *core*, which has the tools *known*, can run, and why the others cannot be."""
+        folder = self._settings.agents
+        if not folder.is_dir():
+            return [], [f"{folder}: there is no such folder; make it again, and put the agents' files into it."]
+        found = read_agents(
+            folder, tools=known, channels=self._channels, check=self._check_model, looked_for=self.own.looked_for
+        )
+        definitions, broken = list[Definition](), dict(found.broken)
+        for path, made in found.agents.items():
+            try:
+                core.agents.check(made, known)
+            except InvalidInput as error:
+                broken[path] = f"{path}: {error}"
+            else:
+                definitions.append(made)
+        return definitions, [broken[path] for path in sorted(broken)]
+
+    def _check_model(self, name: str, where: str) -> None:
+        check_model(self._settings, name, where)
+
+    @asynccontextmanager
+    async def following(self, core: Core) -> AsyncIterator[None]:
+        """Load what changes while the block lasts, and print what became of it."""
+        following = asyncio.create_task(self._follow(core), name="parley-dev")
+        try:
+            yield
+        finally:
+            following.cancel()
+            await asyncio.wait((following,))
+
+    async def _follow(self, core: Core) -> None:
+        now = await self._state(core)
+        try:
+            async for changed in self._watched.changes(self._seen):
+                try:
+                    await self.load(core)
+                    before, now = now, await self._state(core)
+                except Unavailable as error:
+                    say(f"{error} Save the file again then.")
+                    continue
+                for line in _lines(changed, before, now):
+                    say(line)
+        except Exception as error:
+            say(f"Changes are not taken up any more ({type(error).__name__}: {error}); start `parley dev` again.")
+            raise
+
+    async def _state(self, core: Core) -> State:
+        versions = {agent.definition.name: agent.version for agent in await core.agents.all()}
+        return State(self.broken(), versions, await self._toolset.tools(Scope()))
+
+
+def _lines(changed: Sequence[Path], before: State, now: State) -> Iterator[str]:
+    """Give the lines that say what has become of what *changed*."""
+    if ENV_FILE in changed:
+        yield f"{ENV_FILE} has changed: {RESTART}"
+    if fresh := [each for each in now.broken if each not in before.broken]:
+        yield from fresh
+        yield KEPT
+    elif before.broken and not now.broken:
+        yield "Corrected: all files are in use again."
+    if tools := sorted(name for name, tool in now.tools.items() if before.tools.get(name) is not tool):
+        yield f"Tools, from the next call on: {', '.join(tools)}"
+    if gone := sorted(before.tools.keys() - now.tools.keys()):
+        yield f"Tools that are gone: {', '.join(gone)}"
+    for name, version in now.versions.items():
+        if before.versions.get(name) != version:
+            yield f"Agent, for new conversations: {name}, version {version}"

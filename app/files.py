@@ -1,0 +1,73 @@
+"""The files of a process: the agents and tools that they define, read once or again and again."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from agent_core import Channels, ConfigError, Core, Definition, InvalidInput
+from agent_core.tools.base import Tool
+from agent_core.tools.builtin import BUILTIN
+from agent_core.tools.toolset import Merged, Scope, Static, Toolset
+from app.agents import load_agents
+from app.own_tools.toolset import OwnTools
+from app.settings import Settings, check_model
+
+
+class Files(Protocol):
+    """The agents and own tools of a process."""
+
+    @property
+    def own(self) -> OwnTools: ...
+
+    @property
+    def broken(self) -> Callable[[], Sequence[str]] | None:
+        """Returns what is broken now, a sentence each; None where files are read once, and a broken one is refused."""
+        ...
+
+    async def load(self, core: Core) -> None:
+        """Give *core* the agents and tools as they were read; raises ConfigError."""
+        ...
+
+    def following(self, core: Core) -> AbstractAsyncContextManager[None]:
+        """Give *core* what changes while the block lasts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StillFiles:
+    """Agents and own tools that were read once, at the start."""
+
+    own: OwnTools
+    definitions: Sequence[Definition]
+    broken: None = None
+
+    async def load(self, core: Core) -> None:
+        """Store the agents; raise ConfigError when that cannot be done."""
+        try:
+            await core.agents.sync_files(self.definitions)
+        except InvalidInput as error:
+            raise ConfigError(f"PARLEY_AGENTS: {error}") from None
+
+    def following(self, core: Core) -> AbstractAsyncContextManager[None]:  # noqa: ARG002 - the port has it
+        """Change nothing."""
+        return nullcontext()
+
+
+async def read_once(settings: Settings, given: Sequence[Tool] | None, channels: Channels) -> StillFiles:
+    """Return the own tools, loaded unless others are *given*, and the agents; raise ConfigError for a broken file."""
+    own = OwnTools.of(settings)
+    if given is None:
+        await own.refresh()
+        own.check()
+    known = await toolset_with(own, given).tools(Scope())
+    check, looked_for = partial(check_model, settings), own.looked_for
+    definitions = load_agents(settings.agents, tools=known, channels=channels, check=check, looked_for=looked_for)
+    return StillFiles(own, definitions)
+
+
+def toolset_with(own: OwnTools, given: Sequence[Tool] | None = None) -> Toolset:
+    """Return *own* tools beside those *given*, which are those that ship when None."""
+    # Each kind of tools is one toolset here.
+    return Merged((Static({tool.spec.name: tool for tool in (BUILTIN if given is None else given)}), own))

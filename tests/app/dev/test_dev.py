@@ -1,0 +1,164 @@
+"""`parley dev` serves a project that `parley init` made, and takes up what changes in it."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.app.dev.processes import DevServer, dev_server, environment, made, process
+
+LOOK_UP = 'use lookup_order {"order": "A-1001"}'
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    with dev_server(made(tmp_path_factory.mktemp("dev"))) as server:
+        yield server
+
+
+@contextmanager
+def changed(path: Path, old: str, new: str) -> Iterator[None]:
+    """Have *new* in the place of *old* in a file for a while."""
+    before = path.read_text("utf-8")
+    assert old in before
+    path.write_text(before.replace(old, new), "utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(before, "utf-8")
+
+
+def test_it_serves_a_new_project_without_a_key(dev: DevServer):
+    """The page is printed and shows the agent, and the demonstration uses the project's tool."""
+    assert f"{dev.url}/widget-demo" in dev.printed
+    assert 'agent="assistant"' in httpx.get(f"{dev.url}/widget-demo", timeout=30).text
+    run = dev.run(LOOK_UP)
+    assert run["status"] == "completed", run
+    assert '"status":"delivered"' in run["output"]["text"]
+
+
+def test_a_changed_agent_is_a_new_version_for_new_conversations(dev: DevServer):
+    """A conversation keeps the version that it began with; the next one gets the changed file."""
+    first = dev.run("Hello")
+    with changed(dev.folder / "agents/assistant.yaml", "Be brief and friendly.", "Be brief."):
+        version = first["agent_version"] + 1
+        dev.printing.until(f"Agent, for new conversations: assistant, version {version}")
+        assert dev.run("Hello")["agent_version"] == version
+        assert dev.run("Hello", session=first["session"])["agent_version"] == first["agent_version"]
+    dev.printing.until(f"version {version + 1}")
+
+
+def test_a_changed_tool_is_the_next_calls(dev: DevServer):
+    """Also a conversation that has begun runs the new code."""
+    first = dev.run(LOOK_UP)
+    with changed(dev.folder / "tools/orders.py", '"status": found["status"]', '"status": "changed"'):
+        assert "lookup_order, refund_order" in dev.printing.until("Tools, from the next call on:")[-1]
+        assert '"status":"changed"' in dev.run(LOOK_UP, session=first["session"])["output"]["text"]
+    dev.printing.until("Tools, from the next call on:")
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "said"),
+    [
+        ("tools/orders.py", "\ndef _refunded(", "\ndef _refunded(,", "tools/orders.py:"),
+        ("agents/assistant.yaml", "tools: [lookup_order", "tools: [lookup_orders", "agents/assistant.yaml: `tools`"),
+        ("agents/assistant.yaml", "tools: [", "tools: ]", "agents/assistant.yaml: line "),
+    ],
+)
+def test_a_broken_file_is_reported_and_the_one_before_serves(dev: DevServer, path: str, old: str, new: str, said: str):
+    """The fault is printed and on the page until it is corrected; what was loaded before stays in use."""
+    with changed(dev.folder / path, old, new):
+        assert said in dev.printing.until("What was loaded before stays in use")[-2]
+        (fault,) = dev.problems()
+        assert fault.startswith(said)
+        assert '"status":"delivered"' in dev.run(LOOK_UP)["output"]["text"]
+    dev.printing.until("Corrected: all files are in use again.")
+    assert dev.problems() == []
+
+
+def answer(dev: DevServer, token: str, text: str) -> str:
+    """Return what the assistant answers the visitor of *token* in a new conversation."""
+    with httpx.Client(base_url=dev.url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as visitor:
+        opened = visitor.post("/v1/sessions", json={"agent": "assistant"})
+        assert opened.status_code == 201, opened.text
+        session = opened.json()["id"]
+        assert visitor.post(f"/v1/sessions/{session}/messages", json={"text": text}).status_code == 202
+        visitor.get(f"/v1/sessions/{session}/events?until=idle")
+        said = visitor.get(f"/v1/sessions/{session}/messages").json()["items"][-1]
+    assert said["role"] == "assistant"
+    return "".join(part["text"] for part in said["parts"] if part["type"] == "text")
+
+
+def test_the_demo_page_asks_as_the_customer_of_the_settings(dev: DevServer):
+    """PARLEY_DEMO_TOOL_CONTEXT, which `parley init` sets, says who asks there: the tool shows their order."""
+    token = httpx.get(f"{dev.url}/widget-demo/token", timeout=30).json()["token"]
+    assert '"status":"delivered"' in answer(dev, token, LOOK_UP)
+    assert "no order A-1002" in answer(dev, token, LOOK_UP.replace("1001", "1002"))
+
+
+def test_the_page_of_a_project_shows_people_their_own_orders(dev: DevServer):
+    """`web/server.py` serves a page with the widget, and tokens with which each customer sees their own orders only."""
+    with process(dev.folder, "web/server.py", SITE_PORT="0", PARLEY_URL=dev.url) as printing:
+        site = re.findall(r"http://[\d.:]+", printing.until("Your page:")[-1])[0]
+        with httpx.Client(base_url=site, timeout=30) as browser:
+            page = browser.get("/").text
+            assert f'src="{dev.url}/widget/parley-chat.js"' in page
+            assert f'server="{dev.url}" agent="assistant" token-url="/parley-token" storage-key="C-1"' in page
+            ada = browser.get("/parley-token").json()["token"]
+            assert browser.get("/sign-in?customer=C-2").headers["Location"] == "/"
+            ben = browser.get("/parley-token").json()["token"]
+            assert 'storage-key="C-2"' in browser.get("/").text
+            browser.cookies.set("customer", "C-99")
+            assert 'storage-key="C-1"' in browser.get("/").text
+            assert browser.get("/elsewhere").status_code == 404
+    assert '"status":"delivered"' in answer(dev, ada, LOOK_UP)
+    assert "no order A-1001" in answer(dev, ben, LOOK_UP)
+    script = httpx.get(f"{dev.url}/widget/parley-chat.js", headers={"Origin": "http://localhost:3000"}, timeout=30)
+    assert script.headers["access-control-allow-origin"] == "http://localhost:3000"
+
+
+def test_the_page_says_what_is_missing(dev: DevServer):
+    """Without Parley the token's route answers 502 with what to do."""
+    with process(dev.folder, "web/server.py", SITE_PORT="0", PARLEY_URL="http://127.0.0.1:9") as printing:
+        site = re.findall(r"http://[\d.:]+", printing.until("Your page:")[-1])[0]
+        refused = httpx.get(f"{site}/parley-token", timeout=30)
+    assert refused.status_code == 502
+    assert "start `parley dev`" in refused.json()["error"]
+
+
+def test_a_project_that_is_broken_at_the_start_is_served(tmp_path: Path):
+    """`parley dev` starts, says what is broken, and takes the corrected file up."""
+    folder = made(tmp_path, sample=False)
+    path = folder / "agents/assistant.yaml"
+    whole = path.read_text("utf-8")
+    path.write_text(f"{whole}\nmodle: demo\n", "utf-8")
+    with dev_server(folder, HOST="0.0.0.0") as server:  # noqa: S104 - what a deployment has in .env; here it is ignored
+        assert server.url.startswith("http://127.0.0.1:")
+        assert "modle" in server.printing.until("agents/assistant.yaml")[-1]
+        assert server.client.get("/v1/agents").json()["items"] == []
+        path.write_text(whole, "utf-8")
+        server.printing.until("Agent, for new conversations: assistant, version 1")
+        assert server.problems() == []
+
+
+@pytest.mark.parametrize("sample", [True, False])
+def test_the_tests_of_a_project_pass(tmp_path: Path, sample: bool):
+    """What `parley init` makes is tested, with what its requirements-dev.txt names."""
+    folder = made(tmp_path, sample=sample)
+    plugins = ["-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugins],
+        cwd=folder,
+        env=environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+    assert "warning" not in done.stdout

@@ -1,0 +1,153 @@
+"""`parley init` makes a project that is whole, or nothing."""
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent_core import ConfigError
+from app.project.create import create
+from app.settings import load_settings
+from tests.app.processes import Shell
+
+VERSION = "1.2.3"
+
+
+def make(name: str, parent: Path, *, sample: bool = False) -> Path:
+    create(name, sample=sample, parent=parent, version=VERSION)
+    return parent / name
+
+
+def listed(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_the_command_makes_a_project_and_says_how_to_go_on(shell: Shell):
+    """`parley init NAME` prints the next three commands, and a second one of that name makes nothing."""
+    said = await shell.said("init", "shop")
+    assert [line.strip() for line in said.splitlines()[-3:]] == ["cd shop", "parley dev", "python web/server.py"]
+    before = listed(shell.folder / "shop")
+    assert {"agents/assistant.yaml", "tools/orders.py", "web/server.py", ".env", "compose.yaml"} <= before
+    assert "`shop` is not empty" in await shell.refused("init", "shop")
+    assert listed(shell.folder / "shop") == before
+
+
+async def test_the_version_is_printed(shell: Shell):
+    """`parley --version` prints one line."""
+    assert (await shell.said("--version")).startswith("parley 0.")
+
+
+def test_the_secrets_are_new_and_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each project has its own keys, in a file that only its owner reads and that git ignores."""
+    first, second = (make(name, tmp_path) / ".env" for name in ("first", "second"))
+    assert stat.S_IMODE(first.stat().st_mode) == 0o600
+    assert first.read_text("utf-8") != second.read_text("utf-8")
+    assert ".env" in (first.parent / ".gitignore").read_text("utf-8").splitlines()
+    monkeypatch.chdir(first.parent)
+    settings = load_settings()
+    assert settings.api_key is not None
+    assert settings.secret_key is not None
+    assert "http://127.0.0.1:3000" in settings.origins
+
+
+def test_no_place_of_a_template_is_left_open(tmp_path: Path):
+    """No file of a project has a place that was not filled, and the image names the version that made it."""
+    for sample in (False, True):
+        folder = make(f"shop-{sample}", tmp_path, sample=sample)
+        assert [path for path in folder.rglob("*") if path.is_file() and b"{{" in path.read_bytes()] == []
+        assert f"parley-{VERSION}-py3" in (folder / "README.md").read_text("utf-8")
+        assert not any(path.endswith(".tmpl") for path in listed(folder))
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "-shop", ".shop", "my shop", "sh\u00f6p", "x" * 65, "a\n"])
+def test_an_odd_name_is_refused(tmp_path: Path, name: str):
+    """A name that is no plain folder's is refused with what is allowed, and nothing is made."""
+    with pytest.raises(ConfigError, match="is no name for a project; use letters"):
+        make(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_that_name_is_refused(tmp_path: Path):
+    """A file in the place of the project stays as it is."""
+    (tmp_path / "shop").write_text("mine", "utf-8")
+    with pytest.raises(ConfigError, match="`shop` is a file"):
+        make("shop", tmp_path)
+    assert (tmp_path / "shop").read_text("utf-8") == "mine"
+
+
+def test_the_current_folder_may_become_the_project(tmp_path: Path):
+    """`parley init .` fills an empty folder, also a new repository, and keeps what git has in it."""
+    (tmp_path / ".git").mkdir()
+    made = create(".", sample=False, parent=tmp_path, version=VERSION)
+    assert made.is_here
+    assert {path.name for path in tmp_path.iterdir()} >= {".git", ".env", "agents", "tools"}
+    assert not any(path.name.startswith(".parley-init") for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["shop", "."])
+def test_nothing_is_left_of_a_project_that_could_not_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    """An error in the middle leaves neither a folder nor a part of one."""
+
+    def fail(*_args, **_more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("app.project.create.subprocess.run", fail)
+    with pytest.raises(ConfigError, match="No space left on device"):
+        create(name, sample=True, parent=tmp_path, version=VERSION)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_sample_is_the_same_each_time(tmp_path: Path):
+    """`--sample` adds a shop whose orders add up, and the project's own code makes the same one again."""
+    folder = make("shop", tmp_path, sample=True)
+    first = rows(folder / "sample/shop.sqlite")
+    subprocess.run([sys.executable, "sample/make.py"], cwd=folder, check=True, capture_output=True)
+    assert rows(folder / "sample/shop.sqlite") == first
+    assert first["orders"][0] == ("A-1001", "C-1", "2025-07-01", "delivered", 3900)
+    sums = dict.fromkeys((row[0] for row in first["orders"]), 0)
+    for order, _, quantity, cents in first["order_items"]:
+        sums[order] += quantity * cents
+    assert sums == {row[0]: row[4] for row in first["orders"]}
+    assert {len(first[table]) for table in ("customers", "products", "orders")} == {8, 10, 120}
+    documented = (folder / "sample/README.md").read_text("utf-8")
+    assert [table for table in first if f"`{table}`" not in documented] == []
+
+
+def rows(path: Path) -> dict[str, list[tuple]]:
+    with closing(sqlite3.connect(path)) as shop:
+        tables = [name for (name,) in shop.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {table: shop.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables}  # noqa: S608
+
+
+def test_what_it_takes_to_deploy_fits_together(tmp_path: Path):
+    """The Dockerfile copies what is there, and compose migrates before it serves, on a database that is healthy."""
+    folder = make("My.Shop", tmp_path)
+    composed = yaml.safe_load((folder / "compose.yaml").read_text("utf-8"))
+    assert composed["name"] == "my-shop"
+    migrate, parley = composed["services"]["migrate"], composed["services"]["parley"]
+    assert migrate["depends_on"] == {"db": {"condition": "service_healthy"}}
+    assert parley["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+    assert parley["environment"] == migrate["environment"]
+    assert parley["environment"]["DATABASE_URL"].startswith("postgres://parley:${POSTGRES_PASSWORD}@db:")
+    env = (folder / ".env").read_text("utf-8")
+    assert all(f"\n{name}=" in env for name in ("POSTGRES_PASSWORD", "PARLEY_SECRET_KEY", "PARLEY_API_KEY"))
+    for line in (folder / "Dockerfile").read_text("utf-8").splitlines():
+        if line.startswith("COPY") and "wheels/*.whl" in line:
+            assert (folder / line.split()[1]).exists()
+
+
+def test_the_code_of_a_project_is_clean(tmp_path: Path):
+    """What is made passes ruff's checks as anyone has them, and its formatter."""
+    for sample in (False, True):
+        folder = make(f"shop-{sample}", tmp_path, sample=sample)
+        ruff = [sys.executable, "-m", "ruff"]
+        for words in (["check", "--isolated"], ["format", "--isolated", "--check", "--line-length", "120"]):
+            done = subprocess.run([*ruff, *words, "."], cwd=folder, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr

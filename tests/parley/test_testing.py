@@ -1,0 +1,158 @@
+"""`parley.testing` runs the agents of a project from its files, with a script in the place of the model."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agent_core import Actor, AlreadyDecided, ConfigError, InvalidInput, NotAnApprover
+from app.trial import make_tables
+from parley.testing import ScriptExhausted, by_step, call, fail, open_project, say
+
+TOOLS = '''
+from parley import CallContext, tool
+
+
+@tool
+def whoami(context: CallContext) -> str:
+    """Say who asks."""
+    return f"{context.actor.id} of {context.tool_context.get('team')}"
+
+
+@tool(effect="write")
+def pay(amount: int) -> str:
+    """Pay.
+
+    Args:
+        amount: How much.
+    """
+    return f"paid {amount}"
+'''
+CLERK = """
+name: clerk
+instructions: Be brief.
+model: anthropic:a-model-without-a-key
+tools: [whoami, pay]
+hooks:
+  - {event: PreToolUse, type: approval, matcher: pay, config: {responders: [operators, "actor:eve"], edit: true}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "agents/clerk.yaml").write_text(CLERK, "utf-8")
+    (tmp_path / "tools/desk.py").write_text(TOOLS, "utf-8")
+    return tmp_path
+
+
+async def test_an_agent_is_asked_as_a_person_with_what_a_channel_knows(folder: Path):
+    """The tools get the actor and the tool context, and the model is given their results."""
+    async with open_project(folder, [[call("whoami")], [say("You are Ann.")]]) as project:
+        reply = await project.ask("Who am I?", actor="ann", tool_context={"team": "sales"})
+        assert project.model.calls == 2
+    assert (reply.status, reply.text, reply.error) == ("completed", "You are Ann.", None)
+    assert [(each.name, each.outcome, each.text) for each in reply.calls] == [("whoami", "done", "ann of sales")]
+
+
+async def test_a_conversation_continues(folder: Path):
+    """A second message in the same session shows the model the first one and its answer."""
+    async with open_project(folder, [[say("One.")], [say("Two.")]]) as project:
+        first = await project.ask("Say one.")
+        second = await project.ask("And two.", session=first.session)
+        shown = project.model.requests[1].messages
+    assert (second.session, second.text) == (first.session, "Two.")
+    assert [entry.message.role for entry in shown] == ["user", "assistant", "user"]
+
+
+async def test_an_operator_decides_and_may_correct_the_arguments(folder: Path):
+    """A call that waits is an open approval; what is approved runs with the corrected arguments."""
+    async with open_project(folder, by_step([call("pay", amount=5)], [say("Done.")])) as project:
+        asked = await project.ask("Pay 5.")
+        assert (asked.status, asked.calls[0].outcome) == ("waiting", None)
+        reply = await project.approve(asked.approvals[0], arguments={"amount": 4})
+        assert (reply.text, reply.approvals) == ("Done.", ())
+        assert (reply.calls[0].arguments, reply.calls[0].text) == ({"amount": 4}, "paid 4")
+        with pytest.raises(AlreadyDecided):
+            await project.deny(asked.approvals[0])
+
+
+async def test_only_those_who_are_asked_decide(folder: Path):
+    """An actor whom the policy does not name is refused, and arguments that do not fit run nothing."""
+    async with open_project(folder, by_step([call("pay", amount=5)], [say("No.")])) as project:
+        asked = await project.ask("Pay 5.", actor="ann")
+        with pytest.raises(NotAnApprover):
+            await project.approve(asked.approvals[0], by="ann")
+        with pytest.raises(InvalidInput):
+            await project.approve(asked.approvals[0], arguments={"amount": "much"})
+        reply = await project.deny(asked.approvals[0], by=Actor("eve", "user"), reason="Too much.")
+    assert (reply.calls[0].outcome, reply.text) == ("denied", "No.")
+    assert "Too much." in reply.calls[0].text
+
+
+async def test_a_script_that_is_too_short_fails_the_test_at_once(folder: Path):
+    """A model call without an answer raises what is missing, and is not tried again."""
+    async with open_project(folder, [[call("whoami")]]) as project:
+        with pytest.raises(ScriptExhausted, match="asked 2 times, and the script has 1 answer"):
+            await project.ask("Who am I?")
+        assert project.model.calls == 2
+
+
+async def test_a_model_that_fails_is_a_reply_with_an_error(folder: Path):
+    """A run that failed has the code and the words that people see."""
+    async with open_project(folder, [[fail("auth", retryable=False)]]) as project:
+        reply = await project.ask("Hello")
+    assert reply.status == "failed"
+    assert reply.error is not None
+    assert reply.error.code == "provider_error"
+
+
+async def test_an_agent_is_named_where_there_are_several(folder: Path):
+    """Without a name the only agent is asked, or the one called `assistant`."""
+    (folder / "agents/second.yaml").write_text("{name: second, instructions: Be brief.}", "utf-8")
+    async with open_project(folder, [[say("Hello.")]]) as project:
+        with pytest.raises(ConfigError, match="there are: `clerk`, `second`"):
+            await project.ask("Hello")
+        assert (await project.ask("Hello", agent="second")).text == "Hello."
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("agents/clerk.yaml", "{name: clerk}", "instructions"),
+        ("tools/desk.py", "def pay(:", r"desk\.py:1"),
+        ("tools/desk.py", "", "there is no tool `whoami`"),
+    ],
+)
+async def test_a_broken_file_is_named(folder: Path, path: str, text: str, said: str):
+    """A project that `parley serve` would refuse is refused, with the file."""
+    (folder / path).write_text(text, "utf-8")
+    with pytest.raises(ConfigError, match=said):
+        async with open_project(folder, []):
+            pass
+
+
+async def test_a_folder_without_agents_is_refused(tmp_path: Path):
+    """The error says what is expected."""
+    with pytest.raises(ConfigError, match="give `open_project` the folder of the project"):
+        async with open_project(tmp_path, []):
+            pass
+
+
+def test_the_tables_are_those_that_migrations_make(template: Path, tmp_path: Path):
+    """The database of a test has the columns and indexes of a migrated one."""
+    make_tables(tmp_path / "made.db")
+    assert shape(tmp_path / "made.db") == shape(template)
+
+
+def shape(path: Path) -> dict[str, object]:
+    with closing(sqlite3.connect(path)) as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        found: dict[str, object] = {}
+        for table in set(tables) - {"alembic_version"}:
+            columns = [row[1:4] for row in database.execute(f"PRAGMA table_info({table})")]
+            indexes = [row[1:3] for row in database.execute(f"PRAGMA index_list({table})") if row[3] == "c"]
+            found[table] = sorted(columns), sorted(indexes)
+    return found
