@@ -176,11 +176,11 @@ async def test_a_modal_and_the_home_tab_are_used(
     assert [each["tab"] for each in listener.events if each["type"] == "app_home_opened"] == ["messages", "home"]
 
 
-async def test_who_acts_as_another_stays(page: Page, stand_in: SlackStandIn):
+async def test_the_page_stays_when_another_person_acts(page: Page, stand_in: SlackStandIn):
     """Another person is shown the same channel, or their own conversation with the app; the ids are there to copy."""
     workspace = stand_in.team().workspace
     channel = next(each for each in workspace.channels.values() if each.kind == "channel" and each.name != "general")
-    ann, other = [each for each in channel.members if not workspace.users[each].bot][:2]
+    ann, other = [each for each in sorted(channel.members) if not workspace.users[each].bot][:2]
     await page.goto(f"{stand_in.base_url}#team=T0001&user={ann}&channel={channel.id}")
     await page.reload()
     ids = page.locator("#ids button")
