@@ -263,7 +263,8 @@ def check(settings: Settings) -> None:
         raise ConfigError(f"PARLEY_AGENTS: `{settings.agents}` is a file; name the folder that holds the agents.")
     if not settings.agents.exists():
         raise ConfigError(
-            f"PARLEY_AGENTS: there is no folder `{settings.agents}`; make it, or name the folder of the agents."
+            f"PARLEY_AGENTS: there is no folder `{settings.agents}`; make it, or name the folder of the agents "
+            "(`parley init NAME` makes a whole project)."
         )
 
 

@@ -1,7 +1,7 @@
 """Checks of controls before a run has them; each error names its path."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -39,7 +39,7 @@ def check(controls: Override, tools: Collection[str], at: str = "controls.") -> 
         check_tool_context(controls.tool_context, at)
 
 
-def check_tool_context(given: dict[str, Any] | None, at: str = "") -> None:
+def check_tool_context(given: Mapping[str, Any] | None, at: str = "") -> None:
     """Raise `InvalidInput` if *given* is more than a run may bring for its tools."""
     if len(msgspec.json.encode(given)) > MAX_TOOL_CONTEXT:
         raise InvalidInput(f"{at}tool_context", f"at most {MAX_TOOL_CONTEXT:,} bytes of JSON.")

@@ -1,7 +1,6 @@
 """The event union: every fact of the log and every live event, as frozen values.
 
-A *fact* is in the log and has a `seq`; a *live* event is shown to current readers and not stored.
-The body of an event is one of the structs below; `Fact` and `Live` are its envelopes.
+A *fact* is in the log and has a `seq`; a *live* event is only shown. `Fact` and `Live` hold one of the structs below.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,10 +34,7 @@ class SnapshotFrozen(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContextAdded(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A note for the model; it enters the window where a step takes it. *by* names the context source that gave it.
-
-    What is *attached* belongs to the message that comes next.
-    """
+    """A note for the model, which a step takes; *by* is its context source, *attached*: of the message that follows."""
 
     type: ClassVar[str] = "context.added"
     source: ContextKind

@@ -58,12 +58,23 @@ class Approvals:
         self._store, self._dispatcher = store, dispatcher
 
     def listen(self, callback: Callable[[Fact], None]) -> None:
-        """Call *callback* with each fact of an approval that this process commits; `versions` shows all others."""
-        self._store.subscribe((e.ApprovalRequested, e.ApprovalVoted, e.ApprovalDecided), callback)
+        """Call *callback* with each fact of an approval that this process commits; `versions` shows all others.
+
+        Also with each correction or deletion of a message, since `question` may be another one after it.
+        """
+        self._store.subscribe((e.ApprovalRequested, e.ApprovalVoted, e.ApprovalDecided, e.MessageCorrected), callback)
 
     async def versions(self) -> dict[str, str]:
         """Return every open approval by its id, each with a text that changes with every vote."""
         return await self._store.read(approvals.versions)
+
+    async def question(self, id: str) -> str:
+        """Return what was asked of the agent that an approval is about, as it is now; raises `NotFound`."""
+
+        def work(connection: Connection) -> str:
+            return readings.question(connection, approvals.find(connection, id).object.run)
+
+        return await self._store.read(work)
 
     async def tool(self, id: str) -> ToolSpec | None:
         """Return the tool that an approval is about, as its run was offered it; raises `NotFound`."""

@@ -3,6 +3,7 @@
 from app.dev.workshop import Workshop
 from app.main import serve
 from app.own_tools.toolset import OwnTools
+from app.printer import say
 from app.settings import Settings
 from app.storage.migrate import migrate
 
@@ -11,4 +12,5 @@ def dev(settings: Settings) -> None:
     """Migrate, and serve on loopback until a signal comes; raise ConfigError when that cannot begin."""
     local = settings if settings.loopback else settings.model_copy(update={"host": "127.0.0.1"})
     migrate(local)
+    say(f"Changes in `{local.agents}` and `{local.tools}` are taken up while this runs.")
     serve(local, live=Workshop(local, OwnTools.of(local)))

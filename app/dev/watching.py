@@ -1,6 +1,7 @@
 """Watching: which files of a project have changed since they were loaded."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -46,17 +47,21 @@ class Watched:
         """Yield the paths that have changed, come or gone since *seen*, then those since the last ones, for ever."""
         while True:
             places = self._places()
-            async for _ in awatch(*places, recursive=False, rust_timeout=LOOK_MS, yield_on_timeout=True):
-                now = self.marks()
-                if changed := sorted(path for path in {*seen, *now} if seen.get(path) != now.get(path)):
-                    seen = now
-                    yield changed
-                if self._places() != places:
-                    break
+            watch = awatch(*places, recursive=False, rust_timeout=LOOK_MS, yield_on_timeout=True)
+            # A place may go just before it is watched: then the others are.
+            with suppress(FileNotFoundError):
+                async with aclosing(watch):
+                    async for _ in watch:
+                        now = self.marks()
+                        if changed := sorted(path for path in {*seen, *now} if seen.get(path) != now.get(path)):
+                            seen = now
+                            yield changed
+                        if self._places() != places:
+                            break
 
     def _in_folders(self) -> Iterable[Path]:
         for folder in self._open_folders():
-            yield from (path for path in sorted(folder.iterdir()) if path.suffix in self.suffixes and path.is_file())
+            yield from (path for path in _in(folder) if path.suffix in self.suffixes and path.is_file())
 
     def _open_folders(self) -> list[Path]:
         """Return the folders that are there, and those in them."""
@@ -65,10 +70,18 @@ class Watched:
         while open_:
             folder = open_.pop()
             found.append(folder)
-            open_ += [each for each in folder.iterdir() if each.is_dir() and each.name not in SKIPPED]
+            open_ += [each for each in _in(folder) if each.is_dir() and each.name not in SKIPPED]
         return found
 
     def _places(self) -> list[Path]:
         """Return the folders in which something may change, also by the making of one that is not there yet."""
         above = {path.absolute().parent for path in (*self.folders, *self.files)}
         return sorted({*(path.absolute() for path in self._open_folders()), *(path for path in above if path.is_dir())})
+
+
+def _in(folder: Path) -> list[Path]:
+    """Return what is in *folder*; nothing is in one that has gone, or that may not be read: its loader says so."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []

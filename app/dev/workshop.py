@@ -117,6 +117,9 @@ def _lines(changed: Sequence[Path], before: State, now: State) -> Iterator[str]:
     """Give the lines that say what has become of what *changed*."""
     if ENV_FILE in changed:
         yield f"{ENV_FILE} has changed: {RESTART}"
+    for path in changed:
+        if path.suffix in SUFFIXES and not path.exists():
+            yield f"{path} is gone: its agent stays in the database, where the API may change or delete it."
     if fresh := [each for each in now.broken if each not in before.broken]:
         yield from fresh
         yield KEPT

@@ -102,7 +102,7 @@ def _places(title: str, version: str, *, sample: bool) -> Mapping[str, str]:
         "slug": re.sub(r"[^a-z0-9_-]", "-", title.lower()).lstrip("-_") or UNNAMED,
         "version": version,
         "sample_line": _SAMPLE_LINE if sample else _PLAIN_LINE,
-        "prepare": "python sample/make.py && " if sample else "",
+        "prepare": "RUN python sample/make.py\n" if sample else "",
         "api_key": f"parley_{secrets.token_urlsafe(24)}",
         "secret_key": secrets.token_hex(32),
         "postgres_password": secrets.token_hex(16),

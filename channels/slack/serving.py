@@ -48,6 +48,11 @@ class SlackProcess(Protocol):
         """The database that several processes share, None when this process is alone on its own."""
         ...
 
+    @property
+    def public_url(self) -> str | None:
+        """The address that others reach this server by, None when it is not known."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -85,7 +90,8 @@ async def running_slack(
         workspaces = Workspaces([api], pacer)
         ledger, news = Ledger(records, clock, "slack"), asyncio.Event()
         threads = Threads(core, ledger, workspaces.space, clock, share=pacer.use, rested=news.set)
-        cards = Cards(core, CardRows(records, clock), workspaces, clock, news=news, resumed=threads.resumed)
+        rows = CardRows(records, clock)
+        cards = Cards(core, rows, workspaces, clock, news=news, resumed=threads.resumed, public_url=settings.public_url)
         receiver = Receiver(core, Places(threads, workspaces), People(clock), clock, cards)
         listener = Listener(
             receiver, workspaces, signing_secret=_secret_value(settings.slack_signing_secret), api_url=url

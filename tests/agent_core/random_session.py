@@ -36,13 +36,13 @@ from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 from tests.conftest import OpenDatabase
 
-ANN = Actor("ann", "user")
+ANN, BOB, MEG = Actor("ann", "user"), Actor("bob", "user", "Bob"), Actor("operator", "service", "Meg")
 PATIENCE = 90.0
 Kind = Literal[
     "say", "think", "look", "looks", "move", "same", "unknown", "broken", "length", "continue", "refuse", "fail",
     "late", "dead", "empty",
 ]  # fmt: skip
-Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "cancel", "restart"]
+Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "reply", "join", "cancel", "restart"]
 Place = Literal["asked", "said", "tool"]
 
 
@@ -190,6 +190,10 @@ class RandomSession:
             await self._change(act)
         elif act == "tell":
             await self._core.add_context(self._session, [Context(text=f"noted after message {self._sent}")])
+        elif act == "reply":
+            await self._core.replies.give(self._session, f"replied after message {self._sent}", by=MEG)
+        elif act == "join":
+            await self._send("steer", by=BOB)
         elif act == "restart":
             await self._compare()
             await self._core.stop(grace=1.0)
@@ -205,14 +209,16 @@ class RandomSession:
         else:
             await self._core.retract(self._session, self._newest, by=ANN)
 
-    async def _send(self, overlap: Literal["queue", "steer", "interrupt"] = "queue", *, own: bool = False) -> None:
+    async def _send(
+        self, overlap: Literal["queue", "steer", "interrupt"] = "queue", *, own: bool = False, by: Actor = ANN
+    ) -> None:
         self._sent += 1
         instructions = f"Be number {self._sent}." if own else None
         text = Text(f"message {self._sent}")
         roles: list[Role] = ["user", "assistant", "user", "assistant"]
         history = tuple(Message(role, (Text(f"{role} {self._sent}"),)) for role in roles) if own else ()
         context = () if self._sent % 3 else (Context(text=f"said before message {self._sent}", author="Bob"),)
-        asked = Inbound(parts=(text,), actor=ANN, overlap=overlap, history=history, context=context)
+        asked = Inbound(parts=(text,), actor=by, overlap=overlap, history=history, context=context)
         asked = msgspec.structs.replace(asked, instructions=instructions)
         self._newest = (await self._core.receive(self._session, asked)).message
 

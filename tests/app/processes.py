@@ -69,6 +69,12 @@ class PlainShell(Shell):
             *command, cwd=self.folder, env={**self._env, **env}, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
         )
 
+    async def start_on(self, terminal: int, *words: str, **env: str) -> asyncio.subprocess.Process:
+        """Start a command whose input and output are *terminal*, a descriptor."""
+        command = (sys.executable, "-m", self._module, *words)
+        ends = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
+        return await asyncio.create_subprocess_exec(*command, cwd=self.folder, env={**self._env, **env}, **ends)
+
 
 class Serving:
     """A server of its own process, and what it printed."""

@@ -79,6 +79,18 @@ def test_an_open_demo_page_that_others_reach_fails_the_start(monkeypatch, name, 
         load_settings()
 
 
+def test_the_tool_context_of_the_demo_page_is_json(monkeypatch):
+    """PARLEY_DEMO_TOOL_CONTEXT is a JSON object of bounded size; what was given is not repeated in the error."""
+    monkeypatch.setenv("PARLEY_DEMO_TOOL_CONTEXT", '{"customer": "C-1"}')
+    assert load_settings().demo_tool_context == {"customer": "C-1"}
+    fault = r"PARLEY_DEMO_TOOL_CONTEXT cannot be used .* give a JSON object"
+    for given in ("C-99", '["C-99"]', '{"customer": "' + 4_000 * "x" + '"}'):
+        monkeypatch.setenv("PARLEY_DEMO_TOOL_CONTEXT", given)
+        with pytest.raises(ConfigError, match=fault) as refused:
+            load_settings()
+        assert given not in str(refused.value)
+
+
 def test_proxies_and_hosts_are_lists(monkeypatch):
     """Proxies are addresses and networks, hosts names with `*.` before some; capitals and last dots do not matter."""
     monkeypatch.setenv("PARLEY_TRUSTED_PROXIES", "127.0.0.1, 10.0.0.0/8 2001:db8::/32")

@@ -63,7 +63,7 @@ class WatchAll:
 
 
 class WatchUntilIdle:
-    """Everything, until no root run is running or about to: one that waits is idle, and so is what is queued after it."""
+    """Everything, until no root run is running or about to: one that waits is idle, and all that is queued after it."""
 
     def __init__(self) -> None:
         self._open: dict[str, str] | None = None

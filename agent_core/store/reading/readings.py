@@ -19,6 +19,7 @@ from agent_core.store.log import EVENT, PARENT, RUN, SESSION, RunRef, SessionKey
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import feedback, sessions
 from agent_core.store.work.catalog import AGENT
+from agent_core.store.work.runs import find as find_run
 
 _ADOPTING = RUN.alias("adopting_run")
 _RUNS = (
@@ -173,6 +174,17 @@ def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor,
     speakers = tuple(dict.fromkeys(each.actor for each in reversed(said)))[::-1]
     senders = dict.fromkeys(each.via for each in said if each.via is not None and each.via not in speakers)
     return address, (*senders, *speakers), "\n\n".join(text_of(each.parts) for each in asked)
+
+
+def question(connection: Connection, name: str) -> str:
+    """Return what people asked that the run *name* is part of, as it is now: corrected, and without what is deleted."""
+    row = connection.execute(select(RUN.c.id, RUN.c.parent).where(RUN.c.id == name)).one()
+    run, _ = find_run(connection, _root(connection, row))
+    session_key = SessionKey(run.session, run.session_id)
+    facts = log.facts_of_run(connection, session_key, run.id, run.first_seq, None)
+    now = {fact.body.message: fact.body.parts for fact in facts if isinstance(fact.body, e.MessageCorrected)}
+    asked = _asked(connection, session_key, facts)
+    return "\n\n".join(text for each in asked if (text := text_of(now.get(each.message, each.parts)).strip()))
 
 
 def _output(facts: list[Fact]) -> tuple[str, tuple[Part, ...]]:

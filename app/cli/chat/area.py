@@ -60,7 +60,7 @@ class Menu:
 
 
 @dataclass(slots=True)
-class Field:
+class AskedText:
     """A text that is asked for in place of a message; *given* is its result, None when it is given up."""
 
     prompt: str
@@ -87,7 +87,7 @@ class InputArea:
     ) -> None:
         self.entries, self.escaped = Entries(), asyncio.Event()
         self.menu: Menu | None = None
-        self.field: Field | None = None
+        self.field: AskedText | None = None
         self.hint = ""
         self._live, self._since, self._status = "", 0.0, ""
         self._shown: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
@@ -145,7 +145,7 @@ class InputArea:
     async def ask(self, prompt: str, hint: str, text: str = "") -> str | None:
         """Return what the person makes of *text*, None when they give up."""
         async with self._one:
-            self.field = Field(prompt, hint, asyncio.get_running_loop().create_future())
+            self.field = AskedText(prompt, hint, asyncio.get_running_loop().create_future())
             self.other.document = Document(text, len(text))
             self.app.layout.focus(self.other)
             self.app.invalidate()
@@ -199,6 +199,8 @@ class InputArea:
             if self.app.is_running:
                 self.app.exit()
             await asyncio.wait((drawing, printing, finished))
+            with suppress(EOFError):  # the terminal was closed
+                drawing.result()
 
     async def _print_all(self) -> None:
         with set_app(self.app):

@@ -10,9 +10,9 @@ from agent_core import Actor, Clock, Decision, Event, Fact, Inbound, ParleyError
 from app.cli.chat.ports import Port
 from app.cli.chat.slash import Slash, UnknownSlash, help_text, read_slash
 from app.cli.client import Unreachable
+from app.cli.printing import short
 from channels.base import RunView, Screen, Stop
 from channels.delivery import Delivery, NullOutbox
-from channels.legible import one_line
 from channels.plain import queued
 from channels.terminal import ADDRESS
 
@@ -220,4 +220,4 @@ def _follows(busy: RunView | None) -> str | None:
 
 def _described(session: SessionObject) -> str:
     last = datetime.fromtimestamp(session.last_activity_at / 1000).astimezone()
-    return f"{last:%Y-%m-%d %H:%M}  {one_line(session.title or '(no title yet)')}  {session.id}"
+    return f"{last:%Y-%m-%d %H:%M}  {short(session.title or '(no title yet)', 36)}  {session.id}"

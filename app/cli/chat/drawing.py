@@ -26,8 +26,8 @@ NARROWEST_COLUMN = 6
 """Columns that each column of a table needs; a table without them is shown as it was written."""
 
 
-class Drawing(Protocol):
-    """How a text that is visible already is shown; *gap* is what divides its blocks."""
+class TextStyle(Protocol):
+    """How a text that is visible already is drawn; *gap* is what divides its blocks."""
 
     gap: str
 
@@ -40,7 +40,7 @@ class Drawing(Protocol):
         ...
 
 
-class Plain:
+class AsWritten:
     """Text as it was written."""
 
     gap = ""
@@ -96,7 +96,7 @@ class Drawn:
 class Flow:
     """One text that grows on the screen: what of it is drawn for good, and where it goes on."""
 
-    def __init__(self, drawing: Drawing) -> None:
+    def __init__(self, drawing: TextStyle) -> None:
         self._drawing, self._done = drawing, ""
 
     def feed(self, text: str, width: int, *, is_open: bool) -> tuple[str, str]:

@@ -2,17 +2,19 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from prompt_toolkit.input import DummyInput
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output.vt100 import Vt100_Output
 
 from agent_core import Actor, Clock, Decider, Decision, Inbound, Origin, ParleyError, Text, may_respond, new_id
 from app.cli.chat.area import Choice, InputArea, kept_history
 from app.cli.chat.conversation import converse
 from app.cli.chat.deciding import decided
-from app.cli.chat.drawing import Drawing, Drawn, Flow, Plain, note
+from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle, note
 from app.cli.chat.once import answer
 from app.cli.chat.ports import ApprovalsPort, Port
 from app.cli.chat.slash import BRIEF
@@ -33,10 +35,13 @@ async def talk_live(port: Port, actor: Actor, clock: Clock, *, agent: str, sessi
 
 async def ask_live(port: Port, actor: Actor, clock: Clock, session: str, message: str) -> bool:
     """Answer *message* once, drawn as it comes; return whether its run completed."""
-    area = InputArea(input=DummyInput(), reads=False)
-    async with area.running(catches_interrupt=False), showing_in(area, actor, None) as terminal:
-        area.work("answering …")
-        return await answer(port, terminal, clock, session, message)
+    with create_pipe_input() as nothing:  # keys stay in the terminal for what comes after this command
+        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        output.enable_cpr = False  # the terminal's answer would be read by what comes after this command
+        area = InputArea(input=nothing, output=output, reads=False)
+        async with area.running(catches_interrupt=False), showing_in(area, actor, None) as terminal:
+            area.work("answering … (Ctrl-C stops it)")
+            return await answer(port, terminal, clock, session, message)
 
 
 class AreaPanel:
@@ -77,7 +82,7 @@ class LiveTerminal:
 
     limits = MessageLimits(edit_every=0.05)
 
-    def __init__(self, area: InputArea, actor: Actor, approvals: ApprovalsPort | None, drawing: Drawing) -> None:
+    def __init__(self, area: InputArea, actor: Actor, approvals: ApprovalsPort | None, drawing: TextStyle) -> None:
         self.actor, self._origin = actor, Origin(is_operator=True)
         self._area, self._approvals, self._drawing = area, approvals, drawing
         self._typed: set[str] = set()
@@ -199,10 +204,10 @@ def _working(call: CallView) -> str:
     return f"· {one_line(call.name)} … {how}{one_line(call.progress or '')}"
 
 
-def _drawing() -> Drawing:
+def _drawing() -> TextStyle:
     """Return how text is shown here: NO_COLOR asks for it as it was written."""
     if not _has_colours():
-        return Plain()
+        return AsWritten()
     # Terminals that say so have the number of their background colour at the end; 7 and 15 are white.
     background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return Drawn(light=background in ("7", "15"))

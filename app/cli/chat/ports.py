@@ -37,7 +37,7 @@ class Asked(Protocol):
     def speakers(self) -> tuple[Actor, ...]: ...
 
 
-class Voted(Protocol):
+class AfterVote(Protocol):
     """An approval after a vote: still `open` while a quorum lacks some."""
 
     @property
@@ -48,7 +48,7 @@ class ApprovalsPort(Protocol):
     """Where approvals are decided."""
 
     async def get(self, id: str, /) -> Asked: ...
-    async def decide(self, decision: Decision, /) -> Voted: ...
+    async def decide(self, decision: Decision, /) -> AfterVote: ...
 
 
 class AgentsPort(Protocol):

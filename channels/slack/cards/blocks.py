@@ -23,6 +23,8 @@ ROWS = 100
 """Rows of arguments in one message."""
 TEXT = limits.TEXT.value // 4
 """Characters of arguments in a notification."""
+WORDS = 500
+"""Characters of what the agent was asked."""
 _GONE = "This question is not there any more."
 _NOTHING = object()
 
@@ -31,13 +33,16 @@ _NOTHING = object()
 class CardContext:
     """What a card says besides its question: *agent* is who asks, *origin* the channel of the conversation.
 
-    *team* is the workspace that the card is shown in; one that is *careful* asks once more before a yes.
+    *team* is the workspace that the card is shown in; one that is *careful* asks once more before a yes. *words* are
+    what the agent was asked, *link* is the address of the conversation if that is elsewhere.
     """
 
     team: str
     agent: str
     origin: str | None = None
     careful: bool = True
+    words: str = ""
+    link: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +92,21 @@ def _head(asked: ApprovalObject, about: CardContext, *, alone: bool) -> list[Jso
     where = [text(" in "), {"type": "channel", "channel_id": about.origin}] if about.origin else []
     who = [text(about.agent, bold=True), text(" asks"), *whom, *where]
     blocks.append(_rich([*who, text(" to use "), text(unmistakable(asked.tool), code=True), text(".")]))
+    if about.words and asked.status == "open":  # what is decided keeps no copy of what its author may delete
+        blocks[-1]["elements"].append({"type": "rich_text_quote", "elements": [text(_quoted(about.words))]})
+    if about.link:
+        blocks.append(_rich([{"type": "link", "url": about.link, "text": "Open the conversation"}]))
     if asked.detail:
         blocks.append(_rich([text(unmistakable(asked.detail))]))
     if not alone:
         continues_below = "Its arguments continue in the messages below; the buttons are below the last one."
         blocks.append({"type": "context", "elements": [_plain_text(continues_below)]})
     return blocks
+
+
+def _quoted(words: str) -> str:
+    said = unmistakable(words.strip())
+    return said if len(said) <= WORDS else f"{said[: WORDS - 1]}…"
 
 
 def _tail(asked: ApprovalObject, about: CardContext) -> list[Json]:
@@ -212,6 +226,8 @@ def _packed(rows: Iterable[Json]) -> Iterator[list[Json]]:
 
 def _words(part: Json) -> str:
     """Return the words of a part of a block."""
+    if part["type"] == "link":
+        return f"{part['text']}: {part['url']}"
     if "elements" in part:
         return ("\n" if part["type"] == "rich_text" else "").join(map(_words, part["elements"]))
     said = part.get("text") or part.get("fallback") or w.mrkdwn([part])

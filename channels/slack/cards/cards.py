@@ -11,7 +11,18 @@ from functools import partial
 
 import structlog
 
-from agent_core import ApprovalDecided, ApprovalObject, Clock, Core, Fact, NotFound, ParleyError, Unavailable, trace_of
+from agent_core import (
+    ApprovalDecided,
+    ApprovalObject,
+    Clock,
+    Core,
+    Fact,
+    MessageCorrected,
+    NotFound,
+    ParleyError,
+    Unavailable,
+    trace_of,
+)
 from channels.ledger import LostPlace
 from channels.slack.cards.blocks import CardContext, pages
 from channels.slack.cards.rows import PLANNED, SENT, SETTLED, SHOWN, Card, CardRows, Spot
@@ -26,6 +37,8 @@ SWEEP = 1.0
 """Seconds between two looks for what other processes asked and decided, or left half done."""
 MOST = 20
 """Cards that one process works on at once."""
+MOST_LINKS = 1_000
+"""Addresses of threads that are remembered."""
 SETTLE_MS = 5_000
 """Milliseconds for which a card waits in its thread for what the agent says before it."""
 GIVEN_UP = 8
@@ -37,7 +50,8 @@ _log = structlog.get_logger("parley.slack")
 class Cards:
     """Shows questions in Slack; *resumed* is notified of each session whose question was decided here.
 
-    *news* is set when there may be something to do.
+    *news* is set when there may be something to do. With a *public_url* a card about a conversation that is not in
+    Slack links to the operators' page there.
     """
 
     def __init__(
@@ -49,10 +63,14 @@ class Cards:
         *,
         news: asyncio.Event | None = None,
         resumed: Callable[[str], None] = lambda _: None,
+        public_url: str | None = None,
     ) -> None:
         self._core, self._rows, self._workspaces, self._clock = core, rows, workspaces, clock
         self._resumed = resumed
+        self._public_url = public_url
         self._planned: set[str] = set()
+        self._corrected: set[str] = set()
+        self._links: dict[str, str] = {}
         self._working: dict[int, asyncio.Task[None]] = {}
         self._sweep = PeriodicTask("cards", self._look, clock, SWEEP, news=news)
 
@@ -83,6 +101,8 @@ class Cards:
     def _on_fact(self, fact: Fact) -> None:
         if isinstance(fact.body, ApprovalDecided):
             self._resumed(fact.session)
+        if isinstance(fact.body, MessageCorrected):
+            self._corrected.add(fact.session)
         self._sweep.news.set()
 
     async def _look(self) -> None:
@@ -92,12 +112,18 @@ class Cards:
         for approval in versions.keys() - self._planned:
             await self._plan(approval)
         due = [
-            key
-            for key, approval, state, version in await self._rows.unsettled()
-            if key not in self._working and (state in (PLANNED, SENT) or version != versions.get(approval))
+            each
+            for each in await self._rows.unsettled()
+            if each.key not in self._working
+            and (
+                each.state in (PLANNED, SENT)
+                or each.version != versions.get(each.approval)
+                or each.session in self._corrected
+            )
         ]
-        room = MOST - len(self._working)
-        for card in await self._rows.claim(due[:room]) if due and room > 0 else []:
+        room = max(0, MOST - len(self._working))
+        self._corrected -= {each.session for each in due[:room]} if self._working or due[room:] else self._corrected
+        for card in await self._rows.claim([each.key for each in due[:room]]) if due[:room] else []:
             task = asyncio.create_task(self._guarded(card, versions.get(card.approval, "")), name=f"card-{card.id}")
             self._working[card.key] = task
             task.add_done_callback(partial(self._worked, card.key))
@@ -210,5 +236,28 @@ class Cards:
         thread = await self._thread(asked)
         if thread is not None and thread.team == spot.team and thread.channel != spot.channel and not thread.is_dm:
             origin = thread.channel
-        tool = await self._core.approvals.tool(asked.id) if asked.status == "open" else None
-        return CardContext(spot.team, agent, origin, careful=tool is None or tool.effect == "write")
+        careful, words = True, ""
+        if asked.status == "open":
+            tool = await self._core.approvals.tool(asked.id)
+            careful, words = tool is None or tool.effect == "write", await self._core.approvals.question(asked.id)
+        link = await self._link(asked, thread, spot)
+        return CardContext(spot.team, agent, origin, careful=careful, words=words, link=link)
+
+    async def _link(self, asked: ApprovalObject, thread: Thread | None, spot: Spot) -> str | None:
+        """Return the address of the conversation, unless the card is in it or Slack does not give it."""
+        if thread is None:
+            return f"{self._public_url.rstrip('/')}/operator#/s/{asked.session}" if self._public_url else None
+        if (thread.team, thread.channel, thread.root) == (spot.team, spot.channel, spot.root):
+            return None
+        if thread.address not in self._links:
+            space = await self._workspaces.space(thread.team)
+            try:
+                await space.pacer.admit("chat.getPermalink", space.team, thread.channel, Lane.FIRST)
+                link = await space.api.permalink(thread.channel, thread.root)
+            except f.SlackFailure as error:
+                _log.info("slack.no_link", team=space.team, reason=error.reason)
+                return None
+            if len(self._links) >= MOST_LINKS:
+                self._links.clear()
+            self._links[thread.address] = link
+        return self._links[thread.address]

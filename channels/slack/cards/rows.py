@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, and_, select, update
 
@@ -65,6 +65,16 @@ class Card:
         return Spot(**self.data)
 
 
+class Unsettled(NamedTuple):
+    """What is to be known of a card to see whether it is up to date."""
+
+    key: int
+    approval: str
+    session: str
+    state: str
+    version: str
+
+
 class CardRows:
     """The rows of all cards in Slack."""
 
@@ -88,14 +98,14 @@ class CardRows:
         if rows:
             await self._records.write(lambda connection: _insert(connection, rows))
 
-    async def unsettled(self) -> list[tuple[int, str, str, str]]:
-        """Return key, approval, state and version of the cards that may change and that no process works on."""
-        columns = (_CARD.c.key, _CARD.c.approval, _CARD.c.state, _CARD.c.version)
+    async def unsettled(self) -> list[Unsettled]:
+        """Return the cards that may change and that no process works on."""
+        columns = (_CARD.c.key, _CARD.c.approval, _CARD.c.session, _CARD.c.state, _CARD.c.version)
         free = and_(_CARD.c.channel == CHANNEL, _CARD.c.state != SETTLED, _CARD.c.until <= self._clock.now())
         asked = select(*columns).where(free).order_by(_CARD.c.key)
 
-        def work(connection: Connection) -> list[tuple[int, str, str, str]]:
-            return [(row.key, row.approval, row.state, row.version) for row in connection.execute(asked)]
+        def work(connection: Connection) -> list[Unsettled]:
+            return [Unsettled(*row) for row in connection.execute(asked)]
 
         return await self._records.read(work)
 

@@ -137,6 +137,8 @@ def _marked(element: Json) -> str:
             return f"<!subteam^{element['usergroup_id']}>"
         case "channel":
             return f"<#{element['channel_id']}>"
+        case "link":
+            return f"<{element['url']}|{escape(element['text'])}>"
         case "date":
             return f"<!date^{element['timestamp']}^{element['format']}|{element['fallback']}>"
         case _:

@@ -5,6 +5,7 @@ Such code, as `<!channel>` in a code block, may not be sent as Markdown, and not
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from markdown_it.token import Token
@@ -14,6 +15,8 @@ from channels.slack.outbound.text import active, neutral
 
 Json = dict[str, Any]
 _LINKS = ("https://", "http://", "mailto:")
+MOST_INDENT = 8
+"""Levels by which Slack indents a list."""
 _STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
 
 
@@ -73,7 +76,8 @@ def words_of(block: Json) -> str:
 
 def _words(part: Json) -> str:
     if part["type"] == "rich_text_list":
-        return "\n".join(f"• {_words(item)}" for item in part["elements"])
+        marks = (f"{n}." if part["style"] == "ordered" else "•" for n in count(part.get("offset", 0) + 1))
+        return "\n".join(f"{mark} {_words(item)}" for mark, item in zip(marks, part["elements"], strict=False))
     if "elements" in part:
         words = "".join(map(_words, part["elements"]))
         return f"```\n{words}\n```" if part["type"] == "rich_text_preformatted" else words
@@ -90,11 +94,22 @@ def _preformatted(code: str) -> Json:
 
 
 @dataclass(slots=True)
+class _List:
+    """An open list: its style, and how many items come before the next one."""
+
+    style: str
+    count: int = 0
+
+
+@dataclass(slots=True)
 class _Writer:
-    """Writes tokens as *elements* of rich text; *_lists* are the styles of the open lists."""
+    """Writes tokens as *elements* of rich text; *_lists* are open, *_cells* of a table's row are begun.
+
+    *_fresh* says that the next words begin an item or a row.
+    """
 
     elements: list[Json] = field(default_factory=list[Json])
-    _lists: list[str] = field(default_factory=list[str])
+    _lists: list[_List] = field(default_factory=list[_List])
     _quotes: int = 0
     _heading: bool = False
     _cells: int = 0
@@ -103,10 +118,12 @@ class _Writer:
     def take(self, token: Token) -> None:
         match token.type:
             case "bullet_list_open" | "ordered_list_open":
-                self._lists.append("bullet" if token.type == "bullet_list_open" else "ordered")
+                is_ordered = token.type == "ordered_list_open"
+                first = int(token.attrGet("start") or 1) - 1 if is_ordered else 0
+                self._lists.append(_List("ordered" if is_ordered else "bullet", max(0, first)))
             case "bullet_list_close" | "ordered_list_close":
                 self._lists.pop()
-            case "list_item_open" | "tr_open":
+            case "list_item_open" | "tr_open" | "table_close":
                 self._fresh, self._cells = True, 0
             case "blockquote_open" | "blockquote_close":
                 self._quotes += token.nesting
@@ -146,21 +163,22 @@ class _Writer:
 
     def _item(self, words: list[Json]) -> None:
         section = {"type": "rich_text_section", "elements": words}
-        style, indent = self._lists[-1], len(self._lists) - 1
-        last = self.elements[-1] if self.elements else None
-        if last is not None and (last["type"], last.get("style"), last.get("indent")) == (
-            "rich_text_list",
-            style,
-            indent,
-        ):
-            if self._fresh:
-                last["elements"].append(section)
-            else:
+        listed, indent = self._lists[-1], min(len(self._lists) - 1, MOST_INDENT)
+        about = {"type": "rich_text_list", "style": listed.style, "indent": indent}
+        last = self.elements[-1] if self.elements else {}
+        is_same = about.items() <= last.items()
+        if not self._fresh:
+            if is_same:
                 last["elements"][-1]["elements"] += [_text("\n"), *words]
-        elif self._fresh:
-            self.elements.append({"type": "rich_text_list", "style": style, "indent": indent, "elements": [section]})
+            else:
+                self.elements.append(section)
+            return
+        if is_same:
+            last["elements"].append(section)
         else:
-            self.elements.append(section)
+            offset = {"offset": listed.count} if listed.style == "ordered" and listed.count else {}
+            self.elements.append({**about, **offset, "elements": [section]})
+        listed.count += 1
 
 
 def _inline(tokens: Iterable[Token], style: dict[str, bool]) -> Iterator[Json]:

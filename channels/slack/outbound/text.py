@@ -201,7 +201,9 @@ def settled_in(line: str) -> int:
         elif sign != "]":
             opened.append((sign, at))
     held = [at for sign, at in opened if len(line) - at <= (2 * AHEAD if sign == "[" else _HOLD)]
-    return min([*held, *([] if code.open is None else [code.open])], default=len(line))
+    if code.open is not None:
+        held.append(code.open)
+    return min(held, default=len(line))
 
 
 def _signs(line: str) -> Iterator[tuple[str, int]]:

@@ -46,7 +46,7 @@ _log = structlog.get_logger("parley.slack")
 
 @dataclass(frozen=True, slots=True)
 class _UntilIdle:
-    """The events of a session until no run of it is active; the first of them begin its *status*.
+    """The events of a session until no run of it is active; the first of a run begin its *status*.
 
     Of a thread that rested at seq *waits_at* while its run waited, only those that end the wait do: a message that is
     queued after that run changes nothing.
@@ -66,8 +66,8 @@ class _UntilIdle:
                 yield batch
 
     def _begins(self, event: Event) -> bool:
-        if self.waits_at is None:
-            return True
+        if self.waits_at is None:  # what is of no run, such as a person's answer, is no work of the agent's
+            return event.run is not None
         is_new = isinstance(event, Fact) and event.seq > self.waits_at
         return is_new and event.parent_run is None and event.type in _ENDS_WAIT
 

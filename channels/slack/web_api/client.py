@@ -23,7 +23,14 @@ Blocks = Sequence[Json]
 
 # Slack accepts no JSON body for these.
 _READS = frozenset(
-    {"conversations.history", "conversations.info", "conversations.replies", "users.info", "usergroups.users.list"}
+    {
+        "chat.getPermalink",
+        "conversations.history",
+        "conversations.info",
+        "conversations.replies",
+        "users.info",
+        "usergroups.users.list",
+    }
 )
 # Of a model's text Slack turns nothing into links, fetches nothing and shows nothing of other sites.
 _PLAIN = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
@@ -121,6 +128,10 @@ class SlackApi:
         """Read one page of the messages of a channel outside threads, the newest first, with their metadata."""
         fields = {"channel": channel, "oldest": oldest, "cursor": cursor, "limit": limit}
         return _replies(await self._ask("conversations.history", **fields, include_all_metadata=True))
+
+    async def permalink(self, channel: str, ts: str) -> str:
+        """Return the address of a message, for those who may read it."""
+        return (await self._ask("chat.getPermalink", channel=channel, message_ts=ts))["permalink"]
 
     # ---- streams --------------------------------------------------------------------------------
 

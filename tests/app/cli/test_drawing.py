@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from app.cli.chat.drawing import Drawing, Drawn, Flow, Plain
+from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle
 from channels.legible import visible
 
 CODES = re.compile(r"\x1b\[[\d;]*m")
@@ -39,7 +39,7 @@ The end
 """
 
 
-def flowed(drawing: Drawing, text: str, seed: int) -> str:
+def flowed(drawing: TextStyle, text: str, seed: int) -> str:
     """Return what is printed for good of *text* that comes in pieces."""
     pieces, flow, printed, at = random.Random(seed), Flow(drawing), "", 0  # noqa: S311 - of a test
     while at < len(text):
@@ -52,7 +52,7 @@ def flowed(drawing: Drawing, text: str, seed: int) -> str:
 def test_a_text_in_pieces_is_drawn_as_the_whole(seed: int):
     """However an answer comes, what stays on the screen is the drawing of all of it, and each part once."""
     assert flowed(Drawn(), TEXT, seed) == f"\n{Drawn().draw(TEXT, 60)}\n"
-    assert flowed(Plain(), TEXT, seed) == f"\n{TEXT}"
+    assert flowed(AsWritten(), TEXT, seed) == f"\n{TEXT}"
 
 
 def test_nothing_is_lost_in_a_narrow_terminal():

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from app.cli.chat.conversation import Lasting, converse
 from app.cli.chat.live import AreaPanel, showing_in
 from app.cli.client import Unreachable
 from tests.agent_core.asking import Till, asks
+from tests.app.processes import PlainShell
 from tests.polling import until
 
 ANN = Actor("ann", "user", "Ann")
@@ -293,3 +295,46 @@ async def test_a_lost_server_is_followed_again():
     assert said == ["! The server does not answer. (trying again)", "(connected again)"]
     assert port.after == [4, 4, 4]
     await following.aclose()
+
+
+@pytest.mark.parametrize(
+    ("words", "term", "codes"),
+    [((), "xterm", True), ((), "dumb", False), (("What is 6 * 7?",), "xterm", True)],
+    ids=["xterm", "dumb", "once"],
+)
+async def test_the_command_on_a_terminal(plain_shell: PlainShell, words, term, codes):
+    """`parley chat` of a real process talks on a terminal until Ctrl-D; one without abilities gets no codes."""
+    ours, theirs = os.openpty()
+    env = {"TERM": term, "PROMPT_TOOLKIT_NO_CPR": "1", "COLUMNS": "60", "LINES": "24"}
+    process = await plain_shell.start_on(theirs, "chat", *words, **env)
+    os.close(theirs)
+    said, changed = bytearray(), asyncio.Event()
+
+    def read() -> None:
+        try:
+            said.extend(os.read(ours, 65536))
+        except OSError:  # the other end was closed
+            asyncio.get_running_loop().remove_reader(ours)
+        changed.set()
+
+    async def shows(words: bytes) -> None:
+        async with asyncio.timeout(60):
+            while words not in said:
+                changed.clear()
+                await changed.wait()
+
+    asyncio.get_running_loop().add_reader(ours, read)
+    try:
+        if not words:
+            await shows(b"/help lists the commands")
+            os.write(ours, b"What is 6 * 7?\r")
+        await shows(b"is 42")
+        await shows(b"demonstration")
+        if not words:
+            os.write(ours, b"\x04")
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+    finally:
+        asyncio.get_running_loop().remove_reader(ours)
+        os.close(ours)
+    assert (b"\x1b[" in said) == codes
+    assert (plain_shell.data / "chat_history").exists() == (codes and not words)

@@ -83,8 +83,8 @@ class DevServer:
     def __init__(self, folder: Path, printing: Printing) -> None:
         self.folder, self.printing = folder, printing
         lines = printing.until("Model:")
-        self.url = re.findall(r"http://[\d.:]+", lines[0])[0]
         self.printed = "\n".join(lines)
+        self.url = re.findall(r"http://[\d.:]+", self.printed)[0]
         key = re.findall(r"(?m)^PARLEY_API_KEY=(\S+)$", (folder / ".env").read_text("utf-8"))[0]
         self.client = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE)
 

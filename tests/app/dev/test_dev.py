@@ -53,6 +53,17 @@ def test_a_changed_agent_is_a_new_version_for_new_conversations(dev: DevServer):
     dev.printing.until(f"version {version + 1}")
 
 
+def test_an_agent_comes_and_goes_with_its_file(dev: DevServer):
+    """A new file is a new agent at once; one whose file is gone stays in the database, no longer read-only."""
+    path = dev.folder / "agents/second.yaml"
+    path.write_text("name: second\ninstructions: Be brief.\n", "utf-8")
+    dev.printing.until("Agent, for new conversations: second, version 1")
+    assert dev.client.patch("/v1/agents/second", json={"instructions": "Be long."}).status_code == 409
+    path.unlink()
+    dev.printing.until("agents/second.yaml is gone: its agent stays in the database")
+    assert dev.client.delete("/v1/agents/second").status_code == 204
+
+
 def test_a_changed_tool_is_the_next_calls(dev: DevServer):
     """Also a conversation that has begun runs the new code."""
     first = dev.run(LOOK_UP)
@@ -60,6 +71,19 @@ def test_a_changed_tool_is_the_next_calls(dev: DevServer):
         assert "lookup_order, refund_order" in dev.printing.until("Tools, from the next call on:")[-1]
         assert '"status":"changed"' in dev.run(LOOK_UP, session=first["session"])["output"]["text"]
     dev.printing.until("Tools, from the next call on:")
+
+
+def test_the_tool_that_the_readme_of_a_project_shows_works(dev: DevServer):
+    """Its first tool, put into the tools' file and named in the agent's, is there for the next conversation."""
+    (shown,) = re.findall(r"```python\n(@tool.*?)```", (dev.folder / "README.md").read_text("utf-8"), re.DOTALL)
+    agent = dev.folder / "agents/assistant.yaml"
+    with (
+        changed(dev.folder / "tools/orders.py", "@contextmanager\n", f"{shown}\n\n@contextmanager\n"),
+        changed(agent, "tools: [", "tools: [opening_hours, "),
+    ):
+        dev.printing.until("Agent, for new conversations: assistant")
+        assert "closed" in dev.run('use opening_hours {"day": "Sunday"}')["output"]["text"]
+    dev.printing.until("Agent, for new conversations: assistant")
 
 
 @pytest.mark.parametrize(
@@ -144,9 +168,10 @@ def test_a_project_that_is_broken_at_the_start_is_served(tmp_path: Path):
         path.write_text(whole, "utf-8")
         server.printing.until("Agent, for new conversations: assistant, version 1")
         assert server.problems() == []
+        assert '"status":"delivered"' in server.run(LOOK_UP)["output"]["text"]
 
 
-@pytest.mark.parametrize("sample", [True, False])
+@pytest.mark.parametrize("sample", [True, pytest.param(False, marks=pytest.mark.whole)])
 def test_the_tests_of_a_project_pass(tmp_path: Path, sample: bool):
     """What `parley init` makes is tested, with what its requirements-dev.txt names."""
     folder = made(tmp_path, sample=sample)

@@ -56,6 +56,19 @@ async def test_a_folder_that_comes_later_is_watched_too(tmp_path: Path):
         assert await found.get() == ["two.py"]
 
 
+async def test_a_folder_that_goes_and_comes_back_is_watched(tmp_path: Path):
+    """What was in a folder that is removed is gone, and what is in the next one of its name is seen."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "one.py").write_text("1", "utf-8")
+    async with asyncio.timeout(20), watching(Watched((folder,), SUFFIXES)) as found:
+        folder.rename(tmp_path / "elsewhere")
+        assert await found.get() == ["one.py"]
+        folder.mkdir()
+        (folder / "two.py").write_text("2", "utf-8")
+        assert await found.get() == ["two.py"]
+
+
 async def test_a_change_without_a_notification_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Where the file system notifies no one, a look each second finds what changed."""
     (tmp_path / "one.yaml").write_text("a", "utf-8")

@@ -126,7 +126,7 @@ def rows(path: Path) -> dict[str, list[tuple]]:
         return {table: shop.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables}  # noqa: S608
 
 
-def test_what_it_takes_to_deploy_fits_together(tmp_path: Path):
+def test_what_it_takes_to_deploy_fits_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The Dockerfile copies what is there, and compose migrates before it serves, on a database that is healthy."""
     folder = make("My.Shop", tmp_path)
     composed = yaml.safe_load((folder / "compose.yaml").read_text("utf-8"))
@@ -138,6 +138,12 @@ def test_what_it_takes_to_deploy_fits_together(tmp_path: Path):
     assert parley["environment"]["DATABASE_URL"].startswith("postgres://parley:${POSTGRES_PASSWORD}@db:")
     env = (folder / ".env").read_text("utf-8")
     assert all(f"\n{name}=" in env for name in ("POSTGRES_PASSWORD", "PARLEY_SECRET_KEY", "PARLEY_API_KEY"))
+    for name, value in parley["environment"].items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(folder)
+    settings = load_settings()
+    assert settings.postgres is not None
+    assert not settings.demo
     for line in (folder / "Dockerfile").read_text("utf-8").splitlines():
         if line.startswith("COPY") and "wheels/*.whl" in line:
             assert (folder / line.split()[1]).exists()

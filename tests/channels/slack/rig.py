@@ -123,6 +123,7 @@ async def rigged(
     tools: tuple[Tool, ...] = (),
     hooks: tuple[Hook, ...] = (),
     page: bool = False,
+    public_url: str | None = None,
 ) -> AsyncIterator[Rig]:
     """Receive from Slack: by requests, or by a socket with *socket* seconds between its pings.
 
@@ -165,7 +166,8 @@ async def rigged(
             await threads.start(alone=True)
             stack.push_async_callback(threads.stop)
             places, resumed = Places(threads, workspaces), threads.resumed
-        cards = Cards(core, CardRows(core._store.database, clock), workspaces, clock, news=news, resumed=resumed)
+        rows = CardRows(core._store.database, clock)
+        cards = Cards(core, rows, workspaces, clock, news=news, resumed=resumed, public_url=public_url)
         if shown:
             await cards.start(alone=True)
             stack.push_async_callback(cards.stop)

@@ -22,12 +22,14 @@ def test_a_thread_gets_it_once(fresh: Fresh):
         await done(rig, rig.team, root)
         session = await rig.session("CGENERAL", root)
         assert session is not None
+        busy = rig.stand_in.called("agents.sessions.setStatus")
         for _ in range(2):
             await rig.core.replies.give(session.id, "I <!here> look.", by=MEG, key="k", also=show_again)
             shown = await done(rig, rig.team, root, 2)
         assert words(shown[1].text)[:1] == ["Meg"]
         assert "look" in words(shown[1].text)
         assert len(rig.stand_in.called("chat.postMessage")) == 1
+        assert rig.stand_in.called("agents.sessions.setStatus") == busy, "the agent has done nothing"
         await rig.team.says("UANN", "CGENERAL", "again", root)
         shown = await done(rig, rig.team, root, 3)
         assert [each.text for each in (shown[0], shown[2])] == ["You said hello.", "You said again."]

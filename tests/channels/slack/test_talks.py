@@ -124,7 +124,7 @@ def test_a_permanent_failure_is_retried_ever_less_often(talk: Talk, monkeypatch:
         assert [round((after - before) / 15_000) for before, after in pairwise(tries)][1:] == [2, 4, 8, 16]
         shown = [each for each in logs if each["event"] == "slack.not_shown"]
         assert [each["tries"] for each in shown] == [1, 2, 3, 4, 5, 6]
-        assert [bool(each["exc_info"]) for each in shown] == [True, False, False, False, False, False]
+        assert [bool(each.get("exception")) for each in shown] == [True, False, False, False, False, False]
         await rig.team.says("UANN", "CGENERAL", "again", first)  # is shown at once
         answers = await done(rig, rig.team, first, 2)
         assert [each.text for each in answers] == ["You said hello", "You said again"]

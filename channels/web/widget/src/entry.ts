@@ -62,7 +62,7 @@ function answerNode(strings: Strings, decide: Decide): Shown<Answer> {
       setAttribute(node, "aria-busy", answer.busy ? "true" : "false");
       if (answer.by !== null && !name.parentNode) {
         setText(name, answer.by || strings.person);
-        node.classList.add("person");
+        avatar.replaceChildren([...name.textContent][0] ?? "");
         node.firstElementChild?.remove(); // the name says who answers, also to a reader of the screen
         turn.prepend(name);
       }

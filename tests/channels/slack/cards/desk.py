@@ -207,6 +207,7 @@ async def asking(
     hooks: tuple[Hook, ...] | None = None,
     socket: float | None = None,
     page: bool = False,
+    public_url: str | None = None,
     **config: Any,
 ) -> AsyncIterator[Desk]:
     """Let an agent that pays be in Slack; *config* is that of its approvals."""
@@ -222,5 +223,6 @@ async def asking(
         hooks=(asks(**config),) if hooks is None else hooks,
         socket=socket,
         page=page,
+        public_url=public_url,
     ) as rig:
         yield Desk(rig, till)

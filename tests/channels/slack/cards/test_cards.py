@@ -30,7 +30,7 @@ async def test_a_yes_lets_the_call_run(make_core):
     async with asking(make_core) as desk:
         await desk.ask()
         (card,) = desk.cards()
-        assert card.text.split("\n")[2:4] == ["to: Bob", "amount: 5"]
+        assert card.text.split("\n")[2:5] == ["Pay Bob", "to: Bob", "amount: 5"]
         assert buttons(card) == [APPROVE, DENY]
         await desk.says("suspended")
         assert desk.till.paid == []

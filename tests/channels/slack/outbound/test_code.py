@@ -9,6 +9,8 @@ from agent_core.testing import say
 from channels.base import ConversationView
 from channels.slack.outbound.blocks import payloads
 from channels.slack.outbound.picture import never_shorter, picture, tail
+from channels.slack.outbound.rich import MOST_INDENT
+from channels.slack.testing.blocks import check
 from channels.slack.testing.content import append_chunks
 from channels.slack.testing.drawing import Drawing
 from channels.slack.testing.payloads import streamed
@@ -136,3 +138,20 @@ async def test_code_reaches_slack_as_it_was_written(make_core):
             code = [code for each in said for code in code_of(Drawing({}).blocks(list(each.blocks)))]
             assert [each.removesuffix("\n") for each in code] == list(SNIPPETS)
             assert [each.pings for each in said] == [()] * len(said)
+
+
+def test_a_block_as_rich_text_keeps_its_form():
+    """Lists with numbers and levels, quotes, headings, tables, links and styles are there, and Slack takes them."""
+    deep = "".join(f"{'  ' * n}- level {n}\n" for n in range(12))
+    markdown = (
+        "3. one `<!here>` **b** _i_ ~~s~~ [a](https://a.example)\n   ```\n   x\n   ```\n4. two\n\n   more\n\n"
+        f"> q `<!here>`\n\n# h `<!here>`\n\n| a `<!here>` | b |\n|---|---|\n| 1 | 2 |\n\n---\n\n{deep}- `<!here>`\n"
+    )
+    (made,) = payloads(markdown)
+    assert not list(check(list(made.blocks)))
+    parts = [part for block in made.blocks if block["type"] == "rich_text" for part in block["elements"]]
+    lists = [part for part in parts if part["type"] == "rich_text_list" and part["style"] == "ordered"]
+    assert [(part["offset"], len(part["elements"])) for part in lists] == [(2, 1), (3, 1)]
+    assert max(part.get("indent", 0) for part in parts) == MOST_INDENT
+    assert "3. one" in made.text
+    assert {"rich_text_quote", "rich_text_preformatted", "rich_text_section"} < {part["type"] for part in parts}
