@@ -58,9 +58,7 @@ class StandInPage:
     async def _live(self, request: web.Request) -> web.StreamResponse:
         """Send a picture whenever another one is to be seen, until the browser goes."""
         _check_host(request)
-        query = request.query
-        place = PageLocation(*(query.get(name, "") for name in ("team", "user", "channel", "thread")))
-        picture = PageDrawing(self._stand_in, place)
+        picture = PageDrawing(self._stand_in, _place(self._stand_in, request.query))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         await response.prepare(request)
         last, seen = "", self._stand_in.version
@@ -108,6 +106,19 @@ class StandInPage:
         else:
             self._stand_in.fault(InjectedFault(said["kind"], said.get("on") or None, times=said.get("times") or None))
         self._stand_in.changed()
+
+
+def _place(stand_in: SlackStandIn, query: Mapping[str, str]) -> PageLocation:
+    """Return where a page looks: who acts as another person stays, in their own conversation with the app too.
+
+    In a channel that the person cannot see there is nothing to stay at.
+    """
+    team, user, channel, thread = (query.get(name, "") for name in ("team", "user", "channel", "thread"))
+    workspace = (stand_in.teams.get(team) or stand_in.team()).workspace
+    found = workspace.channels.get(channel)
+    if found is None or user not in workspace.users or user in found.members:
+        return PageLocation(team, user, channel, thread)
+    return PageLocation(team, user, workspace.im(user).id if found.kind == "im" else "", "")
 
 
 def _doing(act: Act, team: Team, said: Mapping[str, Any]) -> Awaitable[Dispatched]:

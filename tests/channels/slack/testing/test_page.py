@@ -174,3 +174,26 @@ async def test_a_modal_and_the_home_tab_are_used(
     await page.get_by_role("button", name="Home").click()
     await expect(page.locator("dialog")).to_contain_text("Two approvals are open")
     assert [each["tab"] for each in listener.events if each["type"] == "app_home_opened"] == ["messages", "home"]
+
+
+async def test_the_page_stays_when_another_person_acts(page: Page, stand_in: SlackStandIn):
+    """Another person is shown the same channel, or their own conversation with the app; the ids are there to copy."""
+    workspace = stand_in.team().workspace
+    channel = next(each for each in workspace.channels.values() if each.kind == "channel" and each.name != "general")
+    ann, other = [each for each in sorted(channel.members) if not workspace.users[each].bot][:2]
+    await page.goto(f"{stand_in.base_url}#team=T0001&user={ann}&channel={channel.id}")
+    await page.reload()
+    ids = page.locator("#ids button")
+    await expect(ids).to_have_text(["team T0001", f"channel {channel.id}", f"user {ann}"])
+    await page.get_by_label("Acting as").select_option(other)
+    await expect(ids).to_have_text(["team T0001", f"channel {channel.id}", f"user {other}"])
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await ids.nth(1).click()
+    await expect(ids.nth(1)).to_have_text("channel copied")
+    assert await page.evaluate("navigator.clipboard.readText()") == channel.id
+    await picture(page, "ids")
+    own = workspace.im(other).id
+    await page.goto(f"{stand_in.base_url}#team=T0001&user={other}&channel={own}")
+    await page.reload()
+    await page.get_by_label("Acting as").select_option(ann)
+    await expect(ids.nth(1)).to_have_text(f"channel {workspace.im(ann).id}")
