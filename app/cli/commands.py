@@ -11,6 +11,7 @@ import typer
 from app.cli.approvals import approvals
 from app.cli.keys import actors, audit, keys, revoke
 from app.cli.printing import connect, request, row, short, show
+from app.cli.project import init, print_version
 from app.printer import say
 from channels.legible import as_json
 
@@ -37,10 +38,21 @@ app.add_typer(sessions, name="sessions")
 app.add_typer(slack, name="slack")
 app.add_typer(keys, name="keys")
 app.add_typer(actors, name="actors")
+app.command("init")(init)
 app.command("revoke")(revoke)
 app.command("audit")(audit)
 
 Limit = Annotated[int, typer.Option(min=1, max=100, help="How many to show at most.")]
+
+
+@app.callback()
+def parley(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=print_version)
+    ] = False,
+) -> None:
+    """One agent core, many places to talk to it."""
 
 
 @app.command()

@@ -1,0 +1,305 @@
+"""A trial: the agents of a project, run from its files with a scripted model, to be tested."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from msgspec.structs import replace
+from sqlalchemy import create_engine
+from sqlmodel import SQLModel
+
+from agent_core import (
+    Actor,
+    ApprovalDecided,
+    ApprovalObject,
+    CallOutcome,
+    Channels,
+    ConfigError,
+    Core,
+    Decider,
+    Decision,
+    Definition,
+    Fact,
+    Inbound,
+    RunError,
+    RunObject,
+    RunStatus,
+    SqliteDatabase,
+    SystemClock,
+    Text,
+    ToolCompleted,
+    ToolRequested,
+    text_of,
+)
+from agent_core.hooks.resolvers import HookResolvers
+from agent_core.net.fetch import Fetch
+from agent_core.secrets import Secrets
+from agent_core.testing import Answer, Script, ScriptedProvider, ScriptExhausted, fail
+from agent_core.providers.base import Request
+from agent_core.tools.toolset import Scope
+from app.agents import load_agents
+from app.compose import CHANNELS
+from app.interim import load_toolset
+
+ASKER = "tester"
+"""The id of who asks when a test names no one."""
+OPERATOR = Actor(id="operator", kind="service")
+PREFERRED = "assistant"
+SECONDS = 30.0
+"""How long an answer may take: a scripted one takes milliseconds, so what takes longer hangs in a tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """A tool call of a run: *arguments* are those that may run, so as people corrected them.
+
+    *outcome* is `done`, `failed`, `denied`, `cancelled` or `unknown`, and None while it is open; *text* is its result
+    as the model reads it.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    outcome: CallOutcome | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What became of a message: *text* is the last answer, *calls* are all calls of its run, in order.
+
+    *status* is `completed`, `failed` (then *error* says why), `cancelled`, or `waiting` while the open *approvals* are,
+    or `requires_action` while a call is that a client executes. *run* and *session* are ids.
+    """
+
+    text: str
+    status: RunStatus
+    calls: tuple[MadeCall, ...]
+    approvals: tuple[ApprovalObject, ...]
+    run: str
+    session: str
+    error: RunError | None = None
+
+
+@dataclass(slots=True)
+class PlayedScript:
+    """Plays a *script*, and keeps the error of a model call that it has no answer for: the run only knows that one."""
+
+    script: Script
+    exhausted: ScriptExhausted | None = None
+    _played: int = field(default=0, init=False)
+
+    def __call__(self, request: Request) -> Answer:
+        try:
+            return self._answer(request)
+        except ScriptExhausted as error:
+            self.exhausted = error
+            return [fail("invalid", retryable=False, message=str(error))]
+
+    def _answer(self, request: Request) -> Answer:
+        if callable(self.script):
+            return self.script(request)
+        n, self._played = self._played, self._played + 1
+        if n >= len(self.script):
+            raise ScriptExhausted(
+                f"The model was asked {n + 1} times, and the script has {len(self.script)} answers: add what it says "
+                "then, such as [say('Done.')]."
+            )
+        return self.script[n]
+
+
+class OpenProject:
+    """A project at work: `ask` its agents, and `approve` or `deny` what they want to do.
+
+    *model* is the scripted provider, whose `requests` are what the model was shown; *core* is the whole runtime, for
+    what is not offered here.
+    """
+
+    def __init__(self, core: Core, model: ScriptedProvider, script: PlayedScript, agents: Sequence[str]) -> None:
+        self.core, self.model = core, model
+        self._script, self._agents = script, agents
+
+    async def ask(
+        self,
+        text: str,
+        *,
+        agent: str | None = None,
+        actor: str | Actor = ASKER,
+        tool_context: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        timeout: float = SECONDS,
+    ) -> Reply:
+        """Send a message, and return the reply once its run has ended or waits for people.
+
+        *agent* is a name, by default `assistant` or the only one. *actor* is who asks: an id stands for a user.
+        *tool_context* is what a visitor's token or a channel would bring for the tools. *session* continues an earlier
+        conversation (`Reply.session`). Raises `ScriptExhausted` when the model is asked more often than the script has
+        answers, and TimeoutError after *timeout* seconds.
+        """
+        message = Inbound(
+            parts=(Text(text),),
+            actor=_actor(actor),
+            tool_context=None if tool_context is None else dict(tool_context),
+        )
+        receipt = await self.core.run_agent(agent or self._agent(), message, session=session)
+        return await self._reply(receipt.run, timeout)
+
+    async def approve(
+        self,
+        approval: ApprovalObject,
+        *,
+        by: str | Actor | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        timeout: float = SECONDS,
+    ) -> Reply:
+        """Allow a call, and return the reply once the run has ended or waits again.
+
+        *by* is who decides, an operator by default; *arguments* replace those that the model asked for. Raises
+        `NotAnApprover`, `AlreadyDecided`, and `InvalidInput` for arguments that do not fit the tool.
+        """
+        changed = None if arguments is None else dict(arguments)
+        return await self._decide(approval, approved=True, by=by, arguments=changed, reason=reason, timeout=timeout)
+
+    async def deny(
+        self,
+        approval: ApprovalObject,
+        *,
+        by: str | Actor | None = None,
+        reason: str | None = None,
+        timeout: float = SECONDS,
+    ) -> Reply:
+        """Forbid a call, and return the reply; the model is given the *reason*. Raises as `approve` does."""
+        return await self._decide(approval, approved=False, by=by, arguments=None, reason=reason, timeout=timeout)
+
+    async def _decide(
+        self,
+        approval: ApprovalObject,
+        *,
+        approved: bool,
+        by: str | Actor | None,
+        arguments: dict[str, Any] | None,
+        reason: str | None,
+        timeout: float,
+    ) -> Reply:
+        decider = Decider(actor=OPERATOR, is_operator=True) if by is None else Decider(actor=_actor(by))
+        await self.core.approvals.decide(
+            Decision(
+                approval=approval.id, by=decider, approved=approved, surface="api", reason=reason, arguments=arguments
+            )
+        )
+        return await self._reply(approval.run, timeout)
+
+    def _agent(self) -> str:
+        if PREFERRED in self._agents or len(self._agents) == 1:
+            return PREFERRED if PREFERRED in self._agents else self._agents[0]
+        known = ", ".join(f"`{name}`" for name in self._agents) or "none"
+        raise ConfigError(f"Which agent? Give `agent=` the name of one; there are: {known}.")
+
+    async def _reply(self, run: str, timeout: float) -> Reply:
+        """Return the reply of *run* once it has ended or waits."""
+        calls: dict[str, MadeCall] = {}
+        try:
+            async with asyncio.timeout(timeout), aclosing(self.core.follow_run(run)) as batches:
+                async for batch in batches:
+                    for event in batch:
+                        if isinstance(event, Fact):
+                            _note(calls, event)
+        except TimeoutError:
+            raise TimeoutError(f"The run has not ended after {timeout:g} s; look for a tool that hangs.") from None
+        if self._script.exhausted is not None:
+            raise self._script.exhausted
+        return await self._replied(await self.core.run(run), calls)
+
+    async def _replied(self, run: RunObject, calls: Mapping[str, MadeCall]) -> Reply:
+        asked = await self.core.approvals.list(status="open", run=run.id, limit=100)
+        return Reply(
+            text=run.text,
+            status=run.status,
+            calls=tuple(calls.values()),
+            approvals=asked.items,
+            run=run.id,
+            session=run.session,
+            error=run.error,
+        )
+
+
+@asynccontextmanager
+async def open_project(
+    folder: str | Path,
+    script: Script,
+    *,
+    agents: str | Path = "agents",
+    tools: str | Path = "tools",
+) -> AsyncIterator[OpenProject]:
+    """Give the project in *folder* at work, with a model that plays *script*; all that it stores is temporary.
+
+    *script* is a list of answers, one per model call, or a function from a `Request` to its answer. *agents* and
+    *tools* are the project's folders. Every agent is asked through the script, whatever model it names. Raises
+    ConfigError for a file that cannot be used, as `parley serve` does.
+    """
+    played = PlayedScript(script)
+    model = ScriptedProvider(played)
+    secrets, fetch = Secrets(b"the key of a test, of 32 bytes.."), Fetch(())
+    toolset = load_toolset(Path(folder, tools))
+    definitions = _definitions(Path(folder, agents), await toolset.tools(Scope()))
+    with TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as place:
+        path = Path(place, "parley.db")
+        await asyncio.to_thread(_make_tables, path)
+        core = Core(
+            SqliteDatabase(path),
+            providers={model.name: model},
+            tools=toolset,
+            default_model=model.name,
+            resolvers=HookResolvers(SystemClock(), fetch, secrets, fetch.guard),
+            secrets=secrets,
+            channels=CHANNELS,
+        )
+        try:
+            await core.start()
+            await core.agents.sync_files(definitions)
+            yield OpenProject(core, model, played, [each.name for each in definitions])
+        finally:
+            await core.stop(grace=1.0)
+            await fetch.close()
+
+
+def _definitions(folder: Path, tools: Mapping[str, Any]) -> list[Definition]:
+    """Return the agents of *folder*, each with the scripted model in the place of its own ones."""
+
+    def any_model(_name: str, _where: str) -> None:
+        """Accept every model: none is asked."""
+
+    if not folder.is_dir():
+        raise ConfigError(f"There is no folder `{folder}`; give `open_project` the folder of the project.")
+    found = load_agents(folder, tools=tools, channels=Channels(CHANNELS), check=any_model)
+    return [
+        replace(each, model=None, fallback_models=(), controls=replace(each.controls, model=None)) for each in found
+    ]
+
+
+def _make_tables(path: Path) -> None:
+    """Make the tables of this version, without the steps of earlier ones that migrations go through."""
+    engine = create_engine(f"sqlite:///{path}")
+    SQLModel.metadata.create_all(engine)
+    engine.dispose()
+
+
+def _note(calls: dict[str, MadeCall], fact: Fact) -> None:
+    match fact.body:
+        case ToolRequested() as asked:
+            calls[asked.call] = MadeCall(asked.name, asked.arguments)
+        case ApprovalDecided() as decided if decided.call in calls:
+            calls[decided.call] = MadeCall(decided.tool, decided.arguments)
+        case ToolCompleted() as ended if ended.call in calls:
+            made = calls[ended.call]
+            calls[ended.call] = MadeCall(made.name, made.arguments, ended.outcome, text_of(ended.parts))
+        case _:
+            return
+
+
+def _actor(given: str | Actor) -> Actor:
+    return Actor(id=given, kind="user") if isinstance(given, str) else given
