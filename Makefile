@@ -1,7 +1,8 @@
 # Every target a person needs, each with its `## help`. CI calls `make test` and nothing cleverer.
 
 BIN := .venv/bin
-STAMP := .venv/.installed
+RUNTIME := .venv/.runtime
+WORKSHOP := .venv/.workshop
 PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
@@ -10,17 +11,25 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install run test check whole browser format lint typecheck fuzz bench chaos load fair churn widget lock wheel audit clean
+.PHONY: help install workshop run test check whole browser format lint typecheck fuzz bench chaos load fair churn widget lock wheel audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## Make .venv and install Parley with all its tools (does nothing when up to date)
+# The workshop is the runtime and more, with the same pins: to go from one to the other and back installs nothing again.
+install: $(RUNTIME) ## Make .venv and install what a server needs (does nothing when up to date)
 
-$(STAMP): requirements-dev.lock pyproject.toml scripts/venv
+$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml scripts/venv scripts/editable
 	@scripts/venv
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@scripts/editable
+	@touch $@
+
+workshop: $(WORKSHOP) ## Bring into .venv what tests, checks and builds need besides
+
+$(WORKSHOP): $(RUNTIME) requirements-dev.lock
+	@echo "Bringing the workshop into .venv (about a minute, once)"
 	@$(PIP) install --require-hashes --requirement requirements-dev.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 run: install ## Install, migrate the database and serve; Ctrl-C stops it
@@ -31,7 +40,7 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 3 ]; then echo $$((n + 1)); else echo 4; fi)
 PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
 # The checks run beside the tests. They are shown at the end, and either of the two fails the target.
-test: install browser ## Run every gate: the checks, and beside them the tests
+test: workshop browser ## Run every gate: the checks, and beside them the tests
 	@checks=$$(mktemp); trap 'rm -f "$$checks"' EXIT; \
 	make --no-print-directory check >"$$checks" 2>&1 & \
 	$(PYTEST) $(PARALLEL); tested=$$?; \
@@ -40,35 +49,35 @@ test: install browser ## Run every gate: the checks, and beside them the tests
 
 check: lint typecheck ## Run what needs no test: style, format, import layers, types
 
-whole: install browser ## Run every test there is, on both databases, with all cases and examples (hours)
+whole: workshop browser ## Run every test there is, on both databases, with all cases and examples (hours)
 	@$(PYTEST) $(PARALLEL) --whole
 
-browser: install ## Find a Chromium for the browser tests, or install one
+browser: workshop ## Find a Chromium for the browser tests, or install one
 	@scripts/browser
 
-format: install ## Format the code and fix what can be fixed by itself
+format: workshop ## Format the code and fix what can be fixed by itself
 	@$(BIN)/ruff check --fix-only --quiet
 	@$(BIN)/ruff format
 
-lint: install ## Check style, format and import layers
+lint: workshop ## Check style, format and import layers
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo
 
-typecheck: install ## Check types
+typecheck: workshop ## Check types
 	@$(BIN)/pyright
 
-fuzz: install ## Try new random examples, where `make test` tries the same few each time; all of the API as it describes itself
+fuzz: workshop ## Try new random examples, where `make test` tries the same few each time; all of the API as it describes itself
 	@$(PYTEST) --hypothesis-profile=default $(PARALLEL) -m hypothesis
 	@$(PYTEST) --whole -q tests/e2e/test_openapi.py
 
-bench: install ## Measure this machine against a bare byte pipe, in about six minutes
+bench: workshop ## Measure this machine against a bare byte pipe, in about six minutes
 	@$(BIN)/python -m tests.bench
 
 # The storm alone takes about 16 minutes; before it kills at each transaction of each scenario, then a thousand races and
 # restarts over approvals (through all surfaces a fifth of the races, as each costs as much as ten), every crash point on
 # both databases, every fault, kill and crowd in Slack, and at last a thousand hostile connections at once.
-chaos: install ## Kill processes on Postgres 200 times under load, race approvals, every crash, fault and kill, in about 45 minutes
+chaos: workshop ## Kill processes on Postgres 200 times under load, race approvals, every crash, fault and kill, in about 45 minutes
 	@$(BIN)/python -m tests.chaos
 	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --whole --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
 		tests/agent_core/test_approval_restart.py tests/e2e/test_approval_race.py tests/e2e/test_approval_restart.py
@@ -77,20 +86,20 @@ chaos: install ## Kill processes on Postgres 200 times under load, race approval
 	@$(PYTEST) --whole -q $(PARALLEL) -k "kill or fault or crowd" tests/channels/slack
 	@$(PYTEST) --whole -q -s --timeout=600 tests/e2e/test_edges.py
 
-load: install ## Measure 300 streams through several processes on Postgres, in about five minutes
+load: workshop ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write
 
-fair: install ## Measure how long one visitor waits beside three who flood, in half a minute
+fair: workshop ## Measure how long one visitor waits beside three who flood, in half a minute
 	@$(BIN)/python -m tests.load.fair
 
-churn: install ## Have clients come and go and see memory stay flat, in about 20 minutes (MINUTES=5 for fewer)
+churn: workshop ## Have clients come and go and see memory stay flat, in about 20 minutes (MINUTES=5 for fewer)
 	@$(BIN)/python -m tests.load.churn --minutes $(or $(MINUTES),20) --write
 
-widget: install ## Build the browser bundle (brings its own node)
+widget: workshop ## Build the browser bundle (brings its own node)
 	@scripts/npm --prefix channels/web/widget ci --no-audit --no-fund
 	@scripts/npm --prefix channels/web/widget run build
 
-lock: install ## Bring both lock files in line with pyproject.toml, keeping pins that still fit
+lock: workshop ## Bring all lock files in line with pyproject.toml, keeping pins that still fit
 	@python=$$PWD/$(BIN)/python; temp=$$(mktemp -d); trap 'rm -rf "$$temp"' EXIT; \
 	$$python -m venv "$$temp" && \
 	"$$temp/bin/python" -m pip install --quiet --disable-pip-version-check uv && \
@@ -98,12 +107,13 @@ lock: install ## Bring both lock files in line with pyproject.toml, keeping pins
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --output-file requirements-dev.lock
 	@$(PIP) install --require-hashes --requirement requirements-dev.lock
 	@$(BIN)/python scripts/locked.py runtime >requirements.lock.new && mv requirements.lock.new requirements.lock
+	@$(BIN)/python scripts/locked.py build >requirements-build.lock.new && mv requirements-build.lock.new requirements-build.lock
 
-wheel: install ## Build the wheel, and beside it the bill of materials of what runs (CycloneDX)
+wheel: workshop ## Build the wheel, and beside it the bill of materials of what runs (CycloneDX)
 	@$(BIN)/python -m hatchling build --target wheel
 	@$(BIN)/python scripts/locked.py sbom >dist/parley.cdx.json
 
-audit: install ## Look up known weaknesses of what runs (asks the advisory database of PyPI)
+audit: workshop ## Look up known weaknesses of what runs (asks the advisory database of PyPI)
 	@temp=$$(mktemp -d); trap 'rm -rf "$$temp"' EXIT; \
 	$(BIN)/python -m venv "$$temp" && \
 	"$$temp/bin/python" -m pip install --quiet --disable-pip-version-check pip-audit && \

@@ -1,7 +1,8 @@
-"""Write what follows from requirements-dev.lock: `runtime` prints requirements.lock, `sbom` a bill of materials.
+"""Write what follows from requirements-dev.lock: `runtime` prints requirements.lock, `build` requirements-build.lock.
 
 The runtime lock has the pins of the workshop's lock for what `[project.dependencies]` needs, directly or not, on any
-platform. The bill is CycloneDX 1.6 as JSON. Run it in the environment that the workshop's lock describes.
+platform, the build lock those for what makes the wheel. `sbom` prints a bill of materials of what runs, CycloneDX 1.6 as
+JSON. Run it in the environment that the workshop's lock describes.
 """
 
 import json
@@ -11,6 +12,7 @@ import tomllib
 import uuid
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -18,6 +20,9 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 SEED = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 """The namespace of URLs in RFC 4122: equal bills have equal serial numbers."""
+
+EDITABLE = ("editables",)
+"""What the build asks for besides when a checkout is installed as it is."""
 
 
 def pins(lock: str) -> dict[str, str]:
@@ -53,17 +58,31 @@ def concerns(requirement: Requirement, extra: str) -> bool:
     return canonicalize_name(extra) in map(canonicalize_name, named) if extra else not named
 
 
+def described() -> dict[str, Any]:
+    """Return what pyproject.toml says."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def lock(wanted: list[str]) -> str:
+    """Return the lock of what the requirements *wanted* need."""
+    known = pins((ROOT / "requirements-dev.lock").read_text("utf-8"))
+    needed = closure(wanted, known)
+    return "".join(f"{entry}\n" for name, entry in sorted(known.items()) if name in needed)
+
+
 def runtime() -> str:
     """Return requirements.lock."""
-    known = pins((ROOT / "requirements-dev.lock").read_text("utf-8"))
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = closure(project["dependencies"], known)
-    return "".join(f"{entry}\n" for name, entry in sorted(known.items()) if name in wanted)
+    return lock(described()["project"]["dependencies"])
+
+
+def build() -> str:
+    """Return requirements-build.lock."""
+    return lock([*described()["build-system"]["requires"], *EDITABLE])
 
 
 def bill() -> str:
     """Return the bill of materials of what runs."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    project = described()["project"]
     own = f"pkg:pypi/{project['name']}@{project['version']}"
     parts = [component(name, entry) for name, entry in sorted(pins(runtime()).items())]
     content = json.dumps(parts, sort_keys=True)
@@ -94,4 +113,4 @@ def component(name: str, entry: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write({"runtime": runtime, "sbom": bill}[sys.argv[1]]())
+    sys.stdout.write({"runtime": runtime, "build": build, "sbom": bill}[sys.argv[1]]())

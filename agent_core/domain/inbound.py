@@ -59,11 +59,25 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         return lane_of(self.actor, self.origin)
 
 
+class SteeredContext(msgspec.Struct, frozen=True):
+    """What the channel knows of who sent the steered message at *seq*."""
+
+    seq: int
+    tool_context: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"SteeredContext({self.seq})"
+
+
 class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The options of a single run, stored with it; *tool_context* is what the channel knows of who asked."""
+    """The options of a single run, stored with it; *tool_context* is what the channel knows of who asked.
+
+    *steered* is the same of messages that joined the run: it is for the run that one of them may open.
+    """
 
     controls: Controls = Controls()
     tool_context: dict[str, Any] | None = None
+    steered: tuple[SteeredContext, ...] = ()
 
     def __repr__(self) -> str:
         return f"RunOptions({self.controls!r})"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_core.clock import Clock
+from agent_core.domain.agents import ToolSpec
 from agent_core.domain.controls import ABLE, Abilities, permitted
 from agent_core.domain.messages import UNKNOWN_USAGE, ToolCall, ToolResult, text_of
 from agent_core.providers.base import (
@@ -25,6 +26,7 @@ from agent_core.providers.base import (
     UsageReport,
     neutral,
 )
+from agent_core.providers.demo_uses import LISTED, fault_of, sample, uses, without
 
 DEFAULT_RATE = 50.0
 BREATH = 16
@@ -40,10 +42,14 @@ everything work before you have a key. Try one of these:
 - `What is 2 + 2, and what time is it?` calls both in one step.
 - `Explain at length` streams a long answer: reload the page or press Stop in the middle of it.
 - `Show me a sample table`, or `a sample chart`, calls the render tools where they are installed.
-
+- `use calculate {"expression": "2 ** 10"}` calls any tool of the agent by its name, with the arguments as JSON.
+{{own}}
 For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` where Parley runs and start it again; \
 See `docs/models.md`."""
 SAMPLE = [["January", 12], ["February", 19], ["March", 15], ["April", 23]]
+OWN = "{{own}}"
+"""Where the help text has the tools of the agent that do not ship with Parley."""
+SHIPPED = frozenset({"calculate", "current_time", "render_table", "render_chart"})
 RENDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "sample table": (
         "render_table",
@@ -102,7 +108,7 @@ class DemoProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta], None]:
         """Yield a batch per word of text or call; all that became due while the last one was read is one batch."""
-        situation = read(request.messages)
+        situation = read(request.messages, request.snapshot.tools)
         wanted_calls = [wanted for wanted in situation.open if _may_call(wanted, request)]
         yield (Started(f"demo_{len(request.messages)}", request.model),)
         begin = self._clock.now()
@@ -141,10 +147,14 @@ class WantedCall:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The state of the conversation: the last user message, the tools it still asks for, and the results so far."""
+    """The state of the conversation: the last user message, the tools it still asks for, and the results so far.
+
+    *faults* say which uses of tools cannot be.
+    """
 
     text: str
     open: tuple[WantedCall, ...]
+    faults: tuple[str, ...]
     results: tuple[tuple[ToolCall, ToolResult], ...]
 
     @property
@@ -152,8 +162,8 @@ class Situation:
         return "at length" in self.text.lower()
 
 
-def read(messages: Sequence[RequestEntry]) -> Situation:
-    """Read the window from its end: the results since the last answer, the tools the last user message wants."""
+def read(messages: Sequence[RequestEntry], tools: Sequence[ToolSpec]) -> Situation:
+    """Read the window of an agent with *tools* from its end: the results since the last answer, what is asked for."""
     text = ""
     called: set[str] = set()
     calls: dict[str, ToolCall] = {}
@@ -169,11 +179,22 @@ def read(messages: Sequence[RequestEntry]) -> Situation:
         results += [
             (calls[part.call], part) for part in message.parts if isinstance(part, ToolResult) and part.call in calls
         ]
-    return Situation(text, tuple(wanted for wanted in wanted_calls(text) if wanted.tool not in called), tuple(results))
+    open_ = tuple(wanted for wanted in wanted_calls(text, tools) if wanted.tool not in called)
+    faults = tuple(fault for use in uses(text, tools) if (fault := fault_of(use, tools)) is not None)
+    return Situation(text, open_, faults, tuple(results))
 
 
-def wanted_calls(text: str) -> Iterator[WantedCall]:
-    """Yield the tools that *text* asks for, each at most once."""
+def wanted_calls(text: str, tools: Sequence[ToolSpec] = ()) -> Iterator[WantedCall]:
+    """Yield the calls that *text* asks for, one of each tool: first those of *tools* that it uses by name."""
+    found, used = list(uses(text, tools)), dict[str, WantedCall]()
+    for use in found:
+        if use.arguments is not None and fault_of(use, tools) is None:
+            used.setdefault(use.tool, WantedCall(use.tool, use.arguments))
+    yield from used.values()
+    yield from (wanted for wanted in _of_words(without(text, found)) if wanted.tool not in used)
+
+
+def _of_words(text: str) -> Iterator[WantedCall]:
     if found := SUM.search(text):
         yield WantedCall("calculate", {"expression": tidy(found.group())})
     if re.search(r"\btime\b", text, re.IGNORECASE):
@@ -202,9 +223,16 @@ def answer(situation: Situation, request: Request) -> str:
     """Return the whole answer, as markdown."""
     said = [_result(call, result) for call, result in situation.results]
     said += [_excuse(wanted, request) for wanted in situation.open]
+    said += situation.faults
     if situation.at_length:
         said.append(essay(situation.text))
-    return "\n\n".join([*said, MARK]) if said else HELP
+    return "\n\n".join([*said, MARK]) if said else help_text(request.snapshot.tools)
+
+
+def help_text(tools: Sequence[ToolSpec]) -> str:
+    """Return what to try, with those of *tools* that do not ship with Parley."""
+    own = [f"- `{sample(tool)}` calls `{tool.name}`." for tool in tools if tool.name not in SHIPPED]
+    return HELP.replace(OWN, "".join(f"{line}\n" for line in own[:LISTED]))
 
 
 def essay(text: str) -> str:

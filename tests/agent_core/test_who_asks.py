@@ -1,16 +1,33 @@
 """What a tool knows of who asks: the actor, the channel, and what the channel itself says of them."""
 
+import asyncio
 from typing import Any
 
-from agent_core import Actor, Controls, Inbound, Text
-from agent_core.testing import call, say
+import pytest
+from sqlalchemy import select
+
+from agent_core import (
+    Actor,
+    Changes,
+    Controls,
+    DeclaredTool,
+    Inbound,
+    InvalidInput,
+    MessageReceived,
+    RunCompleted,
+    Text,
+    ToolOutput,
+)
+from agent_core.store.log import RUN
+from agent_core.testing import call, pause, say
 from agent_core.tools.base import CallContext
 from agent_core.tools.function import FunctionTool, tool
-from tests.agent_core.stage import ANN, set_stage
+from tests.agent_core.stage import ANN, is_a, restart, set_stage
 from tests.conftest import MakeCore
 
 BEN = Actor("ben", "user", "Ben")
 SECRET = "s3cret-7"
+PICK = DeclaredTool(name="pick", kind="client", description="Pick.", parameters={"type": "object"})
 
 
 def noting(seen: list[CallContext]) -> FunctionTool[..., Any]:
@@ -52,3 +69,74 @@ async def test_what_the_channel_knows_is_passed_over_controls(make_core: MakeCor
     assert SECRET not in repr(inbound) + repr(seen[0])
     assert not any(SECRET.encode() in fact.raw for fact in await stage.log())
     assert SECRET not in repr(stage.provider.requests)
+
+
+async def test_who_asks_is_the_same_after_a_wait_and_in_another_process(make_core: MakeCore):
+    """A run that waited goes on in another process for the same person; an output's tool context replaces no keys."""
+    seen: list[CallContext] = []
+    ask = noting(seen)
+    stage = await set_stage(make_core, [(call("ask"), call("pick"))], tools=[ask], declared=[PICK])
+    controls = Controls(tool_context={"shop": 4})
+    inbound = asking(BEN, tool_context={"customer": SECRET}, controls=controls)
+    run = await stage.done((await stage.core.receive(stage.session, inbound)).run)
+    other = await restart(make_core, stage, [(call("ask"),), (say("Done."),)], tools=(ask,))
+    changes = Changes(tool_context={"customer": "forged", "shop": 5})
+    await other.core.submit(run.id, [ToolOutput(call=run.pending[0].call, output="that")], changes)
+    assert (await other.done(run.id)).text == "Done."
+    assert [each.actor for each in seen] == [BEN, BEN]
+    assert [each.tool_context for each in seen] == [{"customer": SECRET, "shop": shop} for shop in (4, 5)]
+
+
+async def test_a_steered_message_brings_nothing_into_the_run_that_it_joins(make_core: MakeCore):
+    """What another person says into a run changes neither its actor nor its tool context."""
+    seen: list[CallContext] = []
+    may_call = asyncio.Event()
+    script = [(pause(may_call), call("ask")), (say("Done."),)]
+    stage = await set_stage(make_core, script, tools=[noting(seen)])
+    run = (await stage.core.receive(stage.session, asking(ANN, tool_context={"customer": 1}))).run
+    await stage.asked(1)
+    joined = asking(BEN, tool_context={"customer": 2}, overlap="steer")
+    assert (await stage.core.receive(stage.session, joined)).run == run
+    may_call.set()
+    await stage.done(run)
+    assert [(each.actor, each.tool_context) for each in seen] == [(ANN, {"customer": 1})]
+
+
+@pytest.mark.parametrize("context", [{"customer": 2}, None])
+async def test_a_steered_message_that_opens_the_next_run_asks_there(
+    make_core: MakeCore, context: dict[str, int] | None
+):
+    """The run that an unanswered message opens works for its author, with what came with that message and no more."""
+    seen: list[CallContext] = []
+    script = [(pause(asyncio.Event()), say("never")), (call("ask"),), (say("Done."),)]
+    stage = await set_stage(make_core, script, tools=[noting(seen)])
+    run = (await stage.core.receive(stage.session, asking(ANN, tool_context={"customer": 1}))).run
+    await stage.asked(1)
+    for actor, given in ((BEN, context), (ANN, {"customer": 3})):
+        await stage.core.receive(stage.session, asking(actor, tool_context=given, overlap="steer"))
+    async with stage.reader() as reader:
+        await stage.stop(run)
+        await reader.until(is_a(RunCompleted))
+    assert [(each.actor, each.tool_context) for each in seen] == [(BEN, context or {})]
+
+
+async def test_a_forgotten_person_leaves_no_tool_context(make_core: MakeCore):
+    """What came with the messages of a person is deleted with them, also from runs that they joined."""
+    may_end = asyncio.Event()
+    stage = await set_stage(make_core, [(pause(may_end), say("Done.")), (say("More."),)])
+    run = (await stage.core.receive(stage.session, asking(ANN))).run
+    await stage.asked(1)
+    await stage.core.receive(stage.session, asking(BEN, tool_context={"customer": SECRET}, overlap="steer"))
+    may_end.set()
+    await stage.done(run)
+    await stage.core.forget_actor(BEN.id, pseudonym="forgotten:1", by=ANN)
+    stored = await stage.core._store.read(lambda connection: connection.execute(select(RUN.c.options)).scalars().all())
+    assert not any(SECRET.encode() in options for options in stored if options)
+
+
+async def test_a_tool_context_is_bounded(make_core: MakeCore):
+    """What a channel passes is refused beyond the bound of controls, and nothing is written."""
+    stage = await set_stage(make_core, [])
+    with pytest.raises(InvalidInput, match="`tool_context`: at most 64,000 bytes"):
+        await stage.core.receive(stage.session, asking(tool_context={"x": "x" * 64_000}))
+    assert not await stage.said(MessageReceived)

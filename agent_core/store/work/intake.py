@@ -17,7 +17,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
-from agent_core.store.work import catalog, limits, notes, quotas, runs, sessions
+from agent_core.store.work import catalog, limits, notes, quotas, runs, sessions, steering
 from agent_core.store.work.runs import Finish
 
 _RECEIPT = table_of(ReceiptRow)
@@ -205,6 +205,8 @@ def _join(connection: Connection, session: sessions.SessionRef, intake: Intake, 
     drafts: list[tuple[RunRef | None, FactBody]] = [(run, each) for each in (*context_facts(inbound.context), body)]
     first = log.take_seqs(connection, session.key, len(drafts))
     facts = log.write(connection, session.session_key, first, drafts, now=intake.now)
+    if inbound.tool_context:
+        steering.keep(connection, run, facts[-1].seq, inbound.tool_context, waiting=steered)
     receipt = _keep_receipt(connection, session, intake, run, facts[-1].seq)
     return Received(receipt=receipt, facts=facts)
 

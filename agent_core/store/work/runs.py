@@ -19,7 +19,7 @@ from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey
 from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import approvals, due, limits, notes, progress, queue, quotas
+from agent_core.store.work import approvals, due, limits, notes, progress, queue, quotas, steering
 
 WOKEN = "rung"
 RESTARTED = "restarted"
@@ -370,7 +370,9 @@ def _adopt(connection: Connection, ended: RunRef, orphans: Sequence[int], now: i
     session_key = SessionKey(ended.session, ended.session_id)
     first = log.take_seqs(connection, ended.session, 1)
     row = connection.execute(_SESSION_OF_RUN, {"b_key": ended.session}).one()
-    run = replace(ended, id=new_id("run"), epoch=0, first_seq=first, snapshot=row.snapshot, options=None, queued_at=now)
+    options = steering.options_of(connection, ended.key, min(orphans))
+    fresh = replace(ended, id=new_id("run"), epoch=0, first_seq=first, snapshot=row.snapshot)
+    run = replace(fresh, options=options, queued_at=now)
     run = create(connection, run, owner=None, input_seq=min(orphans), project=row.project)
     return log.write(connection, session_key, first, [(run, e.RunQueued(inputs=tuple(orphans)))], now=now)
 

@@ -314,7 +314,7 @@ def _copy_log(connection: Connection, source: int, target: int, last: int, runs:
     for run in runs:
         old = run.pop("key")
         parent = keys[run["parent"]]
-        values = {**run, "id": new_id("run"), "session": target, "parent": parent, "charged": None}
+        values = {**run, "id": new_id("run"), "session": target, "parent": parent, "charged": None, "options": None}
         keys[old] = connection.execute(insert(RUN).values(**values).returning(RUN.c.key)).scalar_one()
     old, new = RUN.alias("old_run"), RUN.alias("new_run")
     twin = (new.c.session == target) & (new.c.first_seq == old.c.first_seq)

@@ -10,61 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core.domain.agents import Snapshot, ToolSpec
-from agent_core.domain.controls import Controls, ToolChoice
-from agent_core.domain.messages import UNKNOWN_USAGE, CallOutcome, Message, Part, Text, ToolCall, ToolResult
+from agent_core.domain.messages import UNKNOWN_USAGE, Message, Text, ToolCall, ToolResult
 from agent_core.providers import base as b
 from agent_core.providers import demo
 from agent_core.testing import FakeClock
+from tests.agent_core.providers.demo_asked import Item, answer, asked, calls, request, result, text, user
 
-TOOLS = ("calculate", "current_time")
 RENDERS = ("render_chart", "render_table")
-
-
-class Item:
-    """A message of a window."""
-
-    def __init__(self, role, *parts: Part) -> None:
-        self.message = Message(role, parts)
-        self.wire = msgspec.json.encode(self.message)
-
-
-def user(text: str) -> Item:
-    return Item("user", Text(text))
-
-
-def asked(name: str, **arguments) -> Item:
-    return Item("assistant", ToolCall(name, name, arguments))
-
-
-def result(name: str, text: str, outcome: CallOutcome = "done") -> Item:
-    return Item("tool", ToolResult(name, outcome, (Text(text),)))
-
-
-def request(*items: Item, tools=TOOLS, choice: ToolChoice = "auto") -> b.Request:
-    specs = tuple(ToolSpec(name=name, description=name, parameters={}) for name in sorted(tools))
-    controls = Controls(tool_choice=choice)
-    return b.Request("demo", Snapshot("h", "demo", "Be brief.", specs), items, controls, "ses_1")
-
-
-async def answer(*items: Item, **options) -> list[b.ModelDelta]:
-    provider = demo.DemoProvider(FakeClock(), rate=0)
-    return [delta async for batch in provider.stream(request(*items, **options)) for delta in batch]
-
-
-async def text(*items: Item, **options) -> str:
-    return "".join(d.text for d in await answer(*items, **options) if isinstance(d, b.ModelTextDelta))
-
-
-async def calls(*items: Item, **options) -> dict:
-    return {
-        start.name: end.arguments
-        for deltas in [await answer(*items, **options)]
-        for start in deltas
-        if isinstance(start, b.ToolStart)
-        for end in deltas
-        if isinstance(end, b.ToolEnd) and end.slot == start.slot
-    }
 
 
 def test_it_is_a_provider():
@@ -264,7 +216,10 @@ def test_any_text_can_be_read(said):
             assert re.fullmatch(r"[-0-9.+*/%() ]+", wish.arguments["expression"])
 
 
-@pytest.mark.parametrize("said", ["1", "1 ", "(", "1+", "1,", "-", "(1", "1)", "A/", "Aa", "1 + ", "2026-1", " "])
+@pytest.mark.parametrize(
+    "said",
+    ["1", "1 ", "(", "1+", "1,", "-", "(1", "1)", "A/", "Aa", "1 + ", "2026-1", " ", "use a ", "use a {", "use a {}"],
+)
 async def test_long_texts_are_read_quickly(said):
     """A text of 100,000 characters, whatever it repeats, is answered at once."""
     async with asyncio.timeout(2):
@@ -280,7 +235,7 @@ async def test_it_keeps_its_rate():
         batches.extend([(clock.now(), batch) async for batch in provider.stream(request(user("hello")))])
 
     task = asyncio.create_task(watch())
-    expected = len(demo.words(demo.HELP))
+    expected = len(demo.words(demo.help_text(())))
     for _ in range(expected - 1):
         assert await clock.advance_to_next() == pytest.approx(0.02)
     await task
