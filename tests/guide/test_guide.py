@@ -1,0 +1,44 @@
+"""The guide: everything on its pages works, in the order in which a reader comes to it."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.guide.pages import ROOT, blocks, pages
+from tests.guide.reader import Reader, reader_in
+
+ELSEWHERE = {
+    "pip install": "tests/e2e/test_wheel.py installs the wheel, and the requirements are those of the workshop",
+    "cp ../parley-": "tests/e2e/test_image.py builds the image where an engine is",
+    "docker compose": "tests/e2e/test_image.py builds the image where an engine is",
+    "python3 -m venv": "the reader of the tests has an environment",
+}
+"""Commands that are not run here, by how their lines begin, and what tests them instead."""
+
+
+@pytest.fixture
+def reader(tmp_path: Path, postgres_url: str) -> Iterator[Reader]:
+    with reader_in(tmp_path, {"postgres://parley:password@db.example.com:5432/parley": postgres_url}) as reader:
+        yield reader
+
+
+@pytest.mark.timeout(240)
+async def test_a_first_day(reader: Reader):
+    """The pages, one after the other in one folder: every file is written, every command run, every output compared."""
+    php, done = shutil.which("php") is not None, 0
+    for page in pages():
+        for block in blocks(page):
+            text = "".join(line for line in block.text.splitlines(True) if not line.startswith(tuple(ELSEWHERE)))
+            if text.strip() and (php or "php" not in f"{block.language} {text[:4]}"):
+                await reader.follow(block, text)
+                done += 1
+    assert done > 40
+
+
+def test_the_pages_lead_on():
+    """The guide's index names its pages in their order, and none is missing."""
+    index = (ROOT / "docs" / "guide" / "README.md").read_text("utf-8")
+    assert re.findall(r"^\d+\. \[.*\]\((.+?)\)", index, re.MULTILINE) == [page.name for page in pages()]
