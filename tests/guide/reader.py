@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +57,7 @@ class Reader:
     ports: dict[int, int] = field(default_factory=lambda: {port: free_port() for port in PORTS})
     terminals: dict[int, Terminal] = field(default_factory=dict)
     printed: str = ""
+    log: Path | None = None
     at: Path | None = None
 
     async def follow(self, block: Block, text: str) -> None:
@@ -69,7 +70,7 @@ class Reader:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, "utf-8")
         elif block.language == "text":
-            self._compare(text, block.at)
+            await self._compare(text, block.at)
         elif (port := _served(text)) is not None:
             await self._serve(text, port, block.at)
         else:
@@ -93,7 +94,7 @@ class Reader:
             timeout=SECONDS,
             check=False,
         )
-        self.printed = done.stdout + done.stderr
+        self.printed, self.log = done.stdout + done.stderr, None
         assert done.returncode == 0, f"{at}: {text}\n{self.printed}"
         self.at = Path(state.read_text("utf-8").rpartition("cd '")[2].rstrip("'\n"))
 
@@ -107,7 +108,7 @@ class Reader:
         own = self.ports[port]
         await until(lambda: process.poll() is not None or _listens(own), timeout=TIMEOUT)
         assert process.poll() is None, f"{at}: {text}\n{log.read_text('utf-8', 'replace')}"
-        self.printed = log.read_text("utf-8", "replace")
+        self.log = log
 
     def _start(self, text: str, log: Path) -> "subprocess.Popen[bytes]":
         script = f"set -a; . {self.folder / STATE}; set +a\nexec {text}"
@@ -121,14 +122,15 @@ class Reader:
                 start_new_session=True,
             )
 
-    def _compare(self, wanted: str, at: str) -> None:
-        """Check that each line of *wanted* was printed, in this order; `…` is anything."""
-        left = self.printed
-        for line in filter(str.strip, wanted.splitlines()):
-            pattern = ".*".join(re.escape(part) for part in line.strip().split("…"))
-            found = re.search(pattern, left)
-            assert found, f"{at}: `{line}` is not in\n{self.printed}"
-            left = left[found.end() :]
+    async def _compare(self, wanted: str, at: str) -> None:
+        """Check that each line of *wanted* was printed, in this order; `…` is anything. A server may take its time."""
+        with suppress(TimeoutError):
+            await until(lambda: _lacking(wanted, self._output()) is None, timeout=TIMEOUT if self.log else 0)
+        lacking = _lacking(wanted, self._output())
+        assert lacking is None, f"{at}: `{lacking}` is not in\n{self._output()}"
+
+    def _output(self) -> str:
+        return self.printed if self.log is None else self.log.read_text("utf-8", "replace")
 
     def _replaced(self, text: str) -> str:
         for of_the_guide, own in self.own.items():
@@ -158,6 +160,16 @@ def reader_in(folder: Path, own: Mapping[str, str]) -> Iterator[Reader]:
 def _served(text: str) -> int | None:
     """Return the port of the guide that *text*, a command, listens on until Ctrl-C; None for other commands."""
     return next((port for command, port in SERVERS.items() if text.startswith(command)), None)
+
+
+def _lacking(wanted: str, printed: str) -> str | None:
+    """Return the first line of *wanted* that does not come in *printed* after the lines before it."""
+    for line in filter(str.strip, wanted.splitlines()):
+        found = re.search(".*".join(re.escape(part) for part in line.strip().split("…")), printed)
+        if found is None:
+            return line
+        printed = printed[found.end() :]
+    return None
 
 
 def _listens(port: int) -> bool:
