@@ -151,8 +151,9 @@ def _text(fact: Fact) -> str:
 
 def _speaker(body: e.FactBody) -> str:
     """Return what stands before a message where several people write."""
-    named = isinstance(body, MessageReceived) and body.named
-    return f"[speaker] {body.actor.name or body.actor.id}\n\n" if named else ""
+    if not (isinstance(body, MessageReceived) and body.named):
+        return ""
+    return f"[speaker] {body.actor.name or body.actor.id}\n\n"
 
 
 def a_rebuilt_window_equals_the_one_that_grew(session: RandomSession) -> None:
