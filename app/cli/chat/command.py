@@ -15,7 +15,7 @@ from app.cli.chat.conversation import INTERRUPT, converse
 from app.cli.chat.lines import Lines
 from app.cli.chat.once import answer
 from app.cli.chat.piped import Piped
-from app.cli.chat.ports import Port, chosen_agent, opened_port
+from app.cli.chat.ports import Port, chosen_agent, opened_port, own_session
 from app.cli.chat.slash import BRIEF
 from channels.terminal import Terminal
 
@@ -43,7 +43,7 @@ async def _chat(agent: str | None, session: str | None, message: str | None, *, 
             agent = await chosen_agent(port, agent)
             session = (await port.open_session(agent=agent, actor=_person())).id
         else:
-            agent = (await port.session(session)).agent
+            agent = (await own_session(port, session, _person())).agent
         if _is_able():
             from app.cli.chat.live import ask_live, talk_live
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Protocol
 
 from agent_core import Actor, Clock, Decision, Event, Fact, Inbound, ParleyError, SessionObject
-from app.cli.chat.ports import Port
+from app.cli.chat.ports import Port, own_session
 from app.cli.chat.slash import Slash, UnknownSlash, help_text, read_slash
 from app.cli.client import Unreachable
 from app.cli.printing import short
-from channels.base import RunView, Screen, Stop
+from channels.base import ConversationView, RunView, Screen, Stop
 from channels.delivery import Delivery, NullOutbox
 from channels.plain import queued
 from channels.terminal import ADDRESS
@@ -140,9 +140,8 @@ class Conversation:
                 await self._port.approvals.decide(vote)
             case Inbound() as inbound:
                 self._front.typed(line)
-                busy = showing.body.active
-                await self._port.receive(session, inbound)
-                if words := queued(showing.body) or _follows(busy):
+                run = (await self._port.receive(session, inbound)).run
+                if words := _queued(showing.body, run):
                     self._front.tell(words)
             case None:
                 self._front.tell("")
@@ -166,7 +165,7 @@ class Conversation:
         elif wanted.isdecimal() and 0 < int(wanted) <= len(self._listed):
             found = self._listed[int(wanted) - 1]
         else:
-            found = await self._port.session(wanted)
+            found = await own_session(self._port, wanted, self._front.actor)
         self._agent = found.agent
         self._front.tell(f"(continues {found.id})")
         return found.id
@@ -213,9 +212,12 @@ class Lasting:
                 return
 
 
-def _follows(busy: RunView | None) -> str | None:
-    """Return the line for a message that is queued after the run at work; None when there is none."""
-    return "(queued: answered after the answer that is being written)" if busy is not None else None
+def _queued(body: ConversationView, run: str) -> str | None:
+    """Return the line for a message whose *run* is queued after another one of *body*; None when it is not."""
+    active = body.active
+    if active is None or active.id == run:  # its own run may wait already
+        return None
+    return queued(body) or "(queued: answered after the answer that is being written)"
 
 
 def _described(session: SessionObject) -> str:
