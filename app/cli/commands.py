@@ -113,15 +113,21 @@ def chat(
     agent: Annotated[
         str | None, typer.Option(help="The agent to talk to, by name or id; else `assistant`, or the only one.")
     ] = None,
-    session: Annotated[str | None, typer.Option(help="Continue this session (`parley sessions list`).")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Continue this conversation of yours (`/sessions` lists them).")
+    ] = None,
     history: Annotated[bool, typer.Option("--history/--no-history", help="Keep what is typed, to recall it.")] = True,
+    tool_context: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="""Who asks, for the tools: '{"customer": "C-1"}'; {} is no one."""),
+    ] = None,
 ) -> None:
     """Talk to an agent in the terminal; the exit code is 1 when an answer was not completed."""
     from app import logs
     from app.cli.chat.command import chat as run
 
     logs.configure(level=logging.WARNING)  # no start and stop of a core in this process between the answers
-    raise typer.Exit(run(agent=agent, session=session, message=message, history=history))
+    raise typer.Exit(run(agent=agent, session=session, message=message, history=history, tool_context=tool_context))
 
 
 @agents.command("list")

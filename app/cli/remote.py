@@ -60,11 +60,13 @@ class Remote:
 
     async def receive(self, session: str, inbound: Inbound) -> Receipt:
         """Post a message; its idempotency key makes a retry safe when the answer was lost."""
-        body = {
+        body: dict[str, Any] = {
             "text": text_of(inbound.parts),
             "overlap": inbound.overlap,
             "idempotency_key": inbound.key or new_id("key"),
         }
+        if inbound.controls.tool_context:
+            body["controls"] = {"tool_context": inbound.controls.tool_context}
         found = await self.call("POST", f"/v1/sessions/{segment(session)}/messages", body)
         return Receipt(session=session, message=found["message_id"], run=found["run_id"], seq=found["seq"])
 

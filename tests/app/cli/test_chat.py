@@ -1,7 +1,6 @@
 """A conversation in the terminal, from typed lines to printed answers."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from hashlib import sha256
@@ -14,7 +13,6 @@ from agent_core import Actor, Core, Inbound, InvalidInput, NotFound, Receipt, Sy
 from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
 from app.cli.chat.conversation import converse
-from app.cli.chat.lines import Lines
 from app.cli.chat.once import answer
 from app.cli.chat.ports import Port
 from app.cli.client import Client
@@ -324,7 +322,8 @@ async def test_a_message_whose_own_run_waits_is_not_queued(make_core, screen, ty
     tools = Till().tools()
     definition = {"hooks": (asks(),), "tools": tuple(tool.spec.name for tool in tools)}
     core = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)
-    talking = talk(Slow(core, lambda: screen.shows("(waits for a decision")), screen, typist, await opened(core))
+    slow: Any = Slow(core, lambda: screen.shows("(waits for a decision"))
+    talking = talk(slow, screen, typist, await opened(core))
     typist.type("Pay")
     await screen.shows("(waits for a decision")
     typist.type("y")
@@ -370,21 +369,6 @@ async def test_a_single_message_to_a_waiting_conversation_is_queued(make_core, s
     await screen.shows("(queued: answered when this conversation goes on")
     asking.cancel()
     await asyncio.wait((asking,))
-
-
-async def test_lines_come_from_a_descriptor_and_from_signals():
-    """Lines are read as they are ended, across code points, the last one without an end too; `put` adds others."""
-    reader, writer = os.pipe()
-    lines = Lines(reader)
-    os.write(writer, b"Gr\xc3")
-    os.write(writer, b"\xb6\xc3\x9fe\nlast")
-    assert await anext(lines) == "Größe"
-    lines.put("/stop")
-    assert await anext(lines) == "/stop"
-    os.close(writer)
-    assert [line async for line in lines] == ["last"]
-    assert [line async for line in lines] == []
-    os.close(reader)
 
 
 @pytest.mark.parametrize(
