@@ -122,7 +122,7 @@ def chat(
         typer.Option(metavar="JSON", help="""Who asks, for the tools: '{"customer": "C-1"}'; {} is no one."""),
     ] = None,
 ) -> None:
-    """Talk to an agent in the terminal; the exit code is 1 when an answer was not completed or a line could not be done."""
+    """Talk to an agent in the terminal; the exit code is 1 when an answer or a command could not be completed."""
     from app import logs
     from app.cli.chat.command import chat as run
 
