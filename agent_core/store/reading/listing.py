@@ -22,6 +22,8 @@ from agent_core.store.work.catalog import AGENT
 
 MOST_OF_ONE = 20_000
 """Newest facts of one session in which words are looked for."""
+# PostgreSQL's driver would fetch all rows of an answer at once, and each may hold a long text.
+_IN_PARTS = {"yield_per": 20}
 _SAID = (e.MessageReceived, e.MessageCorrected, e.MessageCompleted)
 _DECODERS = {CODES[kind.type]: msgspec.json.Decoder(kind) for kind in _SAID}
 
@@ -99,7 +101,7 @@ def said(connection: Connection, candidates: Sequence[Candidate], words: Collect
     held: dict[tuple[int, str], tuple[set[str], str]] = {}
     for place in places:
         query = select(EVENT.c.session, EVENT.c.type, EVENT.c.data).where(place, _may_say(connection, words))
-        for row in connection.execute(query.order_by(EVENT.c.session, EVENT.c.seq)):
+        for row in connection.execute(query.order_by(EVENT.c.session, EVENT.c.seq), execution_options=_IN_PARTS):
             body = _DECODERS[row.type].decode(bytes(row.data))
             _, before = held.get((row.session, body.message), ((), ""))
             name = _name_of(getattr(body, "actor", None)).casefold() or before
