@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import structlog
 from alembic import command
 from hypothesis import settings
 
@@ -54,6 +55,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [each for each in items if each.get_closest_marker("whole")]
         items[:] = [each for each in items if not each.get_closest_marker("whole")]
         config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """Undo, after each test, what it or a server that it started in this process set up of the logs."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

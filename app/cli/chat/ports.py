@@ -113,6 +113,7 @@ async def _own_core(settings: Settings) -> AsyncIterator[Port]:
 @contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
     """On SQLite own the database and bring it up to date; a Postgres is migrated when it is deployed to."""
+    from app.storage.at_rest import private_files
     from app.storage.lock import owned
     from app.storage.migrate import migrate
 
@@ -120,5 +121,5 @@ def _alone(settings: Settings) -> Iterator[None]:
         yield
         return
     migrate(settings)
-    with owned(settings):
+    with private_files(), owned(settings):
         yield

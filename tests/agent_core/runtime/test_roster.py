@@ -320,7 +320,7 @@ async def test_agents_of_earlier_versions_keep_their_channels(core: Core) -> Non
     version = catalog.VERSION.update().where(catalog.VERSION.c.agent == _key(made.id))
     await core._store.write(lambda connection: connection.execute(version.values(definition=stored)).close())
     found = await core.agents.get(made.id)
-    assert found.definition.channels == {"web": {"show_tools": "full"}, "slack": slack}
+    assert found.definition.channels == {"web": {"show_tools": "full"}, "slack": {**slack, "prompts": []}}
     channels = {"web": {"show_tools": "full"}, "slack": {"channels": ["C1"], "follow_up": False}}
     await core.agents.sync_files([named("anna", channels=channels)])
     assert (await core.agents.get("anna")).version == 1

@@ -362,6 +362,7 @@ async def test_the_command_answers_in_a_process_of_its_own(shell: Shell, argumen
 
 
 async def test_the_command_imports_what_it_needs(plain_shell: PlainShell):
-    """`parley chat` in a process that has imported nothing answers the same."""
+    """`parley chat` in a process that has imported nothing answers the same, and what it makes is its owner's alone."""
     code, out, _ = await plain_shell.run("chat", "What is 6 * 7?")
     assert (code, "6 * 7 is 42." in out) == (0, True)
+    assert {path.stat().st_mode & 0o077 for path in (plain_shell.data, *plain_shell.data.iterdir())} == {0}

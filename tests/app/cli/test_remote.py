@@ -10,10 +10,13 @@ import pytest
 
 from agent_core import Actor, Inbound, Text
 from agent_core.testing import FakeClock
-from app.cli.client import Client, ServerRefused, Unreachable
+from app.cli.client import Bearer, Client, ServerRefused, Unreachable, credential
 from app.cli.frames import FrameReader
 from app.cli.remote import PAUSES, Remote, read_frame, running_server
+from app.settings import Settings
+from app.storage.keys import Keys
 from app.storage.lock import owned
+from channels.web.identity import TokenSigner
 
 ANN = Actor("ann", "user", "Ann")
 QUESTION = Inbound(parts=(Text("Hello"),), actor=ANN, key="key_1")
@@ -188,3 +191,26 @@ async def test_a_server_is_found_only_where_one_answers(settings):
         note = json.dumps({"url": f"http://127.0.0.1:{taken.getsockname()[1]}", "pid": 1})
         (settings.data / "server.json").write_text(note, "utf-8")
         assert await running_server(settings) is None
+
+
+@pytest.mark.parametrize("known", ["api_key", "secret_key"])
+async def test_each_request_carries_a_credential_of_its_time(known: str):
+    """Where the API key is not known each request has a token signed for it: a command may outlive one."""
+    secret = "a-secret-of-no-less-than-32-characters"
+    settings = Settings(_env_file=None, **{"PARLEY_" + known.upper(): secret})  # type: ignore[call-arg]
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers["Authorization"].removeprefix("Bearer "))
+        return httpx.Response(200, json={})
+
+    transport = httpx.MockTransport(answer)
+    async with httpx.AsyncClient(auth=Bearer(credential(settings)), transport=transport, base_url="http://p") as http:
+        for _ in range(2):
+            await http.get("/v1/agents")
+    if known == "api_key":
+        assert sent == [secret] * 2
+    else:
+        signer = TokenSigner(Keys(secret.encode()).derive)
+        assert sent[0] != sent[1]
+        assert all((found := signer.read(each)) and found.role == "operator" for each in sent)

@@ -165,7 +165,7 @@ async def _left_by_a_newer_version(url: str) -> None:
     for _ in range(2):
         session = (await core.open_session(agent="assistant", actor=Actor("ann", "user"))).id
         await core.receive(session, Inbound(parts=(Text("Hello"),), actor=Actor("ann", "user")))
-    strange = text("UPDATE event SET type = 9999 WHERE session = 1 AND seq = 3")
+    strange = text("UPDATE event SET type = 9999 WHERE seq = 3 AND session = (SELECT min(key) FROM session)")
     await core._store.write(lambda connection: connection.execute(strange))
     await core.stop()
 
