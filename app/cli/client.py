@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -60,7 +61,7 @@ class Client:
         await self._http.aclose()
 
     async def call(self, method: str, path: str, *, body: Any = None, **query: str | int | None) -> Any:
-        """Return the answer's JSON, None for an empty answer."""
+        """Return the answer's JSON, None for an empty answer; *path* has no query of its own."""
         try:
             answer = await self._http.request(method, path, params=_given(query), json=body)
         except httpx.TransportError as error:
@@ -185,6 +186,11 @@ def no_server(settings: Settings) -> ConfigError:
         f"No server runs on DATABASE_URL {SQLITE}{settings.database}; start one with `parley serve`, "
         "or set PARLEY_DATA to the folder of a running server."
     )
+
+
+def segment(id: str) -> str:
+    """Return *id*, whatever it contains, as one segment of a path."""
+    return quote(id, safe="")
 
 
 def _given(query: dict[str, str | int | None]) -> dict[str, str | int]:

@@ -17,18 +17,19 @@ from app.cli.chat.deciding import decided
 from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle, note
 from app.cli.chat.once import answer
 from app.cli.chat.ports import ApprovalsPort, Port
-from app.cli.chat.slash import BRIEF
 from channels.base import CallView, ConversationView, MessageLimits, Question, Ref, RunView, Stop
 from channels.legible import one_line, visible
 from channels.plain import ended, keys, responders_of, said_by, vote, works
 from channels.terminal import Span, spans_of
 
 
-async def talk_live(port: Port, actor: Actor, clock: Clock, *, agent: str, session: str, history: Path | None) -> None:
-    """Talk until the person leaves."""
+async def talk_live(
+    port: Port, actor: Actor, clock: Clock, *, agent: str, session: str, history: Path | None, greeting: str
+) -> None:
+    """Print *greeting* and talk until the person leaves."""
     area = InputArea(history=kept_history(history), reads=True)
     async with area.running(catches_interrupt=True), showing_in(area, actor, port.approvals) as terminal:
-        terminal.tell(BRIEF)
+        terminal.tell(greeting)
         panel = AreaPanel(area)
         await converse(port, terminal, clock, aiter(area.entries), agent=agent, session=session, panel=panel)
 

@@ -301,8 +301,11 @@ async def test_a_lost_server_is_followed_again():
 
 @pytest.mark.parametrize(
     ("words", "term", "codes"),
-    [((), "xterm", True), ((), "dumb", False), (("What is 6 * 7?",), "xterm", True)],
-    ids=["xterm", "dumb", "once"],
+    [
+        pytest.param((), "xterm", True, id="xterm"),
+        pytest.param((), "dumb", False, id="dumb"),
+        pytest.param(("What is 6 * 7?",), "xterm", True, id="once", marks=pytest.mark.whole),
+    ],
 )
 async def test_the_command_on_a_terminal(plain_shell: PlainShell, words, term, codes):
     """`parley chat` of a real process talks on a terminal until Ctrl-D; one without abilities gets no codes."""

@@ -108,6 +108,15 @@ async def test_a_conversation_over_http_is_the_one_in_process(client):
     assert (run.id, run.status, run.text) == (receipt.run, "completed", "You said: Hello")
 
 
+async def test_the_conversations_over_http_are_ones_own(client):
+    """A person's list has the latest of their conversations, as many as asked for, and no one else's."""
+    remote = Remote(Client(client), FakeClock())
+    odd = Actor("terminal:ann&bob=1+1", "user", "Ann")
+    first, second, _ = [await remote.open_session(agent="assistant", actor=who) for who in (odd, odd, ANN)]
+    assert [each.id for each in (await remote.sessions(actor=odd.id, limit=20)).items] == [second.id, first.id]
+    assert [each.id for each in (await remote.sessions(actor=odd.id, limit=1)).items] == [second.id]
+
+
 async def test_a_lost_answer_is_asked_for_again_with_the_same_key():
     """A post that broke off is repeated, and so is one that a proxy could not deliver."""
     wire = Wire(httpx.ConnectError("Refused."), httpx.Response(503), httpx.Response(202, json=POSTED))
