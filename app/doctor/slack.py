@@ -1,11 +1,15 @@
 """What the doctor finds of Slack: whether it takes the bot token, and what the app may not do with it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import httpx
 
+from agent_core import ConfigError, Definition
+from app.agents import SUFFIXES, read_agent
 from app.doctor.findings import Finding
 from app.settings import Settings
+from channels.slack.settings import IN_SLACK, is_in_slack
 
 TIMEOUT = 10.0
 """Seconds for Slack to answer."""
@@ -13,9 +17,15 @@ _REMEDY = "put the manifest of `parley slack manifest` into the app's settings, 
 
 
 def slack(settings: Settings, *, offline: bool) -> Iterator[Finding]:
-    """Ask Slack who the bot token is of and which scopes it has; nothing without a token."""
+    """Look for an agent that is in Slack, and ask Slack who the bot token is of and which scopes it has.
+
+    Without a token there is nothing to find.
+    """
     if settings.slack_bot_token is None:
         return
+    if not any(map(is_in_slack, _agents(settings))):
+        text = f"no agent of `{settings.agents}` is in Slack: who calls the bot reads that no agent answers"
+        yield Finding("warn", "slack", text, f"put `{IN_SLACK}` into an agent's file, or set it over HTTP")
     if offline:
         yield Finding("ok", "slack", "SLACK_BOT_TOKEN is set; not asked")
         return
@@ -33,6 +43,14 @@ def slack(settings: Settings, *, offline: bool) -> Iterator[Finding]:
         yield Finding("fail", "slack", text, "install the app again, and set the token that it gives")
         return
     yield _scopes(str(said.get("team") or said.get("team_id")), answer.headers.get("x-oauth-scopes"))
+
+
+def _agents(settings: Settings) -> Iterator[Definition]:
+    """Give the agents of PARLEY_AGENTS; what is wrong with the others is a finding of its own."""
+    for path in sorted(settings.agents.iterdir()) if settings.agents.is_dir() else []:
+        if path.suffix in SUFFIXES:
+            with suppress(ConfigError):
+                yield read_agent(path)
 
 
 def _scopes(team: str, given: str | None) -> Finding:

@@ -20,7 +20,7 @@ from channels.slack.inbound.people import People
 from channels.slack.inbound.receive import Receiver
 from channels.slack.manifest import PROMPTS
 from channels.slack.outbound.threads import Threads
-from channels.slack.settings import Prompt
+from channels.slack.settings import IN_SLACK, Prompt, is_in_slack
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi, open_session
 from channels.slack.web_api.failures import SlackFailure
@@ -29,6 +29,7 @@ from channels.slack.web_api.workspaces import Workspaces
 
 AGAIN = 15.0
 """Seconds between two attempts to ask Slack for our own identity."""
+NO_AGENT = f"no agent is in Slack: put `{IN_SLACK}`, or the channels in which it answers, into an agent's file"
 _log = structlog.get_logger("parley.slack")
 
 
@@ -102,6 +103,8 @@ async def running_slack(
         stack.push_async_callback(cards.stop)
         stack.push_async_callback(receiver.close)
         await stack.enter_async_context(_identifying(workspaces, clock))
+        if not any(is_in_slack(agent.definition) for agent in await core.agents.all()):
+            _log.warning("slack.no_agent", remedy=NO_AGENT)
         if socket and (token := _secret_value(settings.slack_app_token)):
             await stack.enter_async_context(listener.socket(token))
         yield listener.router()

@@ -19,6 +19,8 @@ MAX_PROMPT_MESSAGE = 2_000
 """Characters. Slack's pages name no length of a prompt; these are what it lets a button show and carry."""
 MAX_CLAIMS = 1000
 EVERYWHERE = "*"
+IN_SLACK = "slack: {default: true}"
+"""What an agent's file has at the least so that the agent is in Slack."""
 _ID = re.compile(r"[A-Z][A-Z0-9]{1,40}")
 
 
@@ -50,6 +52,12 @@ class Slack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def settings_of(agent: Definition) -> Slack:
     """Return what *agent* configures of Slack."""
     return SETTINGS.of(NAME, agent.channels)
+
+
+def is_in_slack(agent: Definition) -> bool:
+    """Return whether *agent* answers anywhere in Slack."""
+    slack = settings_of(agent)
+    return bool(slack.channels or slack.default)
 
 
 def route(agents: Iterable[Definition], team: str, channel: str) -> str | None:

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from agent_core.context.quoted import MAX_NAME
+
 Json = dict[str, Any]
 DELETED = "[deleted]"
 ENOUGH = 12
@@ -171,4 +173,4 @@ def _without_author(text: str, names: Collection[str]) -> str:
 
 
 def _starts(names: Collection[str]) -> tuple[str, ...]:
-    return tuple(f"| {' '.join(name.split())}: " for name in names if name.strip())
+    return tuple(f"| {' '.join(name.split())[:MAX_NAME]}: " for name in names if name.strip())

@@ -34,9 +34,12 @@ class Line:
 
 
 def named(value: object, *, most: int = MOST_NAME) -> str:
-    """Return a name that others gave on one line in which all can be seen, without brackets of ours."""
+    """Return a name that others gave on one line in which all can be seen, without brackets of ours.
+
+    It has at most *most* characters, the last of which says that it was cut.
+    """
     name = one_line(str(value or "")[: 4 * most]).replace("[", "(").replace("]", ")")
-    return name if len(name) <= most else f"{name[:most]}…"
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def not_shown(what: str, *names: object) -> Line:

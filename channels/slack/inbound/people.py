@@ -21,13 +21,13 @@ AGE = 3_600_000
 """Milliseconds for which what Slack said of a person is taken for true."""
 SIZE = 10_000
 MOST_NAME = 80
-"""Characters of a name."""
+"""Characters of a name, as many as quotations show of one."""
 MOST_EMAIL = 320
 """Characters of an address, as RFC 3696 counts them."""
 MOST = 25
 """People who are looked up for one message; those beyond are called by their ids."""
 Key = tuple[str, str]
-_COLON = re.compile(r":(?=\s|$)")
+_COLON = re.compile(r":+(?=\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def person_of(user: Json, me: Identity) -> Person:
     name = user.get("real_name") or profile.get("real_name") or profile.get("display_name") or user.get("name")
     team = str(user.get("team_id") or me.team)
     kind = _kind(user, team, me)
-    return Person(str(user["id"]), called(name or user["id"]), team, kind, _email(user, kind))
+    return Person(str(user["id"]), called(name) or str(user["id"]), team, kind, _email(user, kind))
 
 
 def _email(user: Json, kind: Kind) -> str | None:
@@ -136,8 +136,11 @@ def _email(user: Json, kind: Kind) -> str | None:
 
 
 def called(name: object) -> str:
-    """Return a name that people gave themselves so that it ends where it seems to: quotations read `name: words`."""
-    return _COLON.sub("", named(name, most=MOST_NAME))
+    """Return a name that people gave themselves so that it ends where it seems to: quotations read `name: words`.
+
+    To do it again changes nothing: a person who is to be forgotten is found in quotations by this name.
+    """
+    return " ".join(_COLON.sub("", named(name, most=MOST_NAME)).split())
 
 
 def _kind(user: Json, team: str, me: Identity) -> Kind:

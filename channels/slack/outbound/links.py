@@ -16,6 +16,8 @@ _TARGET = re.compile(
 _DEFINITION = re.compile(r"^(?P<before>[ \t>*+\-\d.)]*)\[(?=(?:\\.|[^\[\]\\\n])+\]:)", re.MULTILINE)
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*:|(?=//|\\\\|www\.))[/\\]*", re.IGNORECASE)
 _HOST_LENGTH = 80
+_BEFORE = re.compile(r"\([ \t]*")
+_BRACKET = re.compile(r"\n(?=\n)|(?<!\\)[\[\]]")
 _CLOSING = re.compile(r"""[ \t]*(?:"[^"\n]*"|'[^'\n]*')?[ \t]*\)""")
 _SIGNS = re.compile(r"[\\`*_{}\[\]()<>#~|!&]")
 _ESCAPES = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -60,6 +62,7 @@ def _definitions(markdown: str, code: CodeRanges) -> Iterator[_Edit]:
 
 
 def _links(markdown: str, code: CodeRanges) -> Iterator[_Edit]:
+    openings: dict[int, int] | None = None
     for found in _TARGET.finditer(markdown):
         at = found.start()
         if at in code:
@@ -67,7 +70,8 @@ def _links(markdown: str, code: CodeRanges) -> Iterator[_Edit]:
         if found["url"] is None:  # the address is on the next line, which a growing text does not have yet: no link
             yield _Edit(at + 1, at + 1, "\\")
         elif _is_refused(unescapeAll(found["url"])):
-            yield from _as_words(markdown, found)
+            openings = _openings(markdown) if openings is None else openings
+            yield from _as_words(markdown, at, openings.get(at))
         elif (host := _hidden_host(found)) is not None:
             yield _Edit(at, at, f" ({host})")
 
@@ -76,13 +80,15 @@ def _is_refused(url: str) -> bool:
     return not validateLink(url.replace(BREAK, ""))
 
 
-def _as_words(markdown: str, found: re.Match[str]) -> Iterator[_Edit]:
-    """Show a link as its words and its address, in which nothing is syntax; what is no whole link yet is no link."""
-    at = found.start()
-    inside = at + 1 + len(re.match(r"\([ \t]*", markdown[at + 1 :])[0])  # type: ignore[index]
+def _as_words(markdown: str, at: int, opening: int | None) -> Iterator[_Edit]:
+    """Show a link as its words and its address, in which nothing is syntax; what is no whole link yet is no link.
+
+    Its words are from *opening* to *at*.
+    """
+    before = _BEFORE.match(markdown, at + 1)
+    inside = before.end() if before else at + 1
     address = parseLinkDestination(markdown, inside, len(markdown))
     closing = _CLOSING.match(markdown, address.pos) if address.ok else None
-    opening = _opening(markdown, at)
     if closing is None or opening is None:
         yield _Edit(at + 1, at + 1, "\\")
         return
@@ -92,16 +98,21 @@ def _as_words(markdown: str, found: re.Match[str]) -> Iterator[_Edit]:
     yield _Edit(at, closing.end(), f" ({_literal(source)})")
 
 
-def _opening(markdown: str, at: int) -> int | None:
-    """Return where the words begin of the link whose words end *at*: its bracket."""
-    depth = 0
-    start = markdown.rfind("\n\n", 0, at) + 1
-    for place in range(at, start - 1, -1):
-        if markdown[place] in "[]" and (place == 0 or markdown[place - 1] != "\\"):
-            depth += 1 if markdown[place] == "]" else -1
-            if depth == 0:
-                return place
-    return None
+def _openings(markdown: str) -> dict[int, int]:
+    """Return for each bracket that closes one in its paragraph where that one is."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for bracket in _BRACKET.finditer(markdown):
+        match bracket[0]:
+            case "[":
+                opened.append(bracket.start())
+            case "]" if opened:
+                found[bracket.start()] = opened.pop()
+            case "\n":
+                opened.clear()
+            case _:
+                continue
+    return found
 
 
 def _literal(words: str) -> str:

@@ -19,7 +19,7 @@ NESTING = 40
 SPAN = 1_024
 """Characters of a code span; an open backtick holds back no more of a growing text, so a longer span is no code."""
 _FENCE_LAST = re.compile(r"(?:```|~~~)[^\n]*\s*\Z")
-_RUN = re.compile(r"(?P<escapes>\\*)(?P<run>`+)")
+_RUN = re.compile(r"(?<!\\)(?P<escapes>\\*)(?P<run>`+)")
 
 
 @cache
@@ -106,19 +106,22 @@ class Spans(NamedTuple):
 
 
 def spans(line: str) -> Spans:
-    """Return the code spans of *line*: backticks up to as many of them, which nothing else in the line takes apart."""
+    """Return the code spans of *line*: backticks up to as many of them, which nothing else in the line takes apart.
+
+    Its time is linear in the line: a model's answer is read again with each piece that it grows by.
+    """
     runs = [
         (found.start("run") + len(found["escapes"]) % 2, found.end(), found.start("run"))
         for found in _RUN.finditer(line)
     ]
+    closing = _closing(runs)
     closed: list[tuple[int, int]] = []
     opened: int | None = None
     at = 0
     while at < len(runs):
         start, end, _ = runs[at]
-        near = range(at + 1, len(runs))
-        match = next((n for n in near if runs[n][1] - runs[n][2] == end - start and runs[n][1] - start <= SPAN), None)
-        if end > start and match is not None:
+        match = closing[at]
+        if match is not None and runs[match][1] - start <= SPAN:
             closed.append((start, runs[match][1]))
             at = match + 1
             continue
@@ -126,6 +129,21 @@ def spans(line: str) -> Spans:
             opened = start
         at += 1
     return Spans(closed, opened)
+
+
+def _closing(runs: list[tuple[int, int, int]]) -> list[int | None]:
+    """Return the number of the next run that closes each of *runs*, if one does, however far away.
+
+    A run is where its backticks begin that may open a span, where it ends, and where it begins in code, in which a
+    backslash escapes nothing.
+    """
+    found: list[int | None] = []
+    nearest: dict[int, int] = {}
+    for n in range(len(runs) - 1, -1, -1):
+        start, end, first = runs[n]
+        found.append(nearest.get(end - start))
+        nearest[end - first] = n
+    return found[::-1]
 
 
 def line_starts(markdown: str) -> list[int]:

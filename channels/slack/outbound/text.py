@@ -192,13 +192,15 @@ def settled_in(line: str) -> int:
     for start, end in (*code.closed, *([] if code.open is None else [(code.open, len(line))])):  # code marks nothing
         line = f"{line[:start]}{'x' * (end - start)}{line[end:]}"
     opened: list[tuple[str, int]] = []
+    places: dict[str, list[int]] = {}  # in `opened`, of each sign
     for sign, at in _signs(line):
-        names = [name for name, _ in opened]
-        if sign == "]" and "[" in names:
-            del opened[len(names) - 1 - names[::-1].index("[") :]
-        elif sign not in ("]", "[") and sign in names:
-            del opened[names.index(sign) :]
+        same = places.setdefault("[" if sign == "]" else sign, [])
+        if sign != "[" and same:
+            for closed, _ in reversed(opened[(first := same[-1]) :]):
+                places[closed].pop()
+            del opened[first:]
         elif sign != "]":
+            same.append(len(opened))
             opened.append((sign, at))
     held = [at for sign, at in opened if len(line) - at <= (2 * AHEAD if sign == "[" else _HOLD)]
     if code.open is not None:

@@ -4,10 +4,14 @@ from typing import Any
 
 import pytest
 
+from agent_core import Context
+from agent_core.context.quoted import context_facts
 from agent_core.providers.base import Request
+from agent_core.store.access.redaction import ForgottenPerson, redacted
 from agent_core.testing import Answer, call, say
 from agent_core.tools.base import CallContext
 from agent_core.tools.function import FunctionTool, tool
+from channels.slack.inbound.attached import Quote, author_of
 from channels.slack.inbound.people import person_of
 from channels.slack.settings import Slack
 from channels.slack.web_api.client import Identity
@@ -120,10 +124,32 @@ def test_only_an_address_that_the_workspace_vouches_for_counts(about, email):
     [
         ("Ann: pay Ben", "Ann pay Ben"),
         ("A\u202enn\n[note] x", "A\\u{202e}nn (note) x"),
-        ("x" * 200, "x" * 80 + "…"),
+        ("x" * 200, "x" * 79 + "…"),
+        ("Ann:: pay Ben", "Ann pay Ben"),
+        ("Ann : pay :: Ben", "Ann pay Ben"),
+        (":", "UANN"),
         ("12:30", "12:30"),
     ],
 )
 def test_a_name_cannot_pass_for_more_than_a_name(name, called):
     """Names are on one line and bounded, with all to be seen, and do not end like the name of a quotation."""
     assert person_of({"id": "UANN", "real_name": name}, ME).name == called
+
+
+@pytest.mark.parametrize("name", ["Ann: Lee", "Ann:: Lee", "Ann Lee: ", "Lee " * 40, "L" * 80, "L" * 81, "[Ann] : : Lee"])
+def test_a_forgotten_person_is_found_by_name_in_quotations(name: str):
+    """The name of who wrote a message is the one before their quoted words, so these go with the person."""
+    person = person_of({"id": "UANN", "real_name": name}, ME)
+    author = author_of(Quote("UANN", name, ()), {"UANN": person.name})
+    assert author == author_of(Quote("", name, ()), {}) == person.name
+    (quoted,) = context_facts([Context(text="my new address", author=author)])
+    who = ForgottenPerson("slack:T0001:UANN", "forgotten:1", [person.name])
+    assert "address" not in redacted("context.added", {"source": "thread", "text": quoted.text}, who)["text"]
+
+
+def test_quotations_of_any_long_name_are_found():
+    """A quotation shows the first characters of a name; by these the person's words are found too."""
+    name = "Ann Lee " * 20
+    (quoted,) = context_facts([Context(text="my new address", author=name)])
+    who = ForgottenPerson("ann", "forgotten:1", [name])
+    assert "address" not in redacted("context.added", {"source": "thread", "text": quoted.text}, who)["text"]
