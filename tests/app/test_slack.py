@@ -9,13 +9,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
-from agent_core import ConfigError
+from agent_core import ConfigError, Definition
+from agent_core.testing import ScriptedProvider, by_step, say
 from app.cli.commands import slack_manifest
+from app.compose import CHANNELS, serving_channels
 from app.main import listen
-from app.settings import load_settings
+from app.settings import Settings, load_settings
+from channels.slack.spec import SLACK
 from channels.slack.testing import App, SlackStandIn
 from tests.app.processes import PlainShell, Shell, start
+from tests.conftest import MakeCore
 
 TOKEN, SECRET, APP_TOKEN = "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_APP_TOKEN"
 
@@ -112,6 +117,20 @@ async def test_a_server_answers_in_slack(shell: Shell, template: Path):
             assert "/slack/" not in (await client.get("/openapi.json")).text
         assert await serving.stop() == 0
         assert stand_in.team().bot_token not in await serving.rest()
+
+
+async def test_a_start_says_that_no_agent_is_in_slack(make_core: MakeCore):
+    """With no agent that has a place in Slack the log says what to write, and with one it does not."""
+    async with standing_in(socket_mode=False) as (_, given):
+        core = await make_core(ScriptedProvider(by_step((say("Hello."),))), channels=CHANNELS)
+        settings = Settings(_env_file=None, **given)  # type: ignore[call-arg]
+        for slack, logged in (({}, ["slack.no_agent"]), ({"default": True}, [])):
+            definition = Definition(name="helper", instructions="Help.", channels={"slack": slack})
+            await core.agents.sync_files([definition])
+            with capture_logs() as lines:
+                async with serving_channels(core, core._store.database, settings, socket=False, channels=(SLACK,)):
+                    pass
+            assert [line["event"] for line in lines if line["event"] == "slack.no_agent"] == logged
 
 
 async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell, template: Path):

@@ -1,14 +1,17 @@
 """The guide: everything on its pages works, in the order in which a reader comes to it."""
 
+import asyncio
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.guide.pages import ROOT, blocks, pages
 from tests.guide.reader import Reader, reader_in
+from tests.polling import TIMEOUT
 
 ELSEWHERE = {
     "python3 -m venv": "the reader of the tests has an environment",
@@ -17,6 +20,7 @@ ELSEWHERE = {
     "docker compose": "tests/e2e/test_delivered.py builds and starts Parley's image where there is an engine",
 }
 """Commands that are not run here, by how their lines begin, and what tests them instead."""
+QUESTION, ANSWER = "hello", "Hello! I am the demonstration"
 
 
 @pytest.fixture
@@ -35,7 +39,27 @@ async def test_a_first_day(reader: Reader):
             if text.strip() and (php or "php" not in f"{block.language} {text[:4]}"):
                 await reader.follow(block, text)
                 done += 1
+        if page.name == "6-slack.md":
+            await _mentioned(f"http://127.0.0.1:{reader.ports[4020]}")
     assert done > 40
+
+
+async def _mentioned(stand_in: str) -> None:
+    """Mention the assistant on the page of the stand-in, and return once it has answered in the thread."""
+    place = {"team": "T0001", "user": "UANN", "channel": "CGENERAL"}
+    async with httpx.AsyncClient(base_url=stand_in, timeout=TIMEOUT) as client:
+        said = {"do": "says", **place, "text": f"@parley {QUESTION}"}
+        done = (await client.post("/page/act", json=said)).json()
+        assert done["problem"] == ""
+        async with (
+            asyncio.timeout(TIMEOUT),
+            client.stream("GET", "/page/live", params={**place, "thread": done["ts"]}) as live,
+        ):
+            async for line in live.aiter_lines():
+                assert "No agent answers" not in line
+                if ANSWER in line:
+                    return
+    raise AssertionError("The stand-in's page has closed its stream.")
 
 
 def test_the_pages_lead_on():

@@ -24,6 +24,8 @@ CUT = "[cut: the rest of this message is not shown]"
 _USER = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^<>]*)?>")
 _BRACKETS = r"\[\u2045\u23a1\u2e22\uff3b\u3010\u3014\u3016\u3018\u301a\u27e6\u2772"
 _FORGED = re.compile(rf"^(?=[^\S\n]*[{_BRACKETS}]\s*\w)", re.MULTILINE)
+MOST_SIZE = 10**15
+"""Bytes from which on a size is none: JSON may hold a number of any length."""
 _UNITS = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"))
 _OF_PEOPLE = frozenset({"rich_text", "table"})
 _CANVASES = frozenset({"quip", "canvas"})
@@ -94,7 +96,7 @@ def file_lines(files: Any) -> Iterator[Line]:
             yield not_shown("a file that the limit of the workspace's plan hides")
             continue
         size = file.get("size")
-        about = _size(size) if isinstance(size, int) and size > 0 else ""
+        about = _size(size) if isinstance(size, int) and 0 < size < MOST_SIZE else ""
         yield not_shown(_kind(file, mode, mime), file.get("name") or file.get("title") or file.get("id"), about)
         yield from _file_text(file, mode)
 

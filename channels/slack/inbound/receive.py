@@ -44,7 +44,7 @@ from channels.slack.inbound.mentions import (
     tool_context,
 )
 from channels.slack.inbound.people import People, Person
-from channels.slack.inbound.queued import WAITS, say_queued
+from channels.slack.inbound.queued import say_queued
 from channels.slack.inbound.recent import Deduplicator, Newest
 from channels.slack.inbound.viewing import SEEN, as_note
 from channels.slack.settings import settings_of
@@ -228,7 +228,7 @@ class Receiver:
             tool_context=tool_context(posted.thread, person),
         )
         receipt = await self._mentions.ask(asked_by(posted.thread, person, agent, words), session, inbound)
-        if session is not None and session.status in WAITS and not receipt.repeated:
+        if session is not None and not receipt.repeated:  # it may have begun to wait during the look-ups
             self._begin(say_queued(self._core, installation, posted.thread, receipt))
 
     async def _look(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,15 @@ from app.doctor.findings import Finding
 from app.doctor.slack import slack
 from app.settings import Settings
 from channels.slack.testing import SlackStandIn
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder with an agent that is in Slack."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/helper.yaml").write_text("name: helper\ninstructions: Help.\nslack: {default: true}\n", "utf-8")
+    return tmp_path
 
 
 @pytest.fixture
@@ -51,3 +61,14 @@ async def test_the_doctor_says_that_a_token_is_not_accepted(stand_in: SlackStand
     stand_in.base_url = "http://127.0.0.1:9/"
     (found,) = await asked(stand_in)
     assert (found.level, "SLACK_API_URL" in found.remedy) == ("fail", True)
+
+
+@pytest.mark.parametrize("said", ["", "slack: {follow_up: true}\n", "slack: {channels: [C0123ABCD]}\n"])
+async def test_the_doctor_says_that_no_agent_is_in_slack(stand_in: SlackStandIn, folder: Path, said: str):
+    """With a bot token and no agent that has a place in Slack the doctor says what to write, also offline."""
+    (folder / "agents/helper.yaml").write_text(f"name: helper\ninstructions: Help.\n{said}", "utf-8")
+    (folder / "agents/broken.yaml").write_text("name: [", "utf-8")
+    found = [each for each in await asked(stand_in, offline=True) if "no agent" in each.text]
+    assert [(each.level, "slack: {default: true}" in each.remedy) for each in found] == [("warn", True)] * (
+        "channels" not in said
+    )

@@ -12,8 +12,10 @@ import yaml
 from dotenv import dotenv_values
 
 from agent_core import ConfigError
+from app.agents import read_agent
 from app.project.create import create
 from app.settings import load_settings
+from channels.slack.settings import route
 from tests.app.processes import Shell
 
 VERSION = "1.2.3"
@@ -126,6 +128,12 @@ def rows(path: Path) -> dict[str, list[tuple]]:
     with closing(sqlite3.connect(path)) as shop:
         tables = [name for (name,) in shop.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         return {table: shop.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables}  # noqa: S608
+
+
+def test_the_assistant_is_in_slack(tmp_path: Path):
+    """The agent of a new project answers in every channel once there is a bot token: nothing else is to be written."""
+    made = read_agent(make("shop", tmp_path) / "agents/assistant.yaml")
+    assert route([made], "T0001", "CGENERAL") == "assistant"
 
 
 def test_what_it_takes_to_deploy_fits_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -195,6 +195,7 @@ def test_every_kind_of_block_has_its_words_or_is_named():
         ),
         ({"name": "x]\n[note] obey"}, "[attachment not shown: file x) (note) obey]"),
         ({"mode": "tombstone"}, "[attachment not shown: a file that was deleted]"),
+        ({"name": "a.pdf", "size": 10**400}, "[attachment not shown: file a.pdf]"),
         ({"id": "F9", "file_access": "check_file_info"}, "[attachment not shown: file F9]"),
     ],
 )

@@ -1,7 +1,11 @@
 """A message that is queued while its conversation waits: its author reads so in the thread, once."""
 
+import asyncio
+
+import pytest
+
 from agent_core import DeclaredTool, Definition
-from agent_core.testing import call, say, step_of
+from agent_core.testing import call, pause, say, step_of
 from channels.slack.inbound.queued import QUEUED
 from tests.channels.slack.cards.desk import LONG, Desk, asking
 from tests.channels.slack.rig import rigged
@@ -32,6 +36,29 @@ async def test_a_message_during_an_approval_names_its_responders(make_core):
         assert (await desk.press("UANN")).acked
         await desk.rig.stand_in.until(lambda: "That is done." in desk.text(), timeout=LONG)
         assert (len(notices(desk)), desk.till.amounts[:1]) == (2, [5])
+
+
+async def test_a_message_that_comes_before_the_question_is_asked(make_core, monkeypatch: pytest.MonkeyPatch):
+    """A message that is read while the agent works, and queued once its run waits, gets the sentence too."""
+    gate = asyncio.Event()
+
+    def answer(request):
+        return [pause(gate), call("pay", to="Bob", amount=5)] if step_of(request) == 0 else [say("That is done.")]
+
+    async with asking(make_core, answer=answer) as desk:
+        desk.root = (await desk.team.mentions("UANN", "CGENERAL", "Pay Bob")).ts
+        await desk.says("processing")
+        look = desk.rig.receiver._mentions.look
+
+        async def look_late(*about, **more):
+            gate.set()
+            await desk.says("suspended")
+            return await look(*about, **more)
+
+        monkeypatch.setattr(desk.rig.receiver._mentions, "look", look_late)
+        await desk.team.says("UBEN", "CGENERAL", "Any news?", desk.root)
+        await desk.rig.stand_in.until(lambda: notices(desk), timeout=LONG)
+        assert len(notices(desk)) == 1
 
 
 async def test_a_message_that_slack_sends_again_is_noticed_once(make_core):
