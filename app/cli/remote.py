@@ -141,6 +141,7 @@ class _Agent(msgspec.Struct):
     """What is known here of an agent."""
 
     definition: _Name
+    source: str
 
 
 class RemoteAgents:
@@ -151,7 +152,7 @@ class RemoteAgents:
 
     async def all(self) -> Sequence[_Agent]:
         """Return all of them."""
-        return [_Agent(msgspec.convert(each, _Name)) async for each in self._client.items("/v1/agents")]
+        return [_Agent(msgspec.convert(each, _Name), each["source"]) async for each in self._client.items("/v1/agents")]
 
 
 class RemoteApprovals:

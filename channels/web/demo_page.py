@@ -10,18 +10,22 @@ from channels.legible import one_line
 
 PAGE, TOKEN = "/widget-demo", "/widget-demo/token"
 PREFERRED = "assistant"
-"""The agent that answers when none is asked for, where there is one of this name; else the first does."""
+"""The agent that answers when none is asked for, where there is one of this name; else the first of a file does."""
 EXAMPLE = "name: assistant\ninstructions: Answer in one sentence."
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedAgent:
-    """An agent that the page can show, and what the page says about its model."""
+    """An agent that the page can show, and what the page says about its model.
+
+    *has_file*: it is an agent of the files as they are now, and not one whose file was renamed or deleted.
+    """
 
     id: str
     name: str
     notice: str
+    has_file: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,8 @@ def choose(agents: Sequence[OfferedAgent], wanted: str | None) -> OfferedAgent |
     """Return the one of *agents* with the id or name *wanted*, or the one that answers when None is wanted."""
     if wanted is not None:
         return next((each for each in agents if wanted in (each.id, each.name)), None)
-    return next((each for each in agents if each.name == PREFERRED), agents[0] if agents else None)
+    in_order = sorted(agents, key=lambda each: (each.name != PREFERRED, not each.has_file))
+    return in_order[0] if in_order else None
 
 
 def address(path: str, agent: str) -> str:

@@ -95,7 +95,7 @@ class Demo:
     def offered(self, agent: AgentObject) -> OfferedAgent:
         """Return *agent* as the page offers it."""
         made = agent.definition
-        return OfferedAgent(agent.id, made.name, self.notice(made.controls.model or made.model))
+        return OfferedAgent(agent.id, made.name, self.notice(made.controls.model or made.model), agent.source == "file")
 
     def broken(self) -> list[str]:
         """Return what could not be loaded, as it may be shown."""

@@ -33,10 +33,12 @@ class Named(Protocol):
 
 
 class Defined(Protocol):
-    """An agent."""
+    """An agent; its *source* is `file` while it is one of the files as they are now."""
 
     @property
     def definition(self) -> Named: ...
+    @property
+    def source(self) -> str: ...
 
 
 class Asked(Protocol):
@@ -111,15 +113,22 @@ async def own_session(port: Port, id: str, actor: Actor) -> SessionObject:
 
 
 async def chosen_agent(port: Port, name: str | None) -> str:
-    """Return *name*, else `assistant`, else the only agent there is; raise ConfigError that names several."""
+    """Return *name*, else `assistant`, else the only agent of the files, else the only one there is.
+
+    Raises ConfigError that names several.
+    """
     if name is not None:
         return name
-    names = sorted(agent.definition.name for agent in await port.agents.all())
+    agents = await port.agents.all()
+    names = sorted(agent.definition.name for agent in agents)
     if not names:
         raise ConfigError("There is no agent to talk to; `parley agents apply FILE` makes one.")
-    if ASSISTANT not in names and len(names) > 1:
+    if ASSISTANT in names:
+        return ASSISTANT
+    filed = [agent.definition.name for agent in agents if agent.source == "file"]
+    if len(filed or names) > 1:
         raise ConfigError(f"--agent: say which one to talk to: {', '.join(names)}.")
-    return ASSISTANT if ASSISTANT in names else names[0]
+    return (filed or names)[0]
 
 
 @asynccontextmanager

@@ -143,14 +143,21 @@ async def test_a_process_goes_on_after_a_line_that_was_no_message(shell: Shell):
         (("shop",), None, "shop"),
         (("shop", "desk"), "desk", "desk"),
         (("shop", "desk"), None, "desk, shop"),
+        (("shop", "renamed*"), None, "shop"),
         ((), None, "no agent"),
     ],
 )
 async def test_the_agent_to_talk_to(names, asked, found):
-    """Without `--agent` it is `assistant`, else the only one; of several the names are listed."""
+    """Without `--agent` it is `assistant`, else the only one of the files or at all; of several the names are listed.
+
+    A star marks an agent whose file is gone.
+    """
 
     async def every() -> list[SimpleNamespace]:
-        return [SimpleNamespace(definition=SimpleNamespace(name=name)) for name in names]
+        return [
+            SimpleNamespace(definition=SimpleNamespace(name=name), source="api" if "*" in name else "file")
+            for name in names
+        ]
 
     port: Any = SimpleNamespace(agents=SimpleNamespace(all=every))
     if found in names:
