@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import HealthCheck, example, given, settings
 
 from agent_core import (
+    Actor,
     ContextAdded,
     ContextCompacted,
     Fact,
@@ -135,7 +136,7 @@ def _taken(facts: Sequence[Fact], takes: Sequence[int]) -> list[str]:
         body = facts[take - 1].body
         if isinstance(body, e.MessageCorrected):
             place = body.corrects if body.corrects in takes else take
-            before = _speaker(facts[place - 1].body) if place != take else f"{CORRECTION}\n\n"
+            before = _speaker(facts[place - 1].body) if place != take else f"{_speaker(body)}{CORRECTION}\n\n"
             texts[place] = f"{before}{text_of(body.parts)}"
         elif getattr(body, "role", "user") == "user":
             texts[take] = _text(facts[take - 1])
@@ -151,9 +152,11 @@ def _text(fact: Fact) -> str:
 
 def _speaker(body: e.FactBody) -> str:
     """Return what stands before a message where several people write."""
-    if not (isinstance(body, MessageReceived) and body.named):
-        return ""
-    return f"[speaker] {body.actor.name or body.actor.id}\n\n"
+    match body:
+        case MessageReceived(actor=actor, named=True) | e.MessageCorrected(actor=Actor() as actor):
+            return f"[speaker] {actor.name or actor.id}\n\n"
+        case _:
+            return ""
 
 
 def a_rebuilt_window_equals_the_one_that_grew(session: RandomSession) -> None:
