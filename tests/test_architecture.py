@@ -159,7 +159,7 @@ def test_production_imports_what_is_tested():
     bad = [
         f"{name(path)}:{line} {text}"
         for path in sources(*PACKAGES)
-        for line, text in patches(tree(path))
+        for line, text in patches(nodes(path)[0])
         if text not in REGISTERS.get(name(path), ())
     ]
     assert not bad, f"import libraries plainly: {bad}"
@@ -292,12 +292,13 @@ def lines(path: Path) -> list[str]:
 
 
 @cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"), name(path))
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a module, the root first: to walk them costs more than all that is done with them."""
+    return tuple(ast.walk(ast.parse(path.read_text("utf-8"), name(path))))
 
 
 def of_type(path: Path, *types: type[ast.AST]) -> Iterator:
-    return (node for node in ast.walk(tree(path)) if isinstance(node, types))
+    return (node for node in nodes(path) if isinstance(node, types))
 
 
 def docstring_lines(path: Path) -> Iterator[int]:
@@ -345,7 +346,7 @@ def constants_then_classes(word: str) -> tuple[int, str]:
 
 def identifiers(path: Path) -> Iterator[tuple[str, int]]:
     """Give each name that a module defines or uses, with its line."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         for field in ("id", "attr", "arg", "name", "asname"):
             if isinstance(found := getattr(node, field, None), str):
                 yield found, getattr(node, "lineno", 0)
@@ -362,7 +363,7 @@ def is_nothing(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Pass)
 
 
-def patches(module: ast.Module) -> Iterator[tuple[int, str]]:
+def patches(module: ast.AST) -> Iterator[tuple[int, str]]:
     """Give line and text of each import hook, each change of `sys.modules` and each assigned `model_rebuild`."""
     for node in ast.walk(module):
         match node:

@@ -34,9 +34,9 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 def edited(before: Edit, body: HookRuled | ApprovalDecided) -> Edit:
-    """Return the edit after a rule's change, or people's approval."""
+    """Return the edit after a rule's change, of the call or of its result, or people's approval."""
     if isinstance(body, HookRuled):
-        return msgspec.structs.replace(before, by_rule=True)
+        return msgspec.structs.replace(before, by_rule=before.by_rule or body.event == "PreToolUse")
     if not body.edited:
         return before
     names = tuple(dict.fromkeys((*before.names, _name(body.by))))

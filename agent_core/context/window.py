@@ -164,6 +164,8 @@ class Window:
             case e.MessageCorrected() if body.parts:
                 self._pending[seq] = Message("user", self.frames.of_people(body.parts))
                 self._corrects[seq] = body.corrects
+                if body.actor is not None:
+                    self._speakers[seq] = Text(self.frames.speaker(body.actor))
             case e.ContextAdded():
                 self._pending[seq] = Message("user", (Text(self.frames.context(body.source, body.text)),))
             case e.MessageCompleted():
@@ -178,6 +180,7 @@ class Window:
             if of in taken:  # the model never saw what it corrects
                 taken[of] = message
                 del taken[t]
+                self._speakers.pop(t, None)
             else:
                 taken[t] = Message("user", (Text(self.frames.correction), *message.parts))
         for t in [t for t in taken if t in self._speakers]:

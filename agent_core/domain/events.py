@@ -67,13 +67,14 @@ class MessageReceived(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 class MessageCorrected(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A message was edited to *parts*, or deleted when there are none; *corrects* is the seq of the fact that it edits.
 
-    It replaces a message that no step has consumed; if the model has seen the message, it sees the correction too.
+    It replaces what no step has consumed; else the model sees it too, named after its *actor* where several write.
     """
 
     type: ClassVar[str] = "message.corrected"
     message: str
     parts: tuple[Part, ...]
     corrects: int = 0
+    actor: Actor | None = None
 
 
 class MessageCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
@@ -337,6 +338,7 @@ class Fact:
     """
 
     __slots__ = ("_body", "frames", "parent_run", "raw", "run", "seq", "session", "time", "tool", "type")
+    live: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -355,8 +357,6 @@ class Fact:
         self._body = body
         self.frames: dict[str, bytes] = {}
         self.tool: str | None = None
-
-    live: ClassVar[bool] = False
 
     @property
     def body(self) -> FactBody:

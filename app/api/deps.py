@@ -27,13 +27,17 @@ NAMED = "the token already names the caller and the agent; leave it out, or give
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the application was composed of; *https*: others reach it by https, as PARLEY_PUBLIC_URL says."""
+    """What the application was composed of; *https*: others reach it by https, as PARLEY_PUBLIC_URL says.
+
+    *is_named*: settings say which names it has.
+    """
 
     core: Core
     tokens: TokenSigner
     readers: Readers
     credentials: Credentials
     https: bool = False
+    is_named: bool = False
 
 
 async def services(request: Request) -> Services:

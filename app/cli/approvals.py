@@ -1,7 +1,6 @@
 """`parley approvals`: list approvals, decide them, and print their record."""
 
 import asyncio
-import json
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -99,12 +98,6 @@ COLUMNS = (
 def _arguments(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    from agent_core import InvalidInput
+    from app.cli.given import json_object
 
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        raise InvalidInput("--arguments", "write all of them as one JSON object.")
-    return given
+    return json_object("--arguments", text, "write all of them as one JSON object.")

@@ -1,9 +1,10 @@
 """The commands' HTTP client: find a running server, by PARLEY_URL or in PARLEY_DATA, and ask it."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -60,7 +61,7 @@ class Client:
         await self._http.aclose()
 
     async def call(self, method: str, path: str, *, body: Any = None, **query: str | int | None) -> Any:
-        """Return the answer's JSON, None for an empty answer."""
+        """Return the answer's JSON, None for an empty answer; *path* has no query of its own."""
         try:
             answer = await self._http.request(method, path, params=_given(query), json=body)
         except httpx.TransportError as error:
@@ -129,8 +130,19 @@ async def connected(settings: Settings) -> AsyncIterator[Client]:
 
 def client_of(settings: Settings) -> Client:
     """Return a client of the server that *settings* name, to be closed; raise ConfigError when none is known."""
-    url, headers = server_url(settings), {"Authorization": f"Bearer {credential(settings)}"}
-    return Client(httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT, trust_env=False))
+    url, auth = server_url(settings), Bearer(credential(settings))
+    return Client(httpx.AsyncClient(base_url=url, auth=auth, timeout=TIMEOUT, trust_env=False))
+
+
+class Bearer(httpx.Auth):
+    """Sends what *credential* returns with each request: a token lasts minutes, and a command may run for hours."""
+
+    def __init__(self, credential: Callable[[], str]) -> None:
+        self._credential = credential
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
+        request.headers["Authorization"] = f"Bearer {self._credential()}"
+        yield request
 
 
 def server_url(settings: Settings) -> str:
@@ -149,12 +161,13 @@ def server_url(settings: Settings) -> str:
         raise no_server(settings) from None
 
 
-def credential(settings: Settings) -> str:
-    """Return the API key when it is known here, else a token that only a holder of the secret key can sign."""
+def credential(settings: Settings) -> Callable[[], str]:
+    """Return what gives the API key when it is known here, else a token that only a holder of the secret can sign."""
     if settings.api_key is not None:
-        return settings.api_key.get_secret_value()
+        return settings.api_key.get_secret_value
     if settings.secret_key is not None or (settings.data / SECRET_FILE).exists():
-        return TokenSigner(load_keys(settings).derive).operator().text
+        signer = TokenSigner(load_keys(settings).derive)
+        return lambda: signer.operator().text
     if settings.url is not None:
         raise ConfigError(f"PARLEY_API_KEY: set the key of the server at {settings.url}, as it was printed there.")
     raise no_server(settings)
@@ -173,6 +186,11 @@ def no_server(settings: Settings) -> ConfigError:
         f"No server runs on DATABASE_URL {SQLITE}{settings.database}; start one with `parley serve`, "
         "or set PARLEY_DATA to the folder of a running server."
     )
+
+
+def segment(id: str) -> str:
+    """Return *id*, whatever it contains, as one segment of a path."""
+    return quote(id, safe="")
 
 
 def _given(query: dict[str, str | int | None]) -> dict[str, str | int]:

@@ -5,6 +5,7 @@ import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -112,15 +113,21 @@ def chat(
     agent: Annotated[
         str | None, typer.Option(help="The agent to talk to, by name or id; else `assistant`, or the only one.")
     ] = None,
-    session: Annotated[str | None, typer.Option(help="Continue this session (`parley sessions list`).")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Continue this conversation of yours (`/sessions` lists them).")
+    ] = None,
     history: Annotated[bool, typer.Option("--history/--no-history", help="Keep what is typed, to recall it.")] = True,
+    tool_context: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="""Who asks, for the tools: '{"customer": "C-1"}'; {} is no one."""),
+    ] = None,
 ) -> None:
-    """Talk to an agent in the terminal; the exit code is 1 when an answer was not completed."""
+    """Talk to an agent in the terminal; the exit code is 1 when an answer or a command could not be completed."""
     from app import logs
     from app.cli.chat.command import chat as run
 
     logs.configure(level=logging.WARNING)  # no start and stop of a core in this process between the answers
-    raise typer.Exit(run(agent=agent, session=session, message=message, history=history))
+    raise typer.Exit(run(agent=agent, session=session, message=message, history=history, tool_context=tool_context))
 
 
 @agents.command("list")
@@ -181,13 +188,13 @@ def list_runs(
 @runs.command("show")
 def show_run(id: str) -> None:
     """Show a run as JSON; `error.detail` says what to do about one that failed."""
-    show(request("GET", f"/v1/runs/{id}"))
+    show(request("GET", f"/v1/runs/{quote(id, safe='')}"))
 
 
 @runs.command("cancel")
 def cancel_run(id: str) -> None:
     """Stop a run; what it said so far is kept."""
-    run = request("POST", f"/v1/runs/{id}/cancel")
+    run = request("POST", f"/v1/runs/{quote(id, safe='')}/cancel")
     row(run["id"], run["status"])
 
 
@@ -197,7 +204,7 @@ def tail_run(id: str) -> None:
 
     async def print_all() -> None:
         async with connect() as client:
-            async for frames in client.frames(f"/v1/runs/{id}/events"):
+            async for frames in client.frames(f"/v1/runs/{quote(id, safe='')}/events"):
                 for frame in frames:
                     row(str(frame.id or "-"), frame.type, as_json(json.loads(frame.data)))
 
@@ -231,8 +238,8 @@ def show_session(id: str) -> None:
 
     async def print_all() -> None:
         async with connect() as client:
-            show(await client.call("GET", f"/v1/sessions/{id}"))
-            async for message in client.items(f"/v1/sessions/{id}/messages"):
+            show(await client.call("GET", f"/v1/sessions/{quote(id, safe='')}"))
+            async for message in client.items(f"/v1/sessions/{quote(id, safe='')}/messages"):
                 text = "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
                 say(f"\n{message['role']}: {text}")
 
@@ -301,7 +308,7 @@ async def _apply(client: "Client", definition: dict[str, Any]) -> dict[str, Any]
     from app.cli.client import ServerRefused
 
     try:
-        return await client.call("PATCH", f"/v1/agents/{definition['name']}", body=definition)
+        return await client.call("PATCH", f"/v1/agents/{quote(definition['name'], safe='')}", body=definition)
     except ServerRefused as refused:
         if refused.status != 404:  # noqa: PLR2004 - HTTP's own number
             raise

@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +26,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.domain.events import LIVE, TERMINAL, RunWaiting
-from app.cli.client import Client, ServerRefused, ServerUnavailable, Unreachable, client_of, no_server
+from app.cli.client import Client, ServerRefused, ServerUnavailable, Unreachable, client_of, no_server, segment
 from app.cli.frames import Frame
 from app.settings import Settings
 
@@ -52,41 +51,51 @@ class Remote:
 
     async def session(self, id: str) -> SessionObject:
         """Return a session."""
-        return _object(SessionObject, await self.call("GET", f"/v1/sessions/{_path(id)}"))
+        return _object(SessionObject, await self.call("GET", f"/v1/sessions/{segment(id)}"))
 
     async def sessions(self, *, actor: str, limit: int) -> Page[SessionObject]:
         """Return the sessions that *actor* opened, newest first."""
-        found = await self.call("GET", f"/v1/sessions?actor={_path(actor)}&limit={limit}")
+        found = await self.call("GET", "/v1/sessions", actor=actor, limit=limit)
         return Page(tuple(_object(SessionObject, each) for each in found["items"]), found["next_cursor"])
 
     async def receive(self, session: str, inbound: Inbound) -> Receipt:
         """Post a message; its idempotency key makes a retry safe when the answer was lost."""
-        body = {
+        body: dict[str, Any] = {
             "text": text_of(inbound.parts),
             "overlap": inbound.overlap,
             "idempotency_key": inbound.key or new_id("key"),
         }
-        found = await self.call("POST", f"/v1/sessions/{_path(session)}/messages", body)
+        if inbound.controls.tool_context:
+            body["controls"] = {"tool_context": inbound.controls.tool_context}
+        found = await self.call("POST", f"/v1/sessions/{segment(session)}/messages", body)
         return Receipt(session=session, message=found["message_id"], run=found["run_id"], seq=found["seq"])
 
     async def cancel(self, run: str, *, by: Actor) -> RunObject:  # noqa: ARG002 - the server takes the key's holder
         """Cancel a run."""
-        found = await self.call("POST", f"/v1/runs/{_path(run)}/cancel")
+        found = await self.call("POST", f"/v1/runs/{segment(run)}/cancel")
         return _object(RunObject, {"structured": None, **found, **found["output"]})
 
     def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
         """Yield batches of the session's events beyond seq *after*, reconnecting as often as needed."""
-        return self._follow(f"/v1/sessions/{_path(session)}/events", after, None)
+        return self._follow(f"/v1/sessions/{segment(session)}/events", after, None)
 
     def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
         """Yield batches of the events of a run until it ends or waits."""
-        return self._follow(f"/v1/runs/{_path(run)}/events", after, run)
+        return self._follow(f"/v1/runs/{segment(run)}/events", after, run)
 
-    async def call(self, method: str, path: str, body: Any = None, *, pauses: Sequence[float] = PAUSES) -> Any:
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        pauses: Sequence[float] = PAUSES,
+        **query: str | int,
+    ) -> Any:
         """Return the answer's JSON, retrying after each of *pauses*; raise `ServerRefused` or `Unreachable`."""
         for pause in (*pauses, None):
             with suppress(Unreachable, ServerUnavailable):
-                return await self._client.call(method, path, body=body)
+                return await self._client.call(method, path, body=body, **query)
             if pause is not None:
                 await self._clock.sleep(pause)
         raise Unreachable(f"The server at {self._client.address} does not answer; look whether it still runs.")
@@ -153,11 +162,11 @@ class RemoteApprovals:
 
     async def get(self, id: str, /) -> _Approval:
         """Return an approval."""
-        return msgspec.convert(await self._call("GET", f"/v1/approvals/{_path(id)}", None), _Approval)
+        return msgspec.convert(await self._call("GET", f"/v1/approvals/{segment(id)}", None), _Approval)
 
     async def decide(self, decision: Decision, /) -> _Approval:
         """Send a vote in the person's own name, or as the operator (by the key) where only an operator may decide."""
-        path, by = f"/v1/approvals/{_path(decision.approval)}", decision.by
+        path, by = f"/v1/approvals/{segment(decision.approval)}", decision.by
         asked = await self.get(decision.approval)
         person = replace(by, is_operator=False)
         may_by_key = may_respond(asked.responders, asked.asker, by, asked.speakers)
@@ -237,8 +246,3 @@ def _object(cls: type[T], found: dict[str, Any]) -> T:
 
 def _milliseconds(time: datetime) -> int:
     return round(time.timestamp() * 1000)
-
-
-def _path(id: str) -> str:
-    """Return *id*, whatever it contains, as one segment of a path."""
-    return quote(id, safe="")

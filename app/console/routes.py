@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import socket
 from typing import Annotated, Any, Literal, TypedDict
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from agent_core import Forbidden, ParleyError
 from app.api.deps import Services, Wired
 from app.api.problems import problem, slowed
 from app.api.wire import answer, rfc3339
+from channels.web.demo import LOOPBACK, host_name, is_address, is_forwarded, is_near
 from channels.web.identity import LOGIN_SECONDS, Principal
 from channels.web.routes import STATIC, script_answer
 
@@ -49,6 +51,22 @@ class LoginBody(BaseModel):
     key: Annotated[SecretStr, StringConstraints(min_length=1, max_length=500)]
 
 
+async def known_host(request: Request, wired: Wired) -> None:
+    """Refuse browsers of this machine that ask for a name which leads here from elsewhere (DNS rebinding).
+
+    An address is no name that could lead elsewhere. Others reach a server by names that only its settings know: with
+    PARLEY_HOSTS or PARLEY_PUBLIC_URL those decide, and without them a key is all that protects it from its network.
+    """
+    client = request.client.host if request.client else None
+    if wired.is_named or not is_near(client) or is_forwarded(request.headers):
+        return
+    name = host_name(request.headers.get("host", "")) or ""
+    if not (name in LOOPBACK or is_address(name) or name == socket.gethostname().lower()):
+        raise Forbidden(
+            "On this machine the operator's page answers as localhost, 127.0.0.1 or [::1]; PARLEY_HOSTS names others."
+        )
+
+
 async def same_site(request: Request) -> None:
     """Refuse what a page of another site sends; what sends neither header is no browser, or has no cookie of ours.
 
@@ -61,11 +79,12 @@ async def same_site(request: Request) -> None:
 
 
 router = APIRouter(include_in_schema=False)
+KnownHost = Depends(known_host)
 SameSite = Depends(same_site)
 
 
-@router.get(PLACE)
-@router.get(f"{PLACE}/")
+@router.get(PLACE, dependencies=[KnownHost])
+@router.get(f"{PLACE}/", dependencies=[KnownHost])
 async def show_page() -> Response:
     """Return the page, which has nothing of anyone's: what it shows it asks for with a login."""
     digest = hashlib.sha384((STATIC / SCRIPT).read_bytes()).digest()
@@ -80,7 +99,7 @@ async def script(if_none_match: Annotated[str | None, Header()] = None) -> Respo
     return script_answer(SCRIPT, if_none_match)
 
 
-@router.post(f"{PLACE}/login", dependencies=[SameSite])
+@router.post(f"{PLACE}/login", dependencies=[KnownHost, SameSite])
 async def log_in(request: Request, wired: Wired, body: LoginBody) -> Response:
     """Take an API key and set the cookie of a login with it, which holds no key."""
     made = wired.credentials.log_in(body.key.get_secret_value().strip())
@@ -94,7 +113,7 @@ async def log_in(request: Request, wired: Wired, body: LoginBody) -> Response:
     return done
 
 
-@router.post(f"{PLACE}/token", dependencies=[SameSite])
+@router.post(f"{PLACE}/token", dependencies=[KnownHost, SameSite])
 async def make_token(request: Request, wired: Wired) -> Response:
     """Make a token of some minutes for the page of who is logged in; scripts may hold it, unlike the cookie."""
     found = wired.credentials.login(request.cookies.get(COOKIE, ""))
@@ -108,7 +127,7 @@ async def make_token(request: Request, wired: Wired) -> Response:
     return answer({"token": token.text, "expires_at": rfc3339(1000 * token.expires), **_who(operator)})
 
 
-@router.post(f"{PLACE}/logout", status_code=204, dependencies=[SameSite])
+@router.post(f"{PLACE}/logout", status_code=204, dependencies=[KnownHost, SameSite])
 async def log_out(request: Request, wired: Wired) -> Response:
     """End the login: its tokens and streams end with it, in other tabs too."""
     found = wired.credentials.login(request.cookies.get(COOKIE, ""))

@@ -64,14 +64,14 @@ class Watched:
             yield from (path for path in _in(folder) if path.suffix in self.suffixes and path.is_file())
 
     def _open_folders(self) -> list[Path]:
-        """Return the folders that are there, and those in them."""
-        found: list[Path] = []
+        """Return the folders that are there, and those in them, each once: links may lead to one again."""
+        found: dict[Path, Path] = {}
         open_ = [folder for folder in self.folders if folder.is_dir()]
         while open_:
-            folder = open_.pop()
-            found.append(folder)
-            open_ += [each for each in _in(folder) if each.is_dir() and each.name not in SKIPPED]
-        return found
+            folder = open_.pop(0)
+            if found.setdefault(folder.resolve(), folder) is folder:
+                open_ += [each for each in _in(folder) if each.is_dir() and each.name not in SKIPPED]
+        return list(found.values())
 
     def _places(self) -> list[Path]:
         """Return the folders in which something may change, also by the making of one that is not there yet."""

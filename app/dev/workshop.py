@@ -21,13 +21,18 @@ ENV_FILE = Path(".env")
 RESTART = "start `parley dev` again to use it, as settings are read at the start."
 KEPT = "What was loaded before stays in use until it is corrected."
 
+SLOW_S = 5.0
+"""Seconds: files of tools are loaded in milliseconds, and most packages that they import in less than this."""
+SLOW = "Loading the files of `{folder}` takes long; look for one that waits as it is loaded. Changes wait for it too."
+
 
 class State(NamedTuple):
-    """What is in use: the newest *versions* of agents, the *tools*, and what is broken."""
+    """What is in use: the newest *versions* of agents, those *filed* by files, the *tools*, and what is broken."""
 
     broken: tuple[str, ...]
     versions: Mapping[str, int]
     tools: Mapping[str, Tool]
+    filed: frozenset[str]
 
 
 class Workshop:
@@ -44,6 +49,7 @@ class Workshop:
         self._watched = Watched((settings.agents, own.folder), SUFFIXES | {".py"}, (ENV_FILE,))
         self._seen: Marks = {}
         self._broken: tuple[str, ...] = ()
+        self._filed: frozenset[str] = frozenset()
 
     def broken(self) -> tuple[str, ...]:
         """Return what is broken now, a sentence each, with file, line and remedy."""
@@ -52,7 +58,11 @@ class Workshop:
     async def load(self, core: Core) -> None:
         """Give *core* the agents and tools as their files are now."""
         self._seen = self._watched.marks()
-        await self.own.refresh()
+        slow = asyncio.get_running_loop().call_later(SLOW_S, say, SLOW.format(folder=self.own.folder))
+        try:
+            await self.own.refresh()
+        finally:
+            slow.cancel()
         known = await self._toolset.tools(Scope())
         definitions, broken = await asyncio.to_thread(self._read, core, known)
         try:
@@ -109,17 +119,18 @@ class Workshop:
             raise
 
     async def _state(self, core: Core) -> State:
-        versions = {agent.definition.name: agent.version for agent in await core.agents.all()}
-        return State(self.broken(), versions, await self._toolset.tools(Scope()))
+        agents = await core.agents.all()
+        versions = {agent.definition.name: agent.version for agent in agents}
+        filed = frozenset(agent.definition.name for agent in agents if agent.source == "file")
+        # A broken file does not say which agent is its own: until it is corrected none is missing.
+        self._filed = filed | self._filed if self._broken else filed
+        return State(self.broken(), versions, await self._toolset.tools(Scope()), self._filed)
 
 
 def _lines(changed: Sequence[Path], before: State, now: State) -> Iterator[str]:
     """Give the lines that say what has become of what *changed*."""
     if ENV_FILE in changed:
         yield f"{ENV_FILE} has changed: {RESTART}"
-    for path in changed:
-        if path.suffix in SUFFIXES and not path.exists():
-            yield f"{path} is gone: its agent stays in the database, where the API may change or delete it."
     if fresh := [each for each in now.broken if each not in before.broken]:
         yield from fresh
         yield KEPT
@@ -129,6 +140,8 @@ def _lines(changed: Sequence[Path], before: State, now: State) -> Iterator[str]:
         yield f"Tools, from the next call on: {', '.join(tools)}"
     if gone := sorted(before.tools.keys() - now.tools.keys()):
         yield f"Tools that are gone: {', '.join(gone)}"
+    for name in sorted((before.filed - now.filed) & now.versions.keys()):
+        yield f"Agent {name} is in no file any more: it stays in the database; `DELETE /v1/agents/{name}` deletes it."
     for name, version in now.versions.items():
         if before.versions.get(name) != version:
             yield f"Agent, for new conversations: {name}, version {version}"

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from app.doctor.findings import Finding
-from app.own_tools.toolset import OwnTools
+from app.own_tools.toolset import UNREAD_REMEDY, OwnTools
 
 
 def own_tools(own: OwnTools) -> Iterator[Finding]:
@@ -13,6 +13,8 @@ def own_tools(own: OwnTools) -> Iterator[Finding]:
         yield Finding("fail", "tools", str(problem))
     if not own.folder.is_dir():
         yield Finding("ok", "tools", f"there is no folder `{own.folder}`: no tools of your own (PARLEY_TOOLS)")
+    for path in own.unread:
+        yield Finding("warn", "tools", f"{path}: a folder, whose Python files are not loaded", UNREAD_REMEDY)
     by_place = defaultdict[str, list[str]](list)
     for name, place in own.places.items():
         by_place[place.rpartition(":")[0] or place].append(f"`{name}`")

@@ -4,8 +4,8 @@ import ast
 import hashlib
 import stat
 import sys
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
@@ -25,20 +25,25 @@ OwnTool = FunctionTool[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class FolderSources:
-    """The contents of a folder's Python files by their names without suffix, and what could not be read."""
+    """The contents of a folder's Python files by their names without suffix, and what could not be read.
+
+    *fault* is why the folder itself could not be read; *unread* are the folders in it that hold Python files.
+    """
 
     folder: Path
-    files: Mapping[str, bytes]
-    problems: Mapping[str, ToolProblem]
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    problems: Mapping[str, ToolProblem] = field(default_factory=dict[str, ToolProblem])
+    fault: ToolProblem | None = None
+    unread: tuple[Path, ...] = ()
 
     @property
-    def package(self) -> str:
-        """The name of the package that the files are loaded as: other contents have another one."""
+    def digest(self) -> str:
+        """The name of these contents: other contents have another one."""
         digest = hashlib.sha256(str(self.folder.absolute()).encode("utf-8", "surrogateescape"))
         for stem, content in sorted(self.files.items()):
             digest.update(hashlib.sha256(stem.encode("utf-8", "surrogateescape")).digest())
             digest.update(hashlib.sha256(content).digest())
-        return f"{PREFIX}{digest.hexdigest()[:16]}"
+        return digest.hexdigest()[:16]
 
     def shown(self, stem: str) -> str:
         """Return how messages name a file."""
@@ -46,25 +51,40 @@ class FolderSources:
 
 
 def read_folder(folder: Path) -> FolderSources:
-    """Read the Python files of *folder*, links to files too; a missing folder has none. Hidden files do not count."""
+    """Read the Python files of *folder*, links to files too; hidden files do not count."""
     files, problems = dict[str, bytes](), dict[str, ToolProblem]()
     try:
-        found = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and _counts(path.stem))
-    except FileNotFoundError:
-        found = []
+        inside = sorted(folder.iterdir())
     except OSError as error:
-        text = f"cannot be read ({error.strerror}); PARLEY_TOOLS names a folder."
-        return FolderSources(folder, {}, {"": ToolProblem(str(folder), text)})
+        return FolderSources(folder, fault=_fault(folder, error))
+    found = [path for path in inside if path.suffix == SUFFIX and _counts(path.stem)]
     if len(found) > MAX_FILES:
         text = f"{len(found):,} Python files are more than {MAX_FILES}; name a folder that holds tools alone."
-        return FolderSources(folder, {}, {"": ToolProblem(str(folder), text)})
+        return FolderSources(folder, fault=ToolProblem(str(folder), text))
     for path in found:
         content = _read(path)
         if isinstance(content, bytes):
             files[path.stem] = content
         else:
             problems[path.stem] = ToolProblem(str(path), content)
-    return FolderSources(folder, files, problems)
+    unread = tuple(path for path in inside if path.suffix != SUFFIX and holds_python(path))
+    return FolderSources(folder, files, problems, unread=unread)
+
+
+def holds_python(path: Path) -> bool:
+    """Return whether *path* is a folder with Python files in it; hidden ones and those of caches do not count."""
+    if path.name.startswith(".") or path.name == "__pycache__":
+        return False
+    try:
+        return path.is_dir() and any(each.suffix == SUFFIX for each in path.iterdir())
+    except OSError:  # not ours to read, and not looked into anyway
+        return False
+
+
+def _fault(folder: Path, error: OSError) -> ToolProblem:
+    if isinstance(error, FileNotFoundError):
+        return ToolProblem(str(folder), "there is no such folder; make it again.")
+    return ToolProblem(str(folder), f"cannot be read ({error.strerror}); PARLEY_TOOLS names a folder.")
 
 
 def _counts(stem: str) -> bool:
@@ -90,20 +110,42 @@ def _read(path: Path) -> bytes | str:
         return f"cannot be read ({error.strerror}); correct its permissions."
 
 
-class FolderLoad:
-    """One load of all files of a folder: *tools* by file, and *problems* by the file that has them.
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """A file as it was loaded, by load number *load* as a module of *package*, and the *tools* that it holds.
 
-    The files are the modules of one private package, in which `from .other import name` finds the file beside.
+    *imports* are the names that it imports from beside it, *beside* those of them that files had.
     """
 
-    def __init__(self, sources: FolderSources) -> None:
-        """Load every file of *sources*; runs their code."""
-        self._sources, self.package = sources, sources.package
-        self.tools: dict[str, tuple[OwnTool, ...]] = {}
+    load: int
+    package: str
+    content: bytes
+    imports: frozenset[str]
+    beside: frozenset[str]
+    module: ModuleType
+    tools: tuple[OwnTool, ...]
+
+
+class FolderLoad:
+    """Load number *load* of a folder: *files* are those that could be loaded, *problems* are of the others.
+
+    The files are the modules of one private package, in which `from .other import name` finds the file beside. Of those
+    loaded *before* the ones that have not changed, nor anything that they import, are taken as they are.
+    """
+
+    def __init__(self, sources: FolderSources, before: Mapping[str, LoadedFile], load: int) -> None:
+        """Load the files of *sources*; runs their code."""
+        self._sources, self._number = sources, load
+        self.package = f"{PREFIX}{sources.digest}_{load}"
+        self.files: dict[str, LoadedFile] = {}
         self.problems: dict[str, ToolProblem] = dict(sources.problems)
         self._begun: set[str] = set()
         self._parent = _module(self.package, sources.folder, is_package=True)
         sys.modules[self.package] = self._parent
+        for stem, file in _unchanged(sources, before).items():
+            self._begun.add(stem)
+            sys.modules[f"{self.package}.{stem}"] = file.module
+            self._keep(stem, file)
         for stem in sources.files:
             self._load(stem)
 
@@ -113,11 +155,12 @@ class FolderLoad:
             return
         self._begun.add(stem)
         path = self._sources.folder.absolute() / f"{stem}{SUFFIX}"
-        name = f"{self.package}.{stem}"
-        module = _module(name, path)
+        name, content = f"{self.package}.{stem}", self._sources.files[stem]
+        module, known = _module(name, path), self._sources.files.keys() | self._sources.problems.keys()
         try:
-            tree = ast.parse(self._sources.files[stem], str(path))
-            for line, other in _imported(tree, self._sources.files.keys() | self.problems.keys()):
+            tree = ast.parse(content, str(path))
+            imported = dict(_imported(tree))
+            for other, line in imported.items():
                 self._load(other)
                 if other in self.problems:
                     text = f"it imports `{other}{SUFFIX}`, which cannot be loaded; correct that file."
@@ -131,8 +174,36 @@ class FolderLoad:
             beside = self._sources.files.keys()
             self.problems[stem] = problem_of(error, path, self._sources.shown(stem), beside, self.package)
             return
-        setattr(self._parent, stem, module)
-        self.tools[stem] = () if stem.startswith("_") else found_in(module)
+        tools, names = () if stem.startswith("_") else found_in(module), frozenset(imported)
+        self._keep(stem, LoadedFile(self._number, self.package, content, names, names & known, module, tools))
+
+    def _keep(self, stem: str, file: LoadedFile) -> None:
+        setattr(self._parent, stem, file.module)
+        self.files[stem] = file
+
+
+def _unchanged(sources: FolderSources, before: Mapping[str, LoadedFile]) -> dict[str, LoadedFile]:
+    """Return the files that are as they were *before*, and so is all that they import, the latest load of it."""
+    known = sources.files.keys() | sources.problems.keys()
+    same = {
+        stem: before[stem]
+        for stem, content in sources.files.items()
+        if stem in before and before[stem].content == content and before[stem].beside == before[stem].imports & known
+    }
+    while stale := [
+        stem
+        for stem, file in same.items()
+        if any(name not in same or same[name].load > file.load for name in file.beside)
+    ]:
+        for stem in stale:
+            del same[stem]
+    return same
+
+
+def forget(package: str) -> None:
+    """Remove *package* and its modules from those of the process."""
+    for name in [each for each in sys.modules if each == package or each.startswith(f"{package}.")]:
+        del sys.modules[name]
 
 
 def found_in(module: ModuleType) -> tuple[OwnTool, ...]:
@@ -150,10 +221,9 @@ def _module(name: str, path: Path, *, is_package: bool = False) -> ModuleType:
     return module
 
 
-def _imported(tree: ast.Module, files: Collection[str]) -> Iterator[tuple[int, str]]:
-    """Give those of *files* that a module imports as `from .name import …` or `from . import name`, with the lines."""
+def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Give the names that a module imports as `from .name import …` or `from . import name`, with their lines."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.ImportFrom) or node.level != 1:
-            continue
-        names = [node.module.partition(".")[0]] if node.module else [each.name for each in node.names]
-        yield from ((node.lineno, name) for name in names if name in files)
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            names = [node.module.partition(".")[0]] if node.module else [each.name for each in node.names]
+            yield from ((name, node.lineno) for name in names)

@@ -33,7 +33,26 @@ def problem_of(error: BaseException, path: Path, shown: str, beside: Collection[
         (each.lineno for each in reversed(traceback.extract_tb(error.__traceback__)) if each.filename == str(path)),
         None,
     )
-    return ToolProblem(f"{shown}:{line}" if line else shown, said(error, beside, package))
+    place = f"{shown}:{line}" if line else shown
+    if isinstance(error, ModuleNotFoundError) and error.name and (text := _out_of_place(error.name, path, package)):
+        return ToolProblem(place, text)
+    return ToolProblem(place, said(error, beside, package))
+
+
+def _out_of_place(name: str, path: Path, package: str) -> str | None:
+    """Return what to do where the module *name* is the project's own, and not among the files beside *path*."""
+    top = name.removeprefix(f"{package}.").partition(".")[0]
+    remedy = f"make it the file `_{top.lstrip('_')}.py` beside this one, and write `from ._{top.lstrip('_')} import …`."
+    if _is_code(path.parent / top):
+        return f"`{path.parent.name}/{top}` is a folder, and those are not looked into; {remedy}"
+    roots = () if name.startswith(f"{package}.") else (path.parent.parent, Path.cwd())
+    if any((root / f"{top}.py").is_file() or _is_code(root / top) for root in roots):
+        return f"`{top}` is not in the folder of the tools, which have no other modules of the project; {remedy}"
+    return None
+
+
+def _is_code(folder: Path) -> bool:
+    return any(folder.glob("*.py"))
 
 
 def said(error: BaseException, beside: Collection[str] = (), package: str = "") -> str:

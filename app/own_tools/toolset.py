@@ -2,38 +2,41 @@
 
 import asyncio
 import inspect
+import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import structlog
 
 from agent_core import ConfigError
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.thread import in_thread
 from agent_core.tools.toolset import Scope
-from app.own_tools.folder import FolderLoad, FolderSources, OwnTool, read_folder
+from app.own_tools.folder import FolderLoad, FolderSources, LoadedFile, OwnTool, forget, read_folder
 from app.own_tools.packages import GROUP, PackagedTools, load_packages
 from app.own_tools.problems import ToolProblem
 from app.settings import Settings
 
-
-@dataclass(frozen=True, slots=True)
-class ServedFile:
-    """The tools that a file gives, and the private package that they were loaded as."""
-
-    package: str
-    tools: tuple[OwnTool, ...]
+_log = structlog.get_logger("parley.tools")
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What the last refresh took up: *places* say where each of the *tools* is defined."""
+    """What the last refresh took up: *places* say where each of the *tools* is defined.
 
-    package: str = ""
-    files: Mapping[str, ServedFile] = field(default_factory=dict[str, ServedFile])
+    *digest* names the folder's contents. *files* are those whose tools serve, *loaded* the latest load of each file
+    that was ever there: one that comes back as it was is not loaded again.
+    """
+
+    digest: str = ""
+    files: Mapping[str, LoadedFile] = field(default_factory=dict[str, LoadedFile])
+    loaded: Mapping[str, LoadedFile] = field(default_factory=dict[str, LoadedFile])
     tools: Mapping[str, OwnTool] = field(default_factory=dict[str, OwnTool])
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     problems: tuple[ToolProblem, ...] = ()
+    unread: tuple[Path, ...] = ()
 
 
 class OwnTools:
@@ -43,7 +46,8 @@ class OwnTools:
         """*folder* must exist if it is *required*; the names *reserved* are those of tools that ship."""
         self.folder, self._reserved, self._required = folder, frozenset(reserved), required
         self._packages: tuple[list[PackagedTools], list[ToolProblem]] | None = None
-        self._taken, self._one = Taken(), asyncio.Lock()
+        self._taken, self._one, self._loads = Taken(), asyncio.Lock(), 0
+        self._opened: list[str] = []
 
     @classmethod
     def of(cls, settings: Settings) -> "OwnTools":
@@ -70,6 +74,11 @@ class OwnTools:
         return {stem: len(file.tools) for stem, file in self._taken.files.items()}
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """The folders in the folder that hold Python files, which are not loaded."""
+        return tuple(map(str, self._taken.unread))
+
+    @property
     def looked_for(self) -> str:
         """The sentence that says where tools are looked for."""
         folder = self.folder.absolute()
@@ -79,11 +88,16 @@ class OwnTools:
     async def refresh(self) -> bool:
         """Take up what has changed in the folder, and return whether anything had.
 
-        Files are loaded in a thread. One that cannot be loaded is among `problems` afterwards. When a file has changed
-        all of them are loaded again, since they may import each other; calls at work keep the functions they have.
+        Files are loaded in a thread: those that have changed, and those that import them. One that cannot be loaded is
+        among `problems` afterwards, and so is a folder that cannot be read. Calls at work keep the functions they have.
         """
         async with self._one:
-            return bool(await in_thread(self.load))
+            before = self._taken
+            changed = bool(await in_thread(self.load))
+        for path in self._taken.unread:
+            if path not in before.unread:
+                _log.warning("tools.folder_not_loaded", folder=str(path), remedy=UNREAD_REMEDY)
+        return changed
 
     def check(self) -> None:
         """Raise ConfigError with the first problem, if there is one."""
@@ -95,26 +109,49 @@ class OwnTools:
     def load(self) -> bool:
         """Do as `refresh`, in this thread."""
         sources, before = read_folder(self.folder), self._taken
-        if sources.package == before.package and not (before.problems or sources.problems):
-            return False
+        if sources.digest == before.digest and not (before.problems or sources.problems or sources.fault):
+            self._taken = replace(before, unread=sources.unread)
+            return self._taken != before
         if self._packages is None:  # what is installed stays as it is while the process runs
             self._packages = load_packages()
         packaged, broken = self._packages
-        loaded = FolderLoad(sources)
-        fresh = {stem: ServedFile(loaded.package, tools) for stem, tools in loaded.tools.items()}
-        kept = {stem: before.files[stem] for stem in loaded.problems if stem in before.files}
-        files = dict(sorted({**kept, **fresh}.items()))
+        files, loaded, found = self._loaded(sources)
         tools, places, conflicts = self._named(sources, files, packaged)
-        problems = (*self._missing(), *loaded.problems.values(), *conflicts, *broken)
-        self._taken = Taken(loaded.package, files, tools, places, problems)
+        problems = (*found, *conflicts, *broken)
+        self._taken = Taken(sources.digest, files, loaded, tools, places, problems, sources.unread)
         return self._taken != before
 
-    def _missing(self) -> Iterator[ToolProblem]:
-        if self._required and not self.folder.is_dir():
+    def _loaded(
+        self, sources: FolderSources
+    ) -> tuple[Mapping[str, LoadedFile], Mapping[str, LoadedFile], list[ToolProblem]]:
+        """Return the files that serve, the latest loads, and what is wrong with the folder and its files."""
+        before = self._taken
+        if sources.fault is not None:  # as with a broken file: what was there goes on serving
+            return before.files, before.loaded, list(self._at_fault(sources.fault))
+        self._loads += 1
+        load = FolderLoad(sources, before.loaded, self._loads)
+        self._opened.append(load.package)
+        kept = {stem: before.files[stem] for stem in load.problems if stem in before.files}
+        files, loaded = dict(sorted({**kept, **load.files}.items())), {**before.loaded, **load.files}
+        self._close({file.package for file in (*files.values(), *loaded.values())})
+        return files, loaded, list(load.problems.values())
+
+    def _close(self, used: Collection[str]) -> None:
+        """Forget the packages that are not *used*, but the last two: calls at work may still import from those."""
+        for package in self._opened[:-2]:
+            if package not in used:
+                self._opened.remove(package)
+                forget(package)
+
+    def _at_fault(self, fault: ToolProblem) -> Iterator[ToolProblem]:
+        """Give what is wrong with the folder; nothing is where one that no setting names was never there."""
+        if os.path.lexists(self.folder) or self._taken.files:
+            yield fault
+        elif self._required:
             yield ToolProblem("PARLEY_TOOLS", f"there is no folder `{self.folder}`; make it, or leave it unset.")
 
     def _named(
-        self, sources: FolderSources, files: Mapping[str, ServedFile], packaged: list[PackagedTools]
+        self, sources: FolderSources, files: Mapping[str, LoadedFile], packaged: list[PackagedTools]
     ) -> tuple[dict[str, OwnTool], dict[str, str], list[ToolProblem]]:
         """Return the tools by name with their places; the first one keeps a name, others of that name are problems."""
         tools, places, conflicts = dict[str, OwnTool](), dict[str, str](), list[ToolProblem]()
@@ -133,6 +170,7 @@ class OwnTools:
         return tools, places, conflicts
 
 
+UNREAD_REMEDY = "put its files beside the other tools, with a `_` before the names of those that only help"
 _RENAME = "give it another name, `@tool(name=…)`."
 
 

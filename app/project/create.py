@@ -25,8 +25,8 @@ SUFFIX = ".tmpl"
 """Ends the names of template files that are not to be taken for code of Parley; `dot_` stands for the first dot."""
 SECRET_MODE = 0o600
 SECRET_FILES = frozenset({".env"})
-KEPT = frozenset({".git"})
-"""What a folder may hold and still counts as empty: a fresh repository."""
+KEPT = frozenset({".git", ".venv", "venv", ".idea", ".vscode"})
+"""What a folder may hold and still counts as empty: a fresh repository, an environment, settings of an editor."""
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _SAMPLE_LINE = "Its tools read the sample shop in `sample/`."
 _PLAIN_LINE = "Its tools read a few orders that are written in `tools/orders.py`."
@@ -79,8 +79,8 @@ def _check_free(folder: Path, name: str) -> None:
         return
     if not folder.is_dir():
         raise ConfigError(f"`{name}` is a file; choose another name, or move it away.")
-    if any(each.name not in KEPT for each in folder.iterdir()):
-        raise ConfigError(f"`{name}` is not empty; choose another name, or an empty folder.")
+    if found := sorted(each.name for each in folder.iterdir() if each.name not in KEPT):
+        raise ConfigError(f"`{name}` is not empty, as `{found[0]}` is there; choose another name, or an empty folder.")
 
 
 @contextmanager

@@ -111,6 +111,8 @@ class Credentials:
 
     def holds(self, principal: Principal) -> bool:
         """Return whether what *principal* sent is still good: neither expired nor revoked, with the same scopes."""
+        if principal.expires is not None and self._clock.now() >= principal.expires:
+            return False
         key = None if principal.key is None else self._keys.get(principal.key)
         if not principal.visitor:
             if principal.mark is not None and not self._is_current(principal):

@@ -37,6 +37,15 @@ def is_forwarded(headers: Mapping[str, str]) -> bool:
     return any(name in headers for name in FORWARDED)
 
 
+def is_address(name: str) -> bool:
+    """Return whether *name*, of a Host header, is a network address: no name server decides where that leads."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 def is_near(client: str | None) -> bool:
     """Return whether *client*, the address of a connection's peer, is this machine's own."""
     try:

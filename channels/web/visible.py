@@ -15,7 +15,6 @@ PLAIN = frozenset(
     {
         "session.opened",
         "context.compacted",
-        "message.corrected",
         "run.queued",
         "run.started",
         "run.waiting",
@@ -27,7 +26,7 @@ PLAIN = frozenset(
     }
 )
 # What someone sent: to a visitor all operators are one.
-SENT = frozenset({"message.received", "run.cancelling", "run.cancelled"})
+SENT = frozenset({"message.received", "message.corrected", "run.cancelling", "run.cancelled"})
 OF_OPERATORS = b'"operator:'
 PEOPLE = ("asker", "by", "decided_by")
 ACTORS = ("actor", "by", "started_by")

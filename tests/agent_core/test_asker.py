@@ -11,6 +11,7 @@ from agent_core import (
     Changes,
     Controls,
     DeclaredTool,
+    Hook,
     Inbound,
     InvalidInput,
     MessageReceived,
@@ -131,6 +132,23 @@ async def test_a_forgotten_person_leaves_no_tool_context(make_core: MakeCore):
     await stage.done(run)
     await stage.core.forget_actor(BEN.id, pseudonym="forgotten:1", by=ANN)
     stored = await stage.core._store.read(lambda connection: connection.execute(select(RUN.c.options)).scalars().all())
+    assert not any(SECRET.encode() in options for options in stored if options)
+
+
+async def test_a_forgotten_person_leaves_no_tool_context_of_a_run_without_steps(make_core: MakeCore):
+    """A run that opened with a message that an earlier one left, and that ended before any step, is theirs too."""
+    denial = {"conditions": [{"field": "actor.id", "operator": "EQUALS", "value": BEN.id}], "decision": "deny"}
+    hook = Hook(event="OnRunStart", type="rule", config=denial)
+    stage = await set_stage(make_core, [(pause(asyncio.Event()), say("never"))], hooks=[hook])
+    run = (await stage.core.receive(stage.session, asking(ANN))).run
+    await stage.asked(1)
+    await stage.core.receive(stage.session, asking(BEN, tool_context={"customer": SECRET}, overlap="steer"))
+    async with stage.reader() as reader:
+        await stage.stop(run)
+        await reader.until(is_a(RunCompleted))
+    await stage.core.forget_actor(BEN.id, pseudonym="forgotten:1", by=ANN)
+    stored = await stage.core._store.read(lambda connection: connection.execute(select(RUN.c.options)).scalars().all())
+    assert len(stored) == 2
     assert not any(SECRET.encode() in options for options in stored if options)
 
 

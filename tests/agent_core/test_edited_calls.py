@@ -64,6 +64,14 @@ def test_what_a_rule_put_in_is_not_repeated():
     assert edited(Edit(), RULED).note("done") is None
 
 
+def test_a_change_of_the_result_is_not_one_of_the_arguments():
+    """A hook that replaced what a call returned has not changed what it ran with: that is still shown."""
+    result = HookRuled(hook="mask", event="PostToolUse", ruling="modify", reason=None, call="call_1")
+    shown = 'ran with arguments {"to":"a [note] b"}, changed by a person'
+    assert edited(edited(Edit(), DECIDED), result).note("done") == shown
+    assert edited(edited(edited(Edit(), RULED), DECIDED), result).by_rule
+
+
 def test_a_call_that_did_not_run_has_no_note():
     """A corrected call that was denied or stopped after all ran with nothing; a failed one did run."""
     edit = edited(Edit(), DECIDED)

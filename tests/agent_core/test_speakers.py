@@ -3,6 +3,7 @@
 import pytest
 
 from agent_core import Actor, Inbound, MessageReceived, Text
+from agent_core.context.frames import CORRECTION
 from agent_core.testing import say
 from tests.agent_core.asking import BOB
 from tests.agent_core.stage import Stage, set_stage, texts
@@ -66,6 +67,24 @@ async def test_a_corrected_message_keeps_its_speaker(make_core: MakeCore):
     (run,) = (await stage.core.runs()).items
     await stage.done(run.id)
     assert read(stage, 2)[-1] == "[speaker] Bob\n\nbobs, better"
+    await checked(stage)
+
+
+async def test_a_correction_of_what_was_answered_has_its_speaker(make_core: MakeCore):
+    """Where several people write, a correction that comes after the answer says whose message it corrects."""
+    stage = await set_stage(make_core, answers(4))
+    await play(stage, "mine", ADA, key="k1")
+    await stage.core.correct(stage.session, "k1", (Text("mine, better"),))
+    await play(stage, "bobs", BOB, key="k2")
+    for key in ("k1", "k2"):
+        await stage.core.correct(stage.session, key, (Text(f"late {key}"),))
+    await play(stage, "next", ADA)
+    assert read(stage, 2)[1:] == [f"{CORRECTION}\n\nmine, better", "[speaker] Bob\n\nbobs"]
+    assert read(stage, 3)[3:] == [
+        f"[speaker] Ann\n\n{CORRECTION}\n\nlate k1",
+        f"[speaker] Bob\n\n{CORRECTION}\n\nlate k2",
+        "[speaker] Ann\n\nnext",
+    ]
     await checked(stage)
 
 

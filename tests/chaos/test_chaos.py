@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.__main__ import SHORT
 from tests.chaos.report import lines
 from tests.chaos.storm import brewing
 
 
+@pytest.mark.whole
 async def test_a_worker_dies_without_a_trace_for_users(tmp_path: Path):
     """While processes are killed, stopped, replaced and cut off from Postgres every message is answered once."""
     async with brewing(SHORT, tmp_path) as storm:

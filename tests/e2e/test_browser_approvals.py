@@ -171,6 +171,7 @@ async def test_a_stop_withdraws_the_question(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("config", [{"timeout_s": 8}], indirect=True)
 async def test_an_unanswered_question_expires(visit: MakeVisit):
     """When its time is over the card says so in every tab and loses its buttons; the call does not run."""
@@ -186,6 +187,7 @@ async def test_an_unanswered_question_expires(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("config", [{"responders": ["asker", "operators"], "quorum": 2, "edit": False}], indirect=True)
 async def test_a_quorum_of_two_is_counted(visit: MakeVisit, server: Server):
     """After the first yes both tabs count it and still wait; the second decides, and both agree on the outcome."""

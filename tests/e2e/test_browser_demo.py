@@ -42,7 +42,7 @@ async def test_agents_are_switched_in_place_with_the_keyboard(visit: MakeVisit):
     person.check()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.whole)])
 async def test_what_could_not_be_loaded_is_shown_until_it_is_corrected(visit: MakeVisit, scheme: str):
     """A page that is open shows each file that is broken, beside the conversation, and follows new agents."""
     person = await visit(color_scheme=scheme)

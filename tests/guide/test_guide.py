@@ -14,10 +14,10 @@ from tests.guide.reader import Reader, reader_in
 from tests.polling import TIMEOUT
 
 ELSEWHERE = {
-    "pip install": "tests/e2e/test_wheel.py installs the wheel, and the requirements are those of the workshop",
-    "cp ../parley-": "tests/e2e/test_image.py builds the image where an engine is",
-    "docker compose": "tests/e2e/test_image.py builds the image where an engine is",
     "python3 -m venv": "the reader of the tests has an environment",
+    "pip install": "tests/e2e/test_delivered.py installs the wheel; the requirements are in the environment",
+    "cp ../parley-": "no image is built here",
+    "docker compose": "tests/e2e/test_delivered.py builds and starts Parley's image where there is an engine",
 }
 """Commands that are not run here, by how their lines begin, and what tests them instead."""
 QUESTION, ANSWER = "hello", "Hello! I am the demonstration"

@@ -29,6 +29,8 @@ from agent_core.store.work.blobs import BLOB
 
 _AUDIT, _FEEDBACK, _RECEIPT = table_of(AuditRow), table_of(FeedbackRow), table_of(ReceiptRow)
 _SAID = ("message.received", "message.corrected")
+# Where a run names the messages that it answers: a run that opened with a steered one may end before its first step.
+_TAKING = {"step.started": "takes", "run.queued": "inputs"}
 
 
 class PersonSessions(msgspec.Struct, frozen=True):
@@ -144,7 +146,7 @@ def _theirs(facts: list[_Row], actor: str) -> _Traces:
         elif kind == "message.corrected" and body["message"] in found.messages:
             found.said.add(seq)
             found.texts += texts_of(body)
-        elif kind == "step.started" and found.said & set(body["takes"]):
+        elif found.said.intersection(body.get(_TAKING.get(kind, ""), ())):
             found.runs.add(run)
     return found
 

@@ -22,6 +22,8 @@ from agent_core.store.work.catalog import AGENT
 
 MOST_OF_ONE = 20_000
 """Newest facts of one session in which words are looked for."""
+# PostgreSQL's driver would fetch all rows of an answer at once, and each may hold a long text.
+_IN_PARTS = {"yield_per": 20}
 _SAID = (e.MessageReceived, e.MessageCorrected, e.MessageCompleted)
 _DECODERS = {CODES[kind.type]: msgspec.json.Decoder(kind) for kind in _SAID}
 
@@ -95,18 +97,23 @@ def said(connection: Connection, candidates: Sequence[Candidate], words: Collect
         for each in candidates
         if each.facts > MOST_OF_ONE
     ]
-    texts: dict[tuple[int, str], tuple[str, str]] = {}
+    # Of each message the words and the name alone are kept: its text may be long, and messages are many.
+    held: dict[tuple[int, str], tuple[set[str], str]] = {}
     for place in places:
         query = select(EVENT.c.session, EVENT.c.type, EVENT.c.data).where(place, _may_say(connection, words))
-        for row in connection.execute(query.order_by(EVENT.c.session, EVENT.c.seq)):
+        for row in connection.execute(query.order_by(EVENT.c.session, EVENT.c.seq), execution_options=_IN_PARTS):
             body = _DECODERS[row.type].decode(bytes(row.data))
-            _, who = texts.get((row.session, body.message), ("", ""))
-            texts[row.session, body.message] = (text_of(body.parts), _name_of(getattr(body, "actor", None)) or who)
+            _, before = held.get((row.session, body.message), ((), ""))
+            name = _name_of(getattr(body, "actor", None)).casefold() or before
+            held[row.session, body.message] = (_of(words, text_of(body.parts).casefold()), name)
     found: dict[int, set[str]] = {}
-    for (session, _), each in texts.items():
-        text = " ".join(each).casefold()
-        found.setdefault(session, set()).update(word for word in words if word in text)
+    for (session, _), (in_text, name) in held.items():
+        found.setdefault(session, set()).update(in_text, _of(words, name))
     return found
+
+
+def _of(words: Collection[str], text: str) -> set[str]:
+    return {word for word in words if word in text}
 
 
 def _may_say(connection: Connection, words: Collection[str]) -> ColumnElement[bool]:

@@ -92,7 +92,8 @@ def correct(
     seq, current = found.latest
     facts: list[Fact] = []
     if current not in ((), parts) and _is_newest(connection, ref, found.fact.seq, order):
-        body = e.MessageCorrected(message=found.body.message, parts=parts, corrects=found.fact.seq)
+        actor = found.body.actor if ref.shared or found.body.named else None
+        body = e.MessageCorrected(message=found.body.message, parts=parts, corrects=found.fact.seq, actor=actor)
         facts = _write(connection, ref, [(found.run, body)], now)
         seq = facts[0].seq
         if found.run is None and found.taken:

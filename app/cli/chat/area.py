@@ -34,10 +34,13 @@ from prompt_toolkit.layout import (
 from prompt_toolkit.output import Output
 from prompt_toolkit.widgets import SearchToolbar
 
+from agent_core import Clock
 from app.cli.chat.keys import bindings
 from app.cli.chat.slash import COMMANDS
+from app.cli.chat.turn import Turn
 
 PROMPT, MARK = "> ", "\u203a"
+ASIDE = "Tab: decide \u00b7 what you type is a message, not the decision"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,12 @@ class Choice:
 
 @dataclass(slots=True)
 class Menu:
-    """A list to pick from with the arrow keys; *picked* is its result, None for none of them."""
+    """A list to pick from with the arrow keys; *picked* is its result, None for none of them; *at* None is no mark."""
 
     items: Sequence[Choice]
     hint: str
     picked: asyncio.Future[str | None]
-    at: int = 0
+    at: int | None = None
 
 
 @dataclass(slots=True)
@@ -83,15 +86,23 @@ class InputArea:
     """Reads lines and keys, and prints above them; it works within `running`."""
 
     def __init__(
-        self, *, history: History | None = None, input: Input | None = None, output: Output | None = None, reads: bool
+        self,
+        clock: Clock,
+        *,
+        history: History | None = None,
+        input: Input | None = None,
+        output: Output | None = None,
+        reads: bool,
     ) -> None:
-        self.entries, self.escaped = Entries(), asyncio.Event()
-        self.menu: Menu | None = None
+        self.entries = Entries()
+        self.asked_for: Menu | None = None
+        self.question: Menu | None = None
+        self.turn = Turn(clock)
         self.field: AskedText | None = None
         self.hint = ""
         self._live, self._since, self._status = "", 0.0, ""
         self._shown: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-        self.reads, self._one = reads, asyncio.Lock()
+        self.reads = reads
         self.message = Buffer(
             multiline=True, history=history or InMemoryHistory(), completer=_Slashes(), tempfile_suffix=".md"
         )
@@ -107,6 +118,19 @@ class InputArea:
             refresh_interval=0.5,
         )
         self.app.ttimeoutlen, self.app.timeoutlen = 0.05, 0.5
+        self.app.before_render += lambda _: self._enter_when_quiet()
+        self.app.after_render += lambda _: self._notice_drawn()
+        self.app.key_processor.before_key_press += lambda _: self.turn.press(in_list=self.is_picking)
+
+    @property
+    def menu(self) -> Menu | None:
+        """The list on the screen: one that the person asked for is before a question."""
+        return self.asked_for or self.question
+
+    @property
+    def is_picking(self) -> bool:
+        """Whether keys go to the list."""
+        return self.menu is not None and self.app.layout.has_focus(self._list)
 
     @property
     def width(self) -> int:
@@ -130,47 +154,85 @@ class InputArea:
         self.app.invalidate()
 
     async def choose(self, items: Sequence[Choice], hint: str) -> str | None:
-        """Return the value of the item that the person picks, None when none is."""
-        async with self._one:
-            self.menu = Menu(items, hint, asyncio.get_running_loop().create_future())
-            self.app.layout.focus(self._list)
-            self.app.invalidate()
-            try:
-                return await self.menu.picked
-            finally:
-                self.menu = None
-                self.app.layout.focus(self.message)
-                self.app.invalidate()
+        """Return the value of the item that the person, who asked for the list, picks; None when none is."""
+        self.asked_for = Menu(items, hint, asyncio.get_running_loop().create_future(), at=0)
+        self._focus(self._list)
+        try:
+            return await self.asked_for.picked
+        finally:
+            self.asked_for = None
+            self._focus(self.message if self.field is None else self.other)
+
+    async def decide(self, items: Sequence[Choice], hint: str) -> str | None:
+        """Return the value of the item that the person picks of a list that came unasked, with nothing marked in it.
+
+        What the person types goes on into their message: the list takes the keys as `Turn` says.
+        """
+        self.question = Menu(items, hint, asyncio.get_running_loop().create_future())
+        self.turn.begin()
+        self.app.invalidate()
+        try:
+            return await self.question.picked
+        finally:
+            self.question = None
+            if self.asked_for is None:
+                self.leave()
 
     async def ask(self, prompt: str, hint: str, text: str = "") -> str | None:
         """Return what the person makes of *text*, None when they give up."""
-        async with self._one:
-            self.field = AskedText(prompt, hint, asyncio.get_running_loop().create_future())
-            self.other.document = Document(text, len(text))
-            self.app.layout.focus(self.other)
-            self.app.invalidate()
-            try:
-                return await self.field.given
-            finally:
-                self.field = None
-                self.app.layout.focus(self.message)
-                self.app.invalidate()
+        self.field = AskedText(prompt, hint, asyncio.get_running_loop().create_future())
+        self.other.document = Document(text, len(text))
+        self._focus(self.other)
+        try:
+            return await self.field.given
+        finally:
+            self.field = None
+            if self.app.layout.has_focus(self.other):
+                self._focus(self.message)
+
+    def enter(self) -> None:
+        """Give the keys to the list of the question."""
+        if self.question is not None and self.turn.is_shown:
+            self._focus(self._list)
+
+    def leave(self) -> None:
+        """Give the keys back to the message, whatever was typed of it; a list that was asked for is over."""
+        self.turn.is_aside = True
+        if self.asked_for is not None:
+            _finish(self.asked_for.picked, None)
+        elif self.app.layout.has_focus(self._list):
+            self._focus(self.message)
 
     def move(self, by: int) -> None:
-        """Go up or down in the list."""
+        """Go up or down in the list; the first step is to an end of it."""
         if self.menu is not None:
-            self.menu.at = (self.menu.at + by) % len(self.menu.items)
+            at = self.menu.at
+            self.menu.at = min(by, 0) % len(self.menu.items) if at is None else (at + by) % len(self.menu.items)
 
     def press(self, key: str) -> None:
-        """Pick the item of the list that has *key*, if one has."""
-        for item in self.menu.items if self.menu is not None else ():
-            if self.menu is not None and item.key == key:
-                _finish(self.menu.picked, item.value)
+        """Pick the item of the list that has *key*; a key that decides nothing begins a message."""
+        if self.menu is None:
+            return
+        found = [item for item in self.menu.items if item.key == key]
+        if found and self.can_pick:
+            _finish(self.menu.picked, found[0].value)
+        elif self.asked_for is None and key.isprintable():
+            self.write(key)
+
+    def write(self, text: str) -> None:
+        """Add *text* to the message, and give it the keys."""
+        self.message.insert_text(text)
+        self.leave()
 
     def pick(self) -> None:
-        """Pick the item of the list that the arrow keys chose."""
-        if self.menu is not None:
+        """Pick the item of the list that the arrow keys marked."""
+        if self.menu is not None and self.menu.at is not None and self.can_pick:
             _finish(self.menu.picked, self.menu.items[self.menu.at].value)
+
+    @property
+    def can_pick(self) -> bool:
+        """Whether a key in the list picks: in one that was asked for always, else as `Turn` says."""
+        return self.asked_for is not None or self.turn.decides
 
     def give(self, text: str) -> None:
         """Take *text* as the one that is asked for."""
@@ -178,10 +240,8 @@ class InputArea:
             _finish(self.field.given, text)
 
     def give_up(self) -> None:
-        """Pick nothing, give nothing."""
-        if self.menu is not None:
-            _finish(self.menu.picked, None)
-        elif self.field is not None:
+        """Give no text."""
+        if self.field is not None:
             _finish(self.field.given, None)
 
     @asynccontextmanager
@@ -224,6 +284,19 @@ class InputArea:
             self._live = live
             self.app.invalidate()
 
+    def _focus(self, on: Buffer | FormattedTextControl) -> None:
+        self.app.layout.focus(on)
+        self.app.invalidate()
+
+    def _enter_when_quiet(self) -> None:
+        is_idle = self.question is not None and self.app.layout.has_focus(self.message)
+        if is_idle and self.turn.may_enter(self.message.text):
+            self.enter()
+
+    def _notice_drawn(self) -> None:
+        if self.question is not None and self.asked_for is None:
+            self.turn.draw(in_list=self.is_picking)
+
     def _layout(self) -> Layout:
         live = FormattedTextControl(lambda: ANSI(self._live), show_cursor=False, get_cursor_position=self._end_of_live)
         parts: list[Container] = [
@@ -247,7 +320,7 @@ class InputArea:
         return self.field is not None
 
     def _is_message(self) -> bool:
-        return self.field is None and self.menu is None
+        return self.field is None and (not self.is_picking or bool(self.message.text))
 
     def _end_of_live(self) -> Point:
         return Point(0, self._live.count("\n"))
@@ -261,13 +334,14 @@ class InputArea:
             chosen = self.menu is not None and at == self.menu.at
             key = f" ({item.key})" if item.key else ""
             found.append(("bold" if chosen else "", f"{MARK if chosen else ' '} {item.words}{key}\n"))
-        return [*found, ("fg:ansibrightblack", self.menu.hint if self.menu else "")]
+        hint = self.menu.hint if self.menu and self.is_picking else ASIDE
+        return [*found, ("fg:ansibrightblack", hint)]
 
     def _hints(self) -> StyleAndTextTuples:
         if self.field is not None:
             return [("fg:ansibrightblack", self.field.hint)]
         typed = self.message.text
-        if self.menu is None and typed.startswith("/") and not typed.startswith("//") and " " not in typed:
+        if not self.is_picking and typed.startswith("/") and not typed.startswith("//") and " " not in typed:
             rows = [f"  {name:<10} {words}" for name, words in COMMANDS.items() if name.startswith(typed)]
             return [("fg:ansibrightblack", "\n".join(rows))] if rows else []
         return [("fg:ansibrightblack", self.hint)] if self.hint and self.menu is None else []

@@ -11,63 +11,80 @@ from pathlib import Path
 from typing import TextIO
 
 from agent_core import Actor, Clock, SystemClock
+from app.cli.chat.asking import Asking, AskingPort, asking
 from app.cli.chat.conversation import INTERRUPT, converse
 from app.cli.chat.lines import Lines
 from app.cli.chat.once import answer
 from app.cli.chat.piped import Piped
-from app.cli.chat.ports import Port, chosen_agent, opened_port
-from app.cli.chat.slash import BRIEF
+from app.cli.chat.ports import Port, chosen_agent, opened_port, own_session
+from app.settings import Settings, load_settings
 from channels.terminal import Terminal
 
 PROMPT = "> "
 INTERRUPTED = 130
 
 
-def chat(*, agent: str | None, session: str | None, message: str | None, history: bool = True) -> int:
+def chat(
+    *,
+    agent: str | None,
+    session: str | None,
+    message: str | None,
+    history: bool = True,
+    tool_context: str | None = None,
+) -> int:
     """Answer *message* once, or talk until the person leaves; return the exit code.
 
-    With *history* what is typed is kept for the next conversation, in a file of its owner's.
+    With *history* what is typed is kept for the next conversation, in a file of its owner's. *tool_context*, JSON, is
+    given to the tools with each message, else what the settings give those of the demo page.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue] - both are text files
+    settings = load_settings(serving=False)
+    by = asking(tool_context, settings)
     try:
-        return asyncio.run(_chat(agent, session, message, history=history))
+        return asyncio.run(_chat(agent, session, message, by, settings if history else None))
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-async def _chat(agent: str | None, session: str | None, message: str | None, *, history: bool) -> int:
+async def _chat(agent: str | None, session: str | None, message: str | None, by: Asking, kept: Settings | None) -> int:
     clock = SystemClock()
-    async with opened_port(clock) as port:
+    async with opened_port(clock) as opened:
+        port = AskingPort(opened, by.tool_context) if by.tool_context else opened
         if session is None:
             agent = await chosen_agent(port, agent)
             session = (await port.open_session(agent=agent, actor=_person())).id
         else:
-            agent = (await port.session(session)).agent
+            agent = (await own_session(port, session, _person())).agent
         if _is_able():
             from app.cli.chat.live import ask_live, talk_live
 
+            me, greeting, history = _person(), by.greeting, _history(kept)
             if message is not None:
-                return 0 if await ask_live(port, _person(), clock, session, message) else 1
-            await talk_live(port, _person(), clock, agent=agent, session=session, history=_history(kept=history))
+                return 0 if await ask_live(port, me, clock, session, message) else 1
+            await talk_live(port, me, clock, agent=agent, session=session, history=history, greeting=greeting)
             return 0
-        return await _chat_plainly(port, clock, agent, session, message)
+        if message is not None or not sys.stdin.isatty():
+            return await _answer_plainly(port, clock, agent, session, message)
+        await _talk_plainly(port, clock, agent, session, by.greeting)
+        return 0
 
 
-async def _chat_plainly(port: Port, clock: Clock, agent: str, session: str, message: str | None) -> int:
-    """Talk in plain lines, as a pipe and a terminal without abilities can take them."""
-    asks = message is None and sys.stdin.isatty()
-    terminal = _terminal(PROMPT if asks else "")
+async def _answer_plainly(port: Port, clock: Clock, agent: str, session: str, message: str | None) -> int:
+    """Answer *message*, else each line of a pipe."""
+    terminal = _terminal("")
     if message is not None:
         return 0 if await answer(port, terminal, clock, session, message) else 1
-    lines = Lines()
-    if not asks:
-        piped = Piped(port, terminal, clock, agent=agent, session=session)
-        return 0 if await piped.answer_all(lines) else 1
-    terminal.tell(BRIEF)
+    piped = Piped(port, terminal, clock, agent=agent, session=session)
+    return 0 if await piped.answer_all(Lines()) else 1
+
+
+async def _talk_plainly(port: Port, clock: Clock, agent: str, session: str, greeting: str) -> None:
+    """Talk in plain lines, as a terminal without abilities can take them."""
+    terminal, lines = _terminal(PROMPT), Lines()
+    terminal.tell(greeting)
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lines.put, INTERRUPT)
     await converse(port, terminal, clock, lines, agent=agent, session=session)
-    return 0
 
 
 def _is_able() -> bool:
@@ -76,15 +93,12 @@ def _is_able() -> bool:
     return on_screen and os.environ.get("TERM", "dumb").lower() not in ("", "dumb", "unknown")
 
 
-def _history(*, kept: bool) -> Path | None:
+def _history(settings: Settings | None) -> Path | None:
     """Return the file of what was typed, in PARLEY_DATA if that is here, else in the person's state folder."""
-    from app.settings import load_settings
-
-    if not kept:
+    if settings is None:
         return None
-    data = load_settings(serving=False).data
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "parley"
-    return (data if data.is_dir() else state) / "chat_history"
+    return (settings.data if settings.data.is_dir() else state) / "chat_history"
 
 
 def _person() -> Actor:

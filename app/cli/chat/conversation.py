@@ -3,23 +3,20 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from datetime import datetime
 from typing import Protocol
 
-from agent_core import Actor, Clock, Decision, Event, Fact, Inbound, ParleyError, SessionObject
+from agent_core import Actor, Clock, Decision, Event, Fact, Inbound, ParleyError
+from app.cli.chat.listing import Recent, numbered
 from app.cli.chat.ports import Port
 from app.cli.chat.slash import Slash, UnknownSlash, help_text, read_slash
 from app.cli.client import Unreachable
-from app.cli.printing import short
-from channels.base import RunView, Screen, Stop
+from channels.base import ConversationView, RunView, Screen, Stop
 from channels.delivery import Delivery, NullOutbox
 from channels.plain import queued
 from channels.terminal import ADDRESS
 
 INTERRUPT = "\x03"
 """The line that Ctrl-C makes."""
-RECENT = 20
-"""How many conversations `/sessions` lists."""
 AGAIN = 2.0
 """Seconds between two tries to reach a server that was lost."""
 
@@ -84,7 +81,7 @@ class Conversation:
     def __init__(self, port: Port, front: Front, clock: Clock, panel: Panel, agent: str) -> None:
         self._port, self._front, self._clock, self._panel, self._agent = port, front, clock, panel, agent
         self._leaving = False
-        self._listed: list[SessionObject] = []
+        self._recent = Recent(port, front.actor)
 
     async def hold(self, lines: AsyncIterator[str], session: str) -> str | None:
         """Show *session* until a line asks for another one, whose id it returns, or the lines end."""
@@ -140,9 +137,8 @@ class Conversation:
                 await self._port.approvals.decide(vote)
             case Inbound() as inbound:
                 self._front.typed(line)
-                busy = showing.body.active
-                await self._port.receive(session, inbound)
-                if words := queued(showing.body) or _follows(busy):
+                run = (await self._port.receive(session, inbound)).run
+                if words := _queued(showing.body, run):
                     self._front.tell(words)
             case None:
                 self._front.tell("")
@@ -155,18 +151,13 @@ class Conversation:
     async def _continue(self, wanted: str) -> str | None:
         """Return the session that the person picks or names by its number or id; list them where nothing is picked."""
         if not wanted:
-            self._listed = list((await self._port.sessions(actor=self._front.actor.id, limit=RECENT)).items)
-            items = [_described(each) for each in self._listed]
+            items = await self._recent.lines()
             if (at := await self._panel.pick(items)) is None:
                 if not self._panel.keys:
-                    numbered = "\n".join(f"{n:>3}  {item}" for n, item in enumerate(items, 1))
-                    self._front.tell(f"{numbered}\n(/sessions NUMBER continues one)")
+                    self._front.tell(numbered(items))
                 return None
-            found = self._listed[at]
-        elif wanted.isdecimal() and 0 < int(wanted) <= len(self._listed):
-            found = self._listed[int(wanted) - 1]
-        else:
-            found = await self._port.session(wanted)
+            wanted = str(at + 1)
+        found = await self._recent.named(wanted)
         self._agent = found.agent
         self._front.tell(f"(continues {found.id})")
         return found.id
@@ -213,11 +204,9 @@ class Lasting:
                 return
 
 
-def _follows(busy: RunView | None) -> str | None:
-    """Return the line for a message that is queued after the run at work; None when there is none."""
-    return "(queued: answered after the answer that is being written)" if busy is not None else None
-
-
-def _described(session: SessionObject) -> str:
-    last = datetime.fromtimestamp(session.last_activity_at / 1000).astimezone()
-    return f"{last:%Y-%m-%d %H:%M}  {short(session.title or '(no title yet)', 36)}  {session.id}"
+def _queued(body: ConversationView, run: str) -> str | None:
+    """Return the line for a message whose *run* is queued after another one of *body*; None when it is not."""
+    active = body.active
+    if active is None or active.id == run:  # its own run may wait already
+        return None
+    return queued(body) or "(queued: answered after the answer that is being written)"

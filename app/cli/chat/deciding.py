@@ -11,7 +11,6 @@ from channels.legible import as_json
 from channels.plain import vote
 
 HINT = "Up, Down and Enter, or the key · Esc: write a message instead"
-AGAIN = "a question is open: Esc, with nothing typed, goes back to it"
 
 
 async def decided(
@@ -19,26 +18,22 @@ async def decided(
 ) -> None:
     """Ask until a vote is counted; what is refused is said, and asked again."""
     while True:
-        area.hint = AGAIN
-        area.escaped.clear()
         decision = await _wanted(area, question, actor, tell)
         if decision is None:
-            await area.escaped.wait()
             continue
         try:
             voted = await approvals.decide(decision)
         except ParleyError as error:
             tell(f"! {error}")
             continue
-        area.hint = ""
         if voted.status == "open":
             tell("(counted; others have to agree)")
         return
 
 
 async def _wanted(area: InputArea, question: Question, actor: Actor, tell: Callable[[str], None]) -> Decision | None:
-    """Return what the person decides, None when they put it off."""
-    while (picked := await area.choose(list(_choices(question)), HINT)) is not None:
+    """Return what the person decides; None when no vote can be read of it."""
+    while (picked := await area.decide(list(_choices(question)), HINT)) is not None:
         match picked:
             case "why":
                 line = await area.ask("why> ", "Enter denies it · Esc goes back")

@@ -16,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
+from app.cli.chat.growing import Growing, closed_fence, tail
+from app.cli.chat.wide import table_or_code
 from channels.legible import visible
 
 WIDEST = 120
@@ -62,8 +64,19 @@ class Drawn:
         # What rich does not print would be lost: HTML and addresses of references and images stay as they are.
         self._parser = MarkdownIt().enable(["strikethrough", "table"])
         self._parser.disable(["html_block", "html_inline", "reference", "image"])
+        # As the library adds its own: a table also ends a paragraph.
+        self._parser.block.ruler.at("table", table_or_code, {"alt": ["paragraph", "reference"]})
 
     def settled(self, text: str) -> int:
+        done = 0
+        while (end := closed_fence(text, done)) is not None:  # without a parser: code is what grows longest
+            if not end:
+                return done
+            done = end
+        return done + self._begun(text[done:])
+
+    def _begun(self, text: str) -> int:
+        """Return where the last block of *text* begins."""
         starts = [token.map[0] for token in self._parser.parse(text) if token.level == 0 and token.map]
         if not starts or starts[-1] == 0:
             return 0
@@ -98,20 +111,21 @@ class Flow:
 
     def __init__(self, drawing: TextStyle) -> None:
         self._drawing, self._done = drawing, ""
+        self._growing = Growing()
 
     def feed(self, text: str, width: int, *, is_open: bool) -> tuple[str, str]:
         """Take all of *text* so far; return what is to be printed for good now, and what may still change."""
         again = ""
         if not text.startswith(self._done):
-            again, self._done = "\u21bb\n", ""
+            again, self._done, self._growing = "\u21bb\n", "", Growing()
         gap = self._drawing.gap if self._done else "\n"
         rest = text[len(self._done) :]
-        cut = self._drawing.settled(rest) if is_open else len(rest)
+        cut = self._growing.cut(rest, self._drawing.settled) if is_open else len(rest)
         above = self._drawing.draw(rest[:cut], width)
         if cut and (above or not self._drawing.gap):
             again, gap = f"{again}{gap}{above}\n", self._drawing.gap
         self._done += rest[:cut]
-        live = self._drawing.draw(rest[cut:], width)
+        live = self._drawing.draw(tail(rest[cut:]), width)
         return again, f"{gap}{live}" if live else ""
 
 

@@ -18,7 +18,7 @@ def bindings(area: "InputArea") -> KeyBindings:
     _bind_menu(keys, area)
     _bind_field(keys, area)
     _bind_message(keys, area)
-    typing = Condition(lambda: area.menu is None) & ~is_searching
+    typing = Condition(lambda: not area.is_picking) & ~is_searching
 
     @keys.add("escape", "enter", filter=typing)
     @keys.add("c-j", filter=typing)
@@ -37,7 +37,7 @@ def bindings(area: "InputArea") -> KeyBindings:
 
 
 def _bind_menu(keys: KeyBindings, area: "InputArea") -> None:
-    picking = Condition(lambda: area.menu is not None)
+    picking = Condition(lambda: area.is_picking)
 
     @keys.add(Keys.Any, filter=picking)
     def _press(event: KeyPressEvent) -> None:
@@ -62,17 +62,16 @@ def _bind_menu(keys: KeyBindings, area: "InputArea") -> None:
     @keys.add("c-c", filter=picking)
     @keys.add("<sigint>", filter=picking)
     @keys.add("c-d", filter=picking)
-    def _give_up(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
-        area.give_up()
+    def _leave(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
+        area.leave()
 
     @keys.add(Keys.BracketedPaste, filter=picking)
     def _paste(event: KeyPressEvent) -> None:
-        area.message.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
-        area.give_up()
+        area.write(event.data.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _bind_field(keys: KeyBindings, area: "InputArea") -> None:
-    asking = Condition(lambda: area.field is not None) & ~is_searching
+    asking = Condition(lambda: area.field is not None and not area.is_picking) & ~is_searching
 
     @keys.add("enter", filter=asking)
     def _give(event: KeyPressEvent) -> None:
@@ -86,8 +85,10 @@ def _bind_field(keys: KeyBindings, area: "InputArea") -> None:
 
 
 def _bind_message(keys: KeyBindings, area: "InputArea") -> None:
-    writing = Condition(lambda: area.menu is None and area.field is None) & ~is_searching
+    writing = Condition(lambda: area.field is None and not area.is_picking) & ~is_searching
     empty = Condition(lambda: not area.message.text)
+    asked = Condition(lambda: area.question is not None)
+    command = Condition(lambda: area.message.text.startswith("/"))
 
     @keys.add("enter", filter=writing)
     def _send(event: KeyPressEvent) -> None:  # noqa: ARG001 - of no interest
@@ -108,6 +109,7 @@ def _bind_message(keys: KeyBindings, area: "InputArea") -> None:
     def _leave(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
         area.entries.queue.put_nowait(None)
 
-    @keys.add("escape", filter=writing & empty)
-    def _go_back(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
-        area.escaped.set()
+    @keys.add("tab", filter=writing & asked & ~command)
+    @keys.add("escape", filter=writing & asked & empty)
+    def _enter(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
+        area.enter()

@@ -17,18 +17,19 @@ from app.cli.chat.deciding import decided
 from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle, note
 from app.cli.chat.once import answer
 from app.cli.chat.ports import ApprovalsPort, Port
-from app.cli.chat.slash import BRIEF
 from channels.base import CallView, ConversationView, MessageLimits, Question, Ref, RunView, Stop
 from channels.legible import one_line, visible
-from channels.plain import ended, keys, responders_of, said_by, vote, works
+from channels.plain import ended, keys, responders_of, said_by, works
 from channels.terminal import Span, spans_of
 
 
-async def talk_live(port: Port, actor: Actor, clock: Clock, *, agent: str, session: str, history: Path | None) -> None:
-    """Talk until the person leaves."""
-    area = InputArea(history=kept_history(history), reads=True)
+async def talk_live(
+    port: Port, actor: Actor, clock: Clock, *, agent: str, session: str, history: Path | None, greeting: str
+) -> None:
+    """Print *greeting* and talk until the person leaves."""
+    area = InputArea(clock, history=kept_history(history), reads=True)
     async with area.running(catches_interrupt=True), showing_in(area, actor, port.approvals) as terminal:
-        terminal.tell(BRIEF)
+        terminal.tell(greeting)
         panel = AreaPanel(area)
         await converse(port, terminal, clock, aiter(area.entries), agent=agent, session=session, panel=panel)
 
@@ -38,7 +39,7 @@ async def ask_live(port: Port, actor: Actor, clock: Clock, session: str, message
     with create_pipe_input() as nothing:  # keys stay in the terminal for what comes after this command
         output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
         output.enable_cpr = False  # the terminal's answer would be read by what comes after this command
-        area = InputArea(input=nothing, output=output, reads=False)
+        area = InputArea(clock, input=nothing, output=output, reads=False)
         async with area.running(catches_interrupt=False), showing_in(area, actor, None) as terminal:
             area.work("answering … (Ctrl-C stops it)")
             return await answer(port, terminal, clock, session, message)
@@ -97,8 +98,7 @@ class LiveTerminal:
         text = line.strip()
         if text == "/stop":
             return Stop(self.actor)
-        if self._question and (answer := vote(self._question, self.actor, text)):
-            return answer
+        # A line is never a vote here: it may have been begun before the question came, which has its list.
         said = (Text(said_by(text)),)
         return Inbound(parts=said, actor=self.actor, key=new_id("key"), origin=self._origin) if text else None
 

@@ -11,6 +11,8 @@ from channels.terminal import ADDRESS
 
 STOPPING = 5.0
 """Seconds that an interrupted command gives a run to end and to show what it said."""
+WAITS = ("waiting", "requires_action")
+QUEUED = "(queued: answered when this conversation goes on; it waits for an approval or a client call)"
 
 
 async def answer(port: Port, terminal: Front, clock: Clock, session: str, line: str) -> bool:
@@ -19,10 +21,10 @@ async def answer(port: Port, terminal: Front, clock: Clock, session: str, line: 
     if not isinstance(inbound, Inbound):
         raise InvalidInput("message", "there is nothing to answer in it; write a few words.")
     terminal.typed(line)
-    waits = (await port.session(session)).status in ("waiting", "requires_action")
+    waits = (await port.session(session)).status in WAITS
     run = (await port.receive(session, inbound)).run
     if waits:
-        terminal.tell("(queued: answered when this conversation goes on; it waits for an approval or a client call)")
+        terminal.tell(QUEUED)
     answering = Delivery(OneRun(port, run), NullOutbox(terminal, ADDRESS), clock, session=session)
     showing = asyncio.create_task(answering.run())
     try:

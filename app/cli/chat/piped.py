@@ -5,8 +5,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
 from agent_core import Clock, Decision, Event, Fact, Inbound, ParleyError
-from app.cli.chat.conversation import RECENT, Front
-from app.cli.chat.once import STOPPING
+from app.cli.chat.conversation import Front
+from app.cli.chat.listing import Recent, numbered
+from app.cli.chat.once import QUEUED, STOPPING, WAITS
 from app.cli.chat.ports import Port
 from app.cli.chat.slash import Slash, UnknownSlash, help_text, read_slash
 from app.cli.client import Unreachable
@@ -15,8 +16,6 @@ from channels.delivery import Delivery, NullOutbox
 from channels.terminal import ADDRESS
 
 SETTLING = frozenset({"run.waiting", "run.completed", "run.failed", "run.cancelled"})
-_WAITS = ("waiting", "requires_action")
-QUEUED = "(queued: answered when this conversation goes on; it waits for an approval or a client call)"
 
 
 class Piped:
@@ -24,7 +23,7 @@ class Piped:
 
     def __init__(self, port: Port, front: Front, clock: Clock, *, agent: str, session: str) -> None:
         self._port, self._front, self._clock, self._agent, self._session = port, front, clock, agent, session
-        self._source = _Counted(port)
+        self._source, self._recent = _Counted(port), Recent(port, front.actor)
         self._showing: Delivery | None = None
         self._task: asyncio.Task[None] | None = None
         self._asked: set[str] = set()
@@ -55,14 +54,16 @@ class Piped:
     async def _obey(self, command: Slash | UnknownSlash) -> None:
         match command:
             case Slash("/new"):
-                self._count()
-                await self._leave()
                 opened = await self._port.open_session(agent=self._agent, actor=self._front.actor)
-                self._session = opened.id
+                await self._go_on(opened.id)
                 self._front.tell(f"(a new conversation: {opened.id})")
-            case Slash("/sessions"):
-                found = await self._port.sessions(actor=self._front.actor.id, limit=RECENT)
-                self._front.tell("\n".join(f"{each.id}  {each.title or '-'}" for each in found.items))
+            case Slash("/sessions", ""):
+                self._front.tell(numbered(await self._recent.lines()))
+            case Slash("/sessions", wanted):
+                found = await self._recent.named(wanted)
+                await self._go_on(found.id)
+                self._agent = found.agent
+                self._front.tell(f"(continues {found.id})")
             case Slash("/stop"):
                 await self._say("/stop")
             case Slash():
@@ -70,6 +71,12 @@ class Piped:
             case UnknownSlash():
                 self._front.tell(f"! {command}")
                 self._is_ok = False
+
+    async def _go_on(self, session: str) -> None:
+        """Go on with another session."""
+        self._count()
+        await self._leave()
+        self._session = session
 
     async def _say(self, line: str) -> None:
         match self._front.parse(line):
@@ -91,7 +98,7 @@ class Piped:
 
     async def _post(self, line: str, inbound: Inbound) -> None:
         self._front.typed(line)
-        waits = (await self._port.session(self._session)).status in _WAITS
+        waits = (await self._port.session(self._session)).status in WAITS
         receipt = await self._port.receive(self._session, inbound)
         self._asked.add(receipt.run)
         if self._showing is None:
@@ -164,4 +171,4 @@ class _Counted:
 
 
 def _is_at_rest(body: ConversationView) -> bool:
-    return body.active is None or body.active.status in _WAITS
+    return body.active is None or body.active.status in WAITS

@@ -4,10 +4,23 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Protocol
 
-from agent_core import Actor, Clock, ConfigError, Decision, Event, Inbound, Page, Receipt, RunObject, SessionObject
+from agent_core import (
+    Actor,
+    Clock,
+    ConfigError,
+    Decision,
+    Event,
+    Forbidden,
+    Inbound,
+    Page,
+    Receipt,
+    RunObject,
+    SessionObject,
+)
 from app.cli.remote import Remote, running_server
 from app.settings import Settings, load_settings
 from channels.delivery import EventSource
+from channels.legible import one_line
 
 ASSISTANT = "assistant"
 
@@ -83,6 +96,18 @@ async def opened_port(clock: Clock) -> AsyncIterator[Port]:
         return
     async with _own_core(load_settings()) as core:
         yield core
+
+
+async def own_session(port: Port, id: str, actor: Actor) -> SessionObject:
+    """Return the session *id* of *actor*; raise `Forbidden` for another's, in whose name a message would be posted."""
+    found = await port.session(id)
+    if found.actor.id != actor.id:
+        whose = one_line(found.actor.id)
+        raise Forbidden(
+            f"`{found.id}` is a conversation of `{whose}`, and you are `{actor.id}` here: "
+            "answer in it as a person on the operator's page (`/operator`), or begin one of your own."
+        )
+    return found
 
 
 async def chosen_agent(port: Port, name: str | None) -> str:

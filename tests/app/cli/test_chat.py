@@ -1,19 +1,18 @@
 """A conversation in the terminal, from typed lines to printed answers."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from hashlib import sha256
+from typing import Any
 
 import httpx
 import pytest
 
-from agent_core import Actor, Core, InvalidInput, NotFound, SystemClock
+from agent_core import Actor, Core, Inbound, InvalidInput, NotFound, Receipt, SystemClock
 from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, by_step, call, fail, pause, say
 from app.cli.chat.conversation import converse
-from app.cli.chat.lines import Lines
 from app.cli.chat.once import answer
 from app.cli.chat.ports import Port
 from app.cli.client import Client
@@ -303,6 +302,52 @@ async def test_words_during_a_question_are_a_message(till, screen, typist):
     assert len((await shop.core.runs(session=shop.session)).items) == 2
 
 
+class Slow:
+    """A core whose answer to a message comes once *shown* is done."""
+
+    def __init__(self, core: Core, shown: Callable[[], Awaitable[None]]) -> None:
+        self._core, self._shown = core, shown
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+    async def receive(self, session: str, inbound: Inbound) -> Receipt:
+        receipt = await self._core.receive(session, inbound)
+        await self._shown()
+        return receipt
+
+
+async def test_a_message_whose_own_run_waits_is_not_queued(make_core, screen, typist):
+    """A message that leads to a question at once is not said to wait for it."""
+    tools = Till().tools()
+    definition = {"hooks": (asks(),), "tools": tuple(tool.spec.name for tool in tools)}
+    core = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)
+    slow: Any = Slow(core, lambda: screen.shows("(waits for a decision"))
+    talking = talk(slow, screen, typist, await opened(core))
+    typist.type("Pay")
+    await screen.shows("(waits for a decision")
+    typist.type("y")
+    await screen.shows("Paid.")
+    typist.leave()
+    await talking
+    assert "(queued" not in screen.text
+
+
+async def test_only_ones_own_conversation_is_continued(make_core, screen, typist):
+    """`/sessions ID` refuses another person's conversation, in whose name the message would be posted."""
+    core = await make_core(ScriptedProvider([[say("One.")]]))
+    other = (await core.open_session(agent="assistant", actor=Actor("visitor:bob", "visitor"))).id
+    own = await opened(core)
+    talking = talk(core, screen, typist, own)
+    typist.type(f"/sessions {other}")
+    await screen.shows(f"`{other}` is a conversation of `visitor:bob`")
+    typist.type("Hello")
+    await screen.shows("One.")
+    typist.leave()
+    await talking
+    assert [run.session for run in (await core.runs()).items] == [own]
+
+
 async def test_a_question_leaves_a_single_answer_unfinished(make_core, screen):
     """One message whose run waits for people ends with the question on the screen, and with exit code 1."""
     tools = Till().tools()
@@ -324,21 +369,6 @@ async def test_a_single_message_to_a_waiting_conversation_is_queued(make_core, s
     await screen.shows("(queued: answered when this conversation goes on")
     asking.cancel()
     await asyncio.wait((asking,))
-
-
-async def test_lines_come_from_a_descriptor_and_from_signals():
-    """Lines are read as they are ended, across code points, the last one without an end too; `put` adds others."""
-    reader, writer = os.pipe()
-    lines = Lines(reader)
-    os.write(writer, b"Gr\xc3")
-    os.write(writer, b"\xb6\xc3\x9fe\nlast")
-    assert await anext(lines) == "Größe"
-    lines.put("/stop")
-    assert await anext(lines) == "/stop"
-    os.close(writer)
-    assert [line async for line in lines] == ["last"]
-    assert [line async for line in lines] == []
-    os.close(reader)
 
 
 @pytest.mark.parametrize(

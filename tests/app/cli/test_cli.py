@@ -42,7 +42,7 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
     async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
         run = (await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})).json()
     id, session = run["id"], run["session"]
-    listed, runs, shown, tail, cancelled, sessions, talk, line = await asyncio.gather(
+    listed, runs, shown, tail, cancelled, sessions, talk, line, other = await asyncio.gather(
         shell.said("agents", "list"),
         shell.said("runs", "list"),
         shell.said("runs", "show", id),
@@ -50,7 +50,8 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
         shell.said("runs", "cancel", id),
         shell.said("sessions", "list"),
         shell.said("sessions", "show", session),
-        shell.refused("runs", "show", "run_none"),
+        shell.refused("runs", "show", "run_none?run=1"),
+        shell.refused("chat", "--session", session, "Hello"),
     )
     assert "assistant" in listed
     assert id in runs
@@ -60,7 +61,8 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
     assert "completed" in cancelled
     assert session in sessions
     assert "user: Hello" in talk
-    assert "run_none" in line
+    assert "run_none?run=1" in line
+    assert f"`{session}` is a conversation of " in other
 
 
 async def test_approvals_are_decided_from_the_command_line(serving: Serving):

@@ -78,3 +78,74 @@ def test_an_answer_that_begins_again_is_drawn_again():
     flow = Flow(Drawn())
     flow.feed("One.\n\nTwo", 60, is_open=True)
     assert flow.feed("Three.", 60, is_open=False)[0] == "\u21bb\n\nThree.\n"
+
+
+class Counting(Drawn):
+    """Counts the signs that are looked at and drawn, and draws none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.work, self.widest = 0, 0
+
+    def _begun(self, text: str) -> int:
+        self.work += len(text)
+        return super()._begun(text)
+
+    def draw(self, text: str, width: int) -> str:
+        self.work += len(text)
+        self.widest = max(self.widest, len(text))
+        return text
+
+
+LONG = {
+    "code": lambda n: "```python\n" + "x = 1  # a comment\n" * n,
+    "table": lambda n: "| a | b |\n|---|---|\n" + "| one | two |\n" * n,
+    "list": lambda n: "- an item of a list\n" * n,
+    "line": lambda n: "word and word " * n,
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_redraw_costs_no_more_than_a_screen(kind: str):
+    """However long a block grows, a redraw draws a screen of it: twice the redraws are not four times the work."""
+
+    def works(lines: int) -> int:
+        text, drawing = LONG[kind](lines), Counting()
+        flow = Flow(drawing)
+        for end in range(200, len(text), 200):
+            flow.feed(text[:end], 60, is_open=True)
+            assert drawing.widest <= 5000
+        return drawing.work
+
+    assert works(1600) < 2.6 * works(800)
+
+
+def test_the_end_of_a_long_block_is_what_is_drawn():
+    """Of code and of a table that are longer than a screen the latest lines are seen, as what they are."""
+    code = Flow(Drawn()).feed(LONG["code"](500) + "last = 2\n", 60, is_open=True)[1]
+    table = Flow(Drawn()).feed(LONG["table"](500) + "| the | last |\n", 60, is_open=True)[1]
+    assert CODES.sub("", code).startswith("\n```python\n")
+    assert CODES.sub("", code).endswith("last = 2\n```")
+    assert CODES.sub("", table).split()[:2] == ["a", "b"]
+    assert CODES.sub("", table).split()[-2:] == ["the", "last"]
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(300, 2000), (20, 2000), (300, 2)])
+def test_a_table_that_no_screen_has_room_for_is_shown_as_it_was_written(columns: int, rows: int):
+    """Rows of one sign are not made into hundreds of cells each: such a table is text, and what follows is drawn."""
+    written = "|a" * columns + "|\n" + "|-" * columns + "|\n" + "|\n" * rows
+    drawing = Drawn()
+    assert len(drawing._parser.parse(written)) == 1
+    drawn = CODES.sub("", drawing.draw(f"Before\n\n{written}\n**After**", 80))
+    assert drawn == f"Before\n\n{written}\nAfter"
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~~", "  ````"])
+def test_closed_code_is_printed_for_good(fence: str):
+    """Code is done with the line that closes it, and only that line; what follows it is drawn after it."""
+    flow, mark = Flow(Drawn()), fence.strip()
+    open_ = f"{fence}text\n" + "a\n" * 2500 + f"{mark[:-1]}\n{mark}x\n"
+    assert flow.feed(open_, 60, is_open=True)[0] == ""
+    above, live = flow.feed(f"{open_}{mark}\nSo", 60, is_open=True)
+    assert CODES.sub("", above).count("a\n") == 2500
+    assert live == "\nSo"

@@ -1,88 +1,26 @@
 """A conversation on a terminal: keys go in, what a person sees comes out."""
 
 import asyncio
-import io
 import os
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from prompt_toolkit.data_structures import Size
-from prompt_toolkit.input import PipeInput, create_pipe_input
-from prompt_toolkit.output.vt100 import Vt100_Output
 
-from agent_core import Actor, Core, SystemClock, Text
-from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
-from app.cli.chat.area import InputArea, kept_history
-from app.cli.chat.conversation import Lasting, converse
-from app.cli.chat.live import AreaPanel, showing_in
+from agent_core import Text
+from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
+from app.cli.chat.area import kept_history
+from app.cli.chat.conversation import Lasting
 from app.cli.client import Unreachable
-from tests.agent_core.asking import Till, asks
+from tests.app.cli.seats import DOWN, ESC, PAYS, STOP, UP, paying, seated
 from tests.app.processes import PlainShell
 from tests.polling import until
-
-ANN = Actor("ann", "user", "Ann")
-PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Paid."),))
-UP, DOWN, ESC, LEAVE, STOP = "\x1b[A", "\x1b[B", "\x1b", "\x04", "\x03"
-CODES = re.compile(r"\x1b(\[[\d;?]*[a-zA-Z]|\][^\x07]*\x07)")
-
-
-class Seat:
-    """A person's keyboard and screen; *out* is all that was written to it, with the codes."""
-
-    def __init__(self, keyboard: PipeInput, history=None) -> None:
-        self._keyboard, self._screen = keyboard, io.StringIO()
-        output = Vt100_Output(self._screen, lambda: Size(rows=24, columns=60), term="xterm", enable_cpr=False)
-        self.area = InputArea(history=history, input=keyboard, output=output, reads=True)
-
-    @property
-    def out(self) -> str:
-        return self._screen.getvalue()
-
-    @property
-    def text(self) -> str:
-        """What was written, without the codes and with single spaces."""
-        return " ".join(CODES.sub("", self.out).split())
-
-    def press(self, keys: str) -> None:
-        self._keyboard.send_text(keys)
-
-    async def shows(self, words: str, *, times: int = 1) -> None:
-        await until(lambda: self.text.count(words) >= times)
-
-
-@asynccontextmanager
-async def seated(core: Core, *, history=None) -> AsyncIterator[Seat]:
-    """Give a seat in a conversation with the assistant, which ends with the block."""
-    with create_pipe_input() as keyboard:
-        seat = Seat(keyboard, history)
-        session = (await core.open_session(agent="assistant", actor=ANN)).id
-        async with seat.area.running(catches_interrupt=False), showing_in(seat.area, ANN, core.approvals) as terminal:
-            lines, panel = aiter(seat.area.entries), AreaPanel(seat.area)
-            talking = asyncio.create_task(
-                converse(core, terminal, SystemClock(), lines, agent="assistant", session=session, panel=panel)
-            )
-            try:
-                yield seat
-            finally:
-                seat.area.entries.queue.put_nowait(None)
-                async with asyncio.timeout(10):
-                    await talking
 
 
 def texts(provider: ScriptedProvider) -> list[str]:
     """Return the last message of each request."""
     parts = [request.messages[-1].message.parts[0] for request in provider.requests]
     return [part.text for part in parts if isinstance(part, Text)]
-
-
-async def paying(make_core, provider: ScriptedProvider, **config) -> tuple[Core, Till]:
-    till = Till()
-    tools = till.tools()
-    definition = {"hooks": (asks(**config),), "tools": tuple(tool.spec.name for tool in tools)}
-    return await make_core(provider, tools=tools, definition=definition), till
 
 
 async def test_an_answer_is_drawn_and_a_line_recalled(make_core):
@@ -124,9 +62,9 @@ async def test_commands_are_completed_and_unknown_ones_named(make_core):
 @pytest.mark.parametrize(
     ("keys", "paid", "says"),
     [
-        ("\r", [5], "approved by Ann, done"),
+        (f"\r{DOWN}\r", [5], "approved by Ann, done"),
         ("y", [5], "approved by Ann, done"),
-        (f"{DOWN}{DOWN}\r", [], "denied by Ann"),
+        (f"{DOWN}{DOWN}{DOWN}\r", [], "denied by Ann"),
         (f"{UP}\r|too much\r", [], "denied by Ann (too much)"),
         ("e|\x7f\x7f\x7f3\n}\r", [3], 'approved by Ann as {"amount": 3}, done'),
     ],
@@ -138,6 +76,7 @@ async def test_a_question_is_a_list(make_core, keys, paid, says):
     async with seated(core) as seat:
         seat.press("Pay\r")
         await seat.shows("Deny it and say why")
+        await seat.is_asked()
         first, _, second = keys.partition("|")
         seat.press(first)
         if second:
@@ -154,14 +93,14 @@ async def test_a_flaw_in_edited_arguments_is_said(make_core):
     core, till = await paying(make_core, ScriptedProvider(PAYS), edit=True)
     async with seated(core) as seat:
         seat.press("Pay\r")
-        await seat.shows("Deny it and say why")
+        await seat.is_asked()
         seat.press("e")
         await until(lambda: seat.area.field is not None)
         seat.press("\x7f\r")
         await seat.shows("these are not JSON")
         seat.press("\x7f" * 40 + '{"amount": "much"}\r')
         await seat.shows("arguments.amount")
-        await until(lambda: seat.area.menu is not None)
+        await seat.is_asked()
         seat.press("y")
         await seat.shows("Paid.")
     assert till.paid == [5]
@@ -172,13 +111,14 @@ async def test_a_message_can_come_before_the_decision(make_core):
     core, till = await paying(make_core, ScriptedProvider([[call("pay", amount=5)], [say("Paid.")], [say("For tea.")]]))
     async with seated(core) as seat:
         seat.press("Pay\r")
-        await seat.shows("Deny it and say why")
+        await seat.is_asked()
         seat.press(ESC)
-        await until(lambda: seat.area.menu is None)
+        await until(lambda: not seat.area.is_picking)
         seat.press("What for?\r")
         await seat.shows("(queued: answered when this conversation goes on; it waits for an approval of pay")
         seat.press(ESC)
-        await until(lambda: seat.area.menu is not None)
+        await until(lambda: seat.area.is_picking)
+        await seat.is_asked()
         seat.press("y")
         await seat.shows("For tea.")
     assert till.paid == [5]
@@ -301,8 +241,11 @@ async def test_a_lost_server_is_followed_again():
 
 @pytest.mark.parametrize(
     ("words", "term", "codes"),
-    [((), "xterm", True), ((), "dumb", False), (("What is 6 * 7?",), "xterm", True)],
-    ids=["xterm", "dumb", "once"],
+    [
+        pytest.param((), "xterm", True, id="xterm"),
+        pytest.param((), "dumb", False, id="dumb"),
+        pytest.param(("What is 6 * 7?",), "xterm", True, id="once", marks=pytest.mark.whole),
+    ],
 )
 async def test_the_command_on_a_terminal(plain_shell: PlainShell, words, term, codes):
     """`parley chat` of a real process talks on a terminal until Ctrl-D; one without abilities gets no codes."""

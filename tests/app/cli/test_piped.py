@@ -115,6 +115,16 @@ async def test_slashes_in_a_pipe(make_core, pipes):
     assert len((await core.sessions(actor="ann")).items) == 2
 
 
+async def test_a_pipe_continues_an_earlier_conversation(make_core, pipes):
+    """`/sessions` numbers one's own conversations, and `/sessions 2` continues the one before."""
+    provider = ScriptedProvider([[say("One.")], [say("Two.")], [say("Three.")]])
+    core = await make_core(provider)
+    assert await pipes.send(core, "first", "/new", "second", "/sessions", "/sessions 2", "third")
+    assert "(continues ses_" in pipes.aside
+    assert [len(request.messages) for request in provider.requests] == [1, 1, 3]
+    assert not await pipes.send(core, "/sessions ses_gone")
+
+
 async def test_a_process_goes_on_after_a_line_that_was_no_message(shell: Shell):
     """In a pipe of a real process spaces, `/stop` and an unknown command do not drop the lines after them."""
     code, out, err = await shell.run("chat", typed="What is 6 * 7?\n  \n/stop\n/foo\nWhat is 2 + 3?\n/quit\n1 + 1\n")

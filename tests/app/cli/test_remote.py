@@ -10,10 +10,13 @@ import pytest
 
 from agent_core import Actor, Inbound, Text
 from agent_core.testing import FakeClock
-from app.cli.client import Client, ServerRefused, Unreachable
+from app.cli.client import Bearer, Client, ServerRefused, Unreachable, credential
 from app.cli.frames import FrameReader
 from app.cli.remote import PAUSES, Remote, read_frame, running_server
+from app.settings import Settings
+from app.storage.keys import Keys
 from app.storage.lock import owned
+from channels.web.identity import TokenSigner
 
 ANN = Actor("ann", "user", "Ann")
 QUESTION = Inbound(parts=(Text("Hello"),), actor=ANN, key="key_1")
@@ -105,6 +108,15 @@ async def test_a_conversation_over_http_is_the_one_in_process(client):
     assert (run.id, run.status, run.text) == (receipt.run, "completed", "You said: Hello")
 
 
+async def test_the_conversations_over_http_are_ones_own(client):
+    """A person's list has the latest of their conversations, as many as asked for, and no one else's."""
+    remote = Remote(Client(client), FakeClock())
+    odd = Actor("terminal:ann&bob=1+1", "user", "Ann")
+    first, second, _ = [await remote.open_session(agent="assistant", actor=who) for who in (odd, odd, ANN)]
+    assert [each.id for each in (await remote.sessions(actor=odd.id, limit=20)).items] == [second.id, first.id]
+    assert [each.id for each in (await remote.sessions(actor=odd.id, limit=1)).items] == [second.id]
+
+
 async def test_a_lost_answer_is_asked_for_again_with_the_same_key():
     """A post that broke off is repeated, and so is one that a proxy could not deliver."""
     wire = Wire(httpx.ConnectError("Refused."), httpx.Response(503), httpx.Response(202, json=POSTED))
@@ -188,3 +200,26 @@ async def test_a_server_is_found_only_where_one_answers(settings):
         note = json.dumps({"url": f"http://127.0.0.1:{taken.getsockname()[1]}", "pid": 1})
         (settings.data / "server.json").write_text(note, "utf-8")
         assert await running_server(settings) is None
+
+
+@pytest.mark.parametrize("known", ["api_key", "secret_key"])
+async def test_each_request_carries_a_credential_of_its_time(known: str):
+    """Where the API key is not known each request has a token signed for it: a command may outlive one."""
+    secret = "a-secret-of-no-less-than-32-characters"
+    settings = Settings(_env_file=None, **{"PARLEY_" + known.upper(): secret})  # type: ignore[call-arg]
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers["Authorization"].removeprefix("Bearer "))
+        return httpx.Response(200, json={})
+
+    transport = httpx.MockTransport(answer)
+    async with httpx.AsyncClient(auth=Bearer(credential(settings)), transport=transport, base_url="http://p") as http:
+        for _ in range(2):
+            await http.get("/v1/agents")
+    if known == "api_key":
+        assert sent == [secret] * 2
+    else:
+        signer = TokenSigner(Keys(secret.encode()).derive)
+        assert sent[0] != sent[1]
+        assert all((found := signer.read(each)) and found.role == "operator" for each in sent)

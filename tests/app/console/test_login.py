@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import socket
 
 import httpx
 import pytest
@@ -153,6 +154,40 @@ async def test_other_sites_are_refused(anyone: httpx.AsyncClient, path: str, hea
     answer = await anyone.post(path, json={"key": KEY} if "login" in path else None, headers=headers)
     assert (answer.status_code == 403) is not is_own
     assert is_own or "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("near", "host", "settings", "status"),
+    [
+        (True, "localhost:8000", {}, 200),
+        (True, "[::1]:8000", {}, 200),
+        (True, "192.168.1.5:8000", {}, 200),
+        (True, f"{socket.gethostname()}:8000", {}, 200),
+        (True, "rebind.evil:8000", {}, 403),
+        (True, "localhost.rebind.evil", {}, 403),
+        (True, "127.0.0.1.rebind.evil", {}, 403),
+        (True, "", {}, 403),
+        (True, "rebind.evil:8000", {"host": "::"}, 403),
+        (True, "parley.example", {"public_url": "http://parley.example"}, 200),
+        (True, "parley.example", {"hosts": "parley.example"}, 200),
+        (True, "rebind.evil", {"hosts": "parley.example"}, 421),
+        (False, "parley:8000", {"host": "::"}, 200),
+    ],
+    ids=str,
+)
+async def test_names_that_lead_here_from_elsewhere_are_refused(
+    core: Core, tokens: TokenSigner, tmp_path, near: bool, host: str, settings: dict[str, str], status: int
+):
+    """A browser on this machine gets the page under the machine's names and addresses; others by any name it has."""
+    made = Settings(_env_file=None, data=tmp_path, **settings)  # type: ignore[call-arg]
+    app = create_app(core, made, tokens=tokens, api_key=ApiKey(hashlib.sha256(KEY.encode()).digest()))
+    transport = httpx.ASGITransport(app, client=("127.0.0.1" if near else "10.0.0.7", 123))
+    own = {"Host": host, "Origin": f"http://{host}"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as anyone:
+        page = await anyone.get("/operator", headers=own)
+        done = await anyone.post("/operator/login", json={"key": KEY}, headers=own)
+        token = await anyone.post("/operator/token", headers=own)
+    assert [each.status_code for each in (page, done, token)] == [status] * 3
 
 
 async def test_forms_of_other_sites_are_not_read(anyone: httpx.AsyncClient):

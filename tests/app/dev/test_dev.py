@@ -5,12 +5,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
+from agent_core import Core
+from app.dev import workshop
+from app.own_tools.toolset import OwnTools
+from app.settings import Settings
 from tests.app.dev.processes import DevServer, dev_server, environment, made, process
+from tests.polling import until
 
 LOOK_UP = 'use lookup_order {"order": "A-1001"}'
 
@@ -60,8 +66,42 @@ def test_an_agent_comes_and_goes_with_its_file(dev: DevServer):
     dev.printing.until("Agent, for new conversations: second, version 1")
     assert dev.client.patch("/v1/agents/second", json={"instructions": "Be long."}).status_code == 409
     path.unlink()
-    dev.printing.until("agents/second.yaml is gone: its agent stays in the database")
+    dev.printing.until("Agent second is in no file any more: it stays in the database")
     assert dev.client.delete("/v1/agents/second").status_code == 204
+
+
+def test_a_renamed_agent_leaves_the_one_of_the_old_name_and_says_so(dev: DevServer):
+    """Another name in a file is another agent; the former one goes on answering until it is deleted."""
+    path = dev.folder / "agents/third.yaml"
+    path.write_text("name: alpha\ninstructions: Be brief.\n", "utf-8")
+    dev.printing.until("Agent, for new conversations: alpha, version 1")
+    path.write_text("name: beta\ninstructions: Be brief.\n", "utf-8")
+    dev.printing.until("Agent alpha is in no file any more: it stays in the database; `DELETE /v1/agents/alpha`")
+    dev.printing.until("Agent, for new conversations: beta, version 1")
+    path.unlink()
+    dev.printing.until("Agent beta is in no file any more")
+    assert {dev.client.delete(f"/v1/agents/{name}").status_code for name in ("alpha", "beta")} == {204}
+
+
+def test_only_the_tools_of_a_changed_file_are_named(dev: DevServer):
+    """A new file leaves the tools of the others as they are."""
+    path = dev.folder / "tools/more.py"
+    path.write_text('from parley import tool\n\n\n@tool\ndef more() -> str:\n    """More."""\n    return ""\n', "utf-8")
+    assert dev.printing.until("Tools, from the next call on:")[-1].endswith(": more")
+    path.unlink()
+    assert dev.printing.until("Tools that are gone:")[-1].endswith(": more")
+
+
+async def test_files_that_take_long_to_load_are_reported(core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """While a tool's file waits, the terminal says where to look."""
+    monkeypatch.setattr(workshop, "SLOW_S", 0.0)
+    said = list[str]()
+    monkeypatch.setattr(workshop, "say", said.append)
+    own = OwnTools(tmp_path / "tools", reserved=())
+    monkeypatch.setattr(own, "refresh", partial(until, lambda: bool(said)))
+    settings = Settings(_env_file=None, agents=tmp_path / "agents")  # type: ignore[call-arg]
+    await workshop.Workshop(settings, own).load(core)
+    assert f"`{tmp_path / 'tools'}` takes long" in said[0]
 
 
 def test_a_changed_tool_is_the_next_calls(dev: DevServer):
@@ -101,7 +141,7 @@ def test_a_broken_file_is_reported_and_the_one_before_serves(dev: DevServer, pat
         (fault,) = dev.problems()
         assert fault.startswith(said)
         assert '"status":"delivered"' in dev.run(LOOK_UP)["output"]["text"]
-    dev.printing.until("Corrected: all files are in use again.")
+    assert "in no file" not in "".join(dev.printing.until("Corrected: all files are in use again."))
     assert dev.problems() == []
 
 

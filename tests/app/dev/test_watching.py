@@ -31,6 +31,17 @@ async def watching(watched: Watched) -> AsyncIterator[asyncio.Queue[Sequence[str
         await asyncio.wait((task,))
 
 
+def test_links_to_the_folder_itself_are_followed_once(tmp_path: Path):
+    """A folder that links lead to again and again is looked at once."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "one.py").touch()
+    (folder / "back").symlink_to(folder)
+    (folder / "up").symlink_to(tmp_path)
+    found = Watched((folder,), SUFFIXES).marks()
+    assert [path.resolve() for path in found] == [folder / "one.py"]
+
+
 async def test_what_is_changed_made_and_removed_is_seen(tmp_path: Path):
     """Each change of a file of the right kind is one path; other files are none."""
     folder = tmp_path / "agents"

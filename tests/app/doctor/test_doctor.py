@@ -109,6 +109,11 @@ def test_own_tools_are_listed_and_a_broken_one_fails(look: Examine, tmp_path: Pa
     (tmp_path / "own" / "shop.py").write_text("def find(:")
     found = look(PARLEY_TOOLS=str(tmp_path / "own"))["tools"]
     assert (found.level, f"{tmp_path / 'own' / 'shop.py'}:1: this is not Python" in found.text) == ("fail", True)
+    (tmp_path / "own" / "shop.py").rename(tmp_path / "own" / "shop")
+    (tmp_path / "own" / "deeper").mkdir()
+    (tmp_path / "own" / "deeper" / "a.py").touch()
+    found = look(PARLEY_TOOLS=str(tmp_path / "own"))["tools"]
+    assert (found.level, f"{tmp_path / 'own' / 'deeper'}: a folder, whose Python files" in found.text) == ("warn", True)
 
 
 def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):

@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import structlog
 
+import parley  # noqa: F401 - so that it is among the modules of the process
 from agent_core import ConfigError
 from agent_core import text_of as words
 from agent_core.testing import FakeClock
@@ -189,8 +191,155 @@ async def test_a_changed_file_is_taken_up_and_a_broken_one_keeps_its_tools(tmp_p
     assert (sorted(await tools.tools(Scope())), tools.problems) == (["leave"], ())
 
 
+COUNTS = "SEEN = []\ndef seen():\n    SEEN.append(1)\n    return str(len(SEEN))\n"
+
+
+async def test_only_what_changed_is_loaded_again(tmp_path):
+    """A file that did not change, nor what it imports, keeps its module with all that it holds."""
+    tools = own(
+        tmp_path,
+        _base=COUNTS,
+        bills=a_tool("bill", "seen()", COUNTS),
+        orders=a_tool("find", "seen()", "from ._base import seen"),
+        rooms=a_tool("book", "seen()", "from . import _base\nfrom .orders import seen"),
+    )
+    before = dict(await tools.tools(Scope()))
+    assert [await text_of(tools, name) for name in ("find", "book", "bill")] == ["1", "2", "1"]
+    (tmp_path / "more.py").write_text(a_tool("more", "seen()", "from ._base import seen"))
+    assert await tools.refresh()
+    assert await text_of(tools, "more") == "3", "what is new imports the module that is there"
+    (tmp_path / "more.py").write_text("x = (")
+    assert await tools.refresh()
+    assert {name: found for name, found in (await tools.tools(Scope())).items() if name != "more"} == before
+    assert not await tools.refresh(), "the broken file is as it was"
+    (tmp_path / "orders.py").write_text(a_tool("find", "'new' + seen()", "from ._base import seen"))
+    assert await tools.refresh()
+    assert [await text_of(tools, name) for name in ("find", "book", "bill")] == ["new4", "5", "2"]
+    (tmp_path / "_base.py").write_text(COUNTS + "# changed\n")
+    assert await tools.refresh()
+    assert [await text_of(tools, name) for name in ("find", "book", "bill")] == ["new1", "2", "3"]
+
+
+@pytest.mark.parametrize("between", ["x = (", None], ids=["broken", "gone"])
+async def test_a_file_that_is_as_it_was_again_is_not_loaded_again(tmp_path, between):
+    """What is undone, or missing for a moment, leaves the modules as they were, of the files that import it too."""
+    tools = own(tmp_path, _base=COUNTS, orders=a_tool("find", "seen()", "from ._base import seen"))
+    assert await text_of(tools, "find") == "1"
+    if between is None:
+        (tmp_path / "_base.py").unlink()
+    else:
+        (tmp_path / "_base.py").write_text(between)
+    assert await tools.refresh()
+    assert "orders.py" in tools.problems[-1].place
+    assert await text_of(tools, "find") == "2"
+    (tmp_path / "_base.py").write_text(COUNTS)
+    assert await tools.refresh()
+    assert (tools.problems, await text_of(tools, "find")) == ((), "3")
+
+
+async def test_files_that_import_each_other_late_change_together(tmp_path):
+    """Two files that import each other inside functions are loaded again when either has changed."""
+    late = "def name():\n    from .b import NAME\n    return NAME\n"
+    other = "def find():\n    from .a import find\n    return find\nNAME = "
+    tools = own(tmp_path, a=a_tool("find", "name()", late), b=f"{other}'one'")
+    assert (tools.problems, await text_of(tools, "find")) == ((), "one")
+    (tmp_path / "b.py").write_text(f"{other}'two'")
+    assert await tools.refresh()
+    assert (tools.problems, await text_of(tools, "find")) == ((), "two")
+
+
+async def test_a_file_that_comes_later_is_found_by_those_that_looked_for_it(tmp_path):
+    """An import that may fail is tried again once the file is there."""
+    tools = own(tmp_path, a=a_tool("find", "X", "try:\n    from .b import X\nexcept ImportError:\n    X = 'none'"))
+    assert await text_of(tools, "find") == "none"
+    (tmp_path / "b.py").write_text("X = 'here'")
+    assert await tools.refresh()
+    assert await text_of(tools, "find") == "here"
+
+
+async def test_modules_of_earlier_loads_are_forgotten(tmp_path):
+    """However often a file changes, the process keeps the modules of the last two loads and those in use."""
+    tools = own(tmp_path, a=a_tool("find"), b=a_tool("book"))
+    found = (await tools.tools(Scope()))["find"]
+    assert isinstance(found, FunctionTool)
+    first = found.function.__module__.partition(".")[0]
+    here = {name for name in sys.modules if name.startswith("parley_tools_")}
+    for n in range(9):
+        (tmp_path / "b.py").write_text(a_tool("book", f"'{n}'"))
+        assert await tools.refresh()
+    assert first in sys.modules
+    assert len({name for name in sys.modules if name.startswith("parley_tools_")} - here) == 2 * 3
+
+
+@pytest.mark.parametrize("fault", ["missing", "no folder", "too many"])
+async def test_a_folder_that_cannot_be_read_leaves_its_tools(tmp_path, fault):
+    """What was loaded goes on serving while the folder is not as it should be, and the fault is reported."""
+    folder, aside = tmp_path / "tools", tmp_path / "aside"
+    folder.mkdir()
+    tools = own(folder, orders=a_tool("find", "seen()", COUNTS))
+    assert await text_of(tools, "find") == "1"
+    match fault:
+        case "missing":
+            folder.rename(aside)
+        case "no folder":
+            folder.rename(aside)
+            folder.touch()
+        case _:
+            for n in range(MAX_FILES):
+                (folder / f"m{n}.py").touch()
+    assert await tools.refresh()
+    assert [each.place for each in tools.problems] == [str(folder)]
+    assert (tools.files, await text_of(tools, "find")) == ({"orders": 1}, "2")
+    if fault == "too many":
+        for n in range(MAX_FILES):
+            (folder / f"m{n}.py").unlink()
+    else:
+        folder.unlink(missing_ok=True)
+        aside.rename(folder)
+    assert await tools.refresh()
+    assert (tools.problems, await text_of(tools, "find")) == ((), "3")
+
+
+MOVE = "make it the file `_helpers.py` beside this one, and write `from ._helpers import …`."
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "said"),
+    [
+        ("helpers.py", "from helpers import x", "`helpers` is not in the folder of the tools"),
+        ("helpers/__init__.py", "import helpers.shop", "`helpers` is not in the folder of the tools"),
+        ("tools/helpers/shop.py", "from helpers.shop import x", "`tools/helpers` is a folder, and those are not"),
+        ("tools/helpers/shop.py", "from .helpers.shop import x", "`tools/helpers` is a folder, and those are not"),
+        ("tools/_helpers/shop.py", "from ._helpers import shop", "`tools/_helpers` is a folder, and those are not"),
+    ],
+)
+def test_the_remedy_for_code_of_the_project_is_to_move_it(tmp_path, place, line, said):
+    """A module of the project that is not among the tools is no package to install."""
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text("x = 1")
+    (tmp_path / "tools").mkdir(exist_ok=True)
+    (problem,) = own(tmp_path / "tools", orders=line).problems
+    assert said in problem.text
+    assert problem.text.endswith(MOVE)
+
+
+async def test_folders_with_code_are_logged_once(tmp_path):
+    """Python files in a folder of the folder are not loaded, and the log says so; caches and data are no code."""
+    for name in ("shop/a.py", "__pycache__/b.py", ".hidden/c.py", "data/d.json"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    tools = OwnTools(tmp_path, reserved=())
+    with structlog.testing.capture_logs() as logs:
+        await tools.refresh()
+        await tools.refresh()
+    assert [(each["event"], each["folder"]) for each in logs] == [
+        ("tools.folder_not_loaded", str(tmp_path / "shop")),
+    ]
+    assert tools.unread == (str(tmp_path / "shop"),)
+
+
 async def test_a_changed_helper_changes_the_files_that_import_it(tmp_path):
-    """All files are loaded again when one has changed; a broken helper leaves its users as they were."""
+    """A file is loaded again when one that it imports has changed; a broken helper leaves its users as they were."""
     tools = own(tmp_path, _db="SHOP = 'one'", orders=a_tool("find", "SHOP", "from ._db import SHOP"))
     (tmp_path / "_db.py").write_text("SHOP = 'two'")
     assert await tools.refresh()

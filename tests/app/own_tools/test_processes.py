@@ -11,7 +11,7 @@ import pytest
 from agent_core.testing import call, say
 from agent_core.testing.models import FakeModels
 from tests.app.frames import frames
-from tests.app.processes import PlainShell, Process, start
+from tests.app.processes import PlainShell, Process, Shell, start
 
 OURS = ("app", "channels", "migrations", "agent_core", "parley")
 TOOL = '''
@@ -74,6 +74,6 @@ async def test_chat_knows_own_tools_and_a_broken_one_ends_the_start(project: Scr
         code, out, err = await project.run("chat", "Where?", "--agent", "shop", **env)
         assert (code, "From your own tool." in out) == (0, True), err
         (project.folder / "tools" / "orders.py").write_text("import stripe_not_here\n")
-        code, _, err = await project.run("chat", "Where?", **env)
+        code, _, err = await Shell(project.folder).run("chat", "Where?", **env)
     where = "parley: tools/orders.py:1: there is no module `stripe_not_here`; install its package"
     assert (code, err.splitlines()[-1].startswith(where)) == (1, True), err

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dotenv import dotenv_values
 
 from agent_core import ConfigError
 from app.agents import read_agent
@@ -83,11 +84,12 @@ def test_a_file_of_that_name_is_refused(tmp_path: Path):
 
 
 def test_the_current_folder_may_become_the_project(tmp_path: Path):
-    """`parley init .` fills an empty folder, also a new repository, and keeps what git has in it."""
+    """`parley init .` fills an empty folder, also a new repository with an environment, and keeps both."""
     (tmp_path / ".git").mkdir()
+    (tmp_path / ".venv").mkdir()
     made = create(".", sample=False, parent=tmp_path, version=VERSION)
     assert made.is_here
-    assert {path.name for path in tmp_path.iterdir()} >= {".git", ".env", "agents", "tools"}
+    assert {path.name for path in tmp_path.iterdir()} >= {".git", ".venv", ".env", "agents", "tools"}
     assert not any(path.name.startswith(".parley-init") for path in tmp_path.iterdir())
 
 
@@ -155,6 +157,19 @@ def test_what_it_takes_to_deploy_fits_together(tmp_path: Path, monkeypatch: pyte
     for line in (folder / "Dockerfile").read_text("utf-8").splitlines():
         if line.startswith("COPY") and "wheels/*.whl" in line:
             assert (folder / line.split()[1]).exists()
+
+
+def test_the_customer_of_the_workshop_is_not_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Of the settings in .env compose passes on all but the customer that the page of `parley dev` asks as."""
+    folder = make("shop", tmp_path)
+    parley = yaml.safe_load((folder / "compose.yaml").read_text("utf-8"))["services"]["parley"]
+    assert parley["env_file"] == ".env"
+    for name, value in {**dotenv_values(folder / ".env"), **parley["environment"]}.items():
+        monkeypatch.setenv(name, value or "")
+    assert ".env" in (folder / ".dockerignore").read_text("utf-8").split()
+    deployed = load_settings(None)
+    assert deployed.api_key is not None
+    assert deployed.demo_tool_context is None
 
 
 def test_the_code_of_a_project_is_clean(tmp_path: Path):

@@ -11,7 +11,9 @@ from agent_core.domain.access import Scope
 from agent_core.testing import FakeClock
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers
+from app.storage.keys import Keys
 from channels.web.identity import TokenSigner
+from tests.app.conftest import SECRET
 
 BOSS = Actor("operator", "service")
 
@@ -94,6 +96,24 @@ async def test_a_secret_that_was_rotated_has_an_end(core: Core, tokens: TokenSig
     _, new = await core.access.rotate_key(str(first.key), grace=60)
     await here.load()
     assert [getattr(here.identify(each), "expires", 0) for each in (secret, new)] == [clock.now() + 60_000, None]
+
+
+async def test_what_was_identified_before_its_end_does_not_hold_after_it(core: Core, clock: FakeClock):
+    """A token, or the secret before a rotation, that expires while its request arrives is refused then."""
+    tokens = TokenSigner(Keys(SECRET).derive, now=lambda: clock.now() / 1000)
+    secret = await secret_of(core, "read")
+    here = credentials_of(core, tokens, clock, shared=False)
+    await here.load()
+    lasting = here.identify(secret)
+    assert lasting
+    await core.access.rotate_key(str(lasting.key), grace=60)
+    await here.load()
+    visitor = tokens.visitor(Actor("ada", "visitor"), agent="agent_1", seconds=60)
+    ending = [here.identify(text) for text in (secret, visitor.text, tokens.operator(seconds=60).text)]
+    assert [each is not None and here.holds(each) for each in ending] == [True] * 3
+    clock.advance(60)
+    assert [each is not None and here.holds(each) for each in ending] == [False] * 3
+    assert here.holds(lasting)
 
 
 async def test_use_is_written_once_a_minute(core: Core, tokens: TokenSigner, clock: FakeClock, monkeypatch):

@@ -75,6 +75,15 @@ def test_controls_usage_and_cost_are_left_out(show):
     assert seen("run.completed", body, show) == {"stop_reason": "end_turn"}
 
 
+@pytest.mark.parametrize("kind", ["message.received", "message.corrected"])
+def test_operators_have_no_names_in_what_they_sent(kind):
+    """A visitor reads who of the others wrote or corrected a message; to them all operators are one."""
+    operator = {"id": "operator:key_1", "kind": "service", "name": "Night shift"}
+    assert seen(kind, {"actor": operator, "parts": []})["actor"] == {"id": "operator", "kind": "service"}
+    user = {"id": "u", "kind": "user", "name": "Xu"}
+    assert seen(kind, {"actor": user, "parts": []})["actor"] == user
+
+
 def test_names_of_tools_are_shown_without_contents():
     """By default a visitor sees which tool works, neither what with nor what came of it."""
     body = {"call": "c", "name": "n", "arguments": {"a": 1}, "index": 0, "step": 1}

@@ -22,7 +22,7 @@ from agent_core.tools.base import CallContext
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import extends
-from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES, Wire
+from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES, WIRES, Wire
 from tests.agent_core.stage import Stage
 
 ANTHROPIC, OPENAI, COMPATIBLE = MESSAGES.name, RESPONSES.name, CHAT.name
@@ -174,7 +174,17 @@ ROWS = {
     "budget": Row({"budget": {"tokens": 100_000}}, OF_RUNS, {"budget": {"tokens": 100_000}}),
     "tool_context": Row({"tool_context": {"token": SECRET}}, OF_RUNS, {"tool_context": None}),
 }
-CASES = [(name, level) for name, row in ROWS.items() for level in row.levels]
+
+
+def cases() -> list[Any]:
+    """Return each row at each level on each wire; outside of whole runs each row at each level on one of them."""
+    found = []
+    for n, (name, row) in enumerate(ROWS.items()):
+        for level in row.levels:
+            for at, wire in enumerate(WIRES):
+                marks = () if (n + EVERYWHERE.index(level)) % len(WIRES) == at else pytest.mark.whole
+                found.append(pytest.param(name, level, wire, marks=marks, id=f"{name} of the {level}-{wire.name}"))
+    return found
 
 
 class Model:
@@ -229,7 +239,7 @@ async def controls_of(stage: Stage, n: int) -> dict[str, Any]:
     return next(step.controls for step in reversed(steps) if step.controls is not None)
 
 
-@pytest.mark.parametrize(("name", "level"), CASES, ids=[f"{name} of the {level}" for name, level in CASES])
+@pytest.mark.parametrize(("name", "level", "wire"), cases(), indirect=["wire"])
 async def test_a_row_is_in_the_log_and_on_the_wire(scene, wire: Wire, name: str, level: str):
     """Whichever source sets a row, `step.started` says so, and the request or its newest message has it."""
     row = ROWS[name]

@@ -1,9 +1,15 @@
 """Lists of sessions by activity, and the search for words in them, on both databases."""
 
+import tracemalloc
+
 import pytest
+from sqlalchemy import Connection, insert, select, update
 
 from agent_core import Actor, Core, Text, UnknownCursor
 from agent_core.runtime import listing
+from agent_core.store.codes import CODES
+from agent_core.store.log import EVENT, SESSION
+from agent_core.store.reading import listing as listed
 from agent_core.store.reading.listing import Wanted
 from agent_core.testing import ScriptedProvider, say
 from tests.agent_core.scenes import ANN, BOB, open_session, say_and_wait
@@ -107,3 +113,28 @@ async def test_a_cursor_of_another_list_is_refused(core: Core, cursor: str):
     """What is no cursor of this list is an error that names it."""
     with pytest.raises(UnknownCursor):
         await core.listing.find(Wanted(), cursor=cursor)
+
+
+async def test_a_search_keeps_no_texts(core: Core):
+    """Of messages that hold a word a search keeps none: it takes a few of them at a time."""
+    one, size = await open_session(core), 50_000
+    await say_and_wait(core, one, "kettle" + " x" * size)
+
+    def fill(connection: Connection) -> None:
+        (row,) = connection.execute(select(EVENT).where(EVENT.c.type == CODES["message.received"])).mappings()
+        first = connection.execute(select(SESSION.c.next_seq)).scalar_one()
+        for n in range(200):
+            data = bytes(row["data"]).replace(b'"msg_', b'"msg_%d_' % n)
+            connection.execute(insert(EVENT), [{**row, "seq": first + n, "data": data}])
+        connection.execute(update(SESSION).values(next_seq=first + 200))
+
+    def peak(connection: Connection) -> int:
+        (candidate,) = listed.recent(connection, Wanted(), limit=1, before=None)
+        tracemalloc.start()
+        assert listed.said(connection, [candidate], ["kettle"]) == {candidate.moment.key: {"kettle"}}
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    await core._store.write(fill)
+    assert await core._store.read(peak) < 200 * size
