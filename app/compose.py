@@ -269,8 +269,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     credentials = credentials or Credentials(core.access, tokens, api_key, readers=readers)
     app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
     https = (settings.public_url or "").startswith("https://")
-    is_named = bool(settings.hosts or settings.public_url)
-    app.state.services = Services(core, tokens, readers, credentials, https, is_named)
+    app.state.services = Services(core, tokens, readers, credentials, https, settings.is_named)
     app.state.ready = Ready(core, readers, look)
     for routes in ROUTES:
         app.include_router(routes.router)

@@ -189,6 +189,11 @@ class Settings(BaseSettings):
         return next((name for name, given in others.items() if given), None)
 
     @property
+    def is_named(self) -> bool:
+        """Whether a setting says which names the server has."""
+        return bool(self.hosts or self.public_url)
+
+    @property
     def demo(self) -> bool:
         """Whether the demo page exists: openly where only this machine reaches the server, else with a password."""
         if self.demo_page is None:

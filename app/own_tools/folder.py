@@ -144,7 +144,8 @@ class FolderLoad:
         sys.modules[self.package] = self._parent
         for stem, file in _unchanged(sources, before).items():
             self._begun.add(stem)
-            sys.modules[f"{self.package}.{stem}"] = file.module
+            name, module = f"{self.package}.{stem}", file.module
+            sys.modules[name] = module
             self._keep(stem, file)
         for stem in sources.files:
             self._load(stem)
@@ -203,7 +204,7 @@ def _unchanged(sources: FolderSources, before: Mapping[str, LoadedFile]) -> dict
 def forget(package: str) -> None:
     """Remove *package* and its modules from those of the process."""
     for name in [each for each in sys.modules if each == package or each.startswith(f"{package}.")]:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
 
 
 def found_in(module: ModuleType) -> tuple[OwnTool, ...]:
