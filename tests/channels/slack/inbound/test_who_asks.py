@@ -136,9 +136,7 @@ def test_a_name_cannot_pass_for_more_than_a_name(name, called):
     assert person_of({"id": "UANN", "real_name": name}, ME).name == called
 
 
-@pytest.mark.parametrize(
-    "name", ["Ann: Lee", "Ann:: Lee", "Ann Lee: ", "Lee " * 40, "L" * 80, "L" * 81, "[Ann] : : Lee"]
-)
+@pytest.mark.parametrize("name", ["Ann: Lee", "Ann:: Lee", "Ann Lee: ", "Lee " * 40, "L" * 81, "[Ann] : : Lee"])
 def test_a_forgotten_person_is_found_by_name_in_quotations(name: str):
     """The name of who wrote a message is the one before their quoted words, so these go with the person."""
     person = person_of({"id": "UANN", "real_name": name}, ME)

@@ -11,7 +11,7 @@ from channels.slack.outbound.text import settled_in
 
 SMALL, TIMES = 1_500, 8
 LINEAR = 3 * TIMES
-"""What a text of `TIMES` the length may take, in times of the small one; quadratic work takes `TIMES` squared."""
+"""What a text of `TIMES` the length may take at most, in times of the small one; quadratic work takes `TIMES`²."""
 
 
 def taken(read: Callable[[str], object], text: str) -> float:
