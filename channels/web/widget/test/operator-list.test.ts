@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page, Session } from "../src/operator/api.js";
-import { extended, isSame, NO_LISTING, refreshed, type Listing } from "../src/operator/listing.js";
+import { emptyWords, extended, isSame, NO_LISTING, refreshed, type Listing } from "../src/operator/listing.js";
 import { linkOf, sessionOf } from "../src/operator/side.js";
-import { ago, nameOf } from "../src/operator/words.js";
+import { ago, nameOf, WORDS } from "../src/operator/words.js";
 
 function session(id: string, at = 0, changes: Partial<Session> = {}): Session {
   const time = new Date(at * 1000).toISOString();
@@ -59,4 +59,13 @@ test("names and times are short, and show what cannot be seen", () => {
   assert.equal(ago("2026-03-03T11:58:00", now), "2 min");
   assert.match(ago("2026-03-03T09:00:00", now), /9:00/);
   assert.match(ago("2026-02-01T09:00:00", now), /Feb/);
+});
+
+test("a search that found nothing among the newest says so, and keeps what it found among older ones", () => {
+  const wanted = { text: "zebra", status: null };
+  const first = refreshed(NO_LISTING, page("1"));
+  assert.equal(emptyWords(first, wanted), WORDS.noneYet);
+  const found = extended(first, page("2", d));
+  assert.deepEqual([ids(refreshed(found, page("1"))), refreshed(found, page("1")).next], ["d", "2"]);
+  assert.equal(emptyWords(refreshed(NO_LISTING, page(null)), wanted), WORDS.noneFound);
 });

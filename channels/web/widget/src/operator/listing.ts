@@ -1,6 +1,7 @@
 /** The list of conversations as a value: pages as the server orders them, the first of which is read again and again. */
 
-import type { Page, Session } from "./api.js";
+import type { Page, Session, Wanted } from "./api.js";
+import { WORDS } from "./words.js";
 
 export interface Listing {
   readonly items: readonly Session[];
@@ -18,6 +19,7 @@ export const NO_LISTING: Listing = { items: [], next: null, loaded: false };
  */
 export function refreshed(listing: Listing, page: Page<Session>): Listing {
   if (page.next_cursor === null || !listing.loaded) return { items: page.items, next: page.next_cursor, loaded: true };
+  if (!page.items.length) return listing; // a search that has found nothing among the newest: what older ones gave stays
   const fresh = new Map(page.items.map((each) => [each.id, each]));
   if (!listing.items.some(({ id }) => fresh.has(id))) return { items: page.items, next: page.next_cursor, loaded: true };
   const lastSame = listing.items.findLastIndex(({ id, last_activity_at: at }) => fresh.get(id)?.last_activity_at === at);
@@ -29,6 +31,12 @@ export function refreshed(listing: Listing, page: Page<Session>): Listing {
 export function extended(listing: Listing, page: Page<Session>): Listing {
   const known = new Set(listing.items.map(({ id }) => id));
   return { ...listing, items: [...listing.items, ...page.items.filter(({ id }) => !known.has(id))], next: page.next_cursor };
+}
+
+/** Return what stands in the place of a list without items; a search may have looked at the newest ones alone. */
+export function emptyWords({ next }: Listing, { text, status }: Wanted): string {
+  if (text) return next === null ? WORDS.noneFound : WORDS.noneYet;
+  return status ? WORDS.noneSuch : WORDS.none;
 }
 
 /** Return whether a person would see a difference between the two. */

@@ -5,7 +5,7 @@ import { unmistakable } from "../legible.js";
 import { asProblem, type Problem } from "../problem.js";
 import { explain } from "../strings.js";
 import type { Api, Session, SessionStatus, Wanted } from "./api.js";
-import { extended, isSame, NO_LISTING, refreshed, type Listing } from "./listing.js";
+import { emptyWords, extended, isSame, NO_LISTING, refreshed, type Listing } from "./listing.js";
 import { ago, full, nameOf, TALK, WORDS } from "./words.js";
 
 export interface Side {
@@ -68,7 +68,7 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
     if (problem) return `${WORDS.unread} ${explain(problem, TALK)}`;
     if (!listing.loaded) return WORDS.loading;
     if (listing.items.length) return "";
-    return wanted.text ? WORDS.noneFound : wanted.status ? WORDS.noneSuch : WORDS.none;
+    return emptyWords(listing, wanted);
   };
   const take = (next: Listing): void => {
     listing = next;

@@ -29,6 +29,7 @@ export const WORDS = {
   loading: "Loading…",
   none: "No conversations yet. They appear here as soon as someone writes.",
   noneFound: "Nothing matches.",
+  noneYet: "Nothing among the newest conversations. “Load more” looks at older ones.",
   noneSuch: "No conversation is in that state.",
   unread: "The list could not be loaded:",
   noScope: "This key may not read conversations: it needs the scope “read”.",
