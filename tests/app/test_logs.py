@@ -15,7 +15,7 @@ import structlog
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from agent_core import Core, Definition, Inbound, SqliteDatabase, SystemClock, Text, trace_of
+from agent_core import Definition, Inbound, SqliteDatabase, SystemClock, Text, trace_of
 from agent_core.providers.base import ModelDelta, Request
 from agent_core.testing import ScriptedProvider, bug
 from app.compose import running_core
@@ -23,7 +23,7 @@ from app.logs import configure
 from app.models import running_models
 from app.settings import Settings
 from tests.app.processes import ROOT
-from tests.conftest import ANN
+from tests.conftest import ANN, MakeCore
 
 MARKER = "the-secret-of-the-locals"
 CRASH = """
@@ -70,20 +70,27 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Captured]:
     logging.root.setLevel(level)
 
 
-async def test_a_bug_shows_where_and_not_with_what(make_core, captured: Captured, capsys: pytest.CaptureFixture[str]):
-    """A provider's bug is a line and a plain trace on standard error, without one variable or word that was said."""
+class Careless(ScriptedProvider):
+    """A provider with a secret in a variable."""
 
-    class Careless(ScriptedProvider):
-        async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-            secret = MARKER
-            async for batch in super().stream(request):
-                yield batch
-            assert secret
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        secret = MARKER
+        async for batch in super().stream(request):
+            yield batch
+        assert secret
 
-    core: Core = await make_core(Careless([[bug(ValueError("24 are too many"))]]))
+
+async def crashed(make_core: MakeCore, captured: Captured) -> str:
+    """Return what is said when a provider's bug ends a run."""
+    core = await make_core(Careless([[bug(ValueError("24 are too many"))]]))
     session = await core.open_session(agent="assistant", actor=ANN)
     await core.receive(session.id, Inbound(parts=(Text(f"Hello, {MARKER}"),), actor=ANN))
-    said = await captured.says("ValueError: 24 are too many")
+    return await captured.says("ValueError: 24 are too many")
+
+
+async def test_a_bug_shows_where_and_not_with_what(make_core, captured: Captured, capsys: pytest.CaptureFixture[str]):
+    """A provider's bug is a line and a plain trace on standard error, without one variable or word that was said."""
+    said = await crashed(make_core, captured)
     assert "[error] run.crashed run=run_" in said
     assert MARKER not in said
     assert capsys.readouterr() == ("", "")
@@ -98,17 +105,7 @@ async def test_a_bug_shows_no_variables_whatever_logs_are_set_up(make_core, capt
     """Where a process has logs that show the variables of traces, a provider's bug is still code and message alone."""
     structlog.configure(processors=processors, logger_factory=structlog.PrintLoggerFactory(captured))
 
-    class Careless(ScriptedProvider):
-        async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-            secret = MARKER
-            async for batch in super().stream(request):
-                yield batch
-            assert secret
-
-    core: Core = await make_core(Careless([[bug(ValueError("24 are too many"))]]))
-    session = await core.open_session(agent="assistant", actor=ANN)
-    await core.receive(session.id, Inbound(parts=(Text(f"Hello, {MARKER}"),), actor=ANN))
-    said = await captured.says("ValueError: 24 are too many")
+    said = await crashed(make_core, captured)
     assert "run.crashed" in said
     assert "drive.py" in said
     assert MARKER not in said

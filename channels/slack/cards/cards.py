@@ -7,6 +7,7 @@ kept of a card is how far it got, never what it says: each pass over it reads th
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -107,6 +108,9 @@ class Cards:
 
     async def _look(self) -> None:
         """Plan cards that are not planned yet, and work on those that are not up to date."""
+        if corrected := frozenset(self._corrected):
+            await self._rows.outdate(corrected)
+            self._corrected -= corrected
         versions = await self._core.approvals.versions()
         self._planned &= versions.keys()
         for approval in versions.keys() - self._planned:
@@ -115,14 +119,9 @@ class Cards:
             each
             for each in await self._rows.unsettled()
             if each.key not in self._working
-            and (
-                each.state in (PLANNED, SENT)
-                or each.version != versions.get(each.approval)
-                or each.session in self._corrected
-            )
+            and (each.state in (PLANNED, SENT) or each.version != versions.get(each.approval))
         ]
         room = max(0, MOST - len(self._working))
-        self._corrected -= {each.session for each in due[:room]} if self._working or due[room:] else self._corrected
         for card in await self._rows.claim([each.key for each in due[:room]]) if due[:room] else []:
             task = asyncio.create_task(self._guarded(card, versions.get(card.approval, "")), name=f"card-{card.id}")
             self._working[card.key] = task
@@ -195,7 +194,8 @@ class Cards:
         if asked is not None and screen.card.refs:
             place = f"{screen.card.spot.place}:{screen.card.refs[0]}"
             await self._core.approvals.note(asked.id, "delivered", surface="slack", place=place)
-        await self._rows.leave(screen.card, state=SHOWN if is_open else SETTLED, version=version, tries=0)
+        shown = replace(screen.card, version=card.version)  # as it was before what is shown was read
+        await self._rows.leave(shown, state=SHOWN if is_open else SETTLED, version=version, tries=0)
 
     async def _put_off(self, card: Card, error: f.SlackFailure | NotFound, *, is_open: bool) -> None:
         """Schedule a retry: soon for errors that pass by themselves, slowly for those that a person must fix."""

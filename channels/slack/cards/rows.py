@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, and_, select, update
+from sqlalchemy import Connection, Table, and_, case, select, update
 
 from agent_core import Clock, new_id
 from channels.base import Records
@@ -109,6 +109,13 @@ class CardRows:
 
         return await self._records.read(work)
 
+    async def outdate(self, sessions: Collection[str]) -> None:
+        """Have the cards of *sessions* shown again, those too that are being shown: what they quote has changed."""
+        open_ones = and_(_CARD.c.channel == CHANNEL, _CARD.c.session.in_(sessions), _CARD.c.state != SETTLED)
+        # No version is like it, so that a process that shows the card as it was cannot note it as up to date.
+        change = update(_CARD).where(open_ones).values(version=new_id("old"))
+        await self._records.write(lambda connection: connection.execute(change) and None)
+
     async def claim(self, keys: Collection[int]) -> list[Card]:
         """Claim those of *keys* that no process works on."""
         now = self._clock.now()
@@ -129,7 +136,12 @@ class CardRows:
         return await self._put(card, {"until": self._clock.now() + LEASE, **values})
 
     async def leave(self, card: Card, *, again: float = 0.0, **values: Any) -> None:
-        """Write *values* and let the card go, to be looked at in *again* seconds at the earliest."""
+        """Write *values* and let the card go, to be looked at in *again* seconds at the earliest.
+
+        A version is written only where the row's is still that of *card*: else it was outdated while it was shown.
+        """
+        if (version := values.get("version")) is not None:
+            values["version"] = case((_CARD.c.version == card.version, version), else_=_CARD.c.version)
         await self._put(card, {"owner": None, "until": self._clock.now() + int(again * 1000), **values})
 
     async def is_shown(self, approval: str, team: str, channel: str) -> bool:

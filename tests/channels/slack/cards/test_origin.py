@@ -3,9 +3,14 @@
 import pytest
 
 from agent_core import Actor
+from agent_core.testing import FakeClock
 from channels.slack.cards.blocks import WORDS
-from channels.slack.testing import VisibleMessage
+from channels.slack.cards.rows import CardRows, Spot
+from channels.slack.testing import InjectedFault, VisibleMessage
+from tests.channels.slack.answers import ticking
 from tests.channels.slack.cards.desk import LONG, Desk, asking
+
+MONTH = 30 * 24 * 3600
 
 pytestmark = pytest.mark.sqlite
 URL = "https://parley.example"
@@ -73,10 +78,13 @@ async def test_without_a_public_address_there_is_no_link(make_core):
         assert links(await elsewhere(desk)) == []
 
 
-async def test_a_deleted_question_leaves_the_card(make_core):
-    """While the question is open its author deletes what they asked: the card quotes it no more."""
-    async with asking(make_core) as desk:
+@pytest.mark.parametrize("faults", [(), (InjectedFault("server_error", on="chat.update", times=3),)], ids=len)
+async def test_a_deleted_question_leaves_the_card(make_core, faults: tuple[InjectedFault, ...]):
+    """While the question is open its author deletes what they asked: the card quotes it no more, errors or not."""
+    async with asking(make_core, timeout_s=MONTH) as desk, ticking(desk.rig.clock):
         await desk.ask()
+        for fault in faults:
+            desk.rig.stand_in.fault(fault)
         await desk.says("suspended")
         session = await desk.rig.session("CGENERAL", desk.root)
         assert session is not None
@@ -88,3 +96,19 @@ async def test_a_deleted_question_leaves_the_card(make_core):
 
         await desk.rig.stand_in.until(is_gone, timeout=LONG)
         assert (await desk.open()).status == "open"
+
+
+async def test_a_card_that_is_outdated_while_it_is_shown_is_shown_again(make_core):
+    """Words deleted while a process shows a card leave it even if that process ends: the row says that it is old."""
+    core, clock = await make_core(), FakeClock()
+    rows, later = CardRows(core._store.database, clock), CardRows(core._store.database, clock)
+    session = (await core.open_session(agent="assistant", actor=Actor("ann", "user"))).id
+    await rows.plan("apr_1", session, [Spot("T0001", "CDATA")])
+    for outdated, as_shown in ((True, False), (False, True)):
+        (known,) = await later.unsettled()
+        (card,) = await rows.claim([known.key])
+        if outdated:
+            await later.outdate({session})
+        await rows.leave(card, state="shown", version="v1")
+        (known,) = await later.unsettled()
+        assert (known.state, known.version == "v1") == ("shown", as_shown)
