@@ -74,6 +74,7 @@ from agent_core.domain.objects import (
     PendingCall,
     Rating,
     Receipt,
+    RenderObject,
     RunError,
     RunObject,
     RunStatus,
@@ -83,6 +84,8 @@ from agent_core.domain.objects import (
 )
 from agent_core.domain.quotas import Origin, Quota
 from agent_core.domain.unknown_fields import misfit
+from agent_core.drawing.drawer import Drawer, DrawingFailed, DrawingUnavailable
+from agent_core.drawing.quickchart import QuickChart
 from agent_core.errors import (
     AlreadyDecided,
     ConfigError,
@@ -104,6 +107,13 @@ from agent_core.errors import (
     UnknownCursor,
 )
 from agent_core.ids import new_id
+from agent_core.net.fetch import Fetch
+from agent_core.renders.files import csv_of
+from agent_core.renders.formats import alignments, formatted, number_of
+from agent_core.renders.heads import RenderHead, head_of
+from agent_core.renders.specs import data_of
+from agent_core.renders.twins import ChartLine, chart_lines, chart_text, spec_text, table_text
+from agent_core.renders.values import Align, DataTable, PlainChart, PlainSeries, TableColumn, chart_of, table_of
 from agent_core.runtime.outputs import Changes, ToolOutput
 from agent_core.secrets import Secrets
 from agent_core.store.database import Database
@@ -115,6 +125,7 @@ __all__ = [
     "Actor",
     "Agent",
     "AgentObject",
+    "Align",
     "AlreadyDecided",
     "ApprovalConfig",
     "ApprovalDecided",
@@ -130,6 +141,7 @@ __all__ = [
     "ChannelConflict",
     "ChannelPort",
     "Channels",
+    "ChartLine",
     "Clock",
     "ConfigError",
     "Conflict",
@@ -139,17 +151,22 @@ __all__ = [
     "Controls",
     "ControlsChanged",
     "Core",
+    "DataTable",
     "Database",
     "Decider",
     "Decision",
     "DeclaredTool",
     "Defaults",
     "Definition",
+    "Drawer",
+    "DrawingFailed",
+    "DrawingUnavailable",
     "Event",
     "Fact",
     "FactBody",
     "Fault",
     "Feedback",
+    "Fetch",
     "File",
     "Forbidden",
     "HasToolCall",
@@ -178,6 +195,9 @@ __all__ = [
     "ParleyError",
     "Part",
     "PendingCall",
+    "PlainChart",
+    "PlainSeries",
+    "QuickChart",
     "Quota",
     "RateLimited",
     "Rating",
@@ -185,6 +205,8 @@ __all__ = [
     "ReasoningDelta",
     "Receipt",
     "Render",
+    "RenderHead",
+    "RenderObject",
     "RenderShown",
     "Responder",
     "RunCancelled",
@@ -213,6 +235,7 @@ __all__ = [
     "StepRule",
     "StepStarted",
     "SystemClock",
+    "TableColumn",
     "Text",
     "TextDelta",
     "TooLarge",
@@ -229,9 +252,21 @@ __all__ = [
     "UnknownCursor",
     "Usage",
     "Vote",
+    "alignments",
+    "chart_lines",
+    "chart_of",
+    "chart_text",
+    "csv_of",
+    "data_of",
+    "formatted",
+    "head_of",
     "may_respond",
     "misfit",
     "new_id",
+    "number_of",
+    "spec_text",
+    "table_of",
+    "table_text",
     "text_of",
     "trace_of",
 ]

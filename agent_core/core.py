@@ -12,9 +12,8 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.context.source import ContextSource
 from agent_core.context.window import Encode
 from agent_core.counters import Counters
-from agent_core.domain import events as e
 from agent_core.domain.channels import ChannelPort
-from agent_core.domain.events import Event, FactBody
+from agent_core.domain.events import Event
 from agent_core.domain.inbound import Context, Inbound
 from agent_core.domain.messages import Actor, Part
 from agent_core.domain.objects import (
@@ -34,8 +33,7 @@ from agent_core.engine.local import LocalEngine
 from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Resolver
 from agent_core.hooks.resolvers import HookResolvers
-from agent_core.loop.announce import finish
-from agent_core.loop.state import RunState
+from agent_core.loop.announce import cancelled
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.access import Access
 from agent_core.runtime.approvals import Approvals
@@ -51,6 +49,7 @@ from agent_core.runtime.replies import OperatorReplies
 from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
 from agent_core.runtime.session_cache import SessionCache
+from agent_core.runtime.shown import ChartDrawer, Renders
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
@@ -63,12 +62,16 @@ from agent_core.store.work import catalog, feedback, sessions, shared
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Noted, Toolset, toolset_of
 
-KNOWN = 900
-"""Seconds for which a request that counts once is known: well beyond the 300 for which signatures are usually valid."""
-
 
 class Core:
-    """One agent core for all channels. Build it inside a running event loop."""
+    """One agent core for all channels. Build it inside a running event loop.
+
+    *engine* builds what drives the runs; *bus* connects the processes of one database. Without *resolvers* hooks are
+    rules only; without *secrets* an agent can have no webhook. *channels* are those that agents may configure;
+    *context_sources* are asked before the first step of every run. Beyond *max_backlog* queued runs, over all
+    processes, messages are refused. *tools_looked_for* is a sentence for errors about tools. *drawer* draws charts for
+    surfaces that cannot; the caller closes it. *include_render* is for agents that do not say whether they show tables.
+    """
 
     _work: asyncio.Task[None] | None = None
     _counting: asyncio.Task[None] | None = None
@@ -89,19 +92,16 @@ class Core:
         channels: Sequence[ChannelPort] = (),
         max_backlog: int | None = None,
         tools_looked_for: str = "",
+        drawer: ChartDrawer | None = None,
+        include_render: bool = True,
     ) -> None:
-        """*engine* builds what drives the runs; *bus* connects the processes of one database.
-
-        Without *resolvers* hooks are rules only; without *secrets* an agent can have no webhook. *channels* are those
-        that agents may configure; *context_sources* are asked before the first step of every run. Beyond *max_backlog*
-        queued runs, over all processes, messages are refused. *tools_looked_for* is a sentence for errors about tools.
-        """
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.counters = Counters(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
         self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
-        roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for)
+        given: dict[str, Any] = {"tools_looked_for": tools_looked_for, "include_render": include_render}
+        roster = partial(Roster, has_sources=bool(context_sources), **given)
         self.agents = roster(store, toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         dispatcher = self._dispatcher = Dispatcher(bus)
@@ -110,9 +110,10 @@ class Core:
         )
         self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
         dispatcher.connect(self._engine, segments)
-        self._openings = Openings(store, cache, self.agents, segments, self._finish, self._backlog, dispatcher)
+        self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
+        self.renders, self.drawer = Renders(store), drawer
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
@@ -171,9 +172,9 @@ class Core:
         return (await self._cache.get(session)).opener
 
     async def is_first(self, request: str) -> bool:
-        """Return whether *request*, `<kind>:<digest>`, was not seen by any process within `KNOWN` seconds."""
+        """Return whether *request*, `<kind>:<digest>`, was not seen by any process within `shared.KNOWN` seconds."""
         now = self._store.clock.now()
-        return await self._store.write(lambda connection: shared.first(connection, request, now=now, seconds=KNOWN))
+        return await self._store.write(lambda connection: shared.first(connection, request, now=now))
 
     async def find_session(self, address: str) -> SessionObject | None:
         """Return the session at *address*, if there is one."""
@@ -288,7 +289,7 @@ class Core:
         """Cancel a run: at once when it waits or is queued, else once its driver is interrupted; raises `NotFound`."""
         dispatcher = self._dispatcher
         await self._store.cancel(
-            run, by=by, reason=reason, finish=self._finish, owner=dispatcher.owner, then=dispatcher.follow_up
+            run, by=by, reason=reason, finish=cancelled, owner=dispatcher.owner, then=dispatcher.follow_up
         )
         return await self.run(run)
 
@@ -298,7 +299,7 @@ class Core:
         Nothing starts in between, and a message that joined the active run and that no step consumed opens no next one.
         """
         then = self._dispatcher.follow_stop
-        done = await self._store.stop(session, by=by, reason=reason, finish=self._finish, then=then)
+        done = await self._store.stop(session, by=by, reason=reason, finish=cancelled, then=then)
         return await self._store.read(lambda connection: tuple(readings.run(connection, name) for name in done.runs))
 
     async def submit(self, run: str, outputs: Sequence[ToolOutput], changes: Changes | None = None) -> RunObject:
@@ -330,7 +331,7 @@ class Core:
         if the model has seen the message, a note informs it.
         """
         owner, then = self._dispatcher.owner, self._dispatcher.follow_change
-        done = await self._store.retract(session, message, by=by, key=key, finish=self._finish, owner=owner, then=then)
+        done = await self._store.retract(session, message, by=by, key=key, finish=cancelled, owner=owner, then=then)
         return done.seq
 
     async def add_context(self, session: str, context: Sequence[Context], *, key: str | None = None) -> int:
@@ -377,12 +378,6 @@ class Core:
     def _forget_session(self, id: str) -> None:
         self._cache.forget(id)
         self._store.hub.forget(id)
-
-    def _finish(self, state: RunState) -> list[FactBody]:
-        """Return the facts that end a cancelled run that has no driver."""
-        assert state.cancelling is not None
-        end = e.RunCancelled(by=state.cancelling.by, reason=state.cancelling.reason)
-        return list(finish(end, state, {}))
 
     def _encode_for(self, model: str) -> Encode:
         return provider_for(self._providers, model).encoder(named(model))

@@ -15,6 +15,8 @@ ParleyError
 │   └── ManagedByFile
 ├── Forbidden
 │   └── NotAnApprover
+├── DrawingFailed          the chart does not compile, is too large, or took more time or memory than it may
+│   └── DrawingUnavailable nothing is wrong with the chart: too many wait, or the process cannot start
 ├── RateLimited            a limit is reached; nothing was stored, the same may be sent again
 ├── Unavailable            the database cannot be reached now; the same may be sent again
 └── LostRun                another worker owns the run now; this one must stop
@@ -40,8 +42,9 @@ class ConfigError(ParleyError):
 class NotFound(ParleyError):
     code = "not_found"
 
-    def __init__(self, noun: str, name: str) -> None:
-        super().__init__(f"There is no {noun} `{name[:100]}` here.")
+    def __init__(self, noun: str, name: str, hint: str = "") -> None:
+        """*hint* is a sentence on what there is."""
+        super().__init__(" ".join(filter(None, (f"There is no {noun} `{name[:100]}` here.", hint))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +163,15 @@ class NewerRun(LostRun):
 
     def __init__(self, run: str) -> None:
         super().__init__(f"Run `{run}` was written by a newer version; it waits for a worker of that one.")
+
+
+class DrawingFailed(ParleyError):
+    """There is no drawing; the message is for people and for models, and says what to draw instead."""
+
+    code = "drawing_failed"
+
+
+class DrawingUnavailable(DrawingFailed):
+    """Nothing can be drawn now; the same chart may be drawn later."""
+
+    code = "drawing_unavailable"

@@ -19,6 +19,7 @@ from agent_core import (
     Clock,
     Core,
     Database,
+    Drawer,
     SqliteDatabase,
     SystemClock,
     Unavailable,
@@ -34,7 +35,20 @@ from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Toolset
-from app.api import actors, agents, approvals, health, keys, metrics, openapi, operations, problems, runs, sessions
+from app.api import (
+    actors,
+    agents,
+    approvals,
+    health,
+    keys,
+    metrics,
+    openapi,
+    operations,
+    problems,
+    renders,
+    runs,
+    sessions,
+)
 from app.api.callers import Callers
 from app.api.cors import Cors
 from app.api.deps import Services, operator
@@ -71,7 +85,7 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-ROUTES = (runs, sessions, approvals, agents, keys, operations, actors, health)
+ROUTES = (runs, sessions, approvals, renders, agents, keys, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -144,14 +158,15 @@ async def running(
     own, looked_for = files.own, files.own.looked_for
     check_migrated(settings)
     check_secret(settings)
-    parts, workers, fetch = parts_of(settings, kind), list[str](), Fetch(settings.fetch_allow)
+    parts, workers = parts_of(settings, kind), list[str]()
+    fetch, drawer = Fetch(settings.fetch_allow), Drawer()
 
     def engine(runs: Runs, clock: Clock) -> Engine:
         made = parts.engine(runs, clock)
         workers.append(made.worker)
         return made
 
-    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools), looked_for)
+    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), looked_for, drawer)
     structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()
@@ -161,6 +176,7 @@ async def running(
         yield Running(core, parts.database, look, files)
     finally:
         await _stop(core, grace)
+        await drawer.close()
         await fetch.close()
 
 
@@ -172,6 +188,7 @@ def _core(
     fetch: Fetch,
     toolset: Toolset,
     looked_for: str,
+    drawer: Drawer,
 ) -> Core:
     secrets = Secrets(load_keys(settings).derive("secrets"))
     return Core(
@@ -186,6 +203,8 @@ def _core(
         secrets=secrets,
         channels=CHANNELS,
         max_backlog=settings.max_backlog,
+        drawer=drawer,
+        include_render=settings.include_render,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from agent_core import Channels, ConfigError, Core, Definition, InvalidInput
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
+from agent_core.tools.render import SpecCheck, render_tools
 from agent_core.tools.toolset import Merged, Scope, Static, Toolset
 from app.agents import load_agents
 from app.own_tools.toolset import OwnTools
@@ -67,7 +68,8 @@ async def read_once(settings: Settings, given: Sequence[Tool] | None, channels: 
     return StillFiles(own, definitions)
 
 
-def toolset_with(own: OwnTools, given: Sequence[Tool] | None = None) -> Toolset:
-    """Return *own* tools beside those *given*, which are those that ship when None."""
+def toolset_with(own: OwnTools, given: Sequence[Tool] | None = None, drawer: SpecCheck | None = None) -> Toolset:
+    """Return *own* tools beside those *given*, which are those that ship when None; *drawer* tries charts out."""
+    shipped = {tool.spec.name: tool for tool in (BUILTIN if given is None else given)}
     # Each kind of tools is one toolset here.
-    return Merged((Static({tool.spec.name: tool for tool in (BUILTIN if given is None else given)}), own))
+    return Merged((Static(shipped if given is not None else {**shipped, **render_tools(drawer)}), own))

@@ -1,9 +1,7 @@
 """Settings: the environment, and `.env` in development. Whatever cannot work fails here, in one line."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
@@ -12,16 +10,14 @@ from agent_core import ConfigError
 from agent_core.net.targets import read_target
 from agent_core.providers.models import table
 from app.addresses import Network, host_pattern, network, origin
+from app.setting_texts import MIN_SECRET, POSTGRES, SQLITE, check_database, fault, json_object, web_address
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-MIN_SECRET = 32
-MAX_CONTEXT = 4_000
-"""Bytes of a `tool_context`: as many as a visitor's token takes."""
-SQLITE = "sqlite:///"
 # Holds the address of a running server, for the commands of its machine.
 SERVER_FILE = "server.json"
-POSTGRES = ("postgres://", "postgresql://")
 DEMO = "demo"
+ChartBackend = Literal["local", "quickchart"]
+QUICKCHART = "https://quickchart.io"
 # What each provider cannot do without.
 NEEDS = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -29,38 +25,6 @@ NEEDS = {
     "openai-compatible": "OPENAI_BASE_URL (Ollama: http://localhost:11434/v1), or OPENAI_API_KEY",
 }
 _PROVIDER_OF = {"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai"}
-REMEDIES = {
-    "PORT": "give a number from 0 to 65535",
-    "PARLEY_DEMO": "give on or off",
-    "PARLEY_DEMO_TOOL_CONTEXT": 'give a JSON object such as {"customer": "C-1"}',
-    "PARLEY_DEMO_PASSWORD": "give 8 characters or more",
-    "PARLEY_TRUSTED_PROXIES": "give addresses or networks such as 10.0.0.7 or 10.0.0.0/8, with commas between them, "
-    "and not every address",
-    "PARLEY_HOSTS": "give names such as parley.example.com or *.example.com, without a scheme, port or path, with "
-    "commas between them",
-    "PARLEY_MAX_CONNECTIONS": "give how many connections a process takes at once, 8 or more",
-    "PARLEY_MAX_CONNECTIONS_PER_ADDRESS": "give how many of them may come from one address, 1 or more",
-    "PARLEY_DEMO_RATE": "give deltas per second; 0 means flat out",
-    "PARLEY_SECRET_KEY": f"give any text of {MIN_SECRET} characters or more",
-    "PARLEY_MAX_RUNS": "give how many runs a process may drive at once, 1 or more",
-    "PARLEY_MAX_BACKLOG": "give how many runs may be queued, 1 or more",
-    "PARLEY_POOL": "give a number of connections from 2 to 1000",
-    "PARLEY_GRACE": "give seconds from 0 to 3600",
-    "PARLEY_LOG": "give text or json",
-    "PARLEY_URL": "give the address of a server, such as https://parley.example.com",
-    "PARLEY_API_KEY": "give a text without spaces",
-    "PARLEY_ORIGINS": "give whole origins such as https://example.com, each with http:// or https://, "
-    "without a path and without a * in it, with commas between them (one * alone allows every site)",
-    "ANTHROPIC_API_KEY": "give the key as the provider shows it",
-    "OPENAI_API_KEY": "give the key as the provider shows it",
-    "ANTHROPIC_BASE_URL": "give an address such as https://api.anthropic.com, without a name or password in it",
-    "OPENAI_BASE_URL": "give an address such as http://localhost:11434/v1, without a name or password in it",
-    "SLACK_BOT_TOKEN": "give the token as Slack shows it, xoxb-…",
-    "SLACK_SIGNING_SECRET": "give the secret as Slack shows it",
-    "SLACK_APP_TOKEN": "give the token as Slack shows it, xapp-…",
-    "SLACK_API_URL": "give an address such as http://127.0.0.1:4020/api/",
-    "PARLEY_PUBLIC_URL": "give the address that others reach this server by, such as https://parley.example.com",
-}
 
 
 class Settings(BaseSettings):
@@ -106,6 +70,9 @@ class Settings(BaseSettings):
     slack_app_token: SecretStr | None = Field(None, validation_alias="SLACK_APP_TOKEN")
     slack_api_url: str = Field("https://slack.com/api", validation_alias="SLACK_API_URL")
     public_url: str | None = Field(None, validation_alias="PARLEY_PUBLIC_URL")
+    include_render: bool = Field(True, validation_alias="PARLEY_INCLUDE_RENDER")
+    chart_backend: ChartBackend = Field("local", validation_alias="CHART_BACKEND")
+    quickchart_url: str = Field(QUICKCHART, validation_alias="QUICKCHART_URL")
 
     @field_validator("origins", mode="before")
     @classmethod
@@ -122,7 +89,7 @@ class Settings(BaseSettings):
     @field_validator("demo_tool_context", mode="before")
     @classmethod
     def _object(cls, given: object) -> object:
-        return _json_object(given) if isinstance(given, str) else given
+        return json_object(given) if isinstance(given, str) else given
 
     @field_validator("hosts", mode="before")
     @classmethod
@@ -143,10 +110,10 @@ class Settings(BaseSettings):
             raise ValueError("too short")
         return given
 
-    @field_validator("anthropic_base_url", "openai_base_url", "url", "slack_api_url", "public_url")
+    @field_validator("anthropic_base_url", "openai_base_url", "url", "slack_api_url", "public_url", "quickchart_url")
     @classmethod
     def _web_address(cls, given: str | None) -> str | None:
-        return None if given is None else _address(given)
+        return None if given is None else web_address(given)
 
     @field_validator(
         "anthropic_api_key",
@@ -243,10 +210,11 @@ def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True)
     try:
         settings = Settings(_env_file=env_file)  # pyright: ignore[reportCallIssue] - pydantic-settings' own
     except ValidationError as error:
-        raise ConfigError(_first(error)) from None
+        raise ConfigError(fault(error)) from None
     except (SettingsError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"`{env_file}` cannot be read ({error}); correct it or remove it.") from None
-    _check_address(settings)
+    if settings.database_url is not None:
+        check_database(settings.database_url.get_secret_value())
     if serving:
         check(settings)
     return settings
@@ -322,39 +290,6 @@ def check_model(settings: Settings, name: str, where: str) -> None:
         raise ConfigError(f"{where}: `{name}` needs {NEEDS[provider]}; set it, or use another model.")
 
 
-def _check_address(settings: Settings) -> None:
-    url = settings.database_url.get_secret_value() if settings.database_url else None
-    if url is None:
-        return
-    if url.startswith(POSTGRES):
-        _check_postgres(url)
-    elif url.startswith("postgresql+"):
-        raise ConfigError(
-            "DATABASE_URL: Parley chooses the driver itself; write postgresql://user:password@host:5432/name, without "
-            "the + and what follows it."
-        )
-    elif not url.startswith(SQLITE) or not url.removeprefix(SQLITE) or "?" in url:
-        raise ConfigError(
-            "DATABASE_URL: this is no address of a database; use postgres://user:password@host/name or sqlite:///path, "
-            "or leave it unset."
-        )
-
-
-def _check_postgres(url: str) -> None:
-    try:
-        found = urlsplit(url)
-        # An unescaped one of these ends the password early, and each driver parses the rest in its own way.
-        apart = found.netloc.count("@") <= 1 and "@" not in found.path
-        whole = apart and url.isprintable() and not found.fragment and found.port != 0
-    except ValueError:
-        whole = False
-    if not whole:
-        raise ConfigError(
-            "DATABASE_URL: this Postgres address cannot be read; write postgres://user:password@host:5432/name, with "
-            "%23 for #, %2F for /, %3A for : and %40 for @ in the password."
-        )
-
-
 def check_file(settings: Settings) -> None:
     """Raise ConfigError when what should be the SQLite file is none."""
     if settings.postgres is None and settings.database.is_dir():
@@ -367,34 +302,3 @@ def _check_secret(settings: Settings) -> None:
             "PARLEY_SECRET_KEY: with Postgres set it to the same text for all processes, "
             f"{MIN_SECRET} characters or more (`openssl rand -hex 32` makes one)."
         )
-
-
-def _address(given: str) -> str:
-    """Return *given* without a closing slash; raise ValueError when it is no http address, or holds a secret."""
-    found = urlsplit(given.strip())
-    # A port that is none raises as it is read.
-    plain = found.scheme in ("http", "https") and found.hostname and found.port != 0
-    if not plain or found.username is not None or found.query or found.fragment or not given.isprintable():
-        raise ValueError("not an http address")
-    return given.strip().rstrip("/")
-
-
-def _json_object(given: str) -> dict[str, Any]:
-    """Return the JSON object in *given*; raise ValueError, without what was given, when it is none."""
-    try:
-        found: object = json.loads(given)
-    except ValueError:
-        raise ValueError("not JSON") from None
-    if not isinstance(found, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - what pydantic reports
-    if len(given.encode()) > MAX_CONTEXT:
-        raise ValueError(f"more than {MAX_CONTEXT:,} bytes")
-    return cast("dict[str, Any]", found)
-
-
-def _first(error: ValidationError) -> str:
-    """Say which setting is wrong and what to do, never what was given: it may be a secret."""
-    found = error.errors(include_url=False, include_input=False)[0]
-    name = str(found["loc"][0]) if found["loc"] else "a setting"
-    fault = found["msg"].removeprefix("Value error, ").lower()
-    return f"{name} cannot be used ({fault}); {REMEDIES.get(name, 'correct it')}, or leave it unset."

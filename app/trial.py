@@ -1,6 +1,7 @@
 """A trial: the agents of a project, run from its files with a scripted model, to be tested."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,8 +24,10 @@ from agent_core import (
     Decider,
     Decision,
     Definition,
+    Drawer,
     Fact,
     Inbound,
+    RenderShown,
     RunError,
     RunObject,
     RunStatus,
@@ -40,12 +43,12 @@ from agent_core.net.fetch import Fetch
 from agent_core.providers.base import Request
 from agent_core.secrets import Secrets
 from agent_core.testing import Answer, Script, ScriptedProvider, ScriptExhausted, fail
-from agent_core.tools.builtin import BUILTIN
-from agent_core.tools.toolset import Scope
+from agent_core.tools.base import NewRender
+from agent_core.tools.toolset import Scope, Toolset
 from app.agents import load_agents
 from app.compose import CHANNELS
 from app.files import toolset_with
-from app.own_tools.toolset import OwnTools
+from app.own_tools.toolset import OwnTools, shipped_names
 
 ASKER = "tester"
 """The id of who asks when a test names no one."""
@@ -60,13 +63,14 @@ class MadeCall:
     """A tool call of a run: *arguments* are those that may run, so as people corrected them.
 
     *outcome* is `done`, `failed`, `denied`, `cancelled` or `unknown`, and None while it is open; *text* is its result
-    as the model reads it.
+    as the model reads it, *renders* are what it showed to people.
     """
 
     name: str
     arguments: Mapping[str, Any]
     outcome: CallOutcome | None = None
     text: str = ""
+    renders: tuple[NewRender, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,31 +249,38 @@ async def open_project(
     """
     played = PlayedScript(script)
     model = ScriptedProvider(played)
-    secrets, fetch = Secrets(b"the key of a test, of 32 bytes.."), Fetch(())
-    own = OwnTools(Path(folder, tools), reserved=[each.spec.name for each in BUILTIN])
+    own = OwnTools(Path(folder, tools), reserved=shipped_names())
+    fetch, drawer = Fetch(()), Drawer()
     await own.refresh()
     own.check()
-    toolset = toolset_with(own)
+    toolset = toolset_with(own, drawer=drawer)
     definitions = _definitions(Path(folder, agents), await toolset.tools(Scope()))
     with TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as place:
         path = Path(place, "parley.db")
         await asyncio.to_thread(make_tables, path)
-        core = Core(
-            SqliteDatabase(path),
-            providers={model.name: model},
-            tools=toolset,
-            default_model=model.name,
-            resolvers=HookResolvers(SystemClock(), fetch, secrets, fetch.guard),
-            secrets=secrets,
-            channels=CHANNELS,
-        )
+        core = _core(path, model, toolset, fetch, drawer)
         try:
             await core.start()
             await core.agents.sync_files(definitions)
             yield OpenProject(core, model, played, [each.name for each in definitions])
         finally:
             await core.stop(grace=1.0)
+            await drawer.close()
             await fetch.close()
+
+
+def _core(path: Path, model: ScriptedProvider, toolset: Toolset, fetch: Fetch, drawer: Drawer) -> Core:
+    secrets = Secrets(b"the key of a test, of 32 bytes..")
+    return Core(
+        SqliteDatabase(path),
+        providers={model.name: model},
+        tools=toolset,
+        default_model=model.name,
+        resolvers=HookResolvers(SystemClock(), fetch, secrets, fetch.guard),
+        secrets=secrets,
+        channels=CHANNELS,
+        drawer=drawer,
+    )
 
 
 def _definitions(folder: Path, tools: Mapping[str, Any]) -> list[Definition]:
@@ -299,9 +310,11 @@ def _note(calls: dict[str, MadeCall], fact: Fact) -> None:
             calls[asked.call] = MadeCall(asked.name, asked.arguments)
         case ApprovalDecided() as decided if decided.call in calls:
             calls[decided.call] = MadeCall(decided.tool, decided.arguments)
+        case RenderShown() as shown if shown.call in calls:
+            made, render = calls[shown.call], NewRender(shown.kind, shown.payload, shown.text, shown.title)
+            calls[shown.call] = dataclasses.replace(made, renders=(*made.renders, render))
         case ToolCompleted() as ended if ended.call in calls:
-            made = calls[ended.call]
-            calls[ended.call] = MadeCall(made.name, made.arguments, ended.outcome, text_of(ended.parts))
+            calls[ended.call] = dataclasses.replace(calls[ended.call], outcome=ended.outcome, text=text_of(ended.parts))
         case _:
             return
 

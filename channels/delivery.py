@@ -24,6 +24,10 @@ class Deferred(NotShown):
     """An edit was postponed in favour of others; the end of a run is shown without waiting for its retry."""
 
 
+class Unfinished(Deferred):
+    """All but a part of a message is shown; that comes later, and no other message waits for it."""
+
+
 class PartTooLong(NotShown):
     """A message cannot take all of its text: only this *part* of it fits. The rest continues in further messages."""
 
@@ -103,6 +107,7 @@ class Delivery:
         self._slots = [_slot(LedgerEntry(new_id("dlv"), 0))]
         self._changed, self._urgent, self._up_to_date = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._over = False
+        self._reading: asyncio.Task[None]
 
     async def run(self, *, after: int = 0) -> None:
         """Show what follows seq *after* until the events end, and return once the last state is shown.
@@ -114,17 +119,21 @@ class Delivery:
             last = begun[-1]
             if last.ends is not None:
                 self._slots.append(_slot(LedgerEntry(new_id("dlv"), last.n + 1, begins=last.ends)))
-        reading = asyncio.create_task(self._read(after))
+        self._begin_reading(after)
         try:
             await self._write()
-            await reading
+            await self._reading
         finally:
-            reading.cancel()
-            await asyncio.wait((reading,))
+            self._reading.cancel()
+            await asyncio.wait((self._reading,))
 
     async def shown(self) -> None:
         """Return once all that was read is shown."""
         await self._up_to_date.wait()
+
+    def _begin_reading(self, after: int) -> None:
+        self._over = False
+        self._reading = asyncio.create_task(self._read(after))
 
     async def _read(self, after: int) -> None:
         """Fold the events; the end of a run is urgent."""
@@ -162,6 +171,9 @@ class Delivery:
                 self._changed.set()
                 pause = max(failed.retry_after, beat)
                 await (self._wait(self._urgent, pause) if isinstance(failed, Deferred) else self._clock.sleep(pause))
+                if over and isinstance(failed, Unfinished):  # what begins meanwhile does not wait for the rest
+                    await self._reading
+                    self._begin_reading(self.body.seq)
             elif not over:
                 await self._wait(self._urgent, beat)
 
@@ -182,7 +194,7 @@ class Delivery:
 
     async def _show(self) -> NotShown | None:
         """Bring every message up to date, in order; return why one of them was not."""
-        body = self.body
+        body, unfinished = self.body, None
         await self._plan(body)
         for slot in self._slots:
             picture = cut(body, slot.segment)
@@ -193,11 +205,15 @@ class Delivery:
             except PartTooLong as error:
                 await self._divide(body, slot, error.part)
                 return await self._show()
+            except Unfinished as error:
+                unfinished = error
+                continue
             except NotShown as error:
                 return error
             slot.shown = picture
-        self._forget(body)
-        return None
+        if unfinished is None:
+            self._forget(body)
+        return unfinished
 
     async def _plan(self, body: ConversationView) -> None:
         """Draw the borders that are due."""

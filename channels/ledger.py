@@ -6,19 +6,21 @@ rejects the writes of earlier owners. Each write renews the lease.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Table, and_, delete, func, insert, or_, select, update
 
 from agent_core import Clock, ParleyError, new_id
 from channels.base import LedgerEntry, Records
-from channels.tables import DeliveryRow, PlaceRow
+from channels.tables import DeliveryRow, PlaceRow, UploadRow
 
 LEASE = 15_000
 """Milliseconds after which a place expires that its process does not renew."""
 
 _PLACE: Table = vars(PlaceRow)["__table__"]
 _DELIVERY: Table = vars(DeliveryRow)["__table__"]
+_UPLOAD: Table = vars(UploadRow)["__table__"]
+UploadState = Literal["planned", "sent", "shown", "failed"]
 _COLUMNS = ("begins", "ends", "state", "mode", "ref", "sent_to", "acked_to", "began_at")
 
 
@@ -43,6 +45,16 @@ class OwnedPlace:
     wanted_at: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
     waits_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadEntry:
+    """A file that shows a *render*, as `UploadRow` describes it."""
+
+    render: str
+    form: str
+    file: str | None = None
+    state: UploadState = "planned"
 
 
 class Ledger:
@@ -123,6 +135,29 @@ class Ledger:
                 if connection.execute(known).first() is None:
                     row = {"id": entry.id, "place": place.key, "n": entry.n, **values}
                     connection.execute(insert(_DELIVERY).values(row))
+
+        await self._records.write(work)
+
+    async def uploads(self, place: OwnedPlace) -> list[UploadEntry]:
+        """Return the files of *place*."""
+        asked = select(_UPLOAD).where(_UPLOAD.c.place == place.key)
+
+        def work(connection: Connection) -> list[UploadEntry]:
+            return [UploadEntry(row.render, row.form, row.file, row.state) for row in connection.execute(asked)]
+
+        return await self._records.read(work)
+
+    async def put_upload(self, place: OwnedPlace, entry: UploadEntry) -> None:
+        """Persist *entry*; raises `LostPlace`."""
+        mine = and_(_UPLOAD.c.place == place.key, _UPLOAD.c.render == entry.render, _UPLOAD.c.form == entry.form)
+        values = {"file": entry.file, "state": entry.state}
+
+        def work(connection: Connection) -> None:
+            self._hold(connection, place)
+            known = update(_UPLOAD).where(mine).values(values).returning(_UPLOAD.c.place)
+            if connection.execute(known).first() is None:
+                row = {"place": place.key, "render": entry.render, "form": entry.form, **values}
+                connection.execute(insert(_UPLOAD).values(row))
 
         await self._records.write(work)
 

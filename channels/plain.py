@@ -1,6 +1,6 @@
 """Plain text for places without markup: words in which everything can be seen, and approvals in full."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,10 +9,8 @@ from msgspec.structs import replace
 
 from agent_core import Actor, Decider, Decision, InvalidInput
 from channels.base import CallView, ConversationView, Question, RunView, ShownRender
-from channels.legible import doubt, exact, one_line, unmistakable, visible
-
-RENDERERS: Mapping[str, Callable[[ShownRender], str]] = {}
-"""How a terminal draws renders, by kind; it shows the text of all others."""
+from channels.figures import figure
+from channels.legible import doubt, exact, one_line, unmistakable
 
 _PEOPLE = {
     "asker": "the person who asked",
@@ -119,13 +117,9 @@ def ended(call: CallView) -> str:
     return f"{question.status}{by}{with_what}{why}" + ("" if same else f", {call.status}")
 
 
-def drawn(call: CallView) -> str:
-    """Return what *call* shows to people, visible, each render ended by a line end."""
-    return "".join(f"{visible(RENDERERS.get(each.kind, _plain)(each)).rstrip()}\n" for each in call.renders)
-
-
-def _plain(render: ShownRender) -> str:
-    return render.plain
+def drawn(renders: Sequence[ShownRender], width: int | None = None) -> str:
+    """Return *renders* as text, visible, each after an empty line; drawn ones in lines of *width* cells at most."""
+    return "".join(f"\n{figure(each, width)}\n" for each in renders)
 
 
 def end_of(run: RunView) -> str | None:

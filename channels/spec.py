@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import msgspec
 
 from agent_core import ChannelConflict, Core, InvalidInput, Responder, misfit
-from channels.base import Records
+from channels.base import Records, ShownRender
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -91,6 +91,14 @@ class Serve(Protocol[Process_contra]):
         ...
 
 
+class ChannelPreview(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a channel would be sent; *upload* names a file that is uploaded first, with a made-up id in *blocks*."""
+
+    blocks: tuple[dict[str, Any], ...]
+    text: str
+    upload: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSpec(Generic[Process_contra]):
     """One channel; *Process_contra* is what it reads of the settings of the process.
@@ -99,7 +107,8 @@ class ChannelSpec(Generic[Process_contra]):
     parts. *responder* says what `<name>:<id>` is as the responder of an approval. With *delivers_approvals* an approval
     can be shown at `<name>:<place>` outside its conversation. *serve* is None for a channel that others serve: its
     routes are those of the API, or it is a command. *receives* says, for the greeting, how a server at a URL receives.
-    *no_socket* says why the process cannot receive by connections of its own, None if it can.
+    *no_socket* says why the process cannot receive by connections of its own, None if it can. *preview* gives a render
+    in the form that the channel is sent first; None for a channel that has no form of its own.
     """
 
     name: str
@@ -110,6 +119,7 @@ class ChannelSpec(Generic[Process_contra]):
     serve: Serve[Process_contra] | None = None
     receives: Callable[[Process_contra, str | None], str | None] = lambda _settings, _url: None
     no_socket: Callable[[Process_contra], str | None] = lambda _: None
+    preview: Callable[[ShownRender], ChannelPreview] | None = None
 
     def parse_address(self, address: str) -> dict[str, str] | None:
         """Return the parts of an *address* of this channel by their names, None when it is none."""

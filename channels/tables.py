@@ -103,3 +103,19 @@ class CardRow(SQLModel, table=True):
     owner: str | None = Field(default=None, sa_column=Column(String(40), nullable=True))
     until: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
     epoch: int = Field(default=0, sa_column=Column(Integer, nullable=False))
+
+
+class UploadRow(SQLModel, table=True):
+    """A file that shows a render at a place of a channel, so that after a crash it is there once.
+
+    *form* says what it is: `png`, which a message shows, `csv`, or `shared`, a drawing that is a message of its own.
+    *file* is the place's own id of it, kept before it is made visible. *state* is planned, sent (its bytes are there),
+    shown (all can see it), or failed (the place does not take it).
+    """
+
+    __tablename__ = "upload"
+    place: int = Field(sa_column=Column(Key, ForeignKey("place.key", ondelete="CASCADE"), primary_key=True))
+    render: str = Field(sa_column=Column(String(60), primary_key=True))
+    form: str = Field(sa_column=Column(String(8), primary_key=True))
+    file: str | None = Field(default=None, sa_column=Column(String(60), nullable=True))
+    state: str = Field(sa_column=Column(String(8), nullable=False))

@@ -1,13 +1,15 @@
 """The terminal channel, the example of a channel: parse a typed line, print a view as text that only grows."""
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 
 from agent_core import Actor, Decision, Inbound, Origin, Text, new_id
 from channels.base import ConversationView, MessageLimits, Question, Ref, Stop
-from channels.legible import HELD, one_line, visible
-from channels.plain import asked, drawn, end_of, ended, keys, said_by, vote, works
+from channels.legible import visible
+from channels.markdown_tables import aligned_tables, before_table
+from channels.plain import said_by, vote
+from channels.spans import Span, spans_of
 from channels.spec import ChannelSpec
 
 ADDRESS = "terminal:1"
@@ -15,30 +17,27 @@ TERMINAL: ChannelSpec[object] = ChannelSpec(name="terminal", address=re.compile(
 """`parley chat` serves it, a command of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Text to print once, known by its *key*; it may grow at its end while it is *open*.
-
-    A *note* is not part of the answer; *question* is the open question that is answered first.
-    """
-
-    key: tuple[str, str]
-    text: str
-    note: bool = False
-    open: bool = False
-    question: Question | None = None
-
-
 class Terminal:
-    """Prints answers, as they come when *live*; *write* takes their text, *note* activity and how a run ended."""
+    """Prints answers, as they come when *live*; *write* takes their text, *note* activity and how a run ended.
+
+    Tables and charts are drawn in lines of at most *width* cells.
+    """
 
     limits = MessageLimits(edit_every=0.03)
 
     def __init__(
-        self, actor: Actor, *, write: Callable[[str], None], note: Callable[[str], None], live: bool, prompt: str = ""
+        self,
+        actor: Actor,
+        *,
+        write: Callable[[str], None],
+        note: Callable[[str], None],
+        live: bool,
+        prompt: str = "",
+        width: int | None = None,
     ) -> None:
         self.actor, self._origin = actor, Origin(is_operator=True)
         self._write, self._note, self._live, self._prompt = write, note, live, prompt
+        self._width = width
         self._typed: set[str] = set()
         self._ref, self._closed, self._asking, self._due = Ref(""), False, False, False
         self._printed: dict[tuple[str, str], str] = {}
@@ -77,7 +76,7 @@ class Terminal:
         self._asking = bool(self._prompt)
 
     def _show(self, body: ConversationView) -> None:
-        spans = list(spans_of(body, self._typed))
+        spans = [self._aligned(span) for span in spans_of(body, self._typed, self._width)]
         ends, self._closed = body.closed and not self._closed, body.closed
         self._question = next((span.question for span in spans if span.question), None)
         if self._live:
@@ -90,6 +89,13 @@ class Terminal:
             self._printed |= {span.key: span.text for span in fresh}
             self._note("".join(span.text for span in fresh if span.note).lstrip("\n"))
             self._write("".join(span.text for span in fresh if not span.note).lstrip("\n"))
+
+    def _aligned(self, span: Span) -> Span:
+        """Return *span* with the tables in it aligned, and without one at its end that may grow."""
+        if span.key[1] != "text" or "|" not in span.text:
+            return span
+        text = span.text[: before_table(span.text)] if span.open else span.text
+        return replace(span, text=aligned_tables(text, self._width))
 
     def _grow(self, spans: list[Span]) -> None:
         """Print what is new; text that became another is printed again from the first line that differs."""
@@ -108,41 +114,3 @@ class Terminal:
             (self._note if span.note else self._write)(span.text[len(before) :])
             self._printed[span.key] = span.text
             self._asking, self._unfinished = False, span.key if span.note and span.open else None
-
-
-def spans_of(body: ConversationView, typed: set[str]) -> Iterator[Span]:
-    """Yield *body* as text, up to the first part that may still change."""
-    gap, first = "", True
-    for said in body.recent:
-        if said.role == "user":
-            if said.text and said.text not in typed:
-                yield Span((said.id, "user"), f"{gap}> {visible(said.text)}\n", note=True)
-                gap = "\n"
-            continue
-        if text := visible(said.text.rstrip(HELD) if said.open else said.text):
-            end = "" if said.open or said.continued else "\n"
-            by = "" if said.speaker is None else f"{one_line(said.speaker)}:\n"
-            yield Span((said.id, "text"), f"{gap}{by}{text}{end}", open=said.open)
-            gap = "" if said.continued else "\n"
-        if said.open:
-            return
-        for call in said.calls:
-            question, line = call.question, f"· {one_line(call.name)} … "
-            if question and question.status == "open":
-                line += "\n".join(("asks", *asked(question), *(keys(question) if first else ()), ""))
-                key, shown = (question.id, "first" if first else "later"), question if first else None
-                yield Span(key, line, note=True, question=shown)
-                first = False
-            elif not works(call):
-                yield Span((call.id, "call"), f"{line}{ended(call)}\n", note=True)
-                yield Span((call.id, "drawn"), drawn(call))
-            elif question or not body.closed:  # the line is finished later
-                yield Span((call.id, "call"), line + (ended(call) if question else ""), note=True, open=True)
-                if not body.closed:
-                    return
-            else:
-                yield Span((call.id, "waits"), f"{line}{ended(call)}\n", note=True)
-            gap = "\n"
-    if body.closed:
-        ends = ((run, words) for run in body.runs if (words := end_of(run)))
-        yield from (Span((run.id, words), f"{words}\n", note=True) for run, words in ends)

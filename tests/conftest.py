@@ -1,7 +1,8 @@
 """Fixtures: a migrated database, and cores on it that a test may stop, crash and start again."""
 
+import gc
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
 from app.compose import CHANNELS
 from tests.both import choose_backends
+from tests.order import spread
 from tests.postgres import ROOT, Server, alembic_config, guarded_folder, shared_server
 
 __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
@@ -49,12 +51,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     choose_backends(metafunc, whole=bool(metafunc.config.getoption("--whole")))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from what lives until the end: it would look at all tests again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked for whole runs."""
+    """Leave out what is marked for whole runs, and put first what waits."""
     if not config.getoption("--whole"):
         left_out = [each for each in items if each.get_closest_marker("whole")]
         items[:] = [each for each in items if not each.get_closest_marker("whole")]
         config.hook.pytest_deselected(items=left_out)
+    given: dict[str, Any] = getattr(config, "workerinput", {})
+    items[:] = spread(items, given.get("workercount", 1))
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,8 @@ from agent_core.errors import InvalidInput
 
 DEFAULT_CONTEXT_MESSAGES = 200
 RESULT_LIMIT = 50_000
+RENDER_TOOLS = ("render_chart", "render_table")
+"""The names of the tools that agents have without naming them, where the process has them; see `include_render`."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +141,8 @@ def _able(_model: str) -> Abilities:
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides.
 
-    *asked_with* is what the channel knows of who asked, for the tools alone.
+    *asked_with* is what the channel knows of who asked, for the tools alone. *render_tools* are those that a run may
+    put into the prompt.
     *able* returns what the API of a model, `provider:name`, enforces by itself; *has_sources* is whether there are
     context sources to ask before a first step.
     """
@@ -151,6 +154,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, ToolSpec]
     overrides: Controls = Controls()
     asked_with: Mapping[str, Any] = {}
+    render_tools: tuple[ToolSpec, ...] = ()
     able: Callable[[str], Abilities] = _able
     has_sources: bool = False
 

@@ -91,6 +91,23 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
 
 
+class RenderObject(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a call showed; *payload* is what its *kind* says, *text* all of it for those who cannot draw it.
+
+    A fork shows it under the same id: there *session* and *run* are the fork's.
+    """
+
+    id: str
+    session: str
+    run: str | None
+    call: str
+    kind: str
+    title: str | None
+    payload: dict[str, Any]
+    text: str
+    created_at: int
+
+
 class RunObject(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of an agent, from input to a terminal status; *text* is the last assistant message."""
 

@@ -102,7 +102,7 @@ def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
     plain = {name: each for name, each in schema.items() if name not in _OF_THE_WHOLE}
     try:
         found = _validator()(plain, registry=EMPTY_REGISTRY).iter_errors(value)  # a registry that fetches nothing
-        return [Fault(str(error.json_path), _short(error.message)) for error in islice(found, most)]
+        return [_fault_of(error) for error in islice(found, most)]
     except _Uncheckable:
         raise
     except RecursionError:
@@ -111,6 +111,23 @@ def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
         raise _Uncheckable(Fault("$", f"a text is too long or complex for a pattern: {error}.")) from None
     except Exception as error:  # a reference may resolve to something that is not a schema
         raise _Uncheckable(Fault("$", f"it failed with {type(error).__name__}.")) from error
+
+
+def _fault_of(error: Any) -> Fault:
+    """Return *error* as a fault; of a choice among several forms it is the one of the form that was meant.
+
+    That is the only form of the value's own type, as for a text or an object: "none of the schemas" teaches nothing.
+    """
+    while error.validator in ("anyOf", "oneOf") and error.context:
+        others = {each.schema_path[0] for each in error.context if each.validator == "type" and not each.path}
+        meant = [each for each in error.context if each.schema_path[0] not in others]
+        if not meant:
+            types = " or ".join(str(each.validator_value) for each in error.context)
+            return Fault(str(error.json_path), _short(f"{error.instance!r} is not of type {types}"))
+        if len({each.schema_path[0] for each in meant}) != 1:
+            break
+        error = meant[0]
+    return Fault(str(error.json_path), _short(error.message))
 
 
 def _check_parts(schema: dict[str, Any]) -> None:
@@ -184,6 +201,7 @@ def _validator() -> Any:
     drafted = library.Draft202012Validator
     own: dict[str, Keyword] = {
         "additionalProperties": _additional,
+        "maxItems": _few,
         "pattern": _pattern,
         "patternProperties": _by_pattern,
         "required": _required,
@@ -221,6 +239,11 @@ def _by_pattern(validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterat
         for name in _inside_of(value):
             if _matches(pattern, name):
                 yield from validator.descend(value[name], inner, path=name, schema_path=pattern)
+
+
+def _few(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[Any]:
+    if isinstance(value, list) and (count := len(cast("list[Any]", value))) > wanted:
+        yield _fault(f"it has {count:,} items, at most {wanted:,} are allowed.")
 
 
 def _required(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[Any]:

@@ -107,7 +107,7 @@ class DbosEngine:
 
     async def work(self) -> None:
         if not self._drives:
-            await asyncio.Event().wait()
+            await self.sweep.only_tidy()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.sweep.work())
             group.create_task(self.pool.send_heartbeats(self._clock))

@@ -63,6 +63,15 @@ class Sweep:
             group.create_task(self._look_forever())
             group.create_task(self._follow_room())
 
+    async def only_tidy(self) -> None:
+        """Tidy until cancelled and take no run: for a process that drives nothing."""
+        while True:
+            await self._clock.sleep(_TIDY_EVERY / 1000)
+            try:
+                await self._runs.tidy()
+            except Exception as error:  # noqa: BLE001 - the boundary, as below
+                report(error, self._membership)
+
     async def _look_forever(self) -> None:
         while True:
             try:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from agent_core.domain.agents import Definition
+from agent_core.domain.agents import RENDER_TOOLS, Definition
 from agent_core.domain.approvals import check_approval
 from agent_core.domain.channels import Channels
 from agent_core.domain.hooks import (
@@ -100,13 +100,14 @@ def fails_open(hooks: Sequence[Hook]) -> Sequence[int]:
 def unmatched(definition: Definition) -> Sequence[tuple[int, str]]:
     """Return the matchers that match no tool of the agent, each with its hook's index.
 
-    An agent without tools has none: there is nothing to guard yet.
+    An agent without tools has none: there is nothing to guard yet. The render tools may be its own without being named.
     """
     names = _names(definition)
+    guarded = [*names, *RENDER_TOOLS]
     return [
         (place, hook.matcher)
         for place, hook in enumerate(definition.hooks)
-        if hook.matcher is not None and names and not any(covers(hook, name) for name in names)
+        if hook.matcher is not None and names and not any(covers(hook, name) for name in guarded)
     ]
 
 

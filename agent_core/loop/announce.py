@@ -55,6 +55,13 @@ def finish(end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec]) -> S
     return [*facts, end]
 
 
+def cancelled(state: RunState) -> list[FactBody]:
+    """Return the facts that end a cancelled run that has no driver."""
+    assert state.cancelling is not None
+    end = e.RunCancelled(by=state.cancelling.by, reason=state.cancelling.reason)
+    return list(finish(end, state, {}))
+
+
 def _starts(call: CallState, tools: Mapping[str, ToolSpec]) -> bool:
     """Return whether this process executes *call*."""
     if call.status != "requested" or call.raw is not None or call.denial is not None:

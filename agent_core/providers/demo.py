@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import zlib
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from agent_core.providers.base import (
     UsageReport,
     neutral,
 )
+from agent_core.providers.demo_figures import figures_asked, presented
 from agent_core.providers.demo_uses import LISTED, fault_of, sample, uses, without
 
 DEFAULT_RATE = 50.0
@@ -41,30 +42,15 @@ everything work before you have a key. Try one of these:
 - `What time is it in Europe/Berlin?` calls the tool `current_time`.
 - `What is 2 + 2, and what time is it?` calls both in one step.
 - `Explain at length` streams a long answer: reload the page or press Stop in the middle of it.
-- `Show me a sample table`, or `a sample chart`, calls the render tools where they are installed.
+- `Show me a sample table.` shows one, with numbers, money and dates.
+- `Draw me a sample bar chart.` draws one; so do `line`, `area`, `pie` and `scatter`, and `a sample heatmap`.
 - `use calculate {"expression": "2 ** 10"}` calls any tool of the agent by its name, with the arguments as JSON.
 {{own}}
 For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` where Parley runs and start it again; \
 See `docs/models.md`."""
-SAMPLE = [["January", 12], ["February", 19], ["March", 15], ["April", 23]]
 OWN = "{{own}}"
 """Where the help text has the tools of the agent that do not ship with Parley."""
 SHIPPED = frozenset({"calculate", "current_time", "render_table", "render_chart"})
-RENDERS: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "sample table": (
-        "render_table",
-        {"title": "Sample: visitors per month", "columns": ["Month", "Visitors"], "rows": SAMPLE},
-    ),
-    "sample chart": (
-        "render_chart",
-        {
-            "title": "Sample: visitors per month",
-            "kind": "bar",
-            "labels": [month for month, _ in SAMPLE],
-            "series": [{"name": "Visitors", "values": [count for _, count in SAMPLE]}],
-        },
-    ),
-}
 
 # Possessive quantifiers and bounded repeats: the time to search grows with the text, never faster.
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})++(?![\d,])|\d++)(?:\.\d++)?+"
@@ -202,9 +188,7 @@ def _of_words(text: str) -> Iterator[WantedCall]:
     if re.search(r"\btime\b", text, re.IGNORECASE):
         zone = ZONE.search(text)
         yield WantedCall("current_time", {"timezone": zone.group() if zone else "UTC"})
-    for phrase, (tool, arguments) in RENDERS.items():
-        if phrase in text.lower():
-            yield WantedCall(tool, arguments)
+    yield from (WantedCall(tool, arguments) for tool, arguments in figures_asked(text))
 
 
 def tidy(found: str) -> str:
@@ -281,7 +265,7 @@ def _result(call: ToolCall, result: ToolResult) -> str:
         case "current_time":
             return f"It is {text}."
         case "render_table" | "render_chart":
-            return f"Here is the sample {call.name.removeprefix('render_')}."
+            return presented(call.name, call.arguments)
         case _:
             return f"The tool `{call.name}` answered: {text}"
 
@@ -289,7 +273,7 @@ def _result(call: ToolCall, result: ToolResult) -> str:
 def _excuse(wanted: WantedCall, request: Request) -> str:
     if _is_there(wanted, request):
         return f"This needs the tool `{wanted.tool}`, which I may not use in this step."
-    return f"This needs the tool `{wanted.tool}`, which is not there yet."
+    return f"This needs the tool `{wanted.tool}`, which is not here."
 
 
 def _unbalanced(pieces: Sequence[str]) -> bool:

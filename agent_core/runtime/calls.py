@@ -10,7 +10,7 @@ import structlog
 
 from agent_core.clock import Clock
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, ToolSpec
+from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
 from agent_core.domain.channels import channel_of
 from agent_core.domain.messages import Actor, CallOutcome, Part, Render, Text, clean, text_of
 from agent_core.domain.schemas import problems
@@ -18,21 +18,26 @@ from agent_core.hooks.chain import Hooks
 from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
+from agent_core.renders.rows import FoundRows, HandleOfRows, may_hold_rows, note_of, rows_in, without_notes
 from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 from agent_core.tools.toolset import Scope, Toolset, unknown_tool
 
 _RAW_SHOWN = 500
+_SHORT = 20_000
+"""Characters of a result whose rows are looked for on the event loop: a thread costs as much as decoding them."""
 _CANCEL_TIMEOUT = 0.5
 ANSWERED = "Taken as the answer."
 _log = structlog.get_logger("parley.calls")
 
 
-class Blobs(Protocol):
-    """Store bytes."""
+class ResultStore(Protocol):
+    """Store what results hold beyond what the model reads."""
 
-    async def put(self, session: int, mime: str, data: bytes) -> str: ...
+    async def put(self, session: int, mime: str, data: bytes, run: int, /) -> str: ...
+    async def keep_rows(self, run: RunRef, call: str, found: FoundRows, data: bytes) -> HandleOfRows: ...
+    async def rows(self, session: int, handle: str) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +52,18 @@ class Calls:
     """Run the calls of one run."""
 
     def __init__(
-        self, run: RunRef, agent: Agent, place: Place, toolset: Toolset, *, hooks: Hooks, blobs: Blobs, clock: Clock
+        self,
+        run: RunRef,
+        agent: Agent,
+        place: Place,
+        toolset: Toolset,
+        *,
+        hooks: Hooks,
+        store: ResultStore,
+        clock: Clock,
     ) -> None:
         self._run, self._agent, self._place, self._toolset, self.hooks = run, agent, place, toolset, hooks
-        self._blobs, self._clock = blobs, clock
+        self._store, self._clock = store, clock
         self._left: set[asyncio.Future[t.Outcome]] = set()
 
     async def run(
@@ -120,7 +133,13 @@ class Calls:
             clock=self._clock,
             progress=lambda text: emit(e.ToolProgress(call=call.call, text=clean(text))),
             tool_context=self._agent.tool_context,
+            rows=self._rows,
         )
+
+    async def _rows(self, handle: str) -> list[dict[str, Any]]:
+        """Return kept rows of the session; raises `NotFound`."""
+        data = await self._store.rows(self._run.session, handle)
+        return await asyncio.to_thread(msgspec.json.decode, data, type=list[dict[str, Any]])
 
     async def rule(self, calls: tuple[CallState, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
         """Ask the hooks whether *calls* may run, concurrently; a call that cannot run anyway ends without asking."""
@@ -223,20 +242,43 @@ class Calls:
             parts, shown, renders = (parts, shown, renders) if changed is None else ((Text(changed),), [], ())
         if not text_of(parts):
             parts = (*parts, *(Text(each.text) for each in renders))
+        parts = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
+        note = ()
+        if any(name in self._agent.tools for name in RENDER_TOOLS):
+            parts = tuple(Text(without_notes(part.text)) if isinstance(part, Text) else part for part in parts)
+            note = await self._kept_rows(call, parts) if outcome == "done" else ()
         parts = (*parts, *(Render(each.render) for each in shown))
-        return [*rulings, *shown, await self._completed(spec, call, outcome, parts)]
+        return [*rulings, *shown, await self._completed(spec, call, outcome, parts, note)]
+
+    async def _kept_rows(self, call: CallState, parts: tuple[Part, ...]) -> tuple[Text, ...]:
+        """Keep the rows that a result holds, and return the line that names their handle.
+
+        They are those in the text that the hooks have left, whole also where the model reads the beginning of it.
+        """
+        for part in parts:
+            if isinstance(part, Text) and may_hold_rows(part.text) and (found := await _found(part.text)):
+                return (Text(note_of(await self._store.keep_rows(self._run, call.call, *found))),)
+        return ()
 
     async def _completed(
-        self, spec: ToolSpec, call: CallState, outcome: CallOutcome, parts: tuple[Part, ...]
+        self,
+        spec: ToolSpec,
+        call: CallState,
+        outcome: CallOutcome,
+        parts: tuple[Part, ...],
+        handle: tuple[Text, ...],
     ) -> e.ToolCompleted:
-        """Return the end with at most `result_limit` characters for the model; a longer result goes to a blob."""
-        parts = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
+        """Return the end with at most `result_limit` characters for the model; a longer result goes to a blob.
+
+        The line of a *handle* comes last, whatever is cut.
+        """
         length = sum(len(part.text) for part in parts if isinstance(part, Text))
         if length <= spec.result_limit:
-            return e.ToolCompleted(call=call.call, outcome=outcome, parts=parts, truncated=False)
-        ref = await self._blobs.put(self._run.session, "application/json", msgspec.json.encode(parts))
+            return e.ToolCompleted(call=call.call, outcome=outcome, parts=(*parts, *handle), truncated=False)
+        data = msgspec.json.encode(parts)
+        ref = await self._store.put(self._run.session, "application/json", data, self._run.key)
         note = f"[Cut after {spec.result_limit} of {length} characters; the whole is kept as `{ref}`.]"
-        cut = (*_first(parts, spec.result_limit), Text(note))
+        cut = (*_first(parts, spec.result_limit), Text(note), *handle)
         return e.ToolCompleted(call=call.call, outcome=outcome, parts=cut, truncated=True, ref=ref)
 
 
@@ -255,6 +297,16 @@ def _report(done: asyncio.Task[None], news: asyncio.Queue[Any]) -> None:
 
 def _ended(call: CallState, outcome: CallOutcome, text: str) -> e.ToolCompleted:
     return e.ToolCompleted(call=call.call, outcome=outcome, parts=(Text(text),), truncated=False)
+
+
+async def _found(text: str) -> tuple[FoundRows, bytes] | None:
+    return _decoded(text) if len(text) <= _SHORT else await asyncio.to_thread(_decoded, text)
+
+
+def _decoded(text: str) -> tuple[FoundRows, bytes] | None:
+    """Return the rows in *text*, and their JSON."""
+    found = rows_in(text)
+    return None if found is None else (found, msgspec.json.encode(found.rows))
 
 
 def _first(parts: tuple[Part, ...], limit: int) -> list[Part]:

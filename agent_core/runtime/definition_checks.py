@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from agent_core.domain import quotas
-from agent_core.domain.agents import DeclaredTool, Definition
+from agent_core.domain.agents import RENDER_TOOLS, DeclaredTool, Definition
 from agent_core.domain.control_checks import check as check_controls
 from agent_core.domain.schemas import schema_problem
 from agent_core.errors import InvalidInput
@@ -17,8 +17,11 @@ RESERVED = "agent_"
 """The prefix of ids, forbidden for names: an agent named like another's id would be found instead of it."""
 
 
-def check_fields(definition: Definition) -> None:
-    """Raise `InvalidInput` for what no process could run, whatever tools, models and channels it has."""
+def check_fields(definition: Definition, added: Collection[str] = RENDER_TOOLS) -> None:
+    """Raise `InvalidInput` for what no process could run, whatever tools, models and channels it has.
+
+    *added* are tools that the agent may have without naming them.
+    """
     _check_name(definition.name)
     if len(definition.instructions) > MAX_INSTRUCTIONS:
         raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
@@ -29,7 +32,12 @@ def check_fields(definition: Definition) -> None:
         raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
     for scope in quotas.SCOPES:
         quotas.check(scope, getattr(definition.limits, scope))
-    check_controls(definition.controls, [each if isinstance(each, str) else each.name for each in definition.tools])
+    listed = [each if isinstance(each, str) else each.name for each in definition.tools]
+    if definition.controls.include_render is False:
+        tools = [name for name in listed if name not in RENDER_TOOLS]
+    else:
+        tools = [*listed, *(name for name in added if name not in listed)]
+    check_controls(definition.controls, tools)
 
 
 def check_tools(definition: Definition, known: Collection[str], looked_for: str) -> None:

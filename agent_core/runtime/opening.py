@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agent_core.context.contract import prompt_of
 from agent_core.context.frames import new_marker
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import Window
@@ -25,6 +26,7 @@ from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.offers import with_renders
 from agent_core.runtime.refusals import Refusals
 from agent_core.runtime.roster import Prototype, Roster
 from agent_core.runtime.segments import Segments
@@ -33,7 +35,7 @@ from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
 from agent_core.store.work.intake import Intake, Received, input_facts
 from agent_core.store.work.runs import Finish
-from agent_core.store.work.sessions import FIRST_SEQS, NewSession, SessionRef, StaleAgent
+from agent_core.store.work.sessions import FIRST_SEQS, NewSession, SessionRef, StaleAgent, StaleSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class _Prepared:
 
 
 MAX_TRIES = 5
-"""How often an agent that changes at the same moment is read again."""
+"""How often an agent, or a session, that changes at the same moment is read again."""
 
 
 class Openings:
@@ -90,17 +92,26 @@ class Openings:
                 )
                 cached.window.apply(opened.facts)
             return opened.ref
-        raise _changing(agent)
+        raise _changing("agent", agent)
 
     async def receive(self, cached: CachedSession, inbound: Inbound, owner: str | None = None) -> Receipt:
         """Receive *inbound* in a session; its run begins here if it starts at once.
 
         *owner* is the agent whose session it must be, if that is in question.
         """
+        for _ in range(MAX_TRIES):
+            try:
+                return await self._receive(cached, inbound, owner)
+            except StaleSession:  # redacted since it was loaded, as a rule by another process
+                self._cache.forget(cached.ref.id)
+                cached = await self._cache.get(cached.ref.id)
+        raise _changing("session", cached.ref.id)
+
+    async def _receive(self, cached: CachedSession, inbound: Inbound, owner: str | None) -> Receipt:
         with self._dispatcher.reserve() as has_capacity:
             window = cached.window
             prepared = self._prepare(cached.agent, window, inbound, after=window.seq, has_capacity=has_capacity)
-            wanted = msgspec.structs.replace(prepared.intake, agent=owner) if owner else prepared.intake
+            wanted = msgspec.structs.replace(prepared.intake, agent=owner, redactions=cached.ref.redactions)
             dispatch = partial(self._dispatch, cached, prepared)
             try:
                 with self._refusals.noted("message", cached.agent.id, inbound.actor, inbound.origin):
@@ -125,7 +136,7 @@ class Openings:
                 if tried:
                     raise
                 self._roster.forget(agent)  # what it lacked may be in a version that is not cached yet
-        raise _changing(agent)
+        raise _changing("agent", agent)
 
     async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
@@ -187,6 +198,8 @@ class Openings:
 
     def _agent(self, own: Agent, inbound: Inbound) -> Agent:
         """Return the session's *own* agent with what the run brings of its own; raises `InvalidInput`."""
+        if inbound.controls.include_render is not None:
+            own = with_renders(own, include=inbound.controls.include_render)
         if inbound.controls != NOTHING:
             self._roster.check_controls(inbound.controls, own.tools)
         if inbound.tool_context:
@@ -195,9 +208,10 @@ class Openings:
         model = inbound.controls.model
         if inbound.instructions is None and model is None:
             return msgspec.structs.replace(own, overrides=inbound.controls) if inbound.controls != NOTHING else own
+        given = inbound.instructions
         snapshot = freeze(
             model=model or own.snapshot.model,
-            instructions=own.snapshot.instructions if inbound.instructions is None else inbound.instructions,
+            instructions=own.snapshot.instructions if given is None else prompt_of(given, own.tools),
             tools=own.snapshot.tools,
         )
         return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
@@ -233,5 +247,5 @@ class Openings:
         return _Prepared(msgspec.structs.replace(prepared, step=step), agent, move)
 
 
-def _changing(agent: str) -> Unavailable:
-    return Unavailable(f"The agent `{agent}` is being changed; send the same again.")
+def _changing(kind: str, name: str) -> Unavailable:
+    return Unavailable(f"The {kind} `{name}` is being changed; send the same again.")

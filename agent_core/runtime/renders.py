@@ -8,10 +8,10 @@ import structlog
 from agent_core.domain.events import RenderShown
 from agent_core.domain.messages import clean
 from agent_core.loop.waiting import CallState
-from agent_core.tools.base import NewRender
+from agent_core.renders.made import MAX_RENDER, NewRender
+from agent_core.tools.base import render_id
 
-MAX_RENDER = 256_000
-"""Bytes of JSON that a render may have: it is in the log, and in every stream of the session."""
+__all__ = ["MAX_RENDER", "shown_by"]
 _log = structlog.get_logger("parley.renders")
 
 
@@ -23,7 +23,7 @@ def shown_by(call: CallState, renders: Sequence[NewRender]) -> list[RenderShown]
     found: list[RenderShown] = []
     for n, render in enumerate(renders):
         fact = RenderShown(
-            render=f"ren_{call.call.partition('_')[2]}.{n + 1}",
+            render=render_id(call.call, n + 1),
             call=call.call,
             kind=clean(render.kind),
             title=clean(render.title) if render.title else None,

@@ -9,8 +9,9 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from agent_core.context.contract import prompt_of
 from agent_core.context.snapshot import freeze
-from agent_core.domain.agents import Agent, Controls, Definition, Snapshot, ToolSpec, gathered, spread
+from agent_core.domain.agents import RENDER_TOOLS, Agent, Controls, Definition, Snapshot, ToolSpec, gathered, spread
 from agent_core.domain.channels import ChannelPort, Channels
 from agent_core.domain.control_checks import check
 from agent_core.domain.controls import ABLE, NOTHING, Abilities
@@ -25,6 +26,7 @@ from agent_core.hooks.http import check_secrets
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.definition_checks import check_fields, check_tools
+from agent_core.runtime.offers import added, offered
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.store.work import catalog
@@ -60,7 +62,10 @@ class Roster:
         *,
         has_sources: bool = False,
         tools_looked_for: str = "",
+        include_render: bool = True,
     ) -> None:
+        """*include_render* holds for agents that do not say whether their prompts have the render tools."""
+        self._include_render = include_render
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
         self._has_sources, self._tools_looked_for = has_sources, tools_looked_for
@@ -146,7 +151,7 @@ class Roster:
 
     def check(self, definition: Definition, known: Collection[str]) -> None:
         """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*."""
-        check_fields(definition)
+        check_fields(definition, added(definition, known, include_render=self._include_render))
         check_tools(definition, known, self._tools_looked_for)
         check_hooks(definition.hooks, self._channels)
         if self._guard is not None:
@@ -194,10 +199,11 @@ class Roster:
         for tool in _lacking(definition, known):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
+        tools = offered(definition, known, include_render=self._include_render)
         return freeze(
             model=definition.controls.model or definition.model or self._default_model,
-            instructions=definition.instructions,
-            tools=[known[tool].spec if isinstance(tool, str) else tool.spec for tool in definition.tools],
+            instructions=prompt_of(definition.instructions, [spec.name for spec in tools]),
+            tools=tools,
         )
 
     async def agent(
@@ -218,6 +224,7 @@ class Roster:
             snapshot=snapshot,
             tools=tools,
             overrides=overrides,
+            render_tools=tuple(_guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
             able=self._able,
             has_sources=self._has_sources,
         )

@@ -103,6 +103,7 @@ class Segments:
     async def tidy(self) -> None:
         now = self._store.clock.now()
         await self._store.write(lambda connection: quotas.reap(connection, now))
+        await self._cache.tidy()
 
     async def next_deadline(self, after: int) -> int | None:
         return await self._store.read(lambda connection: due.next_deadline(connection, after))
@@ -115,7 +116,7 @@ class Segments:
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
             with self._held(run):
-                cached = await self._cache.get(run.session_id)
+                cached = await self._cache.get(run.session_id, run.redactions)
                 agent = await self.agent_of(run, cached)
                 state = await self._cache.state_of(cached, run)
                 tools = {call.call: call.name for call in state.waiting.open_calls() if call.name in agent.tools}
@@ -148,7 +149,7 @@ class Segments:
     def calls(self, run: RunRef, agent: Agent, cached: CachedSession) -> Calls:
         """Return what runs the calls of *run*, which is one of the session *cached*."""
         place, hooks = Place(cached.ref.address, cached.opener), self.hooks(run, agent)
-        return Calls(run, agent, place, self._toolset, hooks=hooks, blobs=self._store, clock=self._store.clock)
+        return Calls(run, agent, place, self._toolset, hooks=hooks, store=self._store, clock=self._store.clock)
 
     def hooks(self, run: RunRef, agent: Agent) -> Hooks:
         """Return the hooks of *run*."""

@@ -14,6 +14,7 @@ from agent_core.store.log import RunRef
 from agent_core.store.reading import loading
 from agent_core.store.reading.loading import Loaded
 from agent_core.store.store import Store
+from agent_core.store.work import sessions
 from agent_core.store.work.sessions import SessionRef
 
 MAX_SESSIONS = 512
@@ -36,10 +37,10 @@ class SessionCache:
         self._store, self._roster, self._encode_for = store, roster, encode_for
         self._cache: OrderedDict[str, CachedSession] = OrderedDict()
 
-    async def get(self, session: str) -> CachedSession:
-        """Return the session, loaded when it is not here; raises `NotFound`."""
+    async def get(self, session: str, redactions: int = 0) -> CachedSession:
+        """Return the session, loaded when it is not here or has fewer *redactions*; raises `NotFound`."""
         cached = self._cache.get(session)
-        if cached is None:
+        if cached is None or cached.ref.redactions < redactions:
             loaded = await self._store.read(lambda connection: loading.load(connection, session))
             cached = self.keep(await self._built(loaded))
         self._cache.move_to_end(session)
@@ -67,6 +68,13 @@ class SessionCache:
     def forget(self, session: str) -> None:
         """Remove a session from the cache, if it is there."""
         self._cache.pop(session, None)
+
+    async def tidy(self) -> None:
+        """Remove the sessions that any process has redacted or deleted since they were loaded."""
+        known = {name: cached.ref.redactions for name, cached in self._cache.items()}
+        for name in await self._store.read(lambda connection: sessions.outdated(connection, known)):
+            if (cached := self._cache.get(name)) is not None and cached.ref.redactions == known[name]:
+                self.forget(name)
 
     async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
         """Return *run*'s state; the session's window is brought up to the same fact."""

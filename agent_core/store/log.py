@@ -14,7 +14,7 @@ from agent_core.domain.quotas import PEOPLE
 from agent_core.errors import LostRun
 from agent_core.store.codes import CODES, TYPES
 from agent_core.store.statements import Statement, literal, literals
-from agent_core.store.tables import EventRow, RunRow, SessionRow
+from agent_core.store.tables import EventRow, RenderRow, RunRow, SessionRow
 
 
 def table_of(row: type[Any]) -> Table:
@@ -23,11 +23,15 @@ def table_of(row: type[Any]) -> Table:
 
 
 EVENT, RUN, SESSION = table_of(EventRow), table_of(RunRow), table_of(SessionRow)
+RENDER = table_of(RenderRow)
 PARENT = RUN.alias("parent_run")
 
 
 class RunRef(msgspec.Struct, frozen=True, kw_only=True):
-    """What names a run to the log: keys, public ids, and the epoch of its driver; and who waits and pays for it."""
+    """What names a run to the log: keys, public ids, and the epoch of its driver; and who waits and pays for it.
+
+    *redactions* are its session's: their number cannot change while the run is open.
+    """
 
     key: int
     id: str
@@ -44,6 +48,7 @@ class RunRef(msgspec.Struct, frozen=True, kw_only=True):
     actor: int = 0
     queued_at: int = 0
     charged: bytes | None = None
+    redactions: int = 0
 
 
 class SessionKey(msgspec.Struct, frozen=True):
@@ -101,6 +106,7 @@ _LOCK = select(SESSION.c.key).where(SESSION.c.key == bindparam("b_session")).wit
 _INSERT = Statement(
     insert(EVENT).values({name: bindparam(name) for name in ("session", "seq", "run", "type", "time", "data")})
 )
+_INSERT_RENDER = Statement(insert(RENDER).values({name: bindparam(name) for name in ("session", "seq", "id")}))
 _SET_WINDOW = update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(window_seq=bindparam("b_seq"))
 
 
@@ -206,6 +212,8 @@ def write(
         )
         if isinstance(body, e.ContextCompacted) and parent is None:
             connection.execute(_SET_WINDOW, {"b_session": session.key, "b_seq": body.from_seq})
+        if isinstance(body, e.RenderShown):
+            _INSERT_RENDER.run(connection, session=session.key, seq=seq, id=body.render)
     if len(rows) == 1:
         _INSERT.run(connection, **rows[0])
     elif rows:

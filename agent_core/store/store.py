@@ -15,11 +15,12 @@ from agent_core.domain.inbound import Context
 from agent_core.domain.messages import Actor, Part
 from agent_core.errors import NewerRun
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
+from agent_core.renders.rows import FoundRows, HandleOfRows
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub, Subscriber
 from agent_core.store.log import Appended, RunRef
-from agent_core.store.work import blobs, changes, deciding, intake, runs, sessions, stopping
+from agent_core.store.work import blobs, changes, deciding, intake, results, runs, sessions, stopping
 from agent_core.store.work.changes import Also, Changed
 from agent_core.store.work.deciding import Ruled, Submitted
 from agent_core.store.work.intake import Intake, Received
@@ -257,10 +258,18 @@ class Store:
 
         return await self.database.write(work, committed)
 
-    async def put(self, session: int, mime: str, data: bytes) -> str:
-        """Store bytes and return their blob id."""
-        return await self.database.write(lambda connection: blobs.put(connection, session, mime, data))
+    async def put(self, session: int, mime: str, data: bytes, run: int | None = None) -> str:
+        """Store bytes, which count as stored by *run*, and return their blob id."""
+        return await self.database.write(lambda connection: blobs.put(connection, session, mime, data, run))
 
     async def get(self, blob: str) -> tuple[str, bytes]:
         """Return mime type and bytes of a blob; raises `NotFound`."""
         return await self.database.read(lambda connection: blobs.get(connection, blob))
+
+    async def keep_rows(self, run: RunRef, call: str, found: FoundRows, data: bytes) -> HandleOfRows:
+        """Keep rows that a call returned, see `results.keep`."""
+        return await self.database.write(lambda connection: results.keep(connection, run, call, found, data))
+
+    async def rows(self, session: int, handle: str) -> bytes:
+        """Return kept rows as JSON, see `results.rows`; raises `NotFound`."""
+        return await self.database.read(lambda connection: results.rows(connection, session, handle))

@@ -114,6 +114,7 @@ class SessionRow(SQLModel, table=True):
     *next_seq* numbers its log, *window_seq* is where its window begins, *snapshot* is its own prompt prefix and
     *prefix* the one in force since the latest `snapshot.frozen` (a run may bring its own instructions). *noted* are the
     seqs, as JSON, of the facts that the next run shows the model. *shared*: others than the *actor* have written.
+    *redactions* counts the deletions of a person's data from its log: what was read before the latest is outdated.
     """
 
     __tablename__ = "session"
@@ -135,6 +136,7 @@ class SessionRow(SQLModel, table=True):
     window_seq: int = _big(default=1)
     noted: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
     shared: bool = Field(default=False, sa_column=Column(SmallInteger, nullable=False, server_default=text("0")))
+    redactions: int = Field(default=0, sa_column=Column(Integer, nullable=False, server_default=text("0")))
 
 
 class EventRow(SQLModel, table=True):
@@ -319,7 +321,7 @@ class AuditRow(SQLModel, table=True):
 
 
 class BlobRow(SQLModel, table=True):
-    """Stored bytes: tool results beyond their limit, later files and renders. A fork has a row of its own."""
+    """Stored bytes: results beyond their limit, and rows; they count for *run*. A fork has a row of its own."""
 
     __tablename__ = "blob"
     __table_args__ = (UniqueConstraint("id", "session"), Index("ix_blob_session", "session"))
@@ -329,13 +331,37 @@ class BlobRow(SQLModel, table=True):
     session: int | None = _ref("session.key", nullable=True)
     mime: str = Field(sa_column=Column(String(100), nullable=False))
     data: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    run: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+
+
+class ResultRow(SQLModel, table=True):
+    """Rows that a tool returned, whole in *blob* as JSON, with their *columns* and *count*; their handle is `r<n>`."""
+
+    __tablename__ = "result"
+    session: int = Field(sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), primary_key=True))
+    n: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    run: int | None = _ref("run.key", nullable=True)
+    call: str = Field(sa_column=Column(String(60), nullable=False))
+    blob: str = Field(sa_column=Column(String(40), nullable=False))
+    count: int = Field(sa_column=Column(Integer, nullable=False))
+    columns: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class RenderRow(SQLModel, table=True):
+    """Where in the log the render *id* was shown: the *seq* of its `render.shown`. A fork has a row of its own."""
+
+    __tablename__ = "render"
+    __table_args__ = (Index("ix_render_id", "id"),)
+    session: int = Field(sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), primary_key=True))
+    seq: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    id: str = Field(sa_column=Column(String(60), nullable=False))
 
 
 class WorkerRow(SQLModel, table=True):
     """A live process on Postgres: *beat_at* is the time of its last heartbeat, by the database's clock.
 
-    *kind* is `web` (drives nothing), `worker` (serves nothing) or `both`; *room* is how many more runs it may drive and
-    *protocol* the newest version of the stored form of runs that it knows.
+    *kind* is `web` (drives nothing), `worker` (serves nothing) or `both`; *room* is how many more runs it may drive,
+    *protocol* the newest stored form of runs that it knows.
     """
 
     __tablename__ = "worker"
@@ -353,8 +379,7 @@ class WorkerRow(SQLModel, table=True):
 class LiveRow(SQLModel, table=True):
     """Live events of an open message, for readers at other processes; gone with the message's end.
 
-    One row per run and flush; *n* grows within an epoch. The table is unlogged: a crash of the database loses
-    unfinished text only, whose step is repeated.
+    One row per run and flush; *n* grows within an epoch. The table is unlogged: a crash loses unfinished text only.
     """
 
     __tablename__ = "live"
@@ -366,10 +391,7 @@ class LiveRow(SQLModel, table=True):
 
 
 class KeptRow(SQLModel, table=True):
-    """A value that all processes of this database share: the first one written is never replaced.
-
-    Names with a colon are those of requests that count once; they are removed after a while.
-    """
+    """A value that processes share, never replaced; names with a colon, of requests that count once, go in time."""
 
     __tablename__ = "kept"
     name: str = Field(sa_column=Column(String(40), primary_key=True))

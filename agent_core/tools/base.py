@@ -1,12 +1,18 @@
 """The tool port: a spec and a call that ends in an `Outcome`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agent_core.clock import Clock
 from agent_core.domain.agents import ToolSpec
 from agent_core.domain.messages import Actor, Part
+from agent_core.errors import NotFound
+from agent_core.renders.made import NewRender
+
+
+async def _no_rows(handle: str) -> list[dict[str, Any]]:
+    raise NotFound("result", handle, "This call is of no session.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,9 @@ class CallContext:
     asked: the one whose message opened the run. What others say into a run that is at work changes neither *actor* nor
     *tool_context*. *progress* shows a line to readers who follow the session live; it is not stored. *tool_context* is
     what the run brings for its tools; it may hold secrets, so keep it out of results and logs.
+
+    *rows* returns the rows that an earlier call of the session returned, whole, by their handle such as `r4`; it raises
+    `NotFound`, which names the handles there are.
     """
 
     call: str
@@ -28,19 +37,12 @@ class CallContext:
     clock: Clock
     progress: Callable[[str], None]
     tool_context: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    rows: Callable[[str], Coroutine[Any, Any, list[dict[str, Any]]]] = _no_rows
 
 
-@dataclass(frozen=True, slots=True)
-class NewRender:
-    """Something to show to people: *payload* is what a surface that knows *kind* draws, *text* says the same plainly.
-
-    Kinds are open. The text is shown wherever the kind is unknown, and hooks see it; markup in it is shown as it is.
-    """
-
-    kind: str
-    payload: dict[str, Any]
-    text: str
-    title: str | None = None
+def render_id(call: str, n: int) -> str:
+    """Return the id of the *n*-th render of *call*, from 1: a call that runs again after a crash shows the same."""
+    return f"ren_{call.partition('_')[2]}.{n}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,13 +127,16 @@ def _no_stop(function: Callable[..., object], values: Mapping[str, object]) -> o
 
 
 def _from_thread(context: CallContext) -> CallContext:
-    """Return *context* with a `progress` that may be called from another thread."""
+    """Return *context* with a `progress` and `rows` that may be used in another thread, and by a loop of its own."""
     loop, progress = asyncio.get_running_loop(), context.progress
 
     def report(text: str) -> None:
         loop.call_soon_threadsafe(progress, text)
 
-    return replace(context, progress=report)
+    async def rows(handle: str) -> list[dict[str, Any]]:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(context.rows(handle), loop))
+
+    return replace(context, progress=report, rows=rows)
 
 
 def _named(name: str) -> str:

@@ -22,14 +22,14 @@ def no_json(detail: str) -> Response:
     return problem(400, detail)
 
 
-def too_complex(excess: Excess, begin: bytes) -> Response:
-    """Return the answer to a body that passed a bound of the scan, of which *begin* had arrived."""
+def too_complex(excess: Excess, begin: bytes, most: int = MAX_VALUES) -> Response:
+    """Return the answer to a body that passed a bound of the scan, *most* values for one; *begin* had arrived."""
     match excess:
         case "deep":
             place = place_of_depth(begin)
             return problem(422, f"`{place}`: {_DEEP}", errors=[(place, _DEEP)])
         case "many":
-            return problem(422, f"A body holds at most {MAX_VALUES:,} values: fields of objects and items of lists.")
+            return problem(422, f"This body holds at most {most:,} values: fields of objects and items of lists.")
         case "unbalanced":
             return no_json("The body is not valid JSON: a bracket closes nothing.")
 

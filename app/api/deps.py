@@ -1,6 +1,6 @@
 """What routes ask for: the core, the caller, and what the caller may see."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
@@ -13,6 +13,7 @@ from pydantic import WithJsonSchema
 from agent_core import Actor, Core, Forbidden, InvalidInput, NotFound, Origin, RunObject, SessionObject, UnknownCursor
 from app.addresses import is_shared, place_of
 from app.serving.credentials import Credentials
+from app.serving.drawings import Drawings
 from app.serving.readers import Readers
 from channels.web.identity import ACT_AS, Principal, TokenSigner
 from channels.web.settings import settings_of
@@ -38,6 +39,7 @@ class Services:
     credentials: Credentials
     https: bool = False
     is_named: bool = False
+    drawings: Drawings = field(default_factory=Drawings)
 
 
 async def services(request: Request) -> Services:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from starlette.routing import BaseRoute
 
 from app.api.deps import operator
+from app.api.scan import MAX_VALUES
 
 SMALL = 64_000
 """Bytes of a body where nothing else is said."""
@@ -17,6 +18,8 @@ MESSAGE = 400 * 1024
 """Bytes where a text is sent: 100,000 characters of four bytes each, and what is around them."""
 AGENT = 2_000_000
 """Bytes of an agent, which only operators send: instructions of 200,000 characters, schemas of 200 tools."""
+RENDER = 600_000
+"""Bytes of a render, of which the log holds 512,000, and what is around it."""
 SIGNED = 1_000_000
 """Bytes of a request that is signed: it is read before it is known who sent it."""
 BODIES = {
@@ -25,6 +28,7 @@ BODIES = {
     "/v1/runs/{id}/tool-outputs": MESSAGE,
     "/v1/runs/{id}/feedback": MESSAGE,
     "/v1/approvals/{id}": MESSAGE,
+    "/v1/renders/preview": RENDER,
     "/v1/agents": AGENT,
     "/v1/agents/{id}": AGENT,
     "/slack/events": SIGNED,
@@ -33,10 +37,13 @@ BODIES = {
 }
 """The most bytes of a body by the path of its route; files will have a bound of their own."""
 
+VALUES = {"/v1/renders/preview": 100_000}
+"""The most values of a body where it is not `scan.MAX_VALUES`: 500 rows of many columns, as operators alone send."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """One route: *most* bytes of a body, *model* what it is read as, and whether only *operators* may use it.
+    """One route: *most* bytes and *values* of a body, *model* what it is read as, and whether *operators* alone use it.
 
     *template* is its path as `scopes.SCOPE_OF` names it.
     """
@@ -48,6 +55,7 @@ class Entrance:
     operators: bool
     most: int
     model: type[BaseModel] | None
+    values: int = MAX_VALUES
 
 
 class Entrances:
@@ -77,6 +85,7 @@ def _entrances(routes: Sequence[BaseRoute]) -> Iterator[Entrance]:
             dependant is not None and _asks_operator(dependant),
             BODIES.get(context.path_format, SMALL),
             _model(getattr(context, "body_field", None)),
+            VALUES.get(context.path_format, MAX_VALUES),
         )
 
 

@@ -157,7 +157,7 @@ def check_entrance(entrance: Entrance, principal: Principal | None, method: str,
 
 async def _body(entrance: Entrance, headers: Headers, receive: Receive, hold: Callable[[int], None]) -> bytes:
     """Return the whole body, checked; raises `Refused`, and `ClientDisconnected` when it is cut off."""
-    scan = None if entrance.path.startswith(SIGNED) else Scan()
+    scan = None if entrance.path.startswith(SIGNED) else Scan(max_values=entrance.values)
     body = await _read(entrance, headers, receive, scan, hold)
     if scan is None or not body:
         return body
@@ -192,7 +192,7 @@ async def _read(
         hold(len(chunk))
         chunks.append(chunk)
         if scan is not None and (excess := scan.feed(chunk)) is not None:
-            raise Refused(await asyncio.to_thread(too_complex, excess, b"".join(chunks)))
+            raise Refused(await asyncio.to_thread(too_complex, excess, b"".join(chunks), entrance.values))
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

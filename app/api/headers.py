@@ -5,6 +5,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 DATA = ("/v1/", "/metrics", "/widget-demo", "/operator", "/slack/")
 """Paths whose answers are kept nowhere: they hold what people said, or who they are."""
+FILES = ("/v1/renders/",)
+"""Of them those whose answers say themselves whether the caller may keep them: pictures, and what is downloaded."""
 YEAR = 365 * 24 * 3600
 HSTS = f"max-age={YEAR}"
 
@@ -27,7 +29,9 @@ class SafeHeaders:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers["X-Content-Type-Options"] = "nosniff"
-                if scope["path"].startswith(DATA):
+                if scope["path"].startswith(FILES):
+                    headers.setdefault("Cache-Control", "no-store")
+                elif scope["path"].startswith(DATA):
                     headers["Cache-Control"] = "no-store"
                 if self._https or scope["scheme"] == "https":
                     headers["Strict-Transport-Security"] = HSTS

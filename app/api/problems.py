@@ -16,6 +16,8 @@ from starlette.types import Scope
 
 from agent_core import (
     Conflict,
+    DrawingFailed,
+    DrawingUnavailable,
     Forbidden,
     IdempotencyMismatch,
     InvalidInput,
@@ -60,6 +62,8 @@ STATUSES: tuple[tuple[type[ParleyError], int], ...] = (
     (Forbidden, 403),
     (RateLimited, 429),
     (Unavailable, 503),
+    (DrawingUnavailable, 503),
+    (DrawingFailed, 422),
 )
 # The fields whose length is that of a message: too long is too large.
 TEXTS = frozenset({"text", "input", "parts", "comment", "arguments", "error"})
@@ -164,7 +168,7 @@ def _again(error: ParleyError) -> dict[str, str] | None:
     match error:
         case RateLimited():
             return {"Retry-After": str(error.retry_after)}
-        case Unavailable():
+        case Unavailable() | DrawingUnavailable():
             return {"Retry-After": str(AWAY)}
         case _:
             return None

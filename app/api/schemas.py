@@ -23,12 +23,14 @@ from app.api.wire import (
     OperationLine,
     Posted,
     Problem,
+    RenderAnswer,
     Revoked,
     Run,
     RunTree,
     Session,
     TokenAnswer,
 )
+from channels.spec import ChannelPreview
 from channels.web.visible import (
     APPROVAL_CONTENTS,
     APPROVAL_OPERATORS,
@@ -56,10 +58,12 @@ WIRE = (
     OperationLine,
     Posted,
     Problem,
+    RenderAnswer,
     Revoked,
     Run,
     RunTree,
     Session,
+    ChannelPreview,
     TokenAnswer,
     Forgotten,
     Page[Agent],
@@ -70,6 +74,10 @@ WIRE = (
     Page[Run],
     Page[Session],
 )
+FILES: dict[str, Any] = {
+    "File": {"description": "The bytes of a file.", "type": "string", "format": "binary"},
+    "Payload": {"description": "The payload of a render: what it is, its `kind` says.", "type": "object"},
+}
 # Fields that visitors do not get are not required: one schema fits both kinds of reader.
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "Approval": APPROVAL_CONTENTS,
@@ -88,7 +96,8 @@ SESSION = {"session": {"type": "string"}}
 
 def components() -> dict[str, Any]:
     """Return the schemas of objects and frames for OpenAPI's `components`."""
-    return {**_definitions((*WIRE, *_bodies()), IN_OPENAPI), "Frame": _frame(IN_OPENAPI), SSE: _server_sent()}
+    made = _definitions((*WIRE, *_bodies()), IN_OPENAPI)
+    return {**made, **FILES, "Frame": _frame(IN_OPENAPI), SSE: _server_sent()}
 
 
 def events_schema() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from agent_core import (
     Page,
     Part,
     Receipt,
+    RenderObject,
     RunObject,
     SessionObject,
 )
@@ -105,6 +106,10 @@ class Run(wire_of(RunObject, without=("text", "parts", "structured", "feedback")
     feedback: tuple[Feedback, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
+class RenderAnswer(wire_of(RenderObject), frozen=True, kw_only=True):
+    """Something that a call showed; a client that does not know its *kind* shows the *text*."""
+
+
 class RunTree(msgspec.Struct, frozen=True):
     """A run and its descendants, parents first."""
 
@@ -184,6 +189,11 @@ def run_wire(run: RunObject, show: ShowTools | None = None) -> Run | dict[str, A
     feedback = msgspec.UNSET if show is not None or not run.feedback else tuple(map(feedback_wire, run.feedback))
     wire = _copy(run, Run, output=Output(run.text, run.parts, run.structured), feedback=feedback)
     return wire if show is None else visible_run(msgspec.to_builtins(wire), show)
+
+
+def render_wire(render: RenderObject) -> RenderAnswer:
+    """Return *render* as it travels; a visitor gets all of it, as in the stream."""
+    return _copy(render, RenderAnswer)
 
 
 def feedback_wire(feedback: FeedbackObject) -> Feedback:

@@ -23,7 +23,7 @@ PLACE = "/operator"
 COOKIE = "parley_operator"
 SCRIPT = "parley-operator.js"
 POLICY = (
-    "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data: blob:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 """Styles are adopted by the script, and forms are sent by it too: a page without its script sends no key anywhere."""

@@ -17,6 +17,7 @@ from agent_core.hooks.check import check_addresses, fails_open
 from agent_core.net.targets import TargetGuard
 from app.agents import SUFFIXES, read_agent
 from app.channels import CHANNELS
+from app.doctor.charts import charts
 from app.doctor.edges import edges
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
 from app.doctor.slack import slack
@@ -61,6 +62,7 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
     yield from (finding for finding in refusals(settings, own, CHANNELS) if finding.text not in said)
     yield from _providers(settings, offline=offline)
     yield from slack(settings, offline=offline)
+    yield from charts(settings, offline=offline)
 
 
 def _settings(settings: Settings) -> Finding:

@@ -64,6 +64,7 @@ def _scopes(team: str, given: str | None) -> Finding:
     if needed := [scope for scope in missing if scope not in OPTIONAL]:
         return Finding("warn", "slack", f"{known} without {', '.join(needed)}", _REMEDY)
     if missing:
-        text = f"{known} without {', '.join(missing)}: tools are not given the asker's `email`"
-        return Finding("warn", "slack", text, f"{_REMEDY}, or leave it if no tool needs that")
+        without = "; ".join(dict.fromkeys(OPTIONAL[scope] for scope in missing))
+        text = f"{known} without {', '.join(missing)}: {without}"
+        return Finding("warn", "slack", text, f"{_REMEDY}, or leave it if that is not needed")
     return Finding("ok", "slack", f"{known}, with all its scopes")

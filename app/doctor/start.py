@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from agent_core import ChannelPort, Channels, ConfigError, InvalidInput
 from agent_core.runtime.definition_checks import check_tools
-from agent_core.tools.builtin import BUILTIN
 from app.agents import load_agents
 from app.doctor.findings import Finding
-from app.own_tools.toolset import OwnTools
+from app.own_tools.toolset import OwnTools, shipped_names
 from app.serving.server import listening
 from app.settings import SERVER_FILE, Settings, check_model
 from app.storage.keys import check_keys, check_shared_secret
@@ -36,7 +35,7 @@ def refusals(settings: Settings, own: OwnTools, channels: Sequence[ChannelPort])
 def _check_agents(settings: Settings, own: OwnTools, channels: Channels) -> None:
     if not settings.agents.is_dir():  # the settings have said so
         return
-    known = {*(tool.spec.name for tool in BUILTIN), *own.places}
+    known = {*shipped_names(), *own.places}
 
     def check(name: str, where: str) -> None:
         check_model(settings, name, where)

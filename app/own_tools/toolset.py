@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from agent_core import ConfigError
+from agent_core.domain.agents import RENDER_TOOLS
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.thread import in_thread
@@ -52,8 +53,7 @@ class OwnTools:
     @classmethod
     def of(cls, settings: Settings) -> "OwnTools":
         """Return the tools of the folder that *settings* name, and of packages, before they are loaded."""
-        reserved = [tool.spec.name for tool in BUILTIN]
-        return cls(settings.tools, reserved=reserved, required="tools" in settings.model_fields_set)
+        return cls(settings.tools, reserved=shipped_names(), required="tools" in settings.model_fields_set)
 
     async def tools(self, _scope: Scope, /) -> Mapping[str, Tool]:
         return self._taken.tools
@@ -168,6 +168,11 @@ class OwnTools:
             elif first is not one and not (packages[name] != package and _origin(first) == _origin(one)):
                 conflicts.append(ToolProblem(place, f"the tool `{name}` is defined at {places[name]} too; {_RENAME}"))
         return tools, places, conflicts
+
+
+def shipped_names() -> frozenset[str]:
+    """Return the names of the tools that ship."""
+    return frozenset({*(tool.spec.name for tool in BUILTIN), *RENDER_TOOLS})
 
 
 UNREAD_REMEDY = "put its files beside the other tools, with a `_` before the names of those that only help"

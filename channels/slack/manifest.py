@@ -1,5 +1,7 @@
 """manifest: the app as Slack is to know it: what it may do, which events it receives, and where it is reached."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from channels.slack.inbound.intake import ASK_MESSAGE
@@ -13,6 +15,8 @@ SCOPES = (
     "channels:read",
     "chat:write",
     "commands",
+    "files:read",
+    "files:write",
     "groups:history",
     "groups:read",
     "im:history",
@@ -23,8 +27,14 @@ SCOPES = (
     "users:read",
     "users:read.email",
 )
-OPTIONAL = ("users:read.email",)
-"""Scopes that the person who installs the app may leave out; what is missing without them is in docs/slack.md."""
+OPTIONAL: Mapping[str, str] = MappingProxyType(
+    {
+        "files:read": "whether a file was shared is not asked after a crash",
+        "files:write": "charts that Slack cannot draw are shown as tables, and long tables without their file",
+        "users:read.email": "tools are not given the asker's `email`",
+    }
+)
+"""Scopes that the person who installs the app may leave out, with what is missing then."""
 EVENTS = (
     "agent_session_stopped",
     "agent_session_title_changed",

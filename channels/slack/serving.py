@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import structlog
 from fastapi import APIRouter
 from pydantic import SecretStr
 
-from agent_core import Clock, Core, SystemClock
+from agent_core import Clock, Core, Fetch, QuickChart, SystemClock
 from channels.base import Records
 from channels.ledger import Ledger
 from channels.slack.cards.cards import Cards
@@ -19,6 +19,7 @@ from channels.slack.inbound.listen import Listener
 from channels.slack.inbound.people import People
 from channels.slack.inbound.receive import Receiver
 from channels.slack.manifest import PROMPTS
+from channels.slack.outbound.figures import ChartPorts
 from channels.slack.outbound.threads import Threads
 from channels.slack.settings import IN_SLACK, Prompt, is_in_slack
 from channels.slack.thread import Thread
@@ -44,6 +45,10 @@ class SlackProcess(Protocol):
     def slack_app_token(self) -> SecretStr | None: ...
     @property
     def slack_api_url(self) -> str: ...
+    @property
+    def chart_backend(self) -> Literal["local", "quickchart"]: ...
+    @property
+    def quickchart_url(self) -> str: ...
     @property
     def postgres(self) -> str | None:
         """The database that several processes share, None when this process is alone on its own."""
@@ -90,7 +95,8 @@ async def running_slack(
         pacer = Pacer(clock)
         workspaces = Workspaces([api], pacer)
         ledger, news = Ledger(records, clock, "slack"), asyncio.Event()
-        threads = Threads(core, ledger, workspaces.space, clock, share=pacer.use, rested=news.set)
+        charts = ChartPorts(core.drawer, await stack.enter_async_context(chart_links(settings)))
+        threads = Threads(core, ledger, workspaces.space, clock, share=pacer.use, rested=news.set, charts=charts)
         rows = CardRows(records, clock)
         cards = Cards(core, rows, workspaces, clock, news=news, resumed=threads.resumed, public_url=settings.public_url)
         receiver = Receiver(core, Places(threads, workspaces), People(clock), clock, cards)
@@ -108,6 +114,19 @@ async def running_slack(
         if socket and (token := _secret_value(settings.slack_app_token)):
             await stack.enter_async_context(listener.socket(token))
         yield listener.router()
+
+
+@asynccontextmanager
+async def chart_links(settings: SlackProcess) -> AsyncGenerator[QuickChart | None]:
+    """Give what links to pictures of charts, if the settings say so: their data goes to a third party then."""
+    if settings.chart_backend != "quickchart":
+        yield None
+        return
+    fetch = Fetch()
+    try:
+        yield QuickChart(settings.quickchart_url, fetch)
+    finally:
+        await fetch.close()
 
 
 @asynccontextmanager

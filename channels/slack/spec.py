@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent_core import Core, Responder
-from channels.base import Records
+from channels.base import Records, ShownRender
 from channels.slack.settings import NAME, SETTINGS
-from channels.spec import ChannelSpec
+from channels.spec import ChannelPreview, ChannelSpec
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from channels.slack.serving import SlackProcess
 
 ADDRESS = re.compile(r"slack:(?P<enterprise>[^:]+):(?P<team>[^:]+):(?P<channel>[^:]+):(?P<root>[^:]+)")
+PREVIEW_FILE = "F0PREVIEW"
+"""Is in a preview for the id that Slack gives to an uploaded file."""
 _PERSON = ("U", "W")
 _NO_SOCKET = (
     "SLACK_APP_TOKEN: `parley slack` receives by Socket Mode, which needs the app's token, xapp-…; set it, "
@@ -56,6 +58,18 @@ def no_socket(settings: "SlackProcess") -> str | None:
     return _NO_SOCKET if settings.slack_app_token is None else None
 
 
+def preview(render: ShownRender) -> ChannelPreview:
+    """Return the form of *render* that Slack is sent first."""
+    from channels.slack.outbound.drawn.choose import choose, ladder_of  # noqa: PLC0415 - needed for previews alone
+
+    ladder = ladder_of(render)
+    if ladder is None:
+        return ChannelPreview((), render.plain)
+    ((chosen),) = choose([ladder], {})
+    upload = chosen.form.upload
+    return ChannelPreview(tuple(chosen.form.with_file(PREVIEW_FILE)), chosen.form.text, getattr(upload, "name", None))
+
+
 SLACK: "ChannelSpec[SlackProcess]" = ChannelSpec(
     name=NAME,
     address=ADDRESS,
@@ -65,4 +79,5 @@ SLACK: "ChannelSpec[SlackProcess]" = ChannelSpec(
     serve=serve,
     receives=receives,
     no_socket=no_socket,
+    preview=preview,
 )

@@ -22,6 +22,8 @@ from channels.web.visitor_ids import fault_of_id, fault_of_name
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "parley_visitor"
+VERSION_LENGTH = 16
+"""Characters of the hash in a script's address; `widget/scripts/bundle.mjs` computes the same."""
 DAY = 24 * 3600
 MAX_CONTEXT = 4_000
 """Bytes of JSON: sealed and signed they are 7,200 characters, and proxies take a header of 8,000."""
@@ -44,7 +46,7 @@ VisitorId = Annotated[Name, AfterValidator(_id)]
 VisitorName = Annotated[Name, AfterValidator(_name)]
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 PAGE_HEADERS = {
     "Cache-Control": "no-store",
@@ -129,13 +131,20 @@ def token_router(core: Core, tokens: TokenSigner, *, operator: Callable[..., Any
 
 
 def script_router() -> APIRouter:
-    """Return the route of the widget's script."""
+    """Return the routes of the widget's script, and of what it loads to draw tables and charts."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/widget/parley-chat.js")
     async def script(if_none_match: Annotated[str | None, Header()] = None) -> Response:
         """Return the widget's bundle."""
         return script_answer("parley-chat.js", if_none_match)
+
+    @router.get("/widget/parley-renders.js")
+    async def drawing(
+        v: Annotated[str | None, Query()] = None, if_none_match: Annotated[str | None, Header()] = None
+    ) -> Response:
+        """Return what draws tables and charts; *v* names the version that a script was built with, and no other."""
+        return script_answer("parley-renders.js", if_none_match, version=v)
 
     return router
 
@@ -224,11 +233,17 @@ async def _offered(core: Core, demo: Demo) -> list[OfferedAgent]:
     return sorted((demo.offered(agent) for agent in await core.agents.all()), key=lambda each: each.name)
 
 
-def script_answer(name: str, if_none_match: str | None = None) -> Response:
-    """Return the script *name* of `static`, or 304 to those who have it, by the header `If-None-Match`."""
+def script_answer(name: str, if_none_match: str | None = None, *, version: str | None = None) -> Response:
+    """Return the script *name* of `static`, or 304 to those who have it, by the header `If-None-Match`.
+
+    With the *version* that it has it never changes, and browsers ask once; raises `HTTPException` 404 for any other.
+    """
     content = (STATIC / name).read_bytes()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+    digest = hashlib.sha256(content).hexdigest()
+    if version is not None and version != digest[:VERSION_LENGTH]:
+        raise HTTPException(404)
+    tag, caching = f'"{digest[:32]}"', "no-cache" if version is None else "public, max-age=31536000, immutable"
+    headers = {"ETag": tag, "Cache-Control": caching, "X-Content-Type-Options": "nosniff"}
     if if_none_match and tag in {seen.strip().removeprefix("W/") for seen in if_none_match.split(",")}:
         return Response(status_code=304, headers=headers)
     return Response(content, 200, headers, "text/javascript")

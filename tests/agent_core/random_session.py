@@ -34,6 +34,7 @@ from agent_core.testing import Answer, Item, ScriptedProvider, call, fail, finis
 from agent_core.testing.scripted import prefix_of
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
+from tests.agent_core.scenes import Hurried
 from tests.conftest import OpenDatabase
 
 ANN, BOB, MEG = Actor("ann", "user"), Actor("bob", "user", "Bob"), Actor("operator", "service", "Meg")
@@ -153,7 +154,11 @@ class RandomSession:
         self._provider = ScriptedProvider(self._answer)
         tools = {made.spec.name: made for made in self._tools()}
         self._core = Core(
-            self.open_database(), providers={"scripted": self._provider}, tools=tools, default_model="scripted"
+            self.open_database(),
+            providers={"scripted": self._provider},
+            tools=tools,
+            default_model="scripted",
+            clock=Hurried(),
         )
         self._facts = Subscriber()
         if self._session:

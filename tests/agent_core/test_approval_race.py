@@ -27,6 +27,7 @@ from agent_core import (
     RunCompleted,
     ToolCompleted,
 )
+from agent_core.loop.announce import cancelled
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from agent_core.tools.base import CallContext
 from agent_core.tools.function import tool
@@ -158,7 +159,7 @@ async def test_a_stop_while_a_call_ends(make_core: MakeCore, beats: int) -> None
     @tool(effect="write")
     async def pay(amount: int, context: CallContext) -> str:
         """Pay, and be stopped some rounds of the event loop later."""
-        done = await core._store.cancel(context.run, by=ANN, reason=None, finish=core._finish)
+        done = await core._store.cancel(context.run, by=ANN, reason=None, finish=cancelled)
         assert done.running is not None
         asyncio.get_running_loop().call_soon(_after, beats, partial(core._engine.interrupt, done.running.key))
         return f"Paid {amount}"

@@ -10,9 +10,12 @@ from sqlalchemy import func, select
 from agent_core import Actor, Core, Limits, Origin, Quota, RateLimited, Receipt
 from agent_core.domain.quotas import DAY, VisitorQuota
 from agent_core.store.log import EVENT, RUN, SESSION
-from agent_core.store.work import quotas
+from agent_core.store.work import quotas, results
+from agent_core.store.work.blobs import BLOB
 from agent_core.store.work.quotas import QUOTA, SERVED
-from agent_core.testing import FakeClock, ScriptedProvider, say, usage
+from agent_core.testing import FakeClock, ScriptedProvider, call, say, usage
+from agent_core.tools.function import tool
+from agent_core.tools.render import render_tools
 from tests.agent_core.scenes import ANN, SAFETY, idle, inbound, open_session, say_and_wait, send
 from tests.conftest import MakeCore
 
@@ -177,6 +180,41 @@ async def test_what_is_stored_is_bounded_until_it_is_deleted(make_core: MakeCore
     clock.advance(60)
     await ask(core, fork)
     assert abs((await stored(core))[-1][0][-1] - kept) < 10, "what an operator copied is not the visitor's"
+
+
+async def test_rows_and_whole_results_are_stored_bytes_too(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
+    """What is kept beside the log counts, until it is dropped for newer rows or its session is deleted."""
+
+    @tool(result_limit=40)
+    async def poll() -> list[dict[str, str]]:
+        """Return rows, more than the model reads."""
+        return [{"text": "x" * 5_000}]
+
+    monkeypatch.setattr(results, "MOST_BYTES", 12_000)
+    script = [(call("poll"),), (say("There."),)] * 3
+    clock, tools = FakeClock(), (poll, *render_tools(None).values())
+    provider = ScriptedProvider(script)
+    limits = Limits(visitor=only(stored_bytes=1_000_000))
+    core = await make_core(provider, definition={"limits": limits}, clock=clock, tools=tools)
+    session = await open_session(core, actor=ADA)
+    counted = list[int]()
+    for _ in range(3):
+        await ask(core, session)
+        counted.append((await stored(core))[-1][0][-1])
+
+    def size(connection: Any) -> list[int]:
+        sums = (select(func.sum(func.length(each))) for each in (EVENT.c.data, BLOB.c.data))
+        return [
+            int(connection.execute(each.where(run.is_not(None))).scalar())
+            for each, run in zip(sums, (EVENT.c.run, BLOB.c.run), strict=True)
+        ]
+
+    events, blobs = await core._store.read(size)
+    assert counted[0] > 10_000, "rows and the whole result"
+    assert counted[-1] == events + blobs
+    assert 25_000 < blobs < 26_000, "two handles, and three results whole"
+    await core.delete_session(session)
+    assert (await stored(core))[-1][0][-1] == 0
 
 
 async def test_an_address_and_everyone_share_their_quotas(make_core: MakeCore):

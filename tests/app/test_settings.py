@@ -25,6 +25,36 @@ def test_defaults_are_those_of_the_contract():
     assert str(settings.database) == "data/parley.db"
     assert settings.default_model == "demo"
     assert (settings.demo, settings.demo_rate) == (True, 50)
+    assert settings.include_render
+    assert (settings.chart_backend, settings.quickchart_url) == ("local", "https://quickchart.io")
+
+
+def test_charts_are_drawn_elsewhere_where_the_settings_say_so(monkeypatch):
+    """CHART_BACKEND and QUICKCHART_URL name a server for charts; PARLEY_INCLUDE_RENDER takes the tools out."""
+    monkeypatch.setenv("CHART_BACKEND", "quickchart")
+    monkeypatch.setenv("QUICKCHART_URL", "http://charts.internal:3400/")
+    monkeypatch.setenv("PARLEY_INCLUDE_RENDER", "off")
+    settings = load_settings()
+    assert (settings.chart_backend, settings.quickchart_url) == ("quickchart", "http://charts.internal:3400")
+    assert not settings.include_render
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("CHART_BACKEND", "remote", "give local .* or quickchart"),
+        ("QUICKCHART_URL", "quickchart.io", "give the address of a QuickChart server"),
+        ("QUICKCHART_URL", "file:///etc/passwd", "give the address of a QuickChart server"),
+        ("QUICKCHART_URL", "https://ann:geheim@quickchart.io", "without a name or password"),
+        ("PARLEY_INCLUDE_RENDER", "perhaps", "give on or off"),
+    ],
+)
+def test_a_setting_of_charts_that_cannot_work_names_the_remedy(monkeypatch, name, value, remedy):
+    """An unknown backend or switch is refused, and an address that is not http(s) or holds a password."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"^{name} cannot be used .*{remedy}") as refused:
+        load_settings()
+    assert "geheim" not in str(refused.value)
 
 
 def test_an_empty_variable_is_unset(monkeypatch):

@@ -11,12 +11,13 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from agent_core import ConfigError, Definition
+from agent_core import ConfigError, Definition, PlainChart, PlainSeries
 from agent_core.testing import ScriptedProvider, by_step, say
 from app.cli.commands import slack_manifest
 from app.compose import CHANNELS, serving_channels
 from app.main import listen
 from app.settings import Settings, load_settings
+from channels.slack.serving import chart_links
 from channels.slack.spec import SLACK
 from channels.slack.testing import App, SlackStandIn
 from tests.app.processes import PlainShell, Shell, start
@@ -81,6 +82,13 @@ async def test_without_slack_there_is_nothing(client: httpx.AsyncClient, path):
     assert "/slack/" not in (await client.get("/openapi.json")).text
 
 
+FIGURES = (
+    ("Show me a sample table.", "data_table"),
+    ("Draw me a sample bar chart.", "data_visualization"),
+    ("Draw me a sample heatmap.", "image"),
+)
+
+
 @asynccontextmanager
 async def standing_in(*, socket_mode: bool) -> AsyncIterator[tuple[SlackStandIn, dict[str, str]]]:
     """Give a Slack of this machine, and the settings with which Parley is in it."""
@@ -88,6 +96,19 @@ async def standing_in(*, socket_mode: bool) -> AsyncIterator[tuple[SlackStandIn,
     async with stand_in.serving() as url:
         receiving = {APP_TOKEN: stand_in.app.app_token} if socket_mode else {SECRET: stand_in.app.signing_secret}
         yield stand_in, {"SLACK_API_URL": f"{url}api/", TOKEN: stand_in.team().bot_token, **receiving}
+
+
+async def drawn(stand_in: SlackStandIn, question: str, kind: str) -> None:
+    """Ask for a figure and return once the thread has a block of that *kind*, once, and its answer is complete."""
+    team = stand_in.team()
+    mention = await team.mentions("UBEN", "CDATA", question)
+
+    def there() -> bool:
+        kinds = [block["type"] for each in team.answers("CDATA", mention.ts) for block in each.blocks]
+        session = team.session("CDATA", mention.ts)
+        return kinds.count(kind) == 1 and session is not None and session.status == "active"
+
+    await stand_in.until(there, timeout=30)
 
 
 async def answered(stand_in: SlackStandIn) -> None:
@@ -110,6 +131,8 @@ async def test_a_server_answers_in_slack(shell: Shell, template: Path):
     async with standing_in(socket_mode=False) as (stand_in, settings), start(shell, **settings) as serving:
         stand_in.deliver_to(serving.url)
         await answered(stand_in)
+        for question, kind in FIGURES:
+            await drawn(stand_in, question, kind)
         command = await stand_in.team().command("UANN", "CGENERAL", "/parley")
         assert "your question" in command.deliveries[0].answer["text"]
         async with httpx.AsyncClient(base_url=serving.url) as client:
@@ -131,6 +154,18 @@ async def test_a_start_says_that_no_agent_is_in_slack(make_core: MakeCore):
                 async with serving_channels(core, core._store.database, settings, socket=False, channels=(SLACK,)):
                     pass
             assert [line["event"] for line in lines if line["event"] == "slack.no_agent"] == logged
+
+
+@pytest.mark.parametrize(("backend", "is_linked"), [("local", False), ("quickchart", True)])
+async def test_charts_are_linked_only_where_the_settings_say_so(backend: str, is_linked: bool):
+    """Data of charts goes to the service of QUICKCHART_URL with CHART_BACKEND=quickchart, and never without it."""
+    given = {"CHART_BACKEND": backend, "QUICKCHART_URL": "https://charts.example.com"}
+    settings = Settings(_env_file=None, **given)  # type: ignore[call-arg]
+    chart = PlainChart(type="scatter", categories=(), series=(PlainSeries("a", points=((1.0, 2.0),)),))
+    async with chart_links(settings) as links:
+        assert (links is not None) is is_linked
+        if links is not None:
+            assert str(await links.link(chart)).startswith("https://charts.example.com/chart?")
 
 
 async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell, template: Path):

@@ -305,6 +305,21 @@ async def test_the_script_is_asked_for_again_and_sent_once(anyone: httpx.AsyncCl
     assert (again.status_code, again.content) == (304, b"")
 
 
+async def test_no_two_versions_of_the_scripts_meet(anyone: httpx.AsyncClient):
+    """Both scripts name what draws tables and charts by its hash: kept for good, and missing under another's."""
+    for script in ("parley-chat.js", "parley-operator.js"):
+        text = (await anyone.get(f"/widget/{script}")).text
+        (version,) = set(re.findall(r"parley-renders\.js\?v=([0-9a-f]{16})", text))
+        kept = await anyone.get(f"/widget/parley-renders.js?v={version}")
+        assert kept.status_code == 200
+        assert kept.headers["content-type"].startswith("text/javascript")
+        assert "immutable" in kept.headers["Cache-Control"]
+    assert (await anyone.get("/widget/parley-renders.js?v=0123456789abcdef")).status_code == 404
+    latest = await anyone.get("/widget/parley-renders.js")
+    assert (latest.status_code, latest.headers["Cache-Control"]) == (200, "no-cache")
+    assert latest.content == kept.content
+
+
 async def test_a_site_gets_tokens_for_its_visitors(client: httpx.AsyncClient, tokens: TokenSigner, core: Core):
     """An operator's key buys a token that names actor and agent and ends after `ttl` seconds."""
     body = {"actor": {"id": "u1", "name": "Ada"}, "agent": "assistant", "ttl": 60}

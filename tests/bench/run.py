@@ -15,6 +15,7 @@ from typing import TypeVar
 from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
 from app.settings import Settings
 from app.storage.migrate import migrate
+from tests.bench import drawn
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange
@@ -40,7 +41,7 @@ async def measure(scale: Scale, folder: Path, *, only: str = "", profile: Path |
     async with model() as models:
         bench = Bench(scale, folder, models, profile)
         groups = (bench.flat_out, bench.wires, bench.paced, bench.first_text, bench.stored)
-        for group in (*groups, bench.kept, bench.hostile, bench.start, bench.memory):
+        for group in (*groups, bench.kept, bench.hostile, bench.drawn, bench.start, bench.memory):
             if not only or group.__name__ in only.split(","):
                 begin = time.monotonic()
                 rows += await group()
@@ -263,6 +264,11 @@ class Bench:
         title = "delay of another's first text by one hostile client, the longest"
         delays, alone = zip(*found, strict=True)
         return [Row(title, "ms", delays, alone, against="a first text alone", goal=s.DELAY)]
+
+    async def drawn(self) -> list[Row]:
+        """Measure tables and charts, which need no server."""
+        scale = self._scale
+        return await drawn.rows(rounds=scale.slow_rounds, pictures=scale.pictures, seconds=scale.stuck)
 
     @asynccontextmanager
     async def _pair(self, wires: Sequence[Wire] = (MESSAGES,)) -> AsyncIterator[tuple[Side, Side]]:

@@ -31,6 +31,7 @@ class Scale:
     round, *paced* the rounds of so many streams.
     *burst* is the number of runs that start at once, each in a new session.
     *held* has numbers of streams that are open together while memory is measured; the goal is that of the last.
+    *pictures* is the number of charts that are drawn, *stuck* the seconds after which one without an end is killed.
     *stored* has numbers of stored messages; the last two are also measured with all in the window, and read again.
     """
 
@@ -48,6 +49,8 @@ class Scale:
     stored: tuple[int, ...]
     exchanges: int
     held: tuple[int, ...]
+    pictures: int
+    stuck: float
 
 
 FULL = Scale(
@@ -65,6 +68,8 @@ FULL = Scale(
     stored=(10, 100, 500, 10_000),
     exchanges=200,
     held=(20, 100, 300),
+    pictures=50,
+    stuck=5.0,
 )
 QUICK = Scale(
     rounds=1,
@@ -81,4 +86,6 @@ QUICK = Scale(
     stored=(10, 100),
     exchanges=30,
     held=(20,),
+    pictures=8,
+    stuck=0.5,
 )

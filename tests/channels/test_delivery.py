@@ -1,21 +1,23 @@
 """How a delivery shows a session: its pace, its segments, its borders."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Actor, Decider, Decision, Fact, NotFound, Text, TextDelta
+from agent_core import Actor, Decider, Decision, Event, Fact, NotFound, Text, TextDelta
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
 from channels.base import MessageLimits, NotShown, Stop
-from channels.delivery import Deferred, Delivery, NullOutbox
+from channels.delivery import Deferred, Delivery, NullOutbox, Unfinished
 from channels.segments import Segment, border, cut
 from channels.view import EMPTY
 from tests.channels.logs import NAMES, Emitter, expected, fold, golden
+from tests.channels.slack.answers import ticking
 from tests.channels.toy import Feed, Toy
+from tests.polling import until
 
 ANN = Actor("ann", "user")
 USAGE = e.Usage(None, None, None, None, None, None)
@@ -335,3 +337,48 @@ async def test_a_persons_answer_is_shown_where_no_run_is_open():
         made.feed.push(made.emit(said, None))
     await whole(made)
     assert made.toy.now == {"m1": "1", "m2": "2"}
+
+
+class Slow(NullOutbox):
+    """An outbox whose first message lacks something until it is *complete*."""
+
+    complete = False
+
+    async def show(self, entry, picture, /) -> None:
+        await super().show(entry, picture)
+        if entry.n == 0 and not self.complete:
+            raise Unfinished("A picture is still to come.", retry_after=2.0)
+
+
+class Ending(Feed):
+    """A feed whose readers see what was pushed so far, as of a session that is idle then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pushed: list[Event] = []
+
+    def push(self, *events: Event) -> None:
+        self.pushed += events
+
+    async def follow(self, session, *, after=0) -> AsyncGenerator[list[Event]]:
+        yield [event for event in self.pushed if isinstance(event, Fact) and event.seq > after]
+
+
+async def test_a_new_run_does_not_wait_for_what_an_old_message_lacks():
+    """While a message of an ended run is unfinished, the answer of the next run is shown; the end waits for both."""
+    stage = Stage()
+    stage.feed = feed = Ending()
+    outbox = Slow(stage.toy, "toy:1")
+    delivery = Delivery(feed, outbox, stage.clock, session="ses_1")
+    stage.start()
+    stage.ask(stage.said("One."), stage.completed())
+    showing = asyncio.create_task(delivery.run())
+    await stage.toy.times(1)
+    stage.start("msg_4", run="run_2")
+    stage.ask(stage.said("Two.", "msg_4"), stage.completed(), run="run_2")
+    async with asyncio.timeout(10), ticking(stage.clock):
+        await until(lambda: "Two." in stage.toy.now.values())
+        assert not showing.done()
+        outbox.complete = True
+        await showing
+    assert list(stage.toy.now.values()) == ["One.", "Two."]

@@ -1,14 +1,17 @@
 """The ledger: one process at a time owns a place, and its rows survive a crash."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 
 import pytest
+from sqlalchemy import delete
 
 from agent_core import Actor, Core, Definition
 from agent_core.store.database import Database
 from agent_core.testing import FakeClock, ScriptedProvider
 from channels.base import LedgerEntry
-from channels.ledger import LEASE, Ledger, LostPlace
+from channels.ledger import LEASE, Ledger, LostPlace, UploadEntry
+from channels.tables import PlaceRow
 from tests.conftest import Fresh
 
 ANN = Actor("ann", "user")
@@ -157,3 +160,19 @@ async def test_a_request_during_a_failure_is_not_postponed(clock: FakeClock, led
     await ledger.postpone(place, 60)
     (again,) = await ledger.claim()
     assert again.data == {"n": 2}
+
+
+async def test_uploads_are_kept_with_their_place(database: Database, ledger: Ledger, session: str):
+    """A file's row is read as it was written last, is refused to an earlier owner, and goes with its session."""
+    await ledger.want(session, "slack:1", {})
+    (place,) = await ledger.claim()
+    await ledger.put_upload(place, UploadEntry("ren_1", "csv", "F1", "sent"))
+    await ledger.put_upload(place, UploadEntry("ren_1", "csv", "F1", "shown"))
+    await ledger.put_upload(place, UploadEntry("ren_1", "png", "F2", "sent"))
+    found = sorted(await ledger.uploads(place), key=lambda each: each.form)
+    assert found == [UploadEntry("ren_1", "csv", "F1", "shown"), UploadEntry("ren_1", "png", "F2", "sent")]
+    with pytest.raises(LostPlace):
+        await ledger.put_upload(replace(place, epoch=place.epoch - 1), UploadEntry("ren_2", "csv"))
+    places = vars(PlaceRow)["__table__"]
+    await database.write(lambda connection: connection.execute(delete(places)) and None)
+    assert await ledger.uploads(place) == []

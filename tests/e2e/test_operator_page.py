@@ -82,7 +82,7 @@ class Desk:
     def check(self) -> None:
         """Check that nothing of what was shown ran, and that no other host was asked."""
         assert self.dialogs == []
-        assert [url for url in self.requests if not url.startswith((f"{self._server.url}/", "data:"))] == []
+        assert [url for url in self.requests if not url.startswith((f"{self._server.url}/", "data:", "blob:"))] == []
         refusals = "the server responded with a status of 401"  # before the login
         assert [line for line in self.complaints if refusals not in line] == []
 
@@ -111,6 +111,19 @@ async def ask(server: Server, text: str, **actor) -> dict[str, str]:
 async def make_key(server: Server, *scopes: str) -> dict[str, Any]:
     async with server.client() as client:
         return (await client.post("/v1/keys", json={"name": "Mara", "scopes": list(scopes)})).json()
+
+
+async def test_tables_and_charts_are_drawn_for_operators_too(desk: Desk, server: Server):
+    """What an agent shows its visitor is drawn on the operator's page, under its strict policy, and saved there."""
+    await ask(server, "Draw me a sample bar chart.", id="bo")
+    await desk.enter()
+    await desk.open("Draw me a sample bar chart.")
+    figure = desk.pane.get_by_role("figure")
+    await figure.locator("svg .bar").first.wait_for()
+    async with desk.page.expect_download() as waiting:
+        await figure.get_by_role("button", name="Download as PNG").click()
+    assert (await waiting.value).suggested_filename.endswith(".png")
+    await desk.picture("42-operator-chart")
 
 
 async def test_a_conversation_appears_live_and_is_stopped(desk: Desk, server: Server):

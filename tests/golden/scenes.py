@@ -29,6 +29,7 @@ from agent_core.tools.base import NewRender, Tool
 from agent_core.tools.function import tool
 from tests.agent_core.asking import BOB, Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Reader, Stage, is_a
+from tests.golden.figures import FIGURES
 
 Script = Sequence[Answer]
 Play = Callable[["Scene"], Awaitable[None]]
@@ -60,7 +61,12 @@ class Scene:
             rows = [{"drink": "tea", "people": 3}, {"drink": "coffee", "people": 4}]
             return NewRender("tally_marks", {"rows": rows}, "tea: 3\ncoffee: 4", title="Who drinks what")
 
-        return wait, Till().tools()[0], survey
+        @tool(name="figure")
+        async def figure(name: str) -> NewRender:
+            """Show the figure of this name."""
+            return FIGURES[name]
+
+        return wait, Till().tools()[0], survey, figure
 
     @property
     def core(self) -> Core:
@@ -241,6 +247,11 @@ async def rendered(scene: Scene) -> None:
     await scene.answered("one")
 
 
+async def figures(scene: Scene) -> None:
+    """A tool shows a table, plain charts, one that has no plain form, and what cannot be drawn as its kind says."""
+    await scene.answered("one")
+
+
 def nth_wait(n: int) -> Callable[[Event], bool]:
     """Return what tells the n-th `run.waiting` among the events that it is shown, from 1."""
     seen: set[int] = set()
@@ -270,6 +281,7 @@ def scripts(scene: Scene) -> dict[Play, Script]:
         replied: [waits, (say("One."),), held, (say("Three."),)],
         several: [(say("One."),), (say("Two."),), (say("Three."),)],
         rendered: [(say("Let me see."), call("survey")), (say("Most drink coffee."),)],
+        figures: [(say("Here they are."), *(call("figure", name=name) for name in FIGURES)), (say("That is all."),)],
         client_call: [(call("where"),), (say("You are in Bern."),)],
     }
 

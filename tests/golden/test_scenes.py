@@ -5,12 +5,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent_core import Event
+from agent_core.renders.vega.lint import checked
+from agent_core.renders.vega.reduce import reduced
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import set_stage
 from tests.conftest import MakeCore
+from tests.golden.figures import FIGURES
 from tests.golden.scenes import HOOKS, NAMES, WHERE, Scene, frames_of, line, scripts
 
 GOLDEN = Path(__file__).parent
@@ -43,3 +47,11 @@ async def test_a_golden_log_is_what_a_core_writes(make_core: MakeCore, name):
     if os.environ.get("PARLEY_GOLDEN") == "write":
         path.write_text("".join(f"{line(frame)}\n" for frame in frames), "utf-8")
     assert facts(frames) == facts([json.loads(each) for each in path.read_text("utf-8").splitlines()])
+
+
+@pytest.mark.parametrize("name", [name for name, figure in FIGURES.items() if figure.kind == "chart"])
+def test_a_plain_chart_of_the_log_is_what_its_specification_says(name):
+    """Each specification is one that the tool takes, and its plain form, if it has one, is that of the log."""
+    payload = FIGURES[name].payload
+    plain = reduced(checked(payload["spec"]))
+    assert (None if plain is None else msgspec.to_builtins(plain)) == payload.get("plain")

@@ -93,10 +93,10 @@ def test_revisions_only_add(config: Config):
 
 
 def is_new(statement: str, changes: list[str]) -> bool:
-    """Return whether *statement* makes an index of a table that these revisions make: no process uses it yet."""
+    """Return whether *statement* makes an index of a table that these revisions make, or fills it: it is unused yet."""
     made = {found[1] for each in changes if (found := re.match(r"\s*CREATE TABLE (\w+)", each))}
-    index = re.match(r"\s*CREATE (?:UNIQUE )?INDEX \w+ ON (\w+)", statement)
-    return index is not None and index[1] in made
+    of = re.match(r"\s*(?:CREATE (?:UNIQUE )?INDEX \w+ ON|INSERT INTO) (\w+)", statement)
+    return of is not None and of[1] in made
 
 
 @pytest.mark.parametrize(

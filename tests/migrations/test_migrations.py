@@ -4,6 +4,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy import text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
@@ -144,6 +145,19 @@ def test_an_upgrade_that_rebuilds_a_table_keeps_every_row(config: Config, url: s
     check_filled(url)
     command.downgrade(later, "-1")
     check_filled(url)
+
+
+def test_renders_that_were_shown_before_the_upgrade_are_found(config: Config, url: str):
+    """What own tools have shown in an older version has its place in the log noted, whatever else its text says."""
+    command.upgrade(config, "0012")
+    fill(url)
+    said = rb"\u0000 \"render\":\"no\""
+    body = b'{"render":"ren_1.1","call":"c","kind":"x","payload":{"render":"ren_2"},"text":"%s"}' % said
+    with connected(url) as connection:
+        shown = text("INSERT INTO event (session, seq, run, type, time, data) VALUES (1, 3, NULL, 60, 0, :data)")
+        connection.execute(shown, {"data": body})
+    command.upgrade(config, "head")
+    assert rows(url, "SELECT session, seq, id FROM render") == [(1, 3, "ren_1.1")]
 
 
 def check_filled(url: str) -> None:

@@ -156,3 +156,52 @@ def shape(path: Path) -> dict[str, object]:
             indexes = [row[1:3] for row in database.execute(f"PRAGMA index_list({table})") if row[3] == "c"]
             found[table] = sorted(columns), sorted(indexes)
     return found
+
+
+SHOP = '''
+from datetime import date
+from decimal import Decimal
+
+from parley import NewRender, chart, table, tool
+
+
+@tool
+def orders() -> NewRender:
+    """Show the orders."""
+    rows = [{"id": "A-1", "total": Decimal("12.50"), "on": date(2026, 2, 15), "secret": 1}]
+    total = {"key": "total", "label": "Total", "format": "currency:EUR"}
+    return table(rows, ["id", total, {"key": "on", "format": "date"}], title="Orders")
+
+
+@tool
+def trend() -> NewRender:
+    """Show the trend."""
+    rows = [{"month": month, "orders": n} for n, month in enumerate(["Jan", "Feb"])]
+    encoding = {"x": {"field": "month", "type": "ordinal"}, "y": {"field": "orders", "type": "quantitative"}}
+    return chart({"mark": "line", "data": {"values": rows}, "encoding": encoding, "title": "Orders by month"})
+
+
+@tool
+def broken() -> NewRender:
+    """Show too much."""
+    return table([{"n": n} for n in range(501)])
+'''
+
+
+async def test_a_tool_shows_a_table_and_a_chart(folder: Path):
+    """`table` and `chart` make what surfaces draw, with the text that the model reads; too many rows are an error."""
+    (folder / "tools/shop.py").write_text(SHOP, "utf-8")
+    (folder / "agents/seller.yaml").write_text(
+        "name: seller\ninstructions: Sell.\ntools: [orders, trend, broken]\n", "utf-8"
+    )
+    script = [[call("orders"), call("trend"), call("broken")], [say("There.")]]
+    async with open_project(folder, script) as project:
+        orders, trend, broken = (await project.ask("Show them.", agent="seller")).calls
+    (shown,) = orders.renders
+    assert (shown.kind, shown.title, orders.text) == ("table", "Orders", shown.text)
+    assert shown.text == "id    Total  on\n---  ------  ------------\nA-1  €12.50  Feb 15, 2026"
+    assert shown.payload["rows"] == [{"id": "A-1", "total": "12.50", "on": "2026-02-15"}]
+    (drawn,) = trend.renders
+    assert (drawn.kind, drawn.title, drawn.payload["plain"]["type"]) == ("chart", "Orders by month", "line")
+    assert (broken.outcome, broken.renders) == ("failed", ())
+    assert "501 rows, at most 500 can be shown" in broken.text

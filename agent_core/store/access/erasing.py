@@ -1,6 +1,7 @@
 """Erasing one person: found, and taken out of what others keep. Each function is one transaction's work."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from agent_core.store.access.revocations import REVOCATION
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, SessionKey, table_of
 from agent_core.store.tables import AuditRow, FeedbackRow, ReceiptRow
-from agent_core.store.work import quotas, sessions
+from agent_core.store.work import blobs, quotas, results, sessions
 from agent_core.store.work.approvals import APPROVAL
 from agent_core.store.work.blobs import BLOB
 
@@ -90,7 +91,12 @@ def redact(connection: Connection, session: str, who: ForgottenPerson) -> Redact
             changed += 1
         if run in runs and body.get("ref"):
             dropped.add(body["ref"])
+    quotas.give_back_blobs(connection, held.key, dropped)
     connection.execute(delete(BLOB).where(BLOB.c.session == held.key, BLOB.c.id.in_(dropped)))
+    results.remove(connection, held.key, runs)
+    scrub = partial(scrubbed, who=who)  # what is kept of others' runs may name the person
+    blobs.rewrite(connection, held.key, scrub)
+    results.rewrite(connection, held.key, scrub)
     connection.execute(delete(_RECEIPT).where(_RECEIPT.c.run.in_(runs), _RECEIPT.c.message.in_(found.messages)))
     connection.execute(update(RUN).where(RUN.c.key.in_(runs)).values(options=None))
     _redact_session(connection, held.key, who, found.texts)
@@ -176,7 +182,7 @@ def _redact_session(connection: Connection, session: int, who: ForgottenPerson, 
     title = row.title
     if title is not None:
         title = DELETED if any(text.startswith(title) for text in texts) else scrubbed(title, who)
-    values = {"about": scrubbed(row.about, who), "title": title}
+    values = {"about": scrubbed(row.about, who), "title": title, "redactions": SESSION.c.redactions + 1}
     connection.execute(update(SESSION).where(SESSION.c.key == session).values(values))
 
 

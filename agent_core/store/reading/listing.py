@@ -62,7 +62,7 @@ def get(connection: Connection, session: str) -> SessionObject:
 
 def listed(connection: Connection, wanted: Wanted, *, limit: int, before: int | None) -> Page[SessionObject]:
     """Return up to *limit* sessions, the newest first, with a key below *before*."""
-    query = _filtered(_objects(), wanted).order_by(SESSION.c.key.desc()).limit(limit + 1)
+    query = filtered(_objects(), wanted).order_by(SESSION.c.key.desc()).limit(limit + 1)
     if before is not None:
         query = query.where(SESSION.c.key < before)
     rows = connection.execute(query).all()
@@ -73,7 +73,7 @@ def listed(connection: Connection, wanted: Wanted, *, limit: int, before: int | 
 def recent(connection: Connection, wanted: Wanted, *, limit: int, before: Moment | None) -> list[Candidate]:
     """Return up to *limit* sessions below *before*, those with the latest activity first."""
     columns = (SESSION.c.key, SESSION.c.id, SESSION.c.title, SESSION.c.about, SESSION.c.next_seq, _NEWEST.label("at"))
-    query = _filtered(_joined(*columns), wanted).order_by(desc("at"), SESSION.c.key.desc()).limit(limit)
+    query = filtered(_joined(*columns), wanted).order_by(desc("at"), SESSION.c.key.desc()).limit(limit)
     if before is not None:
         query = query.where(tuple_(_NEWEST, SESSION.c.key) < (before.at, before.key))
     return [_candidate(row) for row in connection.execute(query)]
@@ -166,7 +166,8 @@ def _objects() -> Select[*tuple[Any, ...]]:
     return _joined(SESSION, AGENT.c.id.label("agent_id"), RUN.c.status, *times)
 
 
-def _filtered(query: Select[*tuple[Any, ...]], wanted: Wanted) -> Select[*tuple[Any, ...]]:
+def filtered(query: Select[*tuple[Any, ...]], wanted: Wanted) -> Select[*tuple[Any, ...]]:
+    """Return *query*, of sessions with their agents and active runs, for those that are *wanted* alone."""
     if wanted.actor is not None:
         query = query.where(SESSION.c.actor == wanted.actor)
     if wanted.kinds is not None:

@@ -1,6 +1,10 @@
 """Blobs: bytes kept whole. Each function is one transaction's work."""
 
-from sqlalchemy import Connection, insert, select
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, insert, select, update
 
 from agent_core.errors import NotFound
 from agent_core.ids import new_id
@@ -8,12 +12,14 @@ from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT, BlobRow
 
 BLOB = table_of(BlobRow)
+JSON = "application/json"
 
 
-def put(connection: Connection, session: int | None, mime: str, data: bytes) -> str:
-    """Store *data* and return its id."""
+def put(connection: Connection, session: int | None, mime: str, data: bytes, run: int | None = None) -> str:
+    """Store *data*, which counts as stored by *run*, and return its id."""
     name = new_id("blob")
-    connection.execute(insert(BLOB).values(project=DEFAULT_PROJECT, id=name, session=session, mime=mime, data=data))
+    values = {"project": DEFAULT_PROJECT, "id": name, "session": session, "mime": mime, "data": data, "run": run}
+    connection.execute(insert(BLOB).values(**values))
     return name
 
 
@@ -24,3 +30,14 @@ def get(connection: Connection, name: str) -> tuple[str, bytes]:
     if row is None:
         raise NotFound("blob", name)
     return row.mime, bytes(row.data)
+
+
+def rewrite(connection: Connection, session: int, change: Callable[[Any], Any]) -> None:
+    """Replace the JSON in the blobs of a session by what *change* makes of it."""
+    theirs = (BLOB.c.session == session) & (BLOB.c.mime == JSON)
+    for key in connection.execute(select(BLOB.c.key).where(theirs)).scalars().all():
+        data = bytes(connection.execute(select(BLOB.c.data).where(BLOB.c.key == key)).scalar_one())
+        before = msgspec.json.decode(data)
+        after = change(before)
+        if after != before:
+            connection.execute(update(BLOB).where(BLOB.c.key == key).values(data=msgspec.json.encode(after)))

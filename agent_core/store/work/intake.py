@@ -74,9 +74,9 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     *agent*, if given, is the id or name of the agent whose session it must be. *run* and *message* are fresh ids;
     *owner* is this worker when it has room to drive another run. *snapshot* is what the run will use, to be stored when
     it is *new_prefix*. *step* is the announcement of the first step, valid if the run starts at once, there is no fact
-    beyond the seq *after*, nothing is noted, and the prefix changes exactly if *freezes* says so. *refusal* is raised
-    if the message needs a run of its own, since too many are queued; *refused* unless it is repeated, since a quota
-    has just refused the same actor.
+    beyond the seq *after*, nothing is noted, and the prefix changes exactly if *freezes* says so. *redactions* are
+    those of the session's log when it was loaded. *refusal* is raised if the message needs a run of its own, since too
+    many are queued; *refused* unless it is repeated, since a quota has just refused the same actor.
     """
 
     inbound: Inbound
@@ -92,6 +92,7 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     step: tuple[FactBody, ...]
     freezes: bool
     now: int
+    redactions: int = 0
     refusal: RateLimited | None = None
     refused: RateLimited | None = None
 
@@ -139,12 +140,10 @@ def seen(connection: Connection, inbound: Inbound, owner: int) -> Receipt | None
 def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -> Received:
     """Write the message and what follows from it at once in the session *name*, up to the first step of its run.
 
-    Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`, `RateLimited`.
+    Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`, `RateLimited`,
+    `StaleSession`.
     """
-    session = sessions.hold(connection, name)
-    inbound = intake.inbound
-    if intake.agent is not None and catalog.key_of(connection, intake.agent) != session.agent:
-        raise NotFound(f"session of agent `{intake.agent}`", name)
+    session, inbound = _hold(connection, name, intake), intake.inbound
     if known := seen(connection, inbound, _key_owner(session, inbound)):
         return Received(receipt=known)
     if session.closed:
@@ -176,6 +175,16 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     freed = received.freed if stopped.freed is None else stopped.freed
     facts = [*stopped.facts, *received.facts]
     return msgspec.structs.replace(received, facts=facts, interrupted=stopped.running, freed=freed)
+
+
+def _hold(connection: Connection, name: str, intake: Intake) -> sessions.SessionRef:
+    """Return the session *name*, locked, if it is what *intake* was prepared for; raises `NotFound`, `StaleSession`."""
+    session = sessions.hold(connection, name)
+    if session.redactions != intake.redactions:
+        raise sessions.StaleSession
+    if intake.agent is not None and catalog.key_of(connection, intake.agent) != session.agent:
+        raise NotFound(f"session of agent `{intake.agent}`", name)
+    return session
 
 
 def receive_first(connection: Connection, opening: sessions.NewSession, snapshot: Snapshot, intake: Intake) -> Received:
@@ -263,6 +272,7 @@ def _draft(session: sessions.SessionRef, intake: Intake, charged: bytes | None, 
         actor=key_of(inbound.actor.kind, inbound.actor.id),
         queued_at=intake.now,
         charged=charged,
+        redactions=session.redactions,
     )
 
 

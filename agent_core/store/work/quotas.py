@@ -5,10 +5,26 @@ For operators no statement is run; for people one per message, one per step that
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, Connection, Table, and_, bindparam, case, delete, func, select, text, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Select,
+    Subquery,
+    Table,
+    bindparam,
+    case,
+    delete,
+    func,
+    select,
+    text,
+    tuple_,
+    union_all,
+    update,
+)
 
 from agent_core.domain import events as e
 from agent_core.domain.events import FactBody
@@ -30,6 +46,7 @@ from agent_core.domain.quotas import (
 from agent_core.store.log import EVENT, RUN, RunRef, table_of
 from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import QuotaRow, ServedRow
+from agent_core.store.work.blobs import BLOB
 
 QUOTA: Table = table_of(QuotaRow)
 SERVED: Table = table_of(ServedRow)
@@ -76,19 +93,36 @@ def _upsert(rows: int) -> Statement:
 
 
 _UPSERTS = {rows: _upsert(rows) for rows in (1, 2, 3)}
+_SIZE_OF_BLOBS = (
+    select(func.sum(func.length(BLOB.c.data)))
+    .where(BLOB.c.session == bindparam("b_session"), BLOB.c.run == bindparam("b_run"))
+    .scalar_subquery()
+)
 _SIZE = Statement(
-    select(func.sum(func.length(EVENT.c.data))).where(
+    select(func.sum(func.length(EVENT.c.data)), _SIZE_OF_BLOBS).where(
         EVENT.c.session == bindparam("b_session"),
         EVENT.c.seq >= bindparam("b_first"),
         EVENT.c.run == bindparam("b_run"),
     )
 )
-_KEPT = (
-    select(RUN.c.agent, RUN.c.charged, func.sum(func.length(EVENT.c.data)).label("stored"))
-    .join(EVENT, and_(EVENT.c.session == RUN.c.session, EVENT.c.run == RUN.c.key))
-    .where(RUN.c.session == bindparam("b_session"), RUN.c.charged.is_not(None))
-    .group_by(RUN.c.agent, RUN.c.charged)
+_OF_EVENTS = select(EVENT.c.run, func.length(EVENT.c.data).label("size")).where(
+    EVENT.c.session == bindparam("b_session")
 )
+_OF_BLOBS = select(BLOB.c.run, func.length(BLOB.c.data).label("size")).where(BLOB.c.session == bindparam("b_session"))
+
+
+def _kept(sizes: Subquery) -> Select[Any, Any, Any]:
+    """Sum the *sizes* of what runs keep by those whom they are charged to."""
+    return (
+        select(RUN.c.agent, RUN.c.charged, func.sum(sizes.c.size))
+        .join(sizes, sizes.c.run == RUN.c.key)
+        .where(RUN.c.session == bindparam("b_session"), RUN.c.charged.is_not(None), RUN.c.last_seq.is_not(None))
+        .group_by(RUN.c.agent, RUN.c.charged)
+    )
+
+
+_KEPT = _kept(union_all(_OF_EVENTS, _OF_BLOBS).subquery())
+_KEPT_IN = _kept(_OF_BLOBS.where(BLOB.c.id.in_(bindparam("b_blobs", expanding=True))).subquery())
 _LEFT = QUOTA.c.stored - bindparam("b_stored", type_=BigInteger)
 _GIVE_BACK = (
     update(QUOTA)
@@ -150,9 +184,14 @@ def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, end
 
 def give_back(connection: Connection, session: int) -> None:
     """Take what is kept of the runs of *session*, which is about to be deleted, off the counts."""
-    for agent, charged, stored in connection.execute(_KEPT, {"b_session": session}).all():
-        values = {"b_agent": agent, "b_subjects": _keys(charged), "b_stored": stored}
-        connection.execute(_GIVE_BACK, values)
+    _take_off(connection, connection.execute(_KEPT, {"b_session": session}).all())
+
+
+def give_back_blobs(connection: Connection, session: int, names: Collection[str]) -> None:
+    """Take the blobs *names*, which are about to be deleted, off the counts; those of runs in progress are not in."""
+    if names:
+        given = {"b_session": session, "b_blobs": list(names)}
+        _take_off(connection, connection.execute(_KEPT_IN, given).all())
 
 
 def forget(connection: Connection, actor: str) -> None:
@@ -186,13 +225,21 @@ def _spend(connection: Connection, agent: int, keys: Sequence[int], spent: Spend
     return {row[0]: Used(**dict(zip(_COUNTS, row[1:], strict=True))) for row in rows}
 
 
+def _take_off(connection: Connection, kept: Iterable[Any]) -> None:
+    for agent, charged, stored in kept:
+        values = {"b_agent": agent, "b_subjects": _keys(charged), "b_stored": stored}
+        connection.execute(_GIVE_BACK, values)
+
+
 def _refuse(subject: Subject, used: Used, spent: Spending, now: int) -> None:
     if refused := refusal(subject, used, spent, now):
         raise refused
 
 
 def _size_of(connection: Connection, run: RunRef) -> int:
-    return int(_SIZE.run(connection, b_session=run.session, b_first=run.first_seq, b_run=run.key).scalar() or 0)
+    """Return the bytes of the facts and of the blobs of *run*."""
+    (sizes,) = _SIZE.run(connection, b_session=run.session, b_first=run.first_seq, b_run=run.key)
+    return sum(int(size or 0) for size in sizes)
 
 
 def _packed(keys: Sequence[int]) -> bytes:

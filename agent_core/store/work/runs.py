@@ -47,6 +47,7 @@ _COLUMNS = (
     SESSION.c.prefix,
     SESSION.c.window_seq,
     SESSION.c.noted,
+    SESSION.c.redactions,
 )
 _SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
     RUN.join(SESSION, SESSION.c.key == RUN.c.session).outerjoin(log.PARENT, log.PARENT.c.key == RUN.c.parent)
@@ -253,10 +254,8 @@ def start_next(connection: Connection, session_key: SessionKey, *, owner: str, n
     if row is None or not limits.admits(connection, row.agent, row.max_runs, run=row.key):
         return Ended([])
     run = replace(_ref(row), epoch=row.epoch + 1)
-    bodies: list[FactBody] = [
-        e.RunStarted(epoch=run.epoch, notes=notes.consume(connection, session_key.key, row.noted))
-    ]
-    bodies += freeze(connection, run, row.prefix)
+    begun = e.RunStarted(epoch=run.epoch, notes=notes.consume(connection, session_key.key, row.noted))
+    bodies = [begun, *freeze(connection, run, row.prefix)]
     _HOLD.run(connection, b_key=run.key, b_epoch=run.epoch, b_owner=owner, b_due=None)
     queue.note_start(connection, run, now)
     first = log.take_seqs(connection, session_key.key, len(bodies))
@@ -397,4 +396,5 @@ def _ref(row: Any) -> RunRef:
         actor=row.actor,
         queued_at=row.queued_at,
         charged=row.charged,
+        redactions=row.redactions,
     )

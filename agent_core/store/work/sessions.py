@@ -16,10 +16,10 @@ from agent_core.errors import InvalidInput, NotFound, SessionBusy
 from agent_core.ids import new_id
 from agent_core.store import log
 from agent_core.store.codes import CODES
-from agent_core.store.log import EVENT, RUN, SESSION, SessionKey
+from agent_core.store.log import EVENT, RENDER, RUN, SESSION, SessionKey
 from agent_core.store.statements import Rows, Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import notes, quotas
+from agent_core.store.work import notes, quotas, results
 from agent_core.store.work.blobs import BLOB
 from agent_core.store.work.catalog import AGENT, keep_snapshot
 from agent_core.store.work.quotas import AgentBounds
@@ -35,7 +35,7 @@ TITLE_LENGTH = 200
 class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     """What the core needs of a session to work in it; *bounds* are its agent's, *noted* see `store.notes`.
 
-    *shared*: others than its opener, *actor*, have written in it.
+    *shared*: others than its opener, *actor*, have written in it. *redactions*: how often its log was redacted.
     """
 
     key: int
@@ -52,6 +52,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     address: str | None = None
     noted: bytes | None = None
     shared: bool = False
+    redactions: int = 0
 
     @property
     def session_key(self) -> SessionKey:
@@ -119,6 +120,10 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 
 class StaleAgent(Exception):
     """The agent of a session to open has a newer version, or was deleted; this error never leaves the core."""
+
+
+class StaleSession(Exception):
+    """The session was redacted since it was loaded into memory; this error never leaves the core."""
 
 
 class OpenedSession(msgspec.Struct, frozen=True):
@@ -230,6 +235,17 @@ def updated_since(connection: Connection, seen: Mapping[str, int]) -> set[str]:
     return found
 
 
+def outdated(connection: Connection, known: Mapping[str, int]) -> set[str]:
+    """Return which of the sessions *known*, each with its number of redactions, were redacted since, or are gone."""
+    names, found = list(known), set[str]()
+    for start in range(0, len(names), _MANY):
+        asked = names[start : start + _MANY]
+        rows = connection.execute(select(SESSION.c.id, SESSION.c.redactions).where(SESSION.c.id.in_(asked)))
+        now = {row.id: row.redactions for row in rows}
+        found |= {name for name in asked if now.get(name) != known[name]}
+    return found
+
+
 def close(connection: Connection, session: SessionRef) -> None:
     """Close a session to further messages. Raises `SessionBusy` while a run is queued or open."""
     refuse_busy(connection, session, "close")
@@ -282,6 +298,7 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     key = connection.execute(insert(SESSION).values(**copy).returning(SESSION.c.key)).scalar_one()
     _copy_log(connection, source.key, key, last, runs)
     _copy_blobs(connection, source.key, key)
+    results.copy(connection, source.key, key)
     return str(copy["id"])
 
 
@@ -311,6 +328,8 @@ def _copy_log(connection: Connection, source: int, target: int, last: int, runs:
         .where(EVENT.c.session == source, EVENT.c.seq <= last)
     )
     connection.execute(insert(EVENT).from_select(["session", "seq", "run", "type", "time", "data"], copied))
+    shown = select(literal(target), RENDER.c.seq, RENDER.c.id).where(RENDER.c.session == source, RENDER.c.seq <= last)
+    connection.execute(insert(RENDER).from_select(["session", "seq", "id"], shown))
 
 
 def _copy_blobs(connection: Connection, source: int, target: int) -> None:
@@ -350,4 +369,5 @@ def _ref(row: Any) -> SessionRef:
         address=row.address,
         noted=row.noted,
         shared=bool(row.shared),
+        redactions=row.redactions,
     )

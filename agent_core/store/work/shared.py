@@ -7,6 +7,8 @@ from agent_core.store.log import table_of
 from agent_core.store.tables import KeptRow
 
 KEPT = table_of(KeptRow)
+KNOWN = 900
+"""Seconds for which a request that counts once is known: well beyond the 300 for which signatures are usually valid."""
 _TIME = 8
 """Bytes of a time: written so, times compare as bytes do."""
 
@@ -21,7 +23,7 @@ def keep(connection: Connection, name: str, value: bytes) -> bytes:
     return connection.execute(select(KEPT.c.value).where(KEPT.c.name == name)).scalar_one()
 
 
-def first(connection: Connection, name: str, *, now: int, seconds: int) -> bool:
+def first(connection: Connection, name: str, *, now: int, seconds: int = KNOWN) -> bool:
     """Return whether *name*, `<kind>:<at most 32 characters>`, is kept for the first time within about *seconds*.
 
     *now* is in milliseconds. What is older of its kind is removed, so that little is kept.

@@ -3,6 +3,7 @@
 import asyncio
 import getpass
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from channels.terminal import Terminal
 
 PROMPT = "> "
 INTERRUPTED = 130
+MOST_COLUMNS = 10_000
+"""Columns of a line at most, whatever the environment says."""
 
 
 def chat(
@@ -113,7 +116,21 @@ def _terminal(prompt: str) -> Terminal:
     live = sys.stdout.isatty()
     dim = live and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
     note = _writer(sys.stdout if live else sys.stderr, dim=dim)
-    return Terminal(_person(), write=_writer(sys.stdout), note=note, live=live, prompt=prompt)
+    return Terminal(_person(), write=_writer(sys.stdout), note=note, live=live, prompt=prompt, width=columns_here())
+
+
+def columns_here() -> int:
+    """Return the columns of the person's terminal, also where the answers go into a pipe; 80 where there is none."""
+    return min(_columns(), MOST_COLUMNS)
+
+
+def _columns() -> int:
+    if os.environ.get("COLUMNS", "").isdecimal():
+        return shutil.get_terminal_size().columns
+    for stream in (sys.stdout, sys.stderr, sys.stdin):
+        with suppress(OSError, ValueError):
+            return os.get_terminal_size(stream.fileno()).columns or shutil.get_terminal_size().columns
+    return shutil.get_terminal_size().columns
 
 
 def _writer(stream: TextIO, *, dim: bool = False) -> Callable[[str], None]:

@@ -17,12 +17,14 @@ from rich.text import Text
 from rich.theme import Theme
 
 from app.cli.chat.growing import Growing, closed_fence, tail
-from app.cli.chat.wide import table_or_code
 from channels.legible import visible
+from channels.markdown_tables import aligned_tables, before_table
+from channels.wide_tables import table_or_code
 
 WIDEST = 120
 """Columns that prose fills at most: longer lines are hard to read."""
 _STYLE = re.compile(r"\x1b\[[\d;]*m")
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _STYLES = Theme({"markdown.code": "bold cyan", "markdown.link": "blue", "markdown.link_url": "underline blue"})
 NARROWEST_COLUMN = 6
 """Columns that each column of a table needs; a table without them is shown as it was written."""
@@ -43,15 +45,22 @@ class TextStyle(Protocol):
 
 
 class AsWritten:
-    """Text as it was written."""
+    """Text as it was written, its tables aligned."""
 
     gap = ""
 
     def settled(self, text: str) -> int:
-        return text.rfind("\n") + 1
+        done = 0
+        while (end := closed_fence(text, done)) is not None:
+            if not end:
+                return done
+            done = end
+        if begun := _FENCE.search(text, done):  # what looks like a table in code is none
+            return begun.start()
+        return done + min(before_table(text[done:]), text[done:].rfind("\n") + 1)
 
-    def draw(self, text: str, width: int) -> str:  # noqa: ARG002 - a port's shape
-        return text.removesuffix("\n")
+    def draw(self, text: str, width: int) -> str:
+        return aligned_tables(text.removesuffix("\n"), width)
 
 
 class Drawn:

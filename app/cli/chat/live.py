@@ -16,11 +16,12 @@ from app.cli.chat.conversation import converse
 from app.cli.chat.deciding import decided
 from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle, note
 from app.cli.chat.once import answer
+from app.cli.chat.painting import painted
 from app.cli.chat.ports import ApprovalsPort, Port
-from channels.base import CallView, ConversationView, MessageLimits, Question, Ref, RunView, Stop
+from channels.base import CallView, ConversationView, MessageLimits, Question, Ref, RunView, ShownRender, Stop
 from channels.legible import one_line, visible
 from channels.plain import ended, keys, responders_of, said_by, works
-from channels.terminal import Span, spans_of
+from channels.spans import Span, spans_of
 
 
 async def talk_live(
@@ -90,6 +91,7 @@ class LiveTerminal:
         self._ref = Ref("")
         self._flows: dict[tuple[str, str], Flow] = {}
         self._printed: dict[tuple[str, str], str] = {}
+        self._figured: dict[tuple[str, str], tuple[ShownRender, ...]] = {}
         self._live = ""
         self._question: Question | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -120,13 +122,14 @@ class LiveTerminal:
         self._ref = Ref(f"{address}:{new_id('msg')}")
         self._flows.clear()
         self._printed.clear()
+        self._figured.clear()
         await self.edit(self._ref, body)
         return self._ref
 
     async def edit(self, ref: Ref, body: ConversationView) -> None:
         if ref != self._ref:  # what was printed above it cannot be reached any more
             return
-        spans = list(spans_of(body, self._typed))
+        spans = list(spans_of(body, self._typed, self._area.width))
         self._live = ""
         above = [self._note(span) if span.note else self._draw(span) for span in spans]
         working = [line for said in body.recent for call in said.calls if (line := _working(call))]
@@ -146,11 +149,18 @@ class LiveTerminal:
         """Return what of *span* is new and done; the rest becomes what may change."""
         text = span.text.strip("\n") if not span.open else span.text.lstrip("\n")
         if span.key[1] == "drawn":
-            return self._once(span.key, f"{text}\n" if text else "")
+            return self._figures(span)
         flow = self._flows.setdefault(span.key, Flow(self._drawing))
         above, live = flow.feed(text, self._area.width, is_open=span.open)
         self._live += live
         return above
+
+    def _figures(self, span: Span) -> str:
+        """Return what a call shows, once: on a screen of another width it is not drawn again."""
+        if self._figured.get(span.key, ()) == span.renders:
+            return ""
+        self._figured[span.key] = span.renders
+        return painted(span.renders, self._area.width) if _has_colours() else span.text
 
     def _note(self, span: Span) -> str:
         """Return a note that is complete and was not printed; that of a call at work is in `_working`."""
@@ -166,7 +176,7 @@ class LiveTerminal:
         if self._printed.get(key) == text:
             return ""
         self._printed[key] = text
-        return self._noted(text) if key[1] != "drawn" else text
+        return self._noted(text)
 
     def _noted(self, text: str) -> str:
         return note(text, self._area.width) if _has_colours() else text

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from channels.slack.outbound.links import unmasked
-from channels.slack.outbound.rich import segments, words_of
+from channels.slack.outbound.rich import as_text, pipe_tables, segments, words_of
 from channels.slack.outbound.text import Plain, escape, neutral, plain, safe
 from channels.slack.outbound.text_split import by_lines, pieces
 from channels.slack.web_api import limits
@@ -21,6 +21,7 @@ FEEDBACK = "feedback"
 
 _ALLOWED = re.compile(r"(?P<code>```.*?```|`[^`\n]+`)|&lt;(?P<user>@[UW][A-Z0-9]+)&gt;", re.DOTALL)
 _GAP = "\n\n"
+_MOST_TABLES = limits.TABLES_PER_MESSAGE.value
 _LEAST = 64  # characters; smaller pieces fit
 
 
@@ -34,14 +35,24 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """A table or a chart between two texts: its *blocks*, sent as they are, and the same in a few words as *text*."""
+
+    blocks: tuple[Json, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
-    block: Json
+    """Blocks that stay together; *markdown* counts the characters of theirs that have a sum per message."""
+
+    blocks: tuple[Json, ...]
     text: str
     markdown: int = 0
 
 
 def payloads(
-    markdown: str,
+    said: str | Sequence[str | Figure],
     *,
     lines: Sequence[str] = (),
     notice: str = "",
@@ -49,7 +60,7 @@ def payloads(
     allow_mentions: bool = False,
     text_room: int = limits.TEXT.value,
 ) -> list[Payload]:
-    """Return the messages that show *markdown* whole, none when there is nothing to show.
+    """Return the messages that show all of *said*, Markdown and what is between, none when there is nothing to show.
 
     Above it are *lines*, what the agent did, below it a *notice* and buttons for *feedback* on that run. *text_room*
     is the most characters of each message's text: with the default any of them can be updated, a post may have
@@ -58,7 +69,8 @@ def payloads(
     above, below = list(_context("\n".join(lines), text_room)), list(_context(notice, text_room))
     beside = sum(len(row.text) + len(_GAP) for row in (*above, *below))
     room = max(text_room - beside, text_room // 2)
-    answer = _markdown(safe(markdown, allow_mentions=allow_mentions), room, allow_mentions=allow_mentions)
+    parts = [said] if isinstance(said, str) else said
+    answer = [row for part in parts for row in _part(part, room, allow_mentions=allow_mentions)]
     found = list(_packed([*above, *answer, *below], text_room))
     if feedback is not None and found:
         found[-1] = replace(found[-1], blocks=(*found[-1].blocks, feedback_row(feedback)))
@@ -95,7 +107,15 @@ def _context(text: str, room: int) -> Iterator[_Row]:
     words = neutral(text).strip()
     for piece in _small(words, limits.CONTEXT_TEXT.value, by_lines, lambda piece: len(escape(piece)) <= room):
         element = {"type": "plain_text", "text": piece, "emoji": False}
-        yield _Row({"type": "context", "elements": [element]}, escape(piece))
+        yield _Row(({"type": "context", "elements": [element]},), escape(piece))
+
+
+def _part(part: str | Figure, room: int, *, allow_mentions: bool) -> Iterator[_Row]:
+    if isinstance(part, str):
+        yield from _markdown(safe(part, allow_mentions=allow_mentions), room, allow_mentions=allow_mentions)
+    else:
+        markdown = sum(len(block["text"]) for block in part.blocks if block["type"] == "markdown")
+        yield _Row(part.blocks, part.text, markdown)
 
 
 def _markdown(markdown: str, room: int, *, allow_mentions: bool) -> Iterator[_Row]:
@@ -110,9 +130,9 @@ def _markdown(markdown: str, room: int, *, allow_mentions: bool) -> Iterator[_Ro
 
 def _row(block: Json, *, allow_mentions: bool) -> _Row:
     if block["type"] == "markdown":
-        return _Row(block, twin(block["text"], allow_mentions=allow_mentions), len(block["text"]))
+        return _Row((block,), twin(block["text"], allow_mentions=allow_mentions), len(block["text"]))
     words = words_of(block)
-    return _Row(block, escape(words), len(words))
+    return _Row((block,), escape(words), len(words))
 
 
 def _small(
@@ -141,7 +161,8 @@ def _packed(rows: Iterable[_Row], room: int) -> Iterator[Payload]:
         fresh = [*taken, row]
         size = sum(len(each.text) for each in fresh) + len(_GAP) * (len(fresh) - 1)
         markdown = sum(each.markdown for each in fresh)
-        if size > room or markdown > limits.MARKDOWN.value or len(fresh) >= limits.BLOCKS_PER_MESSAGE.value:
+        count = sum(len(each.blocks) for each in fresh)
+        if taken and (size > room or markdown > limits.MARKDOWN.value or count >= limits.BLOCKS_PER_MESSAGE.value):
             yield _payload(taken)
             fresh = [row]
         taken = fresh
@@ -150,7 +171,7 @@ def _packed(rows: Iterable[_Row], room: int) -> Iterator[Payload]:
 
 
 def _payload(rows: Sequence[_Row]) -> Payload:
-    return Payload(tuple(row.block for row in rows), _GAP.join(row.text for row in rows))
+    return Payload(_one_table(block for row in rows for block in row.blocks), _GAP.join(row.text for row in rows))
 
 
 # ---- the ladder: what is sent when Slack refuses a payload ------------------------------------------
@@ -175,21 +196,39 @@ def plainer(payload: Payload, pointer: str | None = None) -> Payload | None:
             blocks += plain_ones
     if payload.level or not blocks or len(blocks) > limits.BLOCKS_PER_MESSAGE.value:
         return Payload((), payload.text, 2)
-    return Payload(tuple(blocks), payload.text, 1)
+    return Payload(_one_table(blocks), payload.text, 1)
 
 
 def _plainer(block: Json) -> list[Json] | None:
     """Return simpler blocks with the words of *block*, None when only the text can show them."""
     match block["type"]:
-        case "markdown":
-            rich = rich_text(plain(block["text"]))
-            return [rich] if rich and len(block["text"]) <= limits.RICH_TEXT.value else None
+        case "markdown" if len(block["text"]) <= limits.RICH_TEXT.value:
+            return list(_literal(block["text"])) or None
         case "context" if all(element["type"] == "plain_text" for element in block["elements"]):
             return [{"type": "section", "text": element} for element in block["elements"]]
         case "context_actions":
             return []
         case _:
             return None
+
+
+def _literal(markdown: str) -> Iterator[Json]:
+    """Give *markdown* as blocks in which nothing is syntax: its tables, and rich text between them."""
+    done = 0
+    for start, end, blocks in (*pipe_tables(markdown), (len(markdown), len(markdown), list[Json]())):
+        if words := rich_text(plain(markdown[done:start])):
+            yield words
+        yield from blocks
+        done = end
+
+
+def _one_table(blocks: Iterable[Json]) -> tuple[Json, ...]:
+    """Return *blocks* with one `table` at most, as Slack asks for: the others are text in columns."""
+    made: list[Json] = []
+    for block in blocks:
+        is_more = block["type"] == "table" and sum(each["type"] == "table" for each in made) >= _MOST_TABLES
+        made.append(as_text(block) if is_more else block)
+    return tuple(made)
 
 
 def rich_text(words: Iterable[Plain]) -> Json | None:

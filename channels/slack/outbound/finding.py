@@ -44,7 +44,10 @@ async def find(
         if cursor is None:
             break
     # The thread's root is always among them, and is the app's after a slash command.
-    ours = [each for each in messages if each.get("user") == user and each["ts"] != thread.root]
+    # Files that were shared are messages of their own.
+    ours = [
+        each for each in messages if each.get("user") == user and each["ts"] != thread.root and not each.get("files")
+    ]
     named = [each["ts"] for each in ours if marked(each) == entry.id]
     if named or entry.mode != "stream":
         return named[-1] if named else None

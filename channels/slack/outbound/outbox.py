@@ -7,7 +7,7 @@ one is posted.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,14 +15,18 @@ from typing import Any, Protocol
 
 import structlog
 
-from agent_core import Actor, Clock, NotFound, ParleyError
+from agent_core import Actor, Clock, NotFound
 from channels.base import ConversationView, LedgerEntry, MessageLimits, NotShown
-from channels.delivery import Deferred
+from channels.delivery import Deferred, Unfinished
 from channels.ledger import Ledger, OwnedPlace
+from channels.slack.outbound.admission import MUCH_LATER, REFUSALS, SOON, ThreadCalls
 from channels.slack.outbound.blocks import Payload, plainer
-from channels.slack.outbound.finding import find, is_there, mark
-from channels.slack.outbound.picture import MessagePicture, never_shorter, picture, tail, update_text
+from channels.slack.outbound.figures import LOOK, NO_CHARTS, ChartPorts, DrawnItems, ThreadFigures
+from channels.slack.outbound.finding import find, mark
+from channels.slack.outbound.picture import MessagePicture, as_sent, never_shorter, picture, tail, update_text
+from channels.slack.outbound.recipient import StreamRecipient
 from channels.slack.outbound.thread_message import GaveUp, ThreadMessage
+from channels.slack.outbound.uploading import ThreadFiles
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
@@ -33,12 +37,9 @@ TEXT = 7_500
 """Code points of an answer's text in one message: escaping adds half as much at worst."""
 LOOKS = 5
 """Searches of a thread for a message before people are warned that it may be there twice."""
-REFUSALS = 5
-"""Refusals of a message by Slack before it is given up."""
 _DELETED = "deleted"
 _NOT_FOUND = "message_not_found"
 _MESSAGE_GONE = (_NOT_FOUND, "message_not_owned_by_app", "cant_update_message", "edit_window_closed")
-_SOON, _LATER, _MUCH_LATER = 1.0, 5.0, 60.0
 _UNSURE = "It is not certain that this part of the answer is shown once: Slack could not be asked."
 _SLACK = Actor("slack", "service")
 _log = structlog.get_logger("parley.slack")
@@ -70,13 +71,16 @@ class SlackOutbox:
         *,
         status: StatusPort,
         runs: RunCanceller,
+        charts: ChartPorts = NO_CHARTS,
     ) -> None:
         self.limits = MessageLimits(
             edit_every=limits.APPEND_EVERY.value, text=TEXT, age=float(limits.STREAM_ROLL_AGE.value)
         )
-        self._space, self._api, self._pacer = workspace, workspace.api, workspace.pacer
+        self._space, self._api, self._calls = workspace, workspace.api, ThreadCalls(workspace, thread)
+        self._figures = ThreadFigures(ThreadFiles(workspace, thread, ledger, place, clock), charts, clock)
         self._thread, self._ledger, self._place, self._clock = thread, ledger, place, clock
         self._status, self._runs = status, runs
+        self._recipient = StreamRecipient(thread, ledger, place)
         self._messages: dict[str, ThreadMessage] = {}
         self._sending: asyncio.Future[None] | None = None
 
@@ -98,35 +102,50 @@ class SlackOutbox:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 
+    async def close(self) -> None:
+        """End the work on files; what is not finished continues with the next start."""
+        await self._figures.close()
+
     async def _show(self, entry: LedgerEntry, body: ConversationView) -> None:
         message = self._messages.setdefault(entry.id, ThreadMessage(entry))
+        self._recipient.note(body)
+        drawn = await self._figures.items(body)
         if entry.ref is not None:
-            await self._edit(message, body)
+            await self._edit(message, body, drawn)
         else:
             await self._keep(message)
-            await self._send(message, body)
+            await self._send(message, body, drawn)
+        wanted = self._picture(body, drawn, message) if drawn and entry.mode != _DELETED else None
+        if wanted is not None and (self._figures.share(drawn, wanted.items) or message.differs_from(wanted)):
+            raise Unfinished("A picture or a file is still to come.", retry_after=LOOK)
         if body.closed and all(run.ended for run in body.runs):
             await self._keep(message, state="closed")
 
-    async def _send(self, message: ThreadMessage, body: ConversationView) -> None:
+    async def _send(self, message: ThreadMessage, body: ConversationView, drawn: DrawnItems) -> None:
         """Show *body* as a new message, unless it turns out that it was sent before."""
         if message.entry.state != "planned" and (ts := await self._find(message)) is not None:
             await self._keep(message, state="acknowledged", ref=ts)
-            await self._edit(message, body)
+            await self._edit(message, body, drawn)
             return
-        wanted = self._picture(body, message)
+        wanted = self._picture(body, drawn, message)
         may_stream = not (wanted.closed or message.unsure) and self._space.can_stream(self._thread.channel)
         if not (may_stream and await self._start(message, wanted)):
             await self._post(message, wanted)
 
-    async def _edit(self, message: ThreadMessage, body: ConversationView) -> None:
-        entry, wanted = message.entry, self._picture(body, message)
-        if entry.mode == _DELETED or (wanted == message.last and entry.state != "uncertain"):
+    async def _edit(self, message: ThreadMessage, body: ConversationView, drawn: DrawnItems) -> None:
+        entry, streams = message.entry, message.entry.mode == "stream"
+        wanted = self._picture(body, drawn, message)
+        shown = message.last.items if message.last is not None else ()
+        is_due = wanted.closed and wanted.feedback is not None and None in drawn.values()
+        if streams and is_due and message.waits(self._clock.now()):
+            wanted = replace(wanted, closed=False)
+        ordered = replace(wanted, items=as_sent(shown, wanted.items, streams=streams))
+        if entry.mode == _DELETED or (ordered == message.last and entry.state != "uncertain"):
             return
-        if entry.mode != "stream":
+        if not streams:
             await self._update(message, wanted)
             return
-        shown = message.last.items if message.last is not None else ()
+        wanted = ordered
         if not wanted.closed:
             wanted = replace(wanted, items=never_shorter(shown, wanted.items))
         chunks = tail(shown, wanted.items) if entry.state == "acknowledged" and shown else None
@@ -144,41 +163,42 @@ class SlackOutbox:
         chunks = tail((), wanted.items)
         if not chunks:
             raise Deferred("No word of it is complete yet.")
-        thread = self._thread
-        user, team = (None, None) if thread.is_dm else (thread.user, thread.user_team)
-        await self._admit("chat.startStream", Lane.FIRST)
+        user, team = await self._recipient.ids()
+        await self._calls.admit("chat.startStream", Lane.FIRST)
         await self._keep(
             message, state="sent", mode="stream", sent_to=wanted.length, acked_to=0, began_at=self._clock.now()
         )
         try:
             ts = await self._api.start_stream(
-                thread.channel, thread.root, chunks, recipient_user=user, recipient_team=team
+                self._thread.channel, self._thread.root, chunks, recipient_user=user, recipient_team=team
             )
         except f.Uncertain as error:
             await self._keep(message, state="uncertain")
-            raise NotShown(str(error), retry_after=_SOON) from None
+            raise NotShown(str(error), retry_after=SOON) from None
         except (f.NoStreaming, f.BadBlocks, f.TextTooLong, f.SlackRefused) as error:
-            self._space.note_no_stream(self._thread.channel, error)
             await self._unsent(message)
+            self._step(error, {"chunks": chunks}, message, wanted)
+            self._space.note_no_stream(self._thread.channel, error)
             return False
         except f.SlackFailure as error:
             await self._unsent(message)
-            raise self._not_shown(error, message) from None
+            raise self._calls.not_shown(error, message) from None
         message.last, message.at = wanted, self._clock.now()
         self._status.note("processing")
         await self._keep(message, state="acknowledged", ref=ts, acked_to=wanted.length)
         return True
 
     async def _append(self, message: ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
-        await self._admit("chat.appendStream", Lane.EDIT)
+        await self._calls.admit("chat.appendStream", Lane.EDIT)
         await self._keep(message, state="sent", sent_to=wanted.length)
-        if await self._streamed(self._api.append_stream(self._thread.channel, message.ts, chunks), message, wanted):
+        call = self._api.append_stream(self._thread.channel, message.ts, chunks)
+        if await self._streamed(call, {"chunks": chunks}, message, wanted):
             # Persisted with the next step: after a kill before it an update repairs the message, with the same result.
             message.entry.state, message.entry.acked_to = "acknowledged", wanted.length
 
     async def _stop(self, message: ThreadMessage, wanted: MessagePicture, chunks: list[dict[str, Any]]) -> None:
         """End a stream with its last words and what is shown below them."""
-        await self._admit("chat.stopStream", Lane.LIFECYCLE)
+        await self._calls.admit("chat.stopStream", Lane.LIFECYCLE)
         await self._keep(message, state="sent", sent_to=wanted.length)
         status = None if wanted.status == "processing" else wanted.status
         last = self._api.stop_stream(
@@ -189,26 +209,31 @@ class SlackOutbox:
             metadata=mark(message.entry.id),
             session_status=status,
         )
-        if not await self._streamed(last, message, wanted):
+        if not await self._streamed(last, {"chunks": chunks}, message, wanted):
             return
         await self._keep(message, state="acknowledged", mode="post", acked_to=wanted.length)
         self._status.note(status or "active")
         if status is None:
             self._status.begin()
 
-    async def _streamed(self, call: Awaitable[None], message: ThreadMessage, wanted: MessagePicture) -> bool:
+    async def _streamed(
+        self, call: Awaitable[None], sent: Mapping[str, Any], message: ThreadMessage, wanted: MessagePicture
+    ) -> bool:
         """Return whether the stream took what *call* sends; if it takes no more, *wanted* is shown by an update."""
         try:
             await call
         except (f.Limited, f.NotSent) as error:
             await self._keep(message, state="acknowledged", sent_to=message.entry.acked_to)
-            raise self._not_shown(error, message) from None
+            raise self._calls.not_shown(error, message) from None
         except (f.TargetMissing, f.Unauthorised) as error:
             await self._gone(error, message, wanted)
             return False
         except f.SlackFailure as error:
             if isinstance(error, f.StoppedByUser):
                 await self._cancel(wanted)
+            if isinstance(error, f.BadBlocks):  # it was not executed
+                await self._keep(message, state="acknowledged", sent_to=message.entry.acked_to)
+                self._step(error, sent, message, wanted)
             await self._repair(message, wanted)
             return False
         message.last, message.at = wanted, self._clock.now()
@@ -224,7 +249,7 @@ class SlackOutbox:
         await self._update(message, wanted, repairs=True)
 
     async def _end(self, message: ThreadMessage) -> None:
-        await self._admit("chat.stopStream", Lane.LIFECYCLE)
+        await self._calls.admit("chat.stopStream", Lane.LIFECYCLE)
         try:
             await self._api.stop_stream(self._thread.channel, message.ts)
         except (f.Expired, f.StoppedByUser, f.SlackRefused, f.BadBlocks):
@@ -232,7 +257,7 @@ class SlackOutbox:
         except f.SlackFailure as error:
             if error.reason in _MESSAGE_GONE:
                 return  # whether it is there the next call shows
-            raise self._not_shown(error, message) from None
+            raise self._calls.not_shown(error, message) from None
         self._status.note("active")
 
     # ---- posts and updates ----------------------------------------------------------------------
@@ -240,7 +265,7 @@ class SlackOutbox:
     async def _post(self, message: ThreadMessage, wanted: MessagePicture) -> None:
         payload = wanted.payload(allow_mentions=self._thread.allow_mentions)
         while True:
-            await self._admit("chat.postMessage", Lane.FINAL if wanted.closed else Lane.FIRST)
+            await self._calls.admit("chat.postMessage", Lane.FINAL if wanted.closed else Lane.FIRST)
             await self._keep(message, state="sent", mode="post", sent_to=wanted.length, began_at=self._clock.now())
             try:
                 ts = await self._api.post(
@@ -252,10 +277,10 @@ class SlackOutbox:
                 )
             except f.Uncertain as error:
                 await self._keep(message, state="uncertain")
-                raise NotShown(str(error), retry_after=_SOON) from None
+                raise NotShown(str(error), retry_after=SOON) from None
             except f.SlackFailure as error:
                 await self._unsent(message)
-                payload = self._plainer(payload, error, message)
+                payload = self._plainer(payload, error, message, wanted)
                 continue
             break
         message.last, message.at = wanted, self._clock.now()
@@ -271,7 +296,7 @@ class SlackOutbox:
         message.entry.began_at = None
         while True:
             text = update_text(payload, wanted)
-            await self._admit("chat.update", lane)
+            await self._calls.admit("chat.update", lane)
             await self._keep(message, state="sent", mode="post", sent_to=wanted.length)
             try:
                 await self._api.update(
@@ -288,37 +313,48 @@ class SlackOutbox:
                 await self._gone(error, message, wanted)
                 return
             except f.SlackFailure as error:
-                payload = self._plainer(payload, error, message)
+                payload = self._plainer(payload, error, message, wanted)
                 continue
             break
         message.last, message.at, message.refused = wanted, self._clock.now(), 0
         await self._keep(message, state="repaired" if repairs else "acknowledged", acked_to=wanted.length)
 
-    def _plainer(self, payload: Payload, error: f.SlackFailure, message: ThreadMessage) -> Payload:
+    def _step(
+        self, error: f.SlackFailure, call: Mapping[str, Any], message: ThreadMessage, wanted: MessagePicture
+    ) -> None:
+        """Raise `NotShown` when a table or a chart of the refused *call* has a plainer form now."""
+        shown = message.last.items if message.last is not None else ()
+        if isinstance(error, f.BadBlocks) and self._figures.step(error, call, wanted.items, shown):
+            raise NotShown(str(error))
+
+    def _plainer(
+        self, payload: Payload, error: f.SlackFailure, message: ThreadMessage, wanted: MessagePicture
+    ) -> Payload:
         """Return a plainer form of *payload*; raises what *error* means when there is none."""
+        self._step(error, {"blocks": payload.blocks}, message, wanted)
         if isinstance(error, (f.BadBlocks, f.TextTooLong)):
             pointer = error.pointers[0] if isinstance(error, f.BadBlocks) and error.pointers else None
             if (found := plainer(payload, pointer)) is not None:
                 _log.warning("slack.blocks_refused", method=error.method, reason=error.reason)
                 return found
-        raise self._not_shown(error, message)
+        raise self._calls.not_shown(error, message)
 
     # ---- what happened to a message -------------------------------------------------------------
 
     async def _find(self, message: ThreadMessage) -> str | None:
         """Search the thread for a message that may have been sent; None when it is missing, or that cannot be known."""
         known = {each.ref for each in await self.entries() if each.ref is not None}
-        admit = partial(self._admit, "conversations.replies", Lane.FINAL)
+        admit = partial(self._calls.admit, "conversations.replies", Lane.FINAL)
         try:
             found = await find(self._api, self._thread, message.entry, user=self._space.user, known=known, admit=admit)
         except f.TargetMissing as error:
-            raise self._not_shown(error, message) from None
+            raise self._calls.not_shown(error, message) from None
         except f.SlackFailure as error:
             if isinstance(error, f.Unauthorised):
                 self._space.log_missing(error)
             message.looks += 1
             if message.looks < LOOKS or message.unsure:  # post it once more at most: two copies, never three
-                wait = min(_SOON * 2**message.looks, _MUCH_LATER)
+                wait = min(SOON * 2**message.looks, MUCH_LATER)
                 raise NotShown(str(error), retry_after=getattr(error, "retry_after", wait)) from None
             message.unsure = True
             return None
@@ -331,11 +367,11 @@ class SlackOutbox:
         Slack may say so of a message that is there: the thread is asked before it is believed.
         """
         if error.reason not in _MESSAGE_GONE:
-            raise self._not_shown(error, message) from None
-        if error.reason == _NOT_FOUND and await self._is_there(message):
+            raise self._calls.not_shown(error, message) from None
+        if error.reason == _NOT_FOUND and await self._calls.is_there(message):
             message.refused += 1
             await self._keep(message, state="uncertain")
-            raise GaveUp(str(error)) if message.refused >= REFUSALS else NotShown(str(error), retry_after=_SOON)
+            raise GaveUp(str(error)) if message.refused >= REFUSALS else NotShown(str(error), retry_after=SOON)
         if message.entry.mode == "stream":
             with suppress(NotShown, GaveUp):  # for a message that is gone this is no more than a precaution
                 await self._end(message)
@@ -343,34 +379,15 @@ class SlackOutbox:
         await self._keep(message, state="acknowledged", mode=_DELETED)
         await self._cancel(wanted)
 
-    async def _is_there(self, message: ThreadMessage) -> bool:
-        """Return whether the thread has *message*; where that cannot be asked, it is tried once more."""
-        await self._admit("conversations.replies", Lane.FINAL)
-        try:
-            return await is_there(self._api, self._thread, message.ts)
-        except f.SlackFailure as error:
-            if isinstance(error, f.Limited):
-                self._pacer.penalty(error.method, self._space.team, error.retry_after)
-            message.looks += 1
-            return message.looks == 1
-
     async def _cancel(self, wanted: MessagePicture) -> None:
         """Cancel the run that *wanted* shows: the event that a person stopped it may come later, or never."""
         if wanted.run is not None:
             with suppress(NotFound):
                 await self._runs.cancel(wanted.run, by=_SLACK, reason="stopped in Slack")
 
-    def _picture(self, body: ConversationView, message: ThreadMessage) -> MessagePicture:
-        made = picture(body, allow_mentions=self._thread.allow_mentions)
+    def _picture(self, body: ConversationView, drawn: DrawnItems, message: ThreadMessage) -> MessagePicture:
+        made = picture(body, allow_mentions=self._thread.allow_mentions, drawn=drawn)
         return replace(made, notice=f"{_UNSURE} {made.notice}".strip()) if message.unsure else made
-
-    async def _admit(self, method: str, lane: Lane) -> None:
-        """Wait until *method* may be called; raises `Deferred` for an edit, which is then retried with newer text."""
-        where, thread = (self._space.team, self._thread.channel), self._thread.address
-        if lane is not Lane.EDIT:
-            await self._pacer.admit(method, *where, lane, thread=thread)
-        elif wait := self._pacer.offer(method, *where, thread=thread):
-            raise Deferred("Other threads edit, too.", retry_after=wait)
 
     async def _keep(self, message: ThreadMessage, **values: Any) -> None:
         """Set *values* of the row and persist it."""
@@ -380,21 +397,3 @@ class SlackOutbox:
 
     async def _unsent(self, message: ThreadMessage) -> None:
         await self._keep(message, state="planned", mode=None, sent_to=0, began_at=None)
-
-    def _not_shown(self, error: f.SlackFailure, message: ThreadMessage) -> ParleyError:
-        """Return what *error* means for the delivery: retry, retry later, or give up."""
-        match error:
-            case f.Limited():
-                self._pacer.penalty(error.method, self._space.team, error.retry_after)
-                return NotShown(str(error), retry_after=error.retry_after)
-            case f.TargetMissing():
-                return GaveUp(str(error))
-            case f.Unauthorised():
-                self._space.log_missing(error)
-                return NotShown(str(error), retry_after=_MUCH_LATER)
-            case f.NotSent() | f.Uncertain():
-                return NotShown(str(error), retry_after=_SOON)
-            case _:
-                _log.warning("slack.refused", method=error.method, reason=error.reason)
-                message.refused += 1
-                return GaveUp(str(error)) if message.refused >= REFUSALS else NotShown(str(error), retry_after=_LATER)

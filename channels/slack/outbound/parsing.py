@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, table
 from markdown_it.token import Token
 
 BREAK = "\u200b"
@@ -25,11 +26,39 @@ _RUN = re.compile(r"(?<!\\)(?P<escapes>\\*)(?P<run>`+)")
 @cache
 def _parser(*, inline: bool) -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING}).enable(["table", "strikethrough"])
-    return parser if inline else parser.disable(["inline", "text_join"])
+    if inline:
+        return parser
+    parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
+    return parser.disable(["inline", "text_join"])
+
+
+def _table(state: StateBlock, first: int, end: int, silent: bool) -> bool:  # noqa: FBT001 - as the library calls it
+    """Take a table as the library does, with the cells of its header alone: those of a growing text are thousands."""
+    count = len(state.tokens)
+    if not table(state, first, min(end, first + 2), silent):
+        return False
+    if silent:
+        return True
+    before, state.parentType = state.parentType, "table"
+    ends = state.md.block.ruler.getRules("blockquote")
+    line = first + 2
+    while line < end and not _ends_table(state, line) and not any(rule(state, line, end, True) for rule in ends):
+        line += 1
+    state.parentType = before
+    state.tokens[count].map = [first, line]
+    state.line = line
+    return True
+
+
+def _ends_table(state: StateBlock, line: int) -> bool:
+    return state.sCount[line] < state.blkIndent or state.isEmpty(line) or state.is_code_block(line)
 
 
 def parsed(markdown: str, *, inline: bool = False) -> list[Token]:
-    """Return the blocks of *markdown*, which is CommonMark with tables and strikes of GFM; HTML is text."""
+    """Return the blocks of *markdown*, which is CommonMark with tables and strikes of GFM; HTML is text.
+
+    Without *inline* the rows of a table below its header have no tokens.
+    """
     return _parser(inline=inline).parse(markdown)
 
 

@@ -1,13 +1,14 @@
 """What a message of Slack shows of an answer: its texts and tool calls in order, and how it ended; pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Literal
 
-from channels.base import CallView, ConversationView, RunView
+from channels.base import CallView, ConversationView, RunView, ShownRender
 from channels.delivery import PartTooLong
 from channels.legible import one_line
-from channels.slack.outbound.blocks import Payload, feedback_row, payloads
+from channels.slack.outbound.blocks import Figure, Payload, feedback_row, payloads
 from channels.slack.outbound.renders import markdown_of
 from channels.slack.outbound.rich import segments
 from channels.slack.outbound.text import flowing, neutral, safe
@@ -73,7 +74,25 @@ class ToolTask:
         return f"{_SIGN[self.status]} {self.title}{f': {more}' if more else ''}"
 
 
-Item = Words | ToolTask
+@dataclass(frozen=True, slots=True)
+class DrawnItem:
+    """A table or a chart: its *blocks*, and the same in a few words as mrkdwn, *text*; *step* says which form it is.
+
+    *has_file* says that a block shows an uploaded file.
+    """
+
+    key: str
+    blocks: tuple[Json, ...]
+    text: str
+    step: int
+    has_file: bool = False
+
+    def chunks(self) -> list[Json]:
+        """Return the chunk that shows it."""
+        return [{"type": "blocks", "blocks": list(self.blocks)}]
+
+
+Item = Words | ToolTask | DrawnItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +122,9 @@ class MessagePicture:
 
     def payload(self, *, allow_mentions: bool) -> Payload:
         """Return the whole as one message, an ellipsis when there is nothing to show."""
-        text = "".join(item.text for item in self.items if isinstance(item, Words)).strip()
         lines = [item.line() for item in self.items if isinstance(item, ToolTask)]
         found = payloads(
-            text,
+            list(self._parts()),
             lines=lines,
             notice=self.notice,
             feedback=self.feedback,
@@ -118,10 +136,24 @@ class MessagePicture:
         # Too much for one message, which our own limit prevents for all but rare texts: send the text without blocks.
         return Payload((), _GAP.join(each.text for each in found)[: limits.TEXT_HARD.value])
 
+    def _parts(self) -> Iterator[str | Figure]:
+        """Give its texts, and the tables and charts between them."""
+        for is_drawn, items in groupby(
+            (each for each in self.items if not isinstance(each, ToolTask)),
+            key=lambda each: isinstance(each, DrawnItem),
+        ):
+            if is_drawn:
+                yield from (Figure(each.blocks, each.text) for each in items if isinstance(each, DrawnItem))
+            else:
+                yield "".join(each.text for each in items if isinstance(each, Words)).strip()
 
-def picture(body: ConversationView, *, allow_mentions: bool = False) -> MessagePicture:
-    """Return what a message shows of *body*."""
+
+def picture(
+    body: ConversationView, *, allow_mentions: bool = False, drawn: Mapping[str, Item | None] | None = None
+) -> MessagePicture:
+    """Return what a message shows of *body*; *drawn* are renders that have a form of their own, None while absent."""
     items: list[Item] = []
+    drawn = drawn or {}
     messages = [each for each in body.recent if each.role == "assistant"]
     run = body.runs[-1] if body.runs else None
     text_before = False
@@ -137,7 +169,8 @@ def picture(body: ConversationView, *, allow_mentions: bool = False) -> MessageP
         continues = each.continued
         items += [_task(call, ended=run is None or run.ended) for call in each.calls]
         renders = [render for call in each.calls for render in call.renders]
-        items += [Words(render.id, f"{_GAP}{markdown_of(render)}") for render in renders]
+        shown = [drawn[render.id] if render.id in drawn else words_item(render) for render in renders]
+        items += [item for item in shown if item is not None]
         text_before = text_before or bool(renders)
     if run is None or not any(each.border for each in body.recent):
         return MessagePicture(tuple(items), closed=body.closed, status="processing", run=run.id if run else None)
@@ -151,6 +184,11 @@ def picture(body: ConversationView, *, allow_mentions: bool = False) -> MessageP
         status="suspended" if waits else "active",
         run=run.id,
     )
+
+
+def words_item(render: ShownRender) -> Words:
+    """Return *render* as its text."""
+    return Words(render.id, f"{_GAP}{markdown_of(render)}")
 
 
 def update_text(payload: Payload, shown: MessagePicture) -> str:
@@ -177,6 +215,30 @@ def never_shorter(shown: Sequence[Item], wanted: Sequence[Item]) -> tuple[Item, 
     return tuple(wanted)
 
 
+def as_sent(shown: Sequence[Item], wanted: Sequence[Item], *, streams: bool) -> tuple[Item, ...]:
+    """Return *wanted* in the order in which a message that shows *shown* can show it: what is new comes last.
+
+    A picture that comes late does not split a text that grows: it comes after it. While the message *streams*, what
+    was drawn stays as it is.
+    """
+    places = {item.key: at for at, item in enumerate(wanted)}
+    kept = [_kept(item, wanted, places, streams=streams) for item in shown]
+    before = [item for item in kept if item is not None]
+    known = {item.key for item in before}
+    rest = [item for item in wanted if item.key not in known]
+    last = before[-1] if before else None
+    if streams and isinstance(last, Words) and last.grows:
+        rest = [item for item in rest if not isinstance(item, DrawnItem) or places[item.key] > places[last.key]]
+    return (*before, *rest)
+
+
+def _kept(item: Item, wanted: Sequence[Item], places: Mapping[str, int], *, streams: bool) -> Item | None:
+    """Return what stands in the place of *item*, which is shown."""
+    if isinstance(item, DrawnItem) and streams:
+        return item
+    return wanted[places[item.key]] if item.key in places else None
+
+
 def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
     """Return the chunks that make a stream that shows *shown* show *wanted*; None when no chunks can."""
     before = {item.key: item for item in shown}
@@ -194,6 +256,10 @@ def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
                 chunks += item.chunks(len(sent))
             case Words(), _:
                 chunks += item.chunks()
+            case DrawnItem(), None:
+                chunks += item.chunks()
+            case DrawnItem(), _ if item != old:
+                return None
             case ToolTask(), _ if item != old:
                 chunks.append(item.chunk(old if isinstance(old, ToolTask) else None))
             case _:

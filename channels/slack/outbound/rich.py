@@ -11,6 +11,7 @@ from typing import Any
 from markdown_it.token import Token
 
 from channels.slack.outbound.parsing import line_starts, parsed, top_blocks
+from channels.slack.outbound.pipes import RichCell, aligned, blocks_of, table_in, wide_tables
 from channels.slack.outbound.text import active, neutral
 
 Json = dict[str, Any]
@@ -25,7 +26,7 @@ def segments(text: str, start: int = 0, *, allow_mentions: bool = False) -> list
 
     What comes before *start* is shown already, as `flowing` gave it.
     """
-    found = list(active(text, start, allow_mentions=allow_mentions))
+    found = [*active(text, start, allow_mentions=allow_mentions), *wide_tables(text)]
     if not found:
         return _markdown(text[start:])
     made: list[Json] = []
@@ -48,6 +49,8 @@ def _rest(source: str, start: int) -> list[Json]:
     """Return the blocks that show the rest of a block from *start* on; code that was begun as Markdown is closed."""
     if start <= 0:
         return rich(source)
+    if made := _table(source, start):
+        return made
     starts = line_starts(source)
     for token in parsed(source):
         if token.type != "fence" or token.map is None or not starts[token.map[0]] < start <= starts[token.map[1]]:
@@ -62,15 +65,59 @@ def _rest(source: str, start: int) -> list[Json]:
 
 
 def rich(markdown: str) -> list[Json]:
-    """Return *markdown*, made safe, as rich text; as Markdown without syntax of Slack's own if it has no words."""
+    """Return the block *markdown*, made safe, as rich text or tables; as Markdown without syntax if it is empty."""
+    if made := _table(markdown):
+        return made
     writer = _Writer()
     for token in parsed(markdown, inline=True):
         writer.take(token)
     return _rich_block(writer.elements) or _markdown(neutral(markdown))
 
 
+def _table(source: str, start: int = 0) -> list[Json]:
+    """Return the rows from *start* on of the pipe table *source* as blocks; none if it is no table, or too large."""
+    table = table_in(source)
+    if table is None:
+        return []
+    rest = table.after(start)
+    if start and len(rest.rows) == 1:
+        return []
+    return blocks_of([[_rich_cell(cell) for cell in row] for row in rest.rows], rest.aligns)
+
+
+def _rich_cell(cell: Token) -> RichCell:
+    elements = list(_inline(cell.children or [], {}))
+    return RichCell(elements, "".join(map(_words, elements)))
+
+
+def pipe_tables(markdown: str) -> Iterator[tuple[int, int, list[Json]]]:
+    """Yield where each table of *markdown*, made safe, begins and ends, and its blocks, in which nothing is syntax."""
+    if "|" not in markdown:
+        return
+    for block in top_blocks(markdown):
+        if block.token.type == "table_open" and (made := _table(markdown[block.start : block.end])):
+            yield block.start, block.end, made
+
+
+def as_text(table: Json) -> Json:
+    """Return a block with the words of *table* in columns, in which nothing is syntax."""
+    return {"type": "rich_text", "elements": [_preformatted(aligned(rows_of(table)) or _lines_of(table))]}
+
+
+def rows_of(table: Json) -> list[list[str]]:
+    """Return the words of the cells of a table."""
+    return [[_words(cell) for cell in row] for row in table["rows"]]
+
+
+def _lines_of(table: Json) -> str:
+    return "\n".join(map(" | ".join, rows_of(table)))
+
+
 def words_of(block: Json) -> str:
-    """Return the words of a block of rich text, its code in marks of mrkdwn."""
+    """Return the words of a block of rich text or a table, its code in marks of mrkdwn."""
+    if "rows" in block:
+        text = aligned(rows_of(block))
+        return _lines_of(block) if text is None else f"```\n{text}\n```"
     return "\n".join(map(_words, block["elements"])).strip()
 
 
@@ -81,7 +128,7 @@ def _words(part: Json) -> str:
     if "elements" in part:
         words = "".join(map(_words, part["elements"]))
         return f"```\n{words}\n```" if part["type"] == "rich_text_preformatted" else words
-    words = part["text"] if part["type"] == "text" or part["text"] in part["url"] else f"{part['text']} ({part['url']})"
+    words = part["text"] if part["type"] != "link" or part["text"] in part["url"] else f"{part['text']} ({part['url']})"
     return f"`{words}`" if part.get("style", {}).get("code") else words
 
 

@@ -26,6 +26,7 @@ from channels.slack.outbound.parsing import (
     spans,
     top_blocks,
 )
+from channels.slack.outbound.pipes import aligned, table_held
 
 _LINE_END = re.compile(r"\r\n?")
 _INVISIBLE: dict[int, str] = {
@@ -156,7 +157,10 @@ def sendable(markdown: str) -> int:
         text = text[: _outside(text, start, begun.start())]
     else:
         text = text[: min(start, len(text))]
-    return bare_fence(text) if (first := _first_active(text)) is None else sendable(text[:first])
+    end = table_held(text)
+    if (first := _first_active(text)) is not None and first < end:
+        return sendable(text[:first])
+    return bare_fence(text[:end])
 
 
 def _outside(text: str, line: int, at: int) -> int:
@@ -252,6 +256,7 @@ class _Twin:
     _margin: list[list[str]] = field(default_factory=list[list[str]])
     _numbers: list[int | None] = field(default_factory=list[int | None])
     _cells: list[str] = field(default_factory=list[str])
+    _rows: list[list[str]] = field(default_factory=list[list[str]])
     _in_cell: bool = False
 
     def read(self, tokens: list[Token]) -> list[Plain]:
@@ -291,10 +296,21 @@ class _Twin:
             case "inline":
                 self._cells.append(_inline(token))
             case "tr_close":
-                self._write(" | ".join(self._cells))
-                self._cells.clear()
+                self._rows.append(self._cells)
+                self._cells = []
+            case "table_close":
+                self._write_table(is_nested=token.level > 0)
+                self._rows = []
             case _:
                 return
+
+    def _write_table(self, *, is_nested: bool) -> None:
+        """Write the rows in columns where that is readable, else each as a line."""
+        if not is_nested and (text := aligned(self._rows)) is not None:
+            self._blocks.append(Plain(text, code=True))
+        else:
+            for row in self._rows:
+                self._write(" | ".join(row))
 
     def _begin_item(self) -> None:
         number = self._numbers[-1]

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from agent_core import ParleyError
 from channels.base import LedgerEntry
-from channels.slack.outbound.picture import MessagePicture
+from channels.slack.outbound.picture import MessagePicture, as_sent
+
+WAIT = 5.0
+"""Seconds for which the end of a stream waits for a picture; after them an update adds it."""
 
 
 class GaveUp(ParleyError):
@@ -26,6 +29,18 @@ class ThreadMessage:
     looks: int = 0
     refused: int = 0
     unsure: bool = False
+    ends_at: int | None = None
+
+    def waits(self, now: int) -> bool:
+        """Return whether the end of its stream still waits for a picture, *now* in milliseconds."""
+        self.ends_at = self.ends_at or now + round(WAIT * 1000)
+        return now < self.ends_at
+
+    def differs_from(self, wanted: MessagePicture) -> bool:
+        """Return whether it shows something else than *wanted*, which only an update can change."""
+        if self.last is None or self.entry.mode != "post":
+            return False
+        return as_sent(self.last.items, wanted.items, streams=False) != self.last.items
 
     @property
     def ts(self) -> str:

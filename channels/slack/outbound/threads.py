@@ -24,6 +24,7 @@ from agent_core import (
 )
 from channels.delivery import Delivery
 from channels.ledger import LEASE, Ledger, LostPlace, OwnedPlace
+from channels.slack.outbound.figures import NO_CHARTS, ChartPorts
 from channels.slack.outbound.outbox import GaveUp, SlackOutbox
 from channels.slack.outbound.status import ThreadStatus
 from channels.slack.thread import Thread
@@ -76,7 +77,7 @@ class Threads:
     """Shows sessions in their threads; *workspace* looks one up by its id, and raises `NotFound`.
 
     *share* is called with this process's part of every rate limit: the processes that show something have equal parts.
-    *rested* is called whenever a session is completely shown.
+    *rested* is called whenever a session is completely shown. *charts* draws what Slack cannot draw itself.
     """
 
     def __init__(
@@ -88,9 +89,10 @@ class Threads:
         *,
         share: Callable[[float], None],
         rested: Callable[[], None] = lambda: None,
+        charts: ChartPorts = NO_CHARTS,
     ) -> None:
         self._core, self._ledger, self._workspace, self._clock = core, ledger, workspace, clock
-        self._share, self._rested = share, rested
+        self._share, self._rested, self._charts = share, rested, charts
         self._showing: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, int] = {}
         self._resumed: set[str] = set()
@@ -182,7 +184,9 @@ class Threads:
         thread = Thread.read(place.data)
         space = await self._workspace(thread.team)
         status = ThreadStatus(space, thread, names=place.shown == 0 and place.waits_at is None)
-        outbox = SlackOutbox(space, thread, self._ledger, place, self._clock, status=status, runs=self._core)
+        outbox = SlackOutbox(
+            space, thread, self._ledger, place, self._clock, status=status, runs=self._core, charts=self._charts
+        )
         delivery = Delivery(_UntilIdle(self._core, status, place.waits_at), outbox, self._clock, session=place.session)
         async with self._renewing(place):
             try:
@@ -193,6 +197,8 @@ class Threads:
                 await outbox.settle(SETTLE)
                 await status.drop()
                 raise
+            finally:
+                await outbox.close()
             waits = any(run.status in ("waiting", "requires_action") for run in delivery.body.runs)
             await status.end("suspended" if waits else "active")
             if delivery.body.seq <= place.shown and self._is_fresh(place):

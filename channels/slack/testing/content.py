@@ -1,7 +1,7 @@
 """What a message may hold: Slack's checks of texts, blocks, chunks and metadata."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from channels.slack.testing.asked import Arguments, MethodFailed
@@ -22,6 +22,14 @@ def blocks_of(given: Arguments, *, most: int = limits.BLOCKS_PER_MESSAGE.value) 
             raise MethodFailed("msg_blocks_too_many")
         check_blocks(blocks)
     return blocks
+
+
+def blocks_in(given: Arguments) -> Iterator[tuple[str, list[Json]]]:
+    """Give the lists of blocks of a call, in chunks too, each with the pointer to it."""
+    yield "/blocks", given.listed("blocks", "invalid_blocks_format") or []
+    for n, chunk in enumerate(given.listed("chunks", "invalid_chunks") or []):
+        if chunk.get("type") == "blocks" and isinstance(chunk.get("blocks"), list):
+            yield f"/chunks/{n}/blocks", cast("list[Json]", chunk["blocks"])
 
 
 def check_blocks(blocks: list[Json], prefix: str = "/blocks") -> None:

@@ -42,10 +42,11 @@ def node(tag: str, children: Iterable[Node] = (), **attributes: Any) -> Node:
 
 
 class Drawing:
-    """Draw for one workspace: *names* say what a user id is called."""
+    """Draw for one workspace: *names* say what a user id is called, *files* where a picture with an id is."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, names: Mapping[str, str], files: Mapping[str, str] | None = None) -> None:
         self._names = names
+        self._files: Mapping[str, str] = files if files is not None else {}
         self._markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
     def markdown(self, text: str) -> list[Node]:
@@ -68,6 +69,22 @@ class Drawing:
         return [
             drawn for n, each in enumerate(blocks) for drawn in self._block(each, str(each.get("block_id") or f"b{n}"))
         ]
+
+    def files(self, files: Iterable[Json]) -> list[Node]:
+        """Draw what is attached to a message: pictures as they are, others by name."""
+        return [self._file(each) for each in files]
+
+    def _file(self, file: Json) -> Node:
+        name, source = str(file.get("name", "")), self._files.get(str(file.get("id")))
+        if source and str(file.get("mimetype", "")).startswith("image/"):
+            return node("picture", [node("b", [file["title"]]), node("image", src=source, alt=file["title"])])
+        return node(
+            "card",
+            [
+                node("p", [node("b", [f"{file.get('title') or name}"])]),
+                node("p", [f"{name}, {file.get('size')} bytes"]),
+            ],
+        )
 
     def _block(self, block: Json, block_id: str) -> list[Node]:
         match block.get("type"):
@@ -101,7 +118,7 @@ class Drawing:
             case "context":
                 return node("context", [node("span", self._text(each)) for each in block["elements"]])
             case "image":
-                return node("picture", [block.get("alt_text", "")])
+                return self._image(block)
             case "task_card":
                 return self.task(block)
             case "plan":
@@ -112,6 +129,14 @@ class Drawing:
                 return node("container", [*self._text(block.get("title")), *self.blocks(block["child_blocks"])])
             case kind:
                 return node("context", [f"a block of type {kind}"])
+
+    def _image(self, image: Json) -> Node:
+        """Draw an image: a file of the workspace as it is, and of another address its text alone."""
+        id = str(image.get("slack_file", {}).get("id", ""))
+        source = self._files.get(id)
+        title = [node("b", [image["title"]["text"]])] if image.get("title") else []
+        alt = str(image.get("alt_text", ""))
+        return node("picture", [*title, node("image", src=source, alt=alt) if source else alt])
 
     def task(self, card: Json) -> Node:
         """Draw a task card."""
@@ -151,7 +176,7 @@ class Drawing:
         if text is None:
             return []
         if text["type"] == "image":
-            return [node("picture", [text.get("alt_text", "")])]
+            return [self._image(text)]
         return self.mrkdwn(text["text"]) if text["type"] == "mrkdwn" else [text["text"]]
 
     def _table(self, block: Json) -> list[Node]:

@@ -1,6 +1,6 @@
 """Faults on demand: what goes wrong, with what, from which time on and how often."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,7 +27,8 @@ class InjectedFault:
 
     With *times* None it strikes until it is lifted; with *when*, only while that is true. *seconds* is the Retry-After
     of `ratelimited` and the delay of `late`; *status* the answer of `server_error`, which has its effect all the same
-    if *effect* is set; *code* what a `refused` method says.
+    if *effect* is set; *code* what a `refused` method says. With *block*, `invalid_blocks` strikes only a call with a
+    block of that type, in a chunk too; the answer points to it if *points*.
     """
 
     kind: FaultKind
@@ -40,6 +41,8 @@ class InjectedFault:
     status: int = 503
     effect: bool = False
     code: str = "unknown_method"
+    block: str | None = None
+    points: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -60,12 +63,14 @@ class Armed:
         """Whether it strikes no more."""
         return self.lifted or (self.fault.times is not None and self.struck >= self.fault.times)
 
-    def strikes(self, on: str, workspace: str | None) -> bool:
+    def strikes(self, on: str, workspace: str | None, blocks: Collection[str]) -> bool:
         """Count a match and say whether it strikes."""
         fault = self.fault
         if self.spent or fault.on not in (None, on) or fault.workspace not in (None, workspace):
             return False
         if fault.when is not None and not fault.when():
+            return False
+        if fault.block is not None and fault.block not in blocks:
             return False
         self.matched += 1
         if self.matched < fault.nth:
@@ -85,7 +90,9 @@ class Faults:
         self.armed.append(made := Armed(fault))
         return made
 
-    def strike(self, kind: FaultKind, on: str, workspace: str | None = None) -> InjectedFault | None:
-        """Return the fault of this *kind* that strikes now, the oldest first."""
-        found = (each for each in self.armed if each.fault.kind == kind and each.strikes(on, workspace))
+    def strike(
+        self, kind: FaultKind, on: str, workspace: str | None = None, *, blocks: Collection[str] = ()
+    ) -> InjectedFault | None:
+        """Return the fault of this *kind* that strikes now, the oldest first; the call has *blocks* of these types."""
+        found = (each for each in self.armed if each.fault.kind == kind and each.strikes(on, workspace, blocks))
         return next((each.fault for each in found), None)

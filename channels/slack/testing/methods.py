@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from channels.slack.testing import posting, reading, sessions, streaming, views
+from channels.slack.testing import posting, reading, sessions, streaming, uploads, views
 from channels.slack.testing.asked import Method
 
 
@@ -36,6 +36,10 @@ METHODS: Mapping[str, ScopedMethod] = MappingProxyType(
         "assistant.threads.setStatus": ScopedMethod(sessions.bridge_status, _STATUS),
         "assistant.threads.setTitle": ScopedMethod(sessions.bridge_title, ("assistant:write",)),
         "assistant.threads.setSuggestedPrompts": ScopedMethod(sessions.set_prompts, ("assistant:write",)),
+        "files.getUploadURLExternal": ScopedMethod(uploads.get_url, ("files:write",)),
+        "files.completeUploadExternal": ScopedMethod(uploads.complete, ("files:write",)),
+        "files.info": ScopedMethod(uploads.info, ("files:read",)),
+        "files.delete": ScopedMethod(uploads.delete, ("files:write",)),
         "conversations.replies": ScopedMethod(reading.replies, _HISTORY),
         "conversations.history": ScopedMethod(reading.history, _HISTORY),
         "conversations.info": ScopedMethod(reading.info, _READ),

@@ -42,6 +42,7 @@ class StandInPage:
             web.get("/", self._file),
             web.get("/page/live", self._live),
             web.post("/page/act", self._act),
+            web.get("/page/file/{team}/{file}", self._shared),
         ]
 
     async def _file(self, request: web.Request) -> web.Response:
@@ -49,11 +50,22 @@ class StandInPage:
         nonce = secrets.token_urlsafe(16)
         html = resources.files(__package__ or "").joinpath("page.html").read_text("utf-8").replace("{nonce}", nonce)
         policy = f"default-src 'none'; connect-src 'self'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
+        policy += f"; img-src http://{request.host}/page/file/"
         headers = {
             "Content-Security-Policy": f"{policy}; base-uri 'none'; form-action 'none'",
             "Cache-Control": "no-store",
         }
         return web.Response(text=html, content_type="text/html", headers=headers)
+
+    async def _shared(self, request: web.Request) -> web.Response:
+        """Give an uploaded picture, as nothing but a picture."""
+        _check_host(request)
+        team = self._stand_in.teams.get(request.match_info["team"])
+        file = team.workspace.files.get(request.match_info["file"]) if team else None
+        if file is None or not file.is_complete or not file.mimetype.startswith("image/"):
+            raise web.HTTPNotFound
+        headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+        return web.Response(body=file.content, content_type=file.mimetype, headers=headers)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         """Send a picture whenever another one is to be seen, until the browser goes."""

@@ -1,7 +1,7 @@
 """What the page shows of a stand-in, as JSON: one person's view of one workspace, one channel and one thread."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from channels.slack.testing.faults import Armed
 from channels.slack.testing.server import ApiCall, SlackStandIn
 from channels.slack.testing.shown import VisibleMessage
 from channels.slack.testing.team import Team
-from channels.slack.testing.world import Json
+from channels.slack.testing.world import Json, SimulatedWorkspace
 
 _ENDS = {"stopped_by_user": "stopped", "expired": "expired", "closed": "closed by Slack"}
 _CALLS = 40
@@ -27,6 +27,24 @@ class PageLocation:
     thread: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class FilePlaces(Mapping[str, str]):
+    """Where the page finds the files of *workspace* that are complete, by id."""
+
+    workspace: SimulatedWorkspace
+
+    def __getitem__(self, id: str) -> str:
+        if not self.workspace.files[id].is_complete:
+            raise KeyError(id)
+        return f"/page/file/{self.workspace.id}/{id}"
+
+    def __iter__(self) -> Iterator[str]:
+        return (id for id, file in self.workspace.files.items() if file.is_complete)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class PageDrawing:
     """Draw one page; a message is drawn again only when it has changed."""
 
@@ -38,7 +56,7 @@ class PageDrawing:
         self._channel, self._thread = place.channel, place.thread
         workspace = self._team.workspace
         names = {each.id: each.name for each in people.values()} | {c.id: c.name for c in workspace.channels.values()}
-        self._drawing = Drawing(names)
+        self._drawing = Drawing(names, FilePlaces(workspace))
         self._drawn: dict[str, tuple[str, list[Node]]] = {}
 
     def now(self) -> Json:
@@ -110,11 +128,11 @@ class PageDrawing:
         }
 
     def _draw(self, message: VisibleMessage) -> list[Node]:
-        key = json.dumps([message.source, message.blocks])
+        key = json.dumps([message.source, message.blocks, message.files])
         if message.ts not in self._drawn or self._drawn[message.ts][0] != key:
             blocks = list(message.blocks)
             nodes = self._drawing.blocks(blocks) if blocks else self._drawing.mrkdwn(message.source)
-            self._drawn[message.ts] = key, nodes
+            self._drawn[message.ts] = key, [*nodes, *self._drawing.files(message.files)]
         return self._drawn[message.ts][1]
 
     def _home(self) -> Json | None:

@@ -14,17 +14,22 @@ from agent_core import Clock, SystemClock
 from agent_core.testing import Level
 from channels.slack.testing.app import App
 from channels.slack.testing.asked import Arguments, MethodContext, MethodFailed
+from channels.slack.testing.block_shapes import ShapeProblem
+from channels.slack.testing.content import blocks_in, raise_problems
 from channels.slack.testing.deliveries import Courier, Notification, machine_time
 from channels.slack.testing.faults import Armed, Faults, InjectedFault
 from channels.slack.testing.methods import METHODS
 from channels.slack.testing.sockets import Sockets
 from channels.slack.testing.team import Team
 from channels.slack.testing.tickets import Tickets
+from channels.slack.testing.uploads import file_problems, put_bytes
 from channels.slack.testing.world import Channel, Json, SimulatedWorkspace
 from channels.slack.web_api import limits
 from channels.slack.web_api.budget import CallBudget
 
-_LARGEST = 4 * 1024 * 1024
+_LARGEST = 64 * 1024 * 1024
+UPLOAD = "upload"
+"""What a call is named that sends the bytes of a file."""
 _BEARER = "Bearer "
 _SCOPES = "X-OAuth-Scopes"
 _RATELIMITED = 429
@@ -157,6 +162,7 @@ class SlackStandIn:
         app.router.add_route("*", "/api/{method}", self._api)
         app.router.add_get("/link/", self.sockets.serve)
         app.router.add_post("/actions/{team}/{name}", self._respond)
+        app.router.add_post("/upload/v1/{team}/{file}", self._upload)
         app.router.add_routes(routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_GRACE)
         await runner.setup()
@@ -224,6 +230,8 @@ class SlackStandIn:
             context.need_scope(*entry.scopes)
         self._ration(call)
         self._break(call, team)
+        for pointer, blocks in blocks_in(given):
+            raise_problems("invalid_blocks", file_problems(team, blocks, context.now), pointer)
         return entry.run(context, given)
 
     def _ration(self, call: ApiCall) -> None:
@@ -237,17 +245,27 @@ class SlackStandIn:
     def _break(self, call: ApiCall, team: SimulatedWorkspace) -> None:
         """Let the faults strike that concern what the call is about."""
         given = call.arguments
-        if any(name in given for name in ("blocks", "view")) and self.faults.strike(
-            "invalid_blocks", call.method, call.team
-        ):
-            reason = {"pointer": "/blocks/0", "code": "invalid_block", "message": "rejected by a fault"}
-            said = "[ERROR] rejected by a fault [json-pointer:/blocks/0]"
-            raise MethodFailed("invalid_blocks", said, errors=[reason])
+        self._reject_blocks(call)
         channel = team.channels.get(str(given.get("channel")))
         message = channel.messages.get(str(given.get("ts"))) if channel else None
         stream = message.stream if message else None
         if stream and stream.ended is None and self.faults.strike("stream_closed", call.method, call.team):
             stream.ended = "closed"
+
+    def _reject_blocks(self, call: ApiCall) -> None:
+        places = {
+            str(block.get("type")): f"{pointer}/{n}"
+            for pointer, blocks in blocks_in(Arguments(call.arguments))
+            for n, block in reversed(list(enumerate(blocks)))
+        }
+        if "view" not in call.arguments and not places:
+            return
+        if fault := self.faults.strike("invalid_blocks", call.method, call.team, blocks=places):
+            if not fault.points:
+                raise MethodFailed("invalid_blocks")
+            place = places[fault.block] if fault.block else "/blocks/0"
+            reason = ShapeProblem(place, "invalid_block", "rejected by a fault")
+            raise_problems("invalid_blocks", [reason])
 
     def _context(self, workspace: SimulatedWorkspace) -> MethodContext:
         return MethodContext(
@@ -264,6 +282,32 @@ class SlackStandIn:
     def _notify(self, workspace: SimulatedWorkspace, channel: Channel, event: Json) -> None:
         if self._echo:
             self.courier.event(workspace, channel, event)
+
+    async def _upload(self, request: web.Request) -> web.StreamResponse:
+        """Take the bytes of a file; the URL alone says who may send them."""
+        team, file, content = request.match_info["team"], request.match_info["file"], await request.read()
+        given = {"file": file, "length": len(content), "authorization": "Authorization" in request.headers}
+        call = ApiCall(self.clock.now(), UPLOAD, team, given)
+        self.calls.append(call)
+        strike = partial(self.faults.strike, on=UPLOAD, workspace=team)
+        try:
+            if strike("request_lost"):
+                return _cut(request)
+            if fault := strike("server_error") or strike("ratelimited"):
+                call.status = _RATELIMITED if fault.kind == "ratelimited" else fault.status
+                headers = {"Retry-After": f"{fault.seconds:.0f}"} if fault.kind == "ratelimited" else {}
+                return web.Response(status=call.status, headers=headers, text="Service Unavailable")
+            said = put_bytes(self.teams[team].workspace, file, content)
+            call.answer = {"ok": True}
+            if strike("answer_lost"):
+                return _cut(request)
+            call.status = 200
+            return web.Response(text=said)
+        except (MethodFailed, KeyError):
+            call.status = 400
+            return web.Response(status=400, text="bad request")
+        finally:
+            self.changed()
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         try:

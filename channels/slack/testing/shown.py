@@ -47,6 +47,7 @@ class VisibleMessage:
     pings: tuple[str, ...] = ()
     metadata: Json | None = None
     to: str | None = None
+    files: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ def shown(message: SlackMessage, now: int) -> VisibleMessage:
         pings=tuple(pings(source, blocks)),
         metadata=message.metadata,
         to=message.to,
+        files=tuple(message.files),
     )
 
 

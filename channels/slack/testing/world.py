@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from mimetypes import guess_type
 from typing import Any, Literal, Self
 
 from channels.slack.web_api import limits
@@ -125,6 +126,37 @@ class SlackMessage:
         return self.thread_ts or self.ts
 
 
+@dataclass(slots=True, eq=False)
+class SlackFile:
+    """An uploaded file: it is complete, and then processed until *ready_at* (milliseconds).
+
+    *shares* are the messages that hold it, by channel.
+    """
+
+    id: str
+    name: str
+    length: int
+    title: str = ""
+    alt: str = ""
+    content: bytes = b""
+    ready_at: int | None = None
+    shares: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the upload was completed: its bytes are kept."""
+        return self.ready_at is not None
+
+    @property
+    def mimetype(self) -> str:
+        return guess_type(self.name)[0] or "application/octet-stream"
+
+    def as_json(self) -> Json:
+        """Return the file object, without its shares."""
+        about: Json = {"id": self.id, "name": self.name, "title": self.title, "mimetype": self.mimetype}
+        return about | {"filetype": self.name.rpartition(".")[2], "size": self.length, "mode": "hosted"}
+
+
 @dataclass(slots=True)
 class SlackSession:
     """An agent's session in a thread."""
@@ -162,6 +194,10 @@ class Channel:
     prompts: Json | None = None
     last: int = 0
     """Microseconds of the newest `ts`."""
+    arriving: list[tuple[int, SlackMessage, list[SlackFile]]] = field(
+        default_factory=list[tuple[int, SlackMessage, list[SlackFile]]]
+    )
+    """Messages with files that are still processed, each with the time (ms) at which it comes."""
 
     def stamp(self, now: int) -> str:
         """Return a `ts` that is later than all before, *now* in milliseconds."""
@@ -184,8 +220,26 @@ class Channel:
         else:
             del self.messages[message.ts]
 
+    def arrive(self, at: int, message: SlackMessage, files: list[SlackFile]) -> None:
+        """Let *message*, which holds *files*, come at *at* (milliseconds)."""
+        self.arriving.append((at, message, files))
+
+    def _bring(self, now: int) -> None:
+        for arrival in [each for each in self.arriving if each[0] <= now]:
+            self.arriving.remove(arrival)
+            at, message, files = arrival
+            message.ts = self.stamp(at)
+            self.messages[message.ts] = message
+            for file in files:
+                place: Json = {"ts": message.ts} | ({"thread_ts": message.thread_ts} if message.thread_ts else {})
+                file.shares.setdefault(self.id, []).append(place)
+
     def settle(self, now: int) -> None:
-        """Let what is overdue happen: streams expire and take their sessions back to `active`, statuses fall back."""
+        """Let what is overdue happen: streams expire and take their sessions back to `active`, statuses fall back.
+
+        Messages come whose files are processed.
+        """
+        self._bring(now)
         for message in self.messages.values():
             stream = message.stream
             if stream is None or stream.ended is not None or not stream.settled(now):
@@ -228,6 +282,9 @@ class SimulatedWorkspace:
     views: dict[str, View] = field(default_factory=dict[str, View])
     homes: dict[str, View] = field(default_factory=dict[str, View])
     bot_token: str = ""
+    files: dict[str, SlackFile] = field(default_factory=dict[str, SlackFile])
+    processing: int = 0
+    """Milliseconds for which a file is processed before it can be shown."""
 
     def __post_init__(self) -> None:
         self.bot_token = self.bot_token or f"xoxb-{self.id}-stand-in"

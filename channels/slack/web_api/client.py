@@ -4,6 +4,7 @@ No error, text or log of this module holds a token: the SDK's own exceptions car
 read where they are caught and never chained to what is raised.
 """
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,22 +13,37 @@ from typing import Any
 import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
+from yarl import URL
 
-from channels.slack.web_api.failures import SlackFailure, Uncertain, classify, unsent
+from channels.slack.web_api.failures import (
+    SlackFailure,
+    SlackRefused,
+    Uncertain,
+    classify,
+    classify_upload,
+    unsent,
+)
 
 BASE_URL = AsyncWebClient.BASE_URL
+FILES_HOST = "files.slack.com"
+UPLOAD = "the upload"
+"""What sending the bytes of a file is called in errors."""
+_BYTES = {"Content-Type": "application/octet-stream"}
+_OK = 200
 TIMEOUT = aiohttp.ClientTimeout(total=20.0, sock_connect=5.0)
 
 Json = Mapping[str, Any]
 Blocks = Sequence[Json]
 
 # Slack accepts no JSON body for these.
+_FORMS = frozenset({"files.completeUploadExternal", "files.delete", "files.getUploadURLExternal"})
 _READS = frozenset(
     {
         "chat.getPermalink",
         "conversations.history",
         "conversations.info",
         "conversations.replies",
+        "files.info",
         "users.info",
         "usergroups.users.list",
     }
@@ -76,6 +92,7 @@ class SlackApi:
             token, base_url=base_url, session=session, team_id=team, logger=logger, retry_handlers=[]
         )
         client.proxy = None  # the SDK's reading of the environment knows no NO_PROXY; the session's does
+        self._session = session
         self._client: Any = client  # its types are bare dictionaries
 
     async def auth(self) -> Identity:
@@ -190,6 +207,54 @@ class SlackApi:
         # With a thread_ts the call does nothing.
         await self._ask("assistant.threads.setSuggestedPrompts", channel_id=channel, prompts=prompts, title=title)
 
+    # ---- files ----------------------------------------------------------------------------------
+
+    async def upload_url(self, name: str, length: int, *, alt: str = "") -> tuple[str, str]:
+        """Return the id of a new file of *length* bytes, and the URL for its bytes."""
+        fields = {"filename": name, "length": length, "alt_txt": alt or None}
+        found = await self._ask("files.getUploadURLExternal", **fields)
+        return found["file_id"], found["upload_url"]
+
+    async def put_bytes(self, url: str, content: bytes) -> None:
+        """Send *content* to the URL that `upload_url` gave; without the token, which such a URL does not need."""
+        if not self._may_receive(url):
+            raise SlackRefused(UPLOAD, "its URL is not of files.slack.com")
+        failure: SlackFailure
+        try:
+            async with self._session.post(url, data=content, headers=_BYTES, allow_redirects=False) as answer:
+                if answer.status == _OK:
+                    return
+                failure = classify_upload(UPLOAD, answer.status, answer.headers)
+        except (aiohttp.ClientError, OSError) as error:
+            failure = unsent(UPLOAD, error) or Uncertain(UPLOAD, type(error).__name__)
+        raise failure
+
+    async def complete_upload(
+        self, file: str, title: str, *, channel: str | None = None, thread_ts: str | None = None
+    ) -> None:
+        """Keep the file whose bytes were sent: for the app alone, or as a message of *channel*. Once per file."""
+        files = json.dumps([{"id": file, "title": title}])
+        fields = {"files": files, "channel_id": channel, "thread_ts": thread_ts}
+        await self._ask("files.completeUploadExternal", **fields)
+
+    async def file(self, id: str) -> Json:
+        """Return Slack's file object of a complete upload."""
+        return (await self._ask("files.info", file=id))["file"]
+
+    async def delete_file(self, id: str) -> None:
+        await self._ask("files.delete", file=id)
+
+    def _may_receive(self, url: str) -> bool:
+        """Return whether *url* is Slack's own for files; a stand-in has it on its own host."""
+        try:
+            asked = URL(url)
+            is_stand_ins = asked.origin() == URL(self._client.base_url).origin() != URL(BASE_URL).origin()
+        except ValueError:
+            return False
+        if asked.scheme == "https" and asked.host == FILES_HOST and asked.explicit_port in (None, 443):
+            return asked.user is None
+        return is_stand_ins
+
     # ---- people and views -----------------------------------------------------------------------
 
     async def user(self, id: str) -> Json:
@@ -223,6 +288,8 @@ class SlackApi:
         try:
             if method in _READS:
                 response = await self._client.api_call(method, http_verb="GET", params=given)
+            elif method in _FORMS:
+                response = await self._client.api_call(method, params=given)
             else:
                 response = await self._client.api_call(method, json=given)
             return response.data

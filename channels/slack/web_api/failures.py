@@ -224,6 +224,15 @@ def classify(method: str, error: SlackApiError) -> SlackFailure:
     return kind(method, reason)
 
 
+def classify_upload(method: str, status: int, headers: Mapping[str, str]) -> SlackFailure:
+    """Return what an answer to the bytes of a file means that is not 200."""
+    if status == _TOO_MANY:
+        return Limited(method, _retry_after(headers))
+    if status >= _SERVER or status == _REQUEST_TIMEOUT:
+        return Uncertain(method, f"HTTP {status}")
+    return SlackRefused(method, f"HTTP {status}")
+
+
 def unsent(method: str, error: Exception) -> NotSent | None:
     """Return the failure if *error* came before anything was sent."""
     if not isinstance(error, _UNSENT):

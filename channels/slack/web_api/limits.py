@@ -1,7 +1,7 @@
 """Slack's limits: one table of numbers, each with its unit, its source and its date.
 
 Code asks this table and has no numbers of its own. Where Slack's pages contradict one another the lower value is used
-with a note.
+with a note; of tables and charts that of the newer page, since what is refused is sent in a plainer form.
 """
 
 from collections.abc import Mapping
@@ -78,20 +78,24 @@ TABLE_TEXT = _documented(
     10_000, "characters", f"{_KIT}/blocks/table-block", "per table and over all tables of a message"
 )
 DATA_TABLE_ROWS = _documented(
-    100, "data rows", f"{_KIT}/blocks/data-table-block", "newer pages: 200; the header not counted"
+    200, "data rows", f"{_KIT}/blocks/data-table-block", "older pages: 100; the header not counted"
 )
 DATA_TABLE_COLUMNS = _documented(20, "columns", f"{_KIT}/blocks/data-table-block")
 DATA_TABLE_TEXT = _documented(
-    10_000, "characters", f"{_KIT}/blocks/data-table-block", "newer pages: 20,000; also in sum"
+    20_000, "characters", f"{_KIT}/blocks/data-table-block", "older pages: 10,000; also in sum"
 )
 DATA_TABLE_PAGE = _documented(100, "rows", f"{_KIT}/blocks/data-table-block", "from 1, default 5")
 CHARTS_PER_MESSAGE = _documented(2, "blocks", f"{_KIT}/blocks/data-visualization-block")
 CHART_TITLE = _documented(50, "characters", f"{_KIT}/blocks/data-visualization-block")
-CHART_SEGMENTS = _documented(6, "segments", f"{_KIT}/blocks/data-visualization-block", "newer pages: 12")
-CHART_SERIES = _documented(6, "series", f"{_KIT}/blocks/data-visualization-block", "newer pages: 12")
+CHART_SEGMENTS = _documented(12, "segments", f"{_KIT}/blocks/data-visualization-block", "older pages: 6")
+CHART_SERIES = _documented(12, "series", f"{_KIT}/blocks/data-visualization-block", "older pages: 6")
 CHART_NAME = _documented(20, "characters", f"{_KIT}/blocks/data-visualization-block", "series, segments and categories")
 CHART_POINTS = _documented(20, "points", f"{_KIT}/blocks/data-visualization-block", "exactly one per category")
 CHART_AXIS = _documented(50, "characters", f"{_KIT}/blocks/data-visualization-block")
+TABLE_CAPTION = _ours(150, "characters", "no page has a limit; as of a header")
+DRAWN_WORDS = _ours(4_000, "characters", "of tables as Markdown and rich text in one message: its text needs the rest")
+DRAWN_BLOCKS = _ours(30, "blocks", "of tables and charts in one message: its text and what is around it need the rest")
+DRAWN_TEXT = _ours(2_000, "characters", "of tables and charts in a message's text; as blocks they need no more")
 TASK_TEXT = _documented(256, "characters", f"{_METHODS}/chat.appendStream", "string fields of task and plan updates")
 
 # ---- elements and composition objects -------------------------------------------------------------
@@ -130,6 +134,12 @@ PROCESSING_AGE = _documented(
 )
 RESPONSE_URL_AGE = _documented(1_800, "seconds", "interactivity/handling-user-interaction")
 RESPONSE_URL_USES = _documented(5, "uses", "interactivity/handling-user-interaction")
+
+# ---- files ----------------------------------------------------------------------------------------
+
+FILE_ALT = _documented(1_000, "characters", f"{_METHODS}/files.getUploadURLExternal", "alt_txt")
+FILE_BYTES = _ours(50_000_000, "bytes", "Slack's own is said to be 1 GB; a table or a drawing is far smaller")
+FILE_READY = _measured(1.5, "seconds", "after which an image block with a fresh file is tried once more: 1 to 2 s")
 
 # ---- streaming ------------------------------------------------------------------------------------
 
@@ -197,7 +207,9 @@ RATES: Mapping[str, Limit[int]] = MappingProxyType({
     "conversations.open": TIER_3,
     "conversations.replies": TIER_3,
     "files.completeUploadExternal": TIER_4,
+    "files.delete": TIER_3,
     "files.getUploadURLExternal": TIER_4,
+    "files.info": TIER_4,
     "oauth.v2.access": SPECIAL,
     "reactions.add": TIER_3,
     "usergroups.users.list": TIER_2,

@@ -18,6 +18,8 @@ from channels.slack.web_api.budget import CallBudget, documented
 LEEWAY = 1.0
 GAP_LEEWAY = 0.1
 NEARLY_SPENT = 0.1
+UPLOADS = 4
+"""Files that a process makes and sends at once."""
 # Edits of several threads slow down with what is spent, twice as much as their parts of the rate ask for: so some is
 # left for newcomers, and edits do not come in waves a minute apart. A thread counts as editing for EDITS seconds after
 # it asked; it is asked to retry after MAX_WAIT at most.
@@ -106,7 +108,8 @@ class Pacer:
     """Admit calls to Slack: by lane, within a lane by rounds over the threads.
 
     *share* is the part of every rate that this process may use (`use` changes it); *reserves* are for the first
-    lanes; *rate* gives the calls per window of a method. All waiting is by *clock*.
+    lanes; *rate* gives the calls per window of a method. All waiting is by *clock*. *uploads* is held by who makes
+    and sends the bytes of a file: each has them in memory, and a connection.
     """
 
     def __init__(
@@ -122,6 +125,7 @@ class Pacer:
         self._queues: dict[tuple[str, str], _Queue] = {}
         self._editors: dict[tuple[str, str], _Editors] = {}
         self._order = count()
+        self.uploads = asyncio.Semaphore(UPLOADS)
 
     async def admit(self, method: str, team: str, channel: str | None, lane: Lane, *, thread: str = "") -> None:
         """Return when *method* may be called now; the call is counted, so make it. Cancelled, it counts nothing."""

@@ -11,6 +11,8 @@ from channels.slack.web_api.client import Identity, SlackApi
 from channels.slack.web_api.failures import NoStreaming, SlackFailure, Unauthorised
 from channels.slack.web_api.pace import Pacer
 
+NO_UPLOADS = 600
+"""Seconds after which files are tried again that Slack did not take: storage is cleared, and scopes are given."""
 _log = structlog.get_logger("parley.slack")
 
 
@@ -26,6 +28,7 @@ class Workspace:
     streams: bool = True
     without_streams: set[str] = field(default_factory=set[str])
     missing: set[str] = field(default_factory=set[str])
+    no_uploads_until: int = 0
 
     def can_stream(self, channel: str) -> bool:
         """Return whether to begin a stream in *channel*: Slack takes them there, and the budget is not nearly spent."""
@@ -40,6 +43,19 @@ class Workspace:
             else:
                 self.without_streams.add(channel)
         _log.info("slack.no_stream", team=self.team, reason=error.reason)
+
+    def can_upload(self, now: int) -> bool:
+        """Return whether files are taken here, as far as is known *now* (milliseconds)."""
+        return now >= self.no_uploads_until
+
+    def note_no_uploads(self, error: SlackFailure, now: int) -> None:
+        """Record that Slack takes no files here, for `NO_UPLOADS` seconds; the reason is logged once per process."""
+        self.no_uploads_until = now + NO_UPLOADS * 1000
+        if isinstance(error, Unauthorised):
+            self.log_missing(error)
+        elif error.reason not in self.missing:
+            self.missing.add(error.reason)
+            _log.warning("slack.no_uploads", team=self.team, reason=error.reason)
 
     def log_missing(self, error: Unauthorised) -> None:
         """Log the permission that is missing, once per process."""

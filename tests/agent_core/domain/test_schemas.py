@@ -38,6 +38,25 @@ def test_every_error_has_its_path():
     assert faults(ORDER, {"to": "x", "count": 1, "next": {"to": "y", "count": 2}}) == []
 
 
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({"key": "a", "size": 2}, "$.each[0].size: 2 is not of type 'string'"),
+        ({"size": "b"}, "$.each[0].key: it is required."),
+        ("", "$.each[0]: '' should be non-empty"),
+        (3, "$.each[0]: 3 is not of type string or object"),
+    ],
+)
+def test_one_of_several_forms_is_judged_as_the_form_that_was_meant(value: Any, fault: str):
+    """An error in a text or an object is about that one, and an error in anything else names both."""
+    form = {"type": "object", "properties": {"key": TEXT, "size": TEXT}, "required": ["key"]}
+    each = {"anyOf": [{"type": "string", "minLength": 1}, form]}
+    schema = {"type": "object", "properties": {"each": {"type": "array", "items": each, "maxItems": 2}}}
+    assert faults(schema, {"each": [value]}) == [fault]
+    assert faults(schema, {"each": ["a", {"key": "b"}]}) == []
+    assert faults(schema, {"each": ["a"] * 3}) == ["$.each: it has 3 items, at most 2 are allowed."]
+
+
 def test_number_of_errors_is_limited():
     """Of a value with a thousand faults some are reported, and of a long value a part is shown."""
     assert len(problems({"items": TEXT}, [1] * 1_000)) == 5

@@ -9,11 +9,15 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import validate
 
 from agent_core.domain.messages import UNKNOWN_USAGE, Message, Text, ToolCall, ToolResult
 from agent_core.providers import base as b
 from agent_core.providers import demo
+from agent_core.renders.vega.lint import checked
+from agent_core.renders.vega.reduce import reduced
 from agent_core.testing import FakeClock
+from agent_core.tools.render import render_tools
 from tests.agent_core.providers.demo_asked import Item, answer, asked, calls, request, result, text, user
 
 RENDERS = ("render_chart", "render_table")
@@ -137,7 +141,7 @@ async def test_notes_are_not_questions():
 async def test_it_calls_only_what_is_there():
     """Tools outside the snapshot are not called; the answer says what is missing."""
     assert await calls(user("time, 2 + 2"), tools=["calculate"]) == {"calculate": {"expression": "2 + 2"}}
-    assert "`calculate`, which is not there yet" in await text(user("2 + 2"), tools=())
+    assert "`calculate`, which is not here" in await text(user("2 + 2"), tools=())
 
 
 async def test_it_calls_nothing_when_it_must_not():
@@ -148,14 +152,46 @@ async def test_it_calls_nothing_when_it_must_not():
     assert "may not use" in await text(user("2 + 2"), choice="none")
 
 
-@pytest.mark.parametrize("kind", ["table", "chart"])
-async def test_samples_are_rendered_where_that_is_possible(kind):
-    """A sample calls its render tool when there is one, and says so when there is none."""
-    said = user(f"Show me a sample {kind}")
-    assert list(await calls(said, tools=RENDERS)) == [f"render_{kind}"]
-    assert f"`render_{kind}`, which is not there yet" in await text(said)
-    window = (said, asked(f"render_{kind}"), result(f"render_{kind}", "shown"))
-    assert f"Here is the sample {kind}." in await text(*window, tools=RENDERS)
+@pytest.mark.parametrize(
+    ("said", "tool", "shown"),
+    [
+        ("Show me a sample table.", "render_table", "table"),
+        ("Draw me a sample bar chart.", "render_chart", "bar chart"),
+        ("a sample chart", "render_chart", "bar chart"),
+        ("sample column chart", "render_chart", "bar chart"),
+        ("Sample Line Chart", "render_chart", "line chart"),
+        ("a sample area chart please", "render_chart", "area chart"),
+        ("a sample pie chart", "render_chart", "pie chart"),
+        ("a sample scatter plot", "render_chart", "scatter chart"),
+        ("a sample heatmap", "render_chart", "heatmap"),
+    ],
+)
+async def test_a_sample_is_drawn_by_its_tool(said, tool, shown):
+    """A sample calls its render tool when there is one, with arguments that it takes, and one sentence goes with it."""
+    asks = user(said)
+    ((name, arguments),) = (await calls(asks, tools=RENDERS)).items()
+    assert name == tool
+    spec = render_tools(None)[tool].spec
+    validate(arguments, spec.parameters)
+    assert f"`{tool}`, which is not here" in await text(asks)
+    window = (asks, asked(tool, **arguments), result(tool, "shown"))
+    assert (await text(*window, tools=RENDERS)).startswith(f"Here is the sample {shown}.\n")
+
+
+@pytest.mark.parametrize("kind", ["bar", "line", "area", "pie", "scatter", "heatmap"])
+async def test_all_samples_but_one_are_plain_charts(kind):
+    """A sample chart is what its name says, and one of them is drawn as a picture."""
+    spec = (await calls(user(f"sample {kind} {'chart' if kind != 'heatmap' else ''}"), tools=RENDERS))["render_chart"]
+    plain = reduced(checked(spec["vega_lite_spec"]))
+    assert (plain.type if plain else "heatmap") == kind
+
+
+async def test_a_table_and_a_chart_are_drawn_in_one_answer():
+    """Each render tool is called once, also where several samples are asked for; other tables are not samples."""
+    said = user("a sample table, a sample pie chart and a sample line chart")
+    assert list(await calls(said, tools=RENDERS)) == ["render_table", "render_chart"]
+    window = (user("x"), asked("render_chart", title="Mine"), result("render_chart", "shown"))
+    assert (await text(*window, tools=RENDERS)).startswith("Here is the chart.")
 
 
 async def test_other_tools_are_described_plainly():

@@ -302,12 +302,12 @@ async def test_the_arguments_of_an_answer_are_no_visitors(shop: Open):
     """The structured answer that is a call of a tool without executor is shown as the agent shows its tools."""
     report = DeclaredTool(name="report", kind="none", description="The report.", parameters={"type": "object"})
     for show in ("names", "full"):
-        here = await shop(by_step((call("report", secret="s3"),)), declared=(report,), show=show)
+        here = await shop(by_step((call("report", secret="s 3"),)), declared=(report,), show=show)
         if show == "full":
             await here.operator.patch("/v1/agents/assistant", json={"web": {"show_tools": "full"}})
         ada = await here.visitor()
         session, run = await asked(ada)
-        assert ("s3" in (await ada.get(f"{session}/events?until=idle")).text) == (show == "full")
+        assert ("s 3" in (await ada.get(f"{session}/events?until=idle")).text) == (show == "full")
         whole = (await here.operator.get(run)).json()
-        assert (whole["stop_reason"], whole["output"]["structured"]) == ("no_executor", {"secret": "s3"})
+        assert (whole["stop_reason"], whole["output"]["structured"]) == ("no_executor", {"secret": "s 3"})
         assert ("structured" in (await ada.post(f"{run}/cancel")).json()["output"]) == (show == "full")

@@ -24,6 +24,7 @@ UNBOUNDED = {
     "HookBody.config": "the type of the hook has a struct for it, whose fields are checked",
     "DecisionBody.arguments": "arguments of a call: the tool's schema checks them",
     "OutputBody.output": _JSON,
+    "PreviewBody.payload": "a table or a chart, which is checked as a tool's; the request has a size of its own",
     "SessionBody.metadata": "its size as JSON is checked",
 }
 """Fields without a bound of their own, as `RequestBody.field`, and what bounds them instead."""

@@ -25,6 +25,7 @@ WHOLE: dict[str, Any] = {
     "stop_conditions": [{"type": "has_tool_call", "tool": "calculate"}],
     "output_schema": SCHEMA,
     "budget": {"usd": "0.50", "tokens": 1000},
+    "include_render": False,
 }
 
 
@@ -84,7 +85,7 @@ async def test_a_tool_context_is_never_shown(client: httpx.AsyncClient, core, mo
         ({"budget": {"usd": "1\n"}}, "controls.budget.usd"),
         ({"budget": {"eur": "1"}}, "controls.budget.eur"),
         ({"tool_context": "token"}, "controls.tool_context"),
-        ({"include_render": True}, "controls.include_render"),
+        ({"include_render": "yes"}, "controls.include_render"),
         ({"knowledge": []}, "controls.knowledge"),
     ],
 )

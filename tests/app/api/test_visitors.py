@@ -31,12 +31,18 @@ OPEN = {
     ("GET", "/v1/approvals"),
     ("GET", "/v1/approvals/{id}"),
     ("POST", "/v1/approvals/{id}"),
+    ("GET", "/v1/renders/{id}"),
+    ("GET", "/v1/renders/{id}.png"),
+    ("GET", "/v1/renders/{id}.svg"),
+    ("GET", "/v1/renders/{id}.csv"),
+    ("GET", "/v1/renders/{id}.json"),
 }
 BODIES = {
     "/v1/agents": {"name": "a", "instructions": "b"},
     "/v1/agents/{id}": {"instructions": "b"},
     "/v1/agents/{id}/runs": {"input": "Hi"},
     "/v1/sessions/{id}/replies": {"text": "Hi"},
+    "/v1/renders/preview": {"kind": "table", "payload": {}},
     "/v1/web/visitor-tokens": {"agent": "assistant", "actor": "a"},
 }
 

@@ -30,7 +30,8 @@ class Seat:
 
     def __init__(self, keyboard: PipeInput, history=None) -> None:
         self._keyboard, self._screen = keyboard, io.StringIO()
-        output = Vt100_Output(self._screen, lambda: Size(rows=24, columns=60), term="xterm", enable_cpr=False)
+        self.columns = 60
+        output = Vt100_Output(self._screen, lambda: Size(rows=24, columns=self.columns), term="xterm", enable_cpr=False)
         self.clock = FakeClock()
         self.area = InputArea(self.clock, history=history, input=keyboard, output=output, reads=True)
 

@@ -7,6 +7,7 @@ import pytest
 
 from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle
 from channels.legible import visible
+from channels.markdown_tables import aligned_tables
 
 CODES = re.compile(r"\x1b\[[\d;]*m")
 TEXT = """# Orders &#x202e; today
@@ -52,7 +53,7 @@ def flowed(drawing: TextStyle, text: str, seed: int) -> str:
 def test_a_text_in_pieces_is_drawn_as_the_whole(seed: int):
     """However an answer comes, what stays on the screen is the drawing of all of it, and each part once."""
     assert flowed(Drawn(), TEXT, seed) == f"\n{Drawn().draw(TEXT, 60)}\n"
-    assert flowed(AsWritten(), TEXT, seed) == f"\n{TEXT}"
+    assert flowed(AsWritten(), TEXT, seed) == f"\n{aligned_tables(TEXT, 60)}"
 
 
 def test_nothing_is_lost_in_a_narrow_terminal():

@@ -9,11 +9,14 @@ import pytest
 
 from agent_core import Text
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
+from agent_core.tools.base import NewRender
+from agent_core.tools.function import tool
 from app.cli.chat.area import kept_history
 from app.cli.chat.conversation import Lasting
 from app.cli.client import Unreachable
 from tests.app.cli.seats import DOWN, ESC, PAYS, STOP, UP, paying, seated
 from tests.app.processes import PlainShell
+from tests.golden.figures import FIGURES
 from tests.polling import until
 
 
@@ -286,3 +289,26 @@ async def test_the_command_on_a_terminal(plain_shell: PlainShell, words, term, c
         os.close(ours)
     assert (b"\x1b[" in said) == codes
     assert (plain_shell.data / "chat_history").exists() == (codes and not words)
+
+
+@pytest.mark.parametrize(("plain", "bar"), [("", "\x1b[36m██"), ("1", "Feb      19.5  ██")])
+async def test_a_chart_is_drawn_once(make_core, monkeypatch, plain, bar):
+    """A chart has coloured bars, with NO_COLOR plain ones, and a screen that became wider gets it no second time."""
+    monkeypatch.setenv("NO_COLOR", plain)
+    gate = asyncio.Event()
+
+    @tool(name="figure")
+    async def figure() -> NewRender:
+        """Show a chart."""
+        return FIGURES["bar"]
+
+    provider = ScriptedProvider([[call("figure")], [pause(gate), say("That is all.")]])
+    async with seated(await make_core(provider, tools=(figure,))) as seat:
+        seat.press("first\r")
+        await seat.shows("Orders by month")
+        seat.columns = 90
+        gate.set()
+        await seat.shows("That is all.")
+    assert bar in seat.out
+    assert ("\x1b[36m" in seat.out) == (not plain)
+    assert seat.text.count("Orders by month") == 1

@@ -46,7 +46,7 @@ async def test_the_page_is_bound_by_a_strict_policy(anyone: httpx.AsyncClient, p
         "default-src": "'none'",
         "script-src": "'self'",
         "connect-src": "'self'",
-        "img-src": "'self' data:",
+        "img-src": "'self' data: blob:",
         "base-uri": "'none'",
         "form-action": "'none'",
         "frame-ancestors": "'none'",

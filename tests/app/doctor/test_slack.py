@@ -39,6 +39,7 @@ async def asked(stand_in: SlackStandIn, *, offline: bool = False, token: str | N
     ("missing", "level", "text"),
     [
         (set(), "ok", "with all its scopes"),
+        ({"files:write"}, "warn", "charts that Slack cannot draw are shown as tables"),
         ({"users:read.email"}, "warn", "tools are not given the asker's `email`"),
         ({"channels:read", "users:read.email"}, "warn", "without channels:read"),
     ],

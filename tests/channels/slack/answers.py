@@ -1,7 +1,7 @@
 """A conversation shown in a thread of the stand-in, step by step, by processes that may die at any step."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,7 +15,8 @@ from agent_core.testing import FakeClock, Level, ScriptedProvider
 from app.compose import CHANNELS
 from channels.base import ConversationView, LedgerEntry, NotShown
 from channels.delivery import Delivery
-from channels.ledger import LEASE, Ledger, OwnedPlace
+from channels.ledger import LEASE, Ledger, OwnedPlace, UploadEntry
+from channels.slack.outbound.figures import NO_CHARTS, ChartPorts
 from channels.slack.outbound.outbox import SlackOutbox
 from channels.slack.testing import App, SlackStandIn
 from channels.slack.testing import SimulatedWorkspace as Team
@@ -113,10 +114,17 @@ class DyingLedger(Ledger):
     writes: int = 0
 
     async def put(self, place: OwnedPlace, *entries: LedgerEntry) -> None:
+        await self._written(super().put(place, *entries))
+
+    async def put_upload(self, place: OwnedPlace, entry: UploadEntry) -> None:
+        await self._written(super().put_upload(place, entry))
+
+    async def _written(self, writing: Coroutine[Any, Any, None]) -> None:
         self.writes += 1
         if self.writes == self.at and self.side == "before":
+            writing.close()
             raise Died
-        await super().put(place, *entries)
+        await writing
         if self.writes == self.at:
             raise Died
 
@@ -142,11 +150,13 @@ class Steps:
     log: Log
     outbox: CountingOutbox
     late: bool
+    is_read: bool = False
 
     async def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
-        if self.late:
+        if self.late or self.is_read:
             yield [event for event in self.log.facts if isinstance(event, Fact) and event.seq > after]
             return
+        self.is_read = True
         yield self.log.batches[0]
         for n, batch in enumerate(self.log.batches[1:]):
             yield batch
@@ -166,6 +176,7 @@ class Showing:
     thread: Thread
     stops: list[str] = field(default_factory=list[str])
     space: Workspace | None = None
+    charts: ChartPorts = NO_CHARTS
 
     def workspace(self) -> Workspace:
         team = self.stand_in.team(self.thread.team)
@@ -180,13 +191,17 @@ class Showing:
         try:
             place = await ledger.claim_session(self.session)
             assert place is not None, "another process has it"
-            outbox = CountingOutbox(self.workspace(), self.thread, ledger, place, self.clock, status=self, runs=self)
+            outbox = CountingOutbox(
+                self.workspace(), self.thread, ledger, place, self.clock, status=self, runs=self, charts=self.charts
+            )
             delivery = Delivery(Steps(log, outbox, late), outbox, self.clock, session=self.session)
             try:
                 async with asyncio.timeout(30), ticking(self.clock):
                     await delivery.run(after=place.shown)
             except Died:
                 return None
+            finally:
+                await outbox.close()
             assert await ledger.rest(place, delivery.body.seq) is None
             return ledger.writes
         finally:

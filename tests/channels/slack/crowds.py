@@ -110,6 +110,14 @@ class Far(SlackApi):
         finally:
             await self._way()
 
+    async def put_bytes(self, url: str, content: bytes) -> None:
+        await self._way()
+        try:
+            with self._leaping.outside():
+                await super().put_bytes(url, content)
+        finally:
+            await self._way()
+
     async def _way(self) -> None:
         await self._clock.sleep(self._random.uniform(0.05, 0.14))
 

@@ -4,7 +4,7 @@ Time is virtual, as in a crowd. A killed process reads, writes and calls nothing
 then arrives, and Slack's answers are lost.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -16,9 +16,10 @@ from agent_core import Core, Definition, Event, Fact, TextDelta
 from agent_core.testing import FakeClock, ScriptedProvider
 from app.compose import CHANNELS
 from channels.base import LedgerEntry
-from channels.ledger import LEASE, Ledger, OwnedPlace
+from channels.ledger import LEASE, Ledger, OwnedPlace, UploadEntry
+from channels.slack.outbound.figures import NO_CHARTS, ChartPorts
 from channels.slack.outbound.threads import Threads
-from channels.slack.testing import App, InjectedFault, SimulatedWorkspace, SlackStandIn
+from channels.slack.testing import App, InjectedFault, SimulatedWorkspace, SlackStandIn, VisibleMessage
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
@@ -83,6 +84,14 @@ class Mortal(Ledger):
         with self.life.writing(f"{entry.state} {entry.mode}{named}{ends}{', divided' if more else ''}"):
             await super().put(place, *entries)
 
+    async def uploads(self, place: OwnedPlace) -> list[UploadEntry]:
+        self.life.check()
+        return await super().uploads(place)
+
+    async def put_upload(self, place: OwnedPlace, entry: UploadEntry) -> None:
+        with self.life.writing(f"{entry.state} {entry.form}"):
+            await super().put_upload(place, entry)
+
     async def renew(self, place: OwnedPlace) -> None:
         with self.life.writing("renew"):
             await super().renew(place)
@@ -112,6 +121,13 @@ class Breathing(SlackApi):
         finally:
             self.life.check()
 
+    async def put_bytes(self, url: str, content: bytes) -> None:
+        self.life.check()
+        try:
+            await super().put_bytes(url, content)
+        finally:
+            self.life.check()
+
 
 class _FarAndBreathing(Breathing, Far):
     """The same, far away."""
@@ -122,7 +138,8 @@ class Scene:
     """An answer published batch after batch, *every* seconds, or *whole* at once; a *notice* is shown below it.
 
     Its log may *rest* after a batch until a person decides. *again* replaces what follows the published batches when
-    their step is run again. *beside* are words that are not the agent's: names of tools, numbers of lists.
+    their step is run again. *beside* are words that are not the agent's: names of tools, numbers of lists. *charts*
+    draws pictures; *blocks* are types of blocks that the thread has once each, and *files* the files in it.
     """
 
     log: Callable[[], Log]
@@ -133,6 +150,9 @@ class Scene:
     faults: tuple[InjectedFault, ...] = ()
     again: Callable[[Log, int], None] | None = None
     beside: frozenset[str] = frozenset()
+    charts: ChartPorts = NO_CHARTS
+    blocks: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 @dataclass
@@ -208,7 +228,13 @@ class Case:
             for text in ("\n".join(each.text for each in answers), f"{self.story.log.whole} {self.scene.notice}")
         )
         is_quiet = session is not None and session.status == "active"
-        return said == wanted and is_quiet and not any(each.streaming for each in answers)
+        return said == wanted and is_quiet and not any(each.streaming for each in answers) and self._is_drawn(answers)
+
+    def _is_drawn(self, answers: Sequence[VisibleMessage]) -> bool:
+        """Return whether the thread has every table, chart and file once."""
+        kinds = [block["type"] for each in answers for block in each.blocks]
+        drawn = all(kinds.count(kind) == 1 for kind in self.scene.blocks)
+        return drawn and sorted(file["name"] for each in answers for file in each.files) == sorted(self.scene.files)
 
 
 @dataclass
@@ -257,7 +283,8 @@ class Ground:
         async def workspace(_: str) -> Space:
             return space
 
-        threads = Threads(cast("Core", case.story), ledger, workspace, self.clock, share=pacer.use)
+        charts = case.scene.charts
+        threads = Threads(cast("Core", case.story), ledger, workspace, self.clock, share=pacer.use, charts=charts)
         await threads.start() if finds else threads.show(case.session)
         try:
             until = self.clock.now() + 1000 * _LONGEST

@@ -8,10 +8,12 @@ import pytest
 from agent_core import Text
 from agent_core.domain import events as e
 from agent_core.testing import FakeClock
+from channels.slack.outbound.figures import ChartPorts
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ANN, BEFORE_TOOL, USAGE, Log, Side, typical
 from tests.channels.slack.crowds import Leaping, leap
 from tests.channels.slack.kills import Ground, Life, Scene, Then, ground, points
+from tests.channels.slack.outbound.drawings import LONG, PICTURE, OneColour, drawing
 from tests.conftest import Fresh
 
 pytestmark = pytest.mark.sqlite  # as with a crowd: the time is virtual
@@ -103,6 +105,14 @@ def waits() -> Log:
     return log
 
 
+def drawn() -> Log:
+    """A picture that is uploaded, and a table of which the thread has a file."""
+    return drawing(("chart", PICTURE), ("table", LONG))
+
+
+CHARTS = ChartPorts(OneColour())
+SHOWN = "The the chart is file in this thread orders Orders csv png Region Sum First of rows whole table attached"
+DRAWN = frozenset(["render", *SHOWN.split(), *(str(n) for n in range(401))])
 TOOL = frozenset({"1", "2", "3", "count", "rows"})
 NO_STREAMS = (InjectedFault("refused", on="chat.startStream", times=None),)
 NO_BLOCKS = (InjectedFault("invalid_blocks", on="chat.update", times=None),)
@@ -121,6 +131,18 @@ SCENES = {
     "failed": Scene(failed, notice="No answer."),
     "stopped": Scene(stopped, notice="Stopped."),
     "waits": Scene(waits, rests=4, beside=TOOL),
+    "drawn": Scene(drawn, beside=DRAWN, charts=CHARTS, blocks=("image", "data_table"), files=("orders.csv",)),
+    "drawn and posted": Scene(
+        drawn, whole=True, beside=DRAWN, charts=CHARTS, blocks=("image", "data_table"), files=("orders.csv",)
+    ),
+    "drawn and shared": Scene(
+        drawn,
+        faults=(InjectedFault("invalid_blocks", block="image", times=None),),
+        beside=DRAWN,
+        charts=CHARTS,
+        blocks=("data_table",),
+        files=("orders.csv", "orders.png"),
+    ),
 }
 
 
@@ -188,7 +210,15 @@ def test_killed_at_every_write_of_the_ledger(on_ground: Callable[[Play], None], 
     on_ground(play)
 
 
-@pytest.mark.parametrize(("name", "then"), [("streamed", "on"), ("long and updated", "whole"), ("waits", "on")])
+TWICE = [
+    ("streamed", "on"),
+    ("long and updated", "whole"),
+    ("waits", "on"),
+    pytest.param("drawn", "on", marks=pytest.mark.whole),
+]
+
+
+@pytest.mark.parametrize(("name", "then"), TWICE)
 def test_killed_again_during_the_repair(on_ground: Callable[[Play], None], whole: bool, name: str, then: Then):
     """A second process that dies while it repairs the thread changes nothing either."""
     scene = SCENES[name]

@@ -42,7 +42,7 @@ def test_every_event_has_its_scope_and_stop_its_button():
     assert {NEEDS[each.partition(".")[2]] for each in EVENTS if "." in each} < set(SCOPES)
     assert {"agent_session_stopped", "app_mention", "app_home_opened"} < set(EVENTS) <= SUBSCRIBED
     assert set(OPTIONAL) < set(SCOPES) <= set(GIVEN.split())
-    assert manifest(URL)["oauth_config"]["scopes"]["bot_optional"] == ["users:read.email"]
+    assert manifest(URL)["oauth_config"]["scopes"]["bot_optional"] == ["files:read", "files:write", "users:read.email"]
 
 
 def test_requests_go_to_the_public_address():

@@ -2,10 +2,9 @@
 
 import { writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
-import { bundle, BUNDLES, placeOf } from "./bundle.mjs";
+import { bundles, placeOf } from "./bundle.mjs";
 
-for (const made of BUNDLES) {
-  const bytes = await bundle(made);
-  await writeFile(placeOf(made.name), bytes);
-  console.log(`${made.name}: ${bytes.length} bytes, ${gzipSync(bytes, { level: 9 }).length} with gzip`);
+for (const [name, bytes] of await bundles()) {
+  await writeFile(placeOf(name), bytes);
+  console.log(`${name}: ${bytes.length} bytes, ${gzipSync(bytes, { level: 9 }).length} with gzip`);
 }

@@ -1,13 +1,17 @@
-/** How the widget and the operator's page are bundled: one ES module each, its style sheets minified inside. */
+/** How the widget and the operator's page are bundled: one ES module each, its style sheets minified inside, and one for tables and charts. */
 
+import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build, transform } from "esbuild";
 
 export const HOME = fileURLToPath(new URL("..", import.meta.url));
-/** The bundles: what each begins with, where it is committed, and how many bytes it may have with gzip (without charts). */
+/** What draws tables and charts, which both others load when the first is to be shown. */
+const DRAWN = { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * 1024 };
+/** The bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
 export const BUNDLES = [
-  { name: "parley-chat.js", entry: "src/define.ts", budget: 34 * 1024 },
+  DRAWN,
+  { name: "parley-chat.js", entry: "src/define.ts", budget: 34.5 * 1024 },
   { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * 1024 },
 ];
 
@@ -15,6 +19,8 @@ export const BUNDLES = [
 export function placeOf(name) {
   return fileURLToPath(new URL(`../../static/${name}`, import.meta.url));
 }
+
+const MARKED = " Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey.";
 
 /** Style sheets are imported as minified text. */
 export const css = {
@@ -44,8 +50,22 @@ const lexerOnly = {
   },
 };
 
+/** Return the bytes of every bundle by its name. */
+export async function bundles() {
+  const drawn = await bundle(DRAWN);
+  const address = `./${DRAWN.name}?v=${hashOf(drawn)}`;
+  const others = BUNDLES.filter((each) => each !== DRAWN);
+  const made = await Promise.all(others.map(async (each) => [each.name, await bundle(each, { DRAWN_SCRIPT: JSON.stringify(address) })]));
+  return new Map([[DRAWN.name, drawn], ...made]);
+}
+
+/** Return what names the content *bytes* in an address; `channels/web/routes.py` computes the same. */
+function hashOf(bytes) {
+  return createHash("sha256").update(bytes).digest("hex").slice(0, 16);
+}
+
 /** Return the bytes of the bundle *name* that begins with *entry*. */
-export async function bundle({ name, entry }) {
+async function bundle({ name, entry }, define = {}) {
   const result = await build({
     absWorkingDir: HOME,
     entryPoints: [entry],
@@ -55,7 +75,8 @@ export async function bundle({ name, entry }) {
     target: "es2022",
     charset: "utf8",
     legalComments: "none",
-    banner: { js: `/* ${name.replace(".js", "")}, MIT. Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey. */` },
+    define,
+    banner: { js: `/* ${name.replace(".js", "")}, MIT.${name === DRAWN.name ? "" : MARKED} */` },
     plugins: [css, lexerOnly],
     write: false,
   });

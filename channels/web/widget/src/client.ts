@@ -36,6 +36,8 @@ export interface Follower {
 }
 
 export interface Client {
+  /** Ask anything else of the server, with the visitor's token. */
+  readonly request: Request;
   open(agent: string | null, signal: AbortSignal): Promise<string>;
   post(session: string, text: string, key: string, signal: AbortSignal): Promise<Posted>;
   cancel(run: string, signal: AbortSignal): Promise<void>;
@@ -57,6 +59,7 @@ export function createClient(options: ClientOptions): Client {
   const request = requester(options);
   const send = sender(options, request);
   return {
+    request,
     async open(agent, signal) {
       const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
       return session.id;

@@ -4,6 +4,7 @@ import { askAlone } from "./calls.js";
 import { createClient, type Output } from "./client.js";
 import { converse, type Actions } from "./conversation.js";
 import { pause } from "./pause.js";
+import { drawer, loadDrawn } from "./renders.js";
 import type { Call } from "./state.js";
 import { browserMemory } from "./storage.js";
 import { STRINGS, type Strings } from "./strings.js";
@@ -111,7 +112,7 @@ export class ParleyChat extends HTMLElement {
     const called = (call: Call, isOpen: () => boolean): void => this.#offer(call, isOpen, server, signal);
     const actions = converse({ client, agent, memory, signal, newKey, called, changed: (each) => view.current?.show(each) });
     this.#actions = actions;
-    this.#view = view.current = createView(this.#strings, actions, signal);
+    this.#view = view.current = createView(this.#strings, actions, drawer({ strings: this.#strings, request: client.request, load: loadDrawn }), signal);
     this.#label();
     this.shadowRoot?.replaceChildren(this.#view.node);
     actions.start();

@@ -5,7 +5,7 @@ import type { Answer, Block, Entry, Question } from "./entries.js";
 import type { Part } from "./events.js";
 import { h, icon, setAttribute, setChildren, setText } from "./dom.js";
 import { markdownIn } from "./markdown.js";
-import { renderNode } from "./renders.js";
+import { textOnly, type Draw } from "./renders.js";
 import { textOf, type Call } from "./state.js";
 import { explain, type Strings } from "./strings.js";
 
@@ -17,9 +17,9 @@ export interface Shown<T> {
 
 const SPARK = "M12 3l1.9 5.1L19 10l-5.1 1.9L12 17l-1.9-5.1L5 10l5.1-1.9zM19 16l.8 2.2L22 19l-2.2.8L19 22l-.8-2.2L16 19l2.2-.8z";
 
-/** Return the node of *entry*, drawn; *decide* takes what is said to a question. */
-export function showEntry(entry: Entry, strings: Strings, decide: Decide): Shown<Entry> {
-  const shown = entry.kind === "question" ? questionNode(strings) : answerNode(strings, decide);
+/** Return the node of *entry*, drawn; *decide* takes what is said to a question, *draw* gives what a render shows. */
+export function showEntry(entry: Entry, strings: Strings, decide: Decide, draw: Draw = textOnly): Shown<Entry> {
+  const shown = entry.kind === "question" ? questionNode(strings) : answerNode(strings, decide, draw);
   shown.update(entry as never);
   return shown as Shown<Entry>;
 }
@@ -46,7 +46,7 @@ function questionNode(strings: Strings): Shown<Question> {
   };
 }
 
-function answerNode(strings: Strings, decide: Decide): Shown<Answer> {
+function answerNode(strings: Strings, decide: Decide, draw: Draw): Shown<Answer> {
   const body = h("div", { class: "blocks" });
   const foot = h("div", { class: "notes" });
   const dots = h("div", { class: "dots", role: "img", "aria-label": strings.thinking }, h("i"), h("i"), h("i"));
@@ -67,7 +67,7 @@ function answerNode(strings: Strings, decide: Decide): Shown<Answer> {
         turn.prepend(name);
       }
       const nodes = answer.blocks.map((block) => {
-        const known = shown.get(block.key) ?? blockNode(block, strings, decide);
+        const known = shown.get(block.key) ?? blockNode(block, strings, decide, draw);
         shown.set(block.key, known);
         known.update(block);
         return known.node;
@@ -95,7 +95,7 @@ function notes({ mark, run, again }: Answer, strings: Strings): readonly Node[] 
   return all;
 }
 
-function blockNode(block: Block, strings: Strings, decide: Decide): Shown<Block> {
+function blockNode(block: Block, strings: Strings, decide: Decide, draw: Draw): Shown<Block> {
   switch (block.kind) {
     case "text":
       return textNode(strings) as Shown<Block>;
@@ -104,7 +104,7 @@ function blockNode(block: Block, strings: Strings, decide: Decide): Shown<Block>
     case "tool":
       return toolNode(block.call, strings, decide) as Shown<Block>;
     case "render":
-      return still(renderNode(block.render));
+      return still(draw(block.render));
     case "file":
       return still(h("p", { class: "file" }, block.name));
   }

@@ -8,6 +8,10 @@ const { rawJSON } = JSON as { rawJSON?: (source: string) => unknown };
 const keep: Reviver = (_key, value, { source }) =>
   rawJSON && typeof value === "number" && source !== undefined && String(value) !== source ? rawJSON(source) : value;
 
+/** Return a whole number that JavaScript would round as its text. */
+const spell: Reviver = (_key, value, { source = "" }) =>
+  typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? source : value;
+
 /** Parse what a person wrote; throws what is not JSON, and what this browser could not send as it was written. */
 export function parseExact(text: string): unknown {
   if (rawJSON) return parse(text, keep);
@@ -16,8 +20,9 @@ export function parseExact(text: string): unknown {
   return value;
 }
 
-/** Parse a frame: within `arguments` numbers stay as the server wrote them, all others are numbers. */
+/** Parse a frame: within `arguments` numbers stay as the server wrote them; long ones of a render's payload become text. */
 export function parseFrame(text: string): Record<string, unknown> {
+  if (rawJSON && text.includes('"payload"') && /\d{16}/.test(text)) return parse(text, spell) as Record<string, unknown>;
   if (!rawJSON || !text.includes('"arguments"')) return JSON.parse(text) as Record<string, unknown>;
   const kept: unknown[] = [];
   parse(text, (key, value, context) => {

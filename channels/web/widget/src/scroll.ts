@@ -19,12 +19,24 @@ export function createScroller(list: HTMLElement, strings: Strings, signal: Abor
   const node = h("button", { type: "button", class: "round latest", "aria-label": strings.latest, title: strings.latest }, icon(DOWN));
   let following = true;
   const isNear = (): boolean => list.scrollHeight - list.scrollTop - list.clientHeight < NEAR;
-  const settle = (): void => {
+  const goDown = (): void => {
     if (following) list.scrollTop = list.scrollHeight;
     node.hidden = following;
   };
+  const grown = new ResizeObserver(goDown); // a chart or a picture may come after what it is part of
+  let last: Element | null = null;
+  const settle = (): void => {
+    if (last !== list.lastElementChild) {
+      grown.disconnect();
+      last = list.lastElementChild;
+      if (last) grown.observe(last);
+    }
+    goDown();
+  };
+  let top = 0;
   const onScroll = (): void => {
-    following = isNear();
+    following = isNear() || (following && list.scrollTop >= top); // what grew meanwhile is no scrolling up
+    top = list.scrollTop;
     node.hidden = following;
   };
   const follow = (): void => {
@@ -32,6 +44,7 @@ export function createScroller(list: HTMLElement, strings: Strings, signal: Abor
     settle();
   };
   node.hidden = true;
+  signal.addEventListener("abort", () => grown.disconnect(), { once: true });
   list.addEventListener("scroll", onScroll, { passive: true, signal });
   node.addEventListener("click", follow, { signal });
   return { node, follow, settle };

@@ -1,5 +1,6 @@
 /** Every word that the widget says, in one plain object; an embedding page may replace any of them. */
 
+import type { DrawnStrings } from "./drawn/words.js";
 import type { Problem } from "./problem.js";
 import type { Call } from "./state.js";
 
@@ -103,7 +104,8 @@ export const STRINGS = {
   } as Readonly<Record<string, string>>,
 };
 
-export type Strings = typeof STRINGS;
+/** `drawn` are the words of tables and charts, which come with what draws them. */
+export type Strings = typeof STRINGS & { readonly drawn?: Partial<DrawnStrings> };
 
 /** Return why a text may pass for another that mixes *scripts*; one without any only looks Latin. */
 export function doubtful(scripts: readonly string[], { approval: words }: Strings): string {

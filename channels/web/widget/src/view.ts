@@ -1,11 +1,11 @@
 /** The widget's face: a header, a banner, the transcript and the composer, painted at most once a frame. */
 
-import type { Decide } from "./card.js";
 import { createComposer } from "./composer.js";
 import type { Actions, Conversation } from "./conversation.js";
 import { h, icon, setAttribute, setChildren, setText } from "./dom.js";
 import { entriesOf, type Entry } from "./entries.js";
 import { showEntry, type Shown } from "./entry.js";
+import type { Draw } from "./renders.js";
 import { createScroller } from "./scroll.js";
 import { activeRun } from "./state.js";
 import { explain, type Strings } from "./strings.js";
@@ -20,8 +20,8 @@ export interface View {
 
 const PLUS = "M12 20h9M16.5 3.5a2.1 2.1 0 013 3L7 19l-4 1 1-4z";
 
-/** Build the view; *actions* are what a person can do, *signal* ends its listeners. */
-export function createView(strings: Strings, actions: Actions, signal: AbortSignal): View {
+/** Build the view; *actions* are what a person can do, *draw* gives what a render shows, *signal* ends its listeners. */
+export function createView(strings: Strings, actions: Actions, draw: Draw, signal: AbortSignal): View {
   let now: Conversation | null = null;
   let frame = 0;
 
@@ -37,7 +37,7 @@ export function createView(strings: Strings, actions: Actions, signal: AbortSign
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, strings, actions.decide);
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, strings, actions.decide, draw));
 
   const paint = (): void => {
     frame = 0;
@@ -80,12 +80,12 @@ function createFrame(strings: Strings, composer: Node, middle: Node) {
 }
 
 /** Return a function that draws the entries of a conversation, touching only the nodes that changed. */
-function createTranscript(list: HTMLElement, greeting: HTMLElement, strings: Strings, decide: Decide): (conversation: Conversation) => void {
+function createTranscript(list: HTMLElement, greeting: HTMLElement, drawn: (entry: Entry) => Shown<Entry>): (conversation: Conversation) => void {
   let shown = new Map<string, Shown<Entry>>();
   return (conversation) => {
     const next = new Map<string, Shown<Entry>>();
     const nodes = entriesOf(conversation).map((entry) => {
-      const known = shown.get(entry.key) ?? showEntry(entry, strings, decide);
+      const known = shown.get(entry.key) ?? drawn(entry);
       next.set(entry.key, known);
       known.update(entry);
       return known.node;

@@ -10,7 +10,8 @@ for (const name of ["document", "HTMLElement", "customElements", "localStorage",
   const bound = typeof value === "function" && /^[a-z]/.test(name) ? value.bind(window) : value;
   Object.defineProperty(globalThis, name, { value: bound, configurable: true, writable: true });
 }
-Object.assign(globalThis, { CSSStyleSheet: class { replaceSync(): void {} } });
+const resizes = class { observe(): void {} disconnect(): void {} };
+Object.assign(globalThis, { CSSStyleSheet: class { replaceSync(): void {} }, ResizeObserver: resizes });
 let open = 0;
 const server = standIn(({ path }, signal) => {
   if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });

@@ -23,6 +23,11 @@ test("every number is written back as it came, wherever it is", () => {
   assert.throws(() => parseExact("01"), SyntaxError);
 });
 
+test("in the payload of a render a whole number that JavaScript would round is text", () => {
+  const frame = parseFrame('{"payload":{"rows":[{"id":9007199254740993,"n":9007199254740991,"x":1e30,"f":0.12345678901234567}]},"text":"-"}');
+  assert.deepEqual(frame["payload"], { rows: [{ id: "9007199254740993", n: 9007199254740991, x: 1e30, f: 0.12345678901234567 }] });
+});
+
 test("in a frame the arguments are exact, and all other numbers are numbers", () => {
   const frame = parseFrame(`{"timeout_s":300.0,"parts":[{"arguments":${GIVEN}}],"arguments":{"arguments":1.0,"__proto__":2.0},"quorum":1.0}`);
   assert.deepEqual([frame["timeout_s"], frame["quorum"]], [300, 1]);

@@ -4,7 +4,7 @@ import { JSDOM } from "jsdom";
 import type { Conversation } from "../src/conversation.js";
 import { entriesOf, type Answer } from "../src/entries.js";
 import { showEntry } from "../src/entry.js";
-import { renderNode } from "../src/renders.js";
+import { drawer, type Drawing } from "../src/renders.js";
 import type { Render, ViewState } from "../src/state.js";
 import { STRINGS } from "../src/strings.js";
 import { fold, framesOf } from "./golden.js";
@@ -33,9 +33,23 @@ test("a visitor who sees no tools sees the render", () => {
   assert.deepEqual(answer?.blocks.map(({ kind }) => kind), ["text", "render", "text"]);
 });
 
+const never = { strings: STRINGS, request: () => Promise.reject(new Error("asked")), load: () => Promise.reject(new Error("loaded")) } satisfies Drawing;
+
 test("a renderer of a kind is one function, and text is never markup", () => {
   const render: Render = { id: "ren_1", call: "call_1", message: null, kind: "bar", payload: { n: 3 }, text: "<b>3</b>" };
   const drawn = (given: Render): HTMLElement => Object.assign(document.createElement("output"), { textContent: String(given.payload["n"]) });
-  assert.equal(renderNode(render, new Map([["bar", drawn]])).outerHTML, "<output>3</output>");
-  assert.equal(renderNode(render).textContent, "<b>3</b>");
+  assert.equal(drawer(never, new Map([["bar", drawn]]))(render).outerHTML, "<output>3</output>");
+  assert.equal(drawer(never)(render).textContent, "<b>3</b>");
+});
+
+test("a table is its text until what draws it is there, and stays it when that cannot be loaded", async () => {
+  const render: Render = { id: "ren_1", call: "call_1", message: null, kind: "table", title: "T", payload: {}, text: "a  b" };
+  const shown: unknown[] = [];
+  const loaded = Promise.resolve({ show: (host: HTMLElement, given: Render) => void shown.push(given, host.textContent) });
+  assert.equal(drawer({ ...never, load: () => loaded })(render).textContent, "Ta  b");
+  await loaded;
+  assert.deepEqual(shown, [render, "Ta  b"]);
+  const host = drawer(never)(render);
+  await Promise.resolve();
+  assert.equal(host.textContent, "Ta  b");
 });

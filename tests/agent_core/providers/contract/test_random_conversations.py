@@ -13,6 +13,7 @@ from agent_core.testing.models import ModelCall, native, redacted
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS
 from tests.agent_core.providers.contract.wires import MESSAGES, Wire
+from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import ANN, PATIENCE
 
 RUNS = 12
@@ -102,7 +103,7 @@ class RandomModel:
 async def test_no_conversation_leads_to_a_request_that_is_refused(seed, scene, wire):
     """Over runs, stops, steering, cuts, other models and bad calls, the vendor's rules and its check hold."""
     model = RandomModel(wire, seed)
-    stage = await scene(wire, model.answer, tools=TOOLS, limits=Limits(model.limit))
+    stage = await scene(wire, model.answer, tools=TOOLS, clock=Hurried(), limits=Limits(model.limit))
     runs: list[str] = []
     for n in range(RUNS):
         runs.append((await stage.core.receive(stage.session, model.inbound(n))).run)

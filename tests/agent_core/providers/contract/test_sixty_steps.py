@@ -26,6 +26,7 @@ from agent_core.testing.script import Think
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, thoughts
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, Model
+from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import ANN
 
 STEPS = 10
@@ -87,7 +88,7 @@ async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_continues(
             return [fail(STALE)]
         return thoughtful(asked)
 
-    stage = await scene(wire, script, tools=TOOLS, limits=Limits(None))
+    stage = await scene(wire, script, tools=TOOLS, clock=Hurried(), limits=Limits(None))
     runs = [await stage.play(text) for text in ("One", "Two", "Three", "Four", "Five", "Six")]
     assert {run.status for run in runs} == {"completed"}
     assert len(await stage.said(StepCompleted)) == 6 * STEPS
@@ -111,7 +112,7 @@ async def test_a_session_outlives_every_refusal_of_thinking(scene, text):
             return [fail(STALE, message=text)]
         return thoughtful(asked)
 
-    stage = await scene(MESSAGES, script, tools=TOOLS)
+    stage = await scene(MESSAGES, script, tools=TOOLS, clock=Hurried())
     runs = [await stage.play(text) for text in ("One", "Two")]
     assert {run.status for run in runs} == {"completed"}
     assert [failed.code for failed in await stage.said(StepFailed)] == [STALE]

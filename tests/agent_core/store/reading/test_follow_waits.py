@@ -29,7 +29,19 @@ from agent_core.tools.base import CallContext, Outcome, Pending
 from agent_core.tools.function import tool
 from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import idle, inbound, local, log_of, only, open_session, ref_of, say_and_wait, send, types
+from tests.agent_core.scenes import (
+    Hurried,
+    idle,
+    inbound,
+    local,
+    log_of,
+    only,
+    open_session,
+    ref_of,
+    say_and_wait,
+    send,
+    types,
+)
 from tests.agent_core.store.reading.reader import Reading, joined, read
 from tests.conftest import ANN, Fresh, MakeCore, OpenDatabase
 from tests.polling import until
@@ -159,7 +171,13 @@ async def _join(
 ) -> None:
     left = iter(answers)
     provider = ScriptedProvider(lambda _: next(left, (say("The end."),)))
-    core = Core(open_database(), providers={"scripted": provider}, tools={"look": look}, default_model="scripted")
+    core = Core(
+        open_database(),
+        providers={"scripted": provider},
+        tools={"look": look},
+        default_model="scripted",
+        clock=Hurried(),
+    )
     await core.start()
     await core.agents.create(Definition(name="assistant", instructions="", tools=("look",)))
     session = await open_session(core)

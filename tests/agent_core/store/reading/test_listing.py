@@ -95,15 +95,15 @@ async def test_a_search_is_bounded_and_goes_on(core: Core, monkeypatch: pytest.M
     """A search that has looked at enough returns what it has, even nothing, and a cursor; later pages find the rest."""
     monkeypatch.setattr(listing, "MOST_SESSIONS", 2)
     monkeypatch.setattr(listing, "AT_ONCE_SESSIONS", 1)
-    ids = [await open_session(core, actor=Actor(f"a{n}", "user")) for n in range(5)]
-    first = await core.listing.find(Wanted(), "a0")
+    ids = [await open_session(core, actor=Actor(f"kettle-{n}", "user")) for n in range(5)]
+    first = await core.listing.find(Wanted(), "kettle-0")
     assert (first.items, first.next_cursor is None) == ((), False)
-    second = await core.listing.find(Wanted(), "a0", cursor=first.next_cursor)
-    third = await core.listing.find(Wanted(), "a0", cursor=second.next_cursor)
+    second = await core.listing.find(Wanted(), "kettle-0", cursor=first.next_cursor)
+    third = await core.listing.find(Wanted(), "kettle-0", cursor=second.next_cursor)
     assert [each.id for each in third.items] == [ids[0]]
     assert third.next_cursor is None
     monkeypatch.setattr(listing, "MOST_FACTS", 1)
-    short = await core.listing.find(Wanted(), "a4")
+    short = await core.listing.find(Wanted(), "kettle-4")
     assert [each.id for each in short.items] == [ids[4]]
     assert short.next_cursor is not None
 

@@ -7,7 +7,7 @@ import pytest
 
 from channels.slack.outbound.links import unmasked
 from channels.slack.outbound.parsing import spans
-from channels.slack.outbound.text import settled_in
+from channels.slack.outbound.text import flowing, settled_in
 
 SMALL, TIMES = 1_500, 8
 LINEAR = 3 * TIMES
@@ -40,3 +40,11 @@ def test_the_time_grows_with_the_length_alone(read: Callable[[str], object], uni
     """A text of one sign again and again takes as many times as long as it is longer, and not the square of that."""
     small, large = (f"`{unit * (size // len(unit))}" for size in (SMALL, TIMES * SMALL))
     assert taken(read, large) < LINEAR * taken(read, small)
+
+
+def test_a_wide_table_takes_no_longer_than_a_narrow_one():
+    """A growing table of more columns than Slack takes is read in about the time of one that it does take."""
+    narrow, wide = (
+        "".join(f"|{cell * columns}\n" for cell in ("a|", "-|", *["a|"] * (8_000 // columns))) for columns in (18, 25)
+    )
+    assert taken(flowing, wide) < 3 * taken(flowing, narrow)

@@ -1,9 +1,13 @@
-"""What a message of Slack says below an answer about its end."""
+"""What a message of Slack shows of an answer: in which order, and what is below it about its end."""
+
+from dataclasses import replace
 
 import pytest
 
 from channels.base import ConversationView, RunView, ShownMessage
-from channels.slack.outbound.picture import picture
+from channels.slack.outbound.picture import DrawnItem, Item, ToolTask, Words, as_sent, picture, tail
+
+Items = tuple[Item, ...]
 
 
 @pytest.mark.parametrize(
@@ -20,3 +24,35 @@ def test_the_reason_of_an_end_is_a_sentence(reason: str, words: str):
     message = ShownMessage("msg_1", role="assistant", run="run_1", border=True)
     body = ConversationView(recent=(message,), runs=(RunView("run_1", "completed", reason=reason),), closed=True)
     assert picture(body).notice == words
+
+
+TASK = ToolTask("call_1", "render chart", "complete")
+CHART = DrawnItem("ren_1", ({"type": "image"},), "Orders", 0)
+TABLE = DrawnItem("ren_2", ({"type": "data_table"},), "Orders", 0)
+BEFORE, AFTER = Words("msg_1", "Here."), Words("msg_2", "That was it.")
+GROWING = replace(AFTER, text="That", grows=True)
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted", "expected"),
+    [
+        ((), (BEFORE, CHART, AFTER), (BEFORE, CHART, AFTER)),
+        ((BEFORE, CHART), (BEFORE, CHART, TABLE, AFTER), (BEFORE, CHART, TABLE, AFTER)),
+        ((BEFORE, GROWING), (BEFORE, CHART, GROWING), (BEFORE, GROWING)),
+        ((BEFORE, GROWING), (BEFORE, CHART, AFTER), (BEFORE, AFTER, CHART)),
+        ((BEFORE, GROWING), (BEFORE, CHART, AFTER, TASK, TABLE), (BEFORE, AFTER, CHART, TASK, TABLE)),
+        ((BEFORE, AFTER, CHART), (BEFORE, CHART, AFTER, TASK), (BEFORE, AFTER, CHART, TASK)),
+    ],
+)
+def test_a_stream_shows_what_is_late_after_what_it_shows(shown: Items, wanted: Items, expected: Items):
+    """What is in its place is sent there, a late picture after the text that was being written; chunks can show it."""
+    ordered = as_sent(shown, wanted, streams=True)
+    assert ordered == expected
+    assert tail(shown, ordered) is not None
+
+
+def test_what_a_stream_has_drawn_stays_and_an_update_changes_it():
+    """A table whose form has changed stays while its message streams; afterwards an update is due."""
+    plainer = replace(TABLE, step=1, blocks=({"type": "table"},))
+    assert as_sent((BEFORE, TABLE), (BEFORE, plainer, AFTER), streams=True) == (BEFORE, TABLE, AFTER)
+    assert as_sent((BEFORE, TABLE), (BEFORE, plainer, AFTER), streams=False) == (BEFORE, plainer, AFTER)

@@ -266,7 +266,7 @@ def test_the_twin_has_words_and_no_marks():
         str(block)
         for block in plain("# Hi *you*\n\n- a\n  1. b\n- c\n\n> q\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n`k` ~~s~~")
     ]
-    assert twin == ["Hi you", "• a\n  1. b\n• c", "> q", "x | y\n1 | 2", "`k` s"]
+    assert twin == ["Hi you", "• a\n  1. b\n• c", "> q", "```\nx  y\n-  -\n1  2\n```", "`k` s"]
     assert [str(block) for block in plain("```py\nx\n```\n[a](https://b.example)")] == [
         "```\nx\n```",
         "a (https://b.example)",

@@ -28,6 +28,20 @@ class Later(SystemClock):
         return super().now() + LEASE + 1
 
 
+class Hasty(SystemClock):
+    """A clock on which the second passes at once that is waited for a message that may be pending."""
+
+    ahead = 0
+
+    def now(self) -> int:
+        return super().now() + self.ahead
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds == 1.0:
+            self.ahead += 1000
+        await super().sleep(0.0 if seconds == 1.0 else seconds)
+
+
 @pytest.fixture
 async def stand_in() -> AsyncIterator[SlackStandIn]:
     made = SlackStandIn(workspaces=[SimulatedWorkspace.example()], rates=None)
@@ -150,17 +164,19 @@ async def test_a_stop_in_slack_stops_the_run(open_database: OpenDatabase, stand_
 
 async def test_a_duplicate_request_shows_nothing_twice(open_database: OpenDatabase, stand_in: SlackStandIn):
     """The second event of a mention requests the same again: no status is set, and nothing is shown."""
-    async with process(open_database, stand_in, lambda _: (say("Hello."),)) as one:
+    clock = Hasty()
+    async with process(open_database, stand_in, lambda _: (say("Hello."),), clock) as one:
         thread = await one.ask("Hi")
         await one.shown(thread, "Hello.")
         session = await one.core.find_session(thread.address)
         assert session is not None
         await asyncio.gather(*one.threads._showing.values())
-        before = len(stand_in.calls)
+        before, clock.ahead = len(stand_in.calls), 0
         await one.threads.want(session.id, thread)
         one.threads.show(session.id)
         await asyncio.gather(*one.threads._showing.values())
         assert len(stand_in.calls) == before
+        assert clock.ahead > 0
 
 
 async def test_an_agent_says_in_its_own_words_that_it_works(open_database: OpenDatabase, stand_in: SlackStandIn):

@@ -7,8 +7,10 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from channels.slack.testing import SlackStandIn, Team
+from tests.channels.slack.outbound.drawings import png
 from tests.channels.slack.testing.listener import Listener
 from tests.channels.slack.testing.refusals import Slack
+from tests.channels.slack.testing.test_uploads import send
 from tests.e2e.browser import ARTIFACTS, PATIENCE, chromium
 
 pytestmark = pytest.mark.browser
@@ -197,3 +199,40 @@ async def test_the_page_stays_when_another_person_acts(page: Page, stand_in: Sla
     await page.reload()
     await page.get_by_label("Acting as").select_option(ann)
     await expect(ids.nth(1)).to_have_text(f"channel {workspace.im(ann).id}")
+
+
+async def test_a_table_a_chart_and_a_picture_are_looked_at(
+    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: Listener
+):
+    """A table and a chart are drawn by the page, an uploaded picture is shown as it is, a file by its name."""
+    root = (await team.mentions("UANN", "CDATA", "Orders, please")).ts
+    file = await send(slack, "orders.png", png(320, 180))
+    await slack.files_completeUploadExternal(files=[{"id": file, "title": "Orders"}])
+    cells = [[{"type": "raw_text", "text": text} for text in row] for row in (("Region", "Sum"), ("North", "1,200"))]
+    data = [{"label": "Jan", "value": 12}, {"label": "Feb", "value": 14}]
+    bars = {"type": "bar", "series": [{"name": "2026", "data": data}], "axis_config": {"categories": ["Jan", "Feb"]}}
+    blocks = [
+        {"type": "markdown", "text": "Here they are:"},
+        {"type": "data_table", "caption": "Orders", "rows": cells},
+        {"type": "data_visualization", "title": "Orders by month", "chart": bars},
+        {
+            "type": "image",
+            "slack_file": {"id": file},
+            "alt_text": "Orders by day",
+            "title": {"type": "plain_text", "text": "By day"},
+        },
+    ]
+    await slack.chat_postMessage(channel="CDATA", thread_ts=root, text="x", blocks=blocks)
+    table = await send(slack, "orders.csv", b"a,b")
+    await slack.files_completeUploadExternal(
+        files=[{"id": table, "title": "Orders"}], channel_id="CDATA", thread_ts=root
+    )
+    await page.locator(".replies").click()
+    thread = page.get_by_label("Thread")
+    shown = thread.get_by_role("img", name="Orders by day")
+    await expect(shown).to_be_visible()
+    assert await shown.evaluate("image => image.decode().then(() => image.naturalWidth)") == 320
+    await expect(thread.locator("svg rect")).to_have_count(2)
+    await expect(thread.locator("table td").first).to_have_text("North")
+    await expect(thread.get_by_text("orders.csv, 3 bytes")).to_be_visible()
+    await picture(page, "7-drawn")

@@ -3,6 +3,7 @@
 import type { Client } from "../client.js";
 import { h, icon, setAttribute, setText } from "../dom.js";
 import { unmistakable } from "../legible.js";
+import { drawer, loadDrawn } from "../renders.js";
 import { activeRun } from "../state.js";
 import { explain } from "../strings.js";
 import type { Api, Session } from "./api.js";
@@ -76,7 +77,7 @@ export function createPane({ session, client, api, can, name, renamed, newKey, s
     frame ||= requestAnimationFrame(() => ((frame = 0), signal.aborted || paint()));
   };
   const desk = openDesk({ session, client, api, changed, mayApprove: () => can("approve"), signal });
-  const transcript = createTranscript(desk, signal);
+  const transcript = createTranscript(desk, drawer({ strings: TALK, request: client.request, load: loadDrawn }), signal);
   const send = async (said: Parameters<typeof desk.reply>[0]): Promise<void> => {
     transcript.follow();
     await desk.reply(said);

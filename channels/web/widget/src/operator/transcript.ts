@@ -3,6 +3,7 @@
 import { h, setAttribute, setChildren, setText } from "../dom.js";
 import { entriesOf, type Entry } from "../entries.js";
 import { showEntry, type Shown } from "../entry.js";
+import type { Draw } from "../renders.js";
 import { createScroller } from "../scroll.js";
 import type { ViewState } from "../state.js";
 import { copy } from "../view.js";
@@ -25,7 +26,7 @@ export const DRAWN = 100;
 const [FEW, SOON] = [50, 50]; // so many facts in so many milliseconds are news; more are what was there before
 const LATEST = 3_000; // milliseconds after which a long log is drawn as far as it has come
 
-export function createTranscript(actions: DeskActions, signal: AbortSignal): Transcript {
+export function createTranscript(actions: DeskActions, draw: Draw, signal: AbortSignal): Transcript {
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": TALK.transcript, tabindex: "0" });
   const scroller = createScroller(list, TALK, signal);
   const node = h("div", { class: "middle" }, list, scroller.node);
@@ -46,7 +47,7 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
     const conversation = shownOf(desk);
     const next = new Map<string, Row>();
     const nodes = entriesOf({ ...conversation, view: newest(conversation.view, most) }).map((entry) => {
-      const row = shown.get(entry.key) ?? rowOf(entry, actions);
+      const row = shown.get(entry.key) ?? rowOf(entry, actions, draw);
       next.set(entry.key, row);
       row.update(plain(entry, mayStop), desk.ledger);
       return row.node;
@@ -58,13 +59,13 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
     setChildren(list, [...(conversation.view.messages.length > most ? [earlier] : []), ...(nodes.length ? nodes : [empty])]);
     scroller.settle();
   };
-  const draw = (): void => void (frame ||= requestAnimationFrame(paint));
+  const repaint = (): void => void (frame ||= requestAnimationFrame(paint));
   /** Draw once what is read at first has come: a long log would be drawn many times on the way to its end. */
   const prepare = (before: number): void => {
     const seq = now?.desk.ledger.seq ?? 0;
     waits += SOON;
     isReady = isThere() || waits > LATEST || (!expected && seq - before < FEW) || (now?.desk.missing ?? false);
-    if (isReady) draw();
+    if (isReady) repaint();
     else waiting = setTimeout(prepare, SOON, seq);
   };
   const isThere = (): boolean => expected !== "" && (now?.desk.ledger.time ?? "") >= expected;
@@ -72,7 +73,7 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
   const resized = new ResizeObserver(scroller.settle); // by a phone's keyboard, or a longer reply
   resized.observe(list);
   signal.addEventListener("abort", () => (clearTimeout(waiting), resized.disconnect()), { once: true });
-  earlier.addEventListener("click", () => ((most += DRAWN), draw()), { signal });
+  earlier.addEventListener("click", () => ((most += DRAWN), repaint()), { signal });
   node.addEventListener("click", (event) => {
     const target = (event.target as Element).closest<HTMLElement>("button");
     if (target?.dataset["copy"] !== undefined) copy(target);
@@ -84,7 +85,7 @@ export function createTranscript(actions: DeskActions, signal: AbortSignal): Tra
     show(desk, mayStop) {
       now = { desk, mayStop };
       isReady ||= isThere();
-      if (isReady) draw();
+      if (isReady) repaint();
       else waiting ??= setTimeout(prepare, SOON, desk.ledger.seq);
     },
     expect(time) {
@@ -109,8 +110,8 @@ interface Row {
   update(entry: Entry, ledger: Ledger): void;
 }
 
-function rowOf(entry: Entry, actions: DeskActions): Row {
-  const drawn: Shown<Entry> = showEntry(entry, TALK, actions.decide);
+function rowOf(entry: Entry, actions: DeskActions, draw: Draw): Row {
+  const drawn: Shown<Entry> = showEntry(entry, TALK, actions.decide, draw);
   const who = h("p", { class: "who" });
   const used = h("p", { class: "used" });
   const detail = h("p", { class: "wrong cause" });

@@ -1,4 +1,4 @@
-"""Tables that no terminal has room for: they are shown as they were written, and never made into cells."""
+"""Tables of Markdown that no terminal has room for: they are shown as they were written; pure."""
 
 from markdown_it.rules_block.state_block import StateBlock
 from markdown_it.rules_block.table import table

@@ -1,0 +1,189 @@
+"""The drawing process: turns Vega-Lite into SVG and PNG, with no way to a file, a socket or the parent's secrets.
+
+It is run by its path, as `python -I child.py PARENT MEGABYTES`, so that it imports nothing of Parley. What comes in on
+standard input is a length of four bytes and JSON `{form: png|svg|check, spec, scale, dark}`; what goes out on standard
+output is one byte (1: done, 0: the chart's fault), a length of four bytes and the drawing or the error. The first
+answer, to no job, says that it is ready. End of input ends it.
+"""
+
+import json
+import math
+import os
+import re
+import resource
+import signal
+import struct
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HEAD = struct.Struct("!?I")
+LENGTH = struct.Struct("!I")
+LARGEST_JOB = 4_000_000
+LARGEST_ANSWER = 16_000_000
+PIXELS = 12_000_000
+"""The most that is drawn: 4,000 x 3,000 px take 48 MB as a picture in memory."""
+_VEGA_LITE = "6.4"
+_PR_SET_PDEATHSIG = 1
+_VIEW: dict[str, Any] = {
+    "continuousWidth": 480,
+    "continuousHeight": 280,
+    "discreteWidth": {"step": 32},
+    "discreteHeight": {"step": 32},
+}
+_WARM_UP = {
+    "data": {"values": [{"a": "x", "b": 1}]},
+    "mark": "bar",
+    "title": "t",
+    "encoding": {"x": {"field": "a", "type": "nominal"}, "y": {"field": "b", "type": "quantitative"}},
+}
+
+
+def main() -> None:
+    """Bound this process, then draw until the input ends."""
+    parent, megabytes = int(sys.argv[1]), int(sys.argv[2])
+    out = os.dup(1)
+    os.dup2(2, 1)  # what libraries print must not get between the answers
+    die_with(parent)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+    os.environ["FONTCONFIG_FILE"] = str(Path(__file__).with_name("fonts.conf"))
+    try:
+        renderer = Renderer()
+        renderer.pixels(*renderer.compiled({"form": "png", "spec": _WARM_UP, "scale": 1.0, "dark": False}))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it
+        send(out, ok=False, body=str(error).encode())
+        return
+    # From here on no file can be opened and no socket made; all that drawing needs is in memory.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+    send(out, ok=True, body=b"")
+    while len(head := sys.stdin.buffer.read(LENGTH.size)) == LENGTH.size:
+        send(out, *renderer.take(sys.stdin.buffer.read(LENGTH.unpack(head)[0])))
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel end this process when *parent* ends, where the kernel can."""
+    if sys.platform == "linux":
+        import ctypes  # noqa: PLC0415 - the parent reads this module too, for the frames
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before
+        sys.exit()
+
+
+class Renderer:
+    """Draws one job after the other."""
+
+    def __init__(self) -> None:
+        import vl_convert  # noqa: PLC0415 - after the bounds: it allocates as soon as it is imported
+
+        self._library = vl_convert
+
+    def take(self, message: bytes) -> tuple[bool, bytes]:
+        """Return whether the job in *message* is done, and the drawing or the error."""
+        try:
+            job = json.loads(message)
+            svg, scale = self.compiled(job)
+        except Exception as error:  # noqa: BLE001 - what a chart can raise is the renderer's business
+            return False, str(error).encode("utf-8", "replace")[:4000]
+        match job["form"]:
+            case "png":  # an error in here may leave locks of the renderer poisoned, so it ends the process
+                body = self.pixels(svg, scale)
+            case "svg":
+                body = svg.encode()
+            case _:
+                body = b""
+        if len(body) > LARGEST_ANSWER:
+            return False, b"the drawing has too many marks; aggregate the data, or draw fewer rows"
+        return True, body
+
+    def compiled(self, job: dict[str, Any]) -> tuple[str, float]:
+        """Return the chart of *job* as SVG, and the scale at which it is drawn."""
+        config = look(dark=job["dark"], opaque=job["form"] == "png")
+        svg = self._library.vegalite_to_svg(job["spec"], vl_version=_VEGA_LITE, config=config, allowed_base_urls=[])
+        return svg, fitting(svg, job["scale"])
+
+    def pixels(self, svg: str, scale: float) -> bytes:
+        """Return *svg* as PNG."""
+        return self._library.svg_to_png(svg, scale=scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours of a drawing, those of the page (`styles.css` and `drawn.css` of the widget)."""
+
+    text: str
+    muted: str
+    line: str
+    paper: str
+    series: tuple[str, ...]
+    ramp: tuple[str, str]
+
+
+LIGHT = Palette(
+    text="#1c1d22",
+    muted="#656874",
+    line="#e4e4ea",
+    paper="white",
+    series=("#3b5bdb", "#e0700a", "#14a387", "#8f1d58", "#0b7fa3", "#8b5cf6", "#6f5300", "#868b94"),
+    ramp=("#e3e9fd", "#2b44a8"),
+)
+DARK = Palette(
+    text="#ececf1",
+    muted="#9a9cab",
+    line="#32333d",
+    paper="#17181d",
+    series=("#6f94ff", "#f59a32", "#86e8c6", "#ec4a8b", "#3fbfe0", "#c39bff", "#ffe37a", "#8a909c"),
+    ramp=("#262d47", "#9db5ff"),
+)
+
+
+def look(*, dark: bool, opaque: bool) -> dict[str, Any]:
+    """Return the configuration that a chart may override; a drawing for a page is on the page's own background."""
+    of = DARK if dark else LIGHT
+    first, ramp = of.series[0], list(of.ramp)
+    guide = {"labelColor": of.muted, "titleColor": of.muted, "labelFontSize": 12, "titleFontSize": 12}
+    guide |= {"titleFontWeight": "normal"}
+    return {
+        "background": of.paper if opaque else "transparent",
+        "padding": 12,
+        "view": {**_VIEW, "stroke": of.line},
+        "mark": {"color": first},
+        "range": {"category": list(of.series), "heatmap": ramp, "ramp": ramp, "ordinal": ramp},
+        "title": {"color": of.text, "subtitleColor": of.muted, "fontSize": 14, "subtitleFontSize": 12, "offset": 10},
+        "style": {"guide-label": {"fill": of.muted}, "guide-title": {"fill": of.muted}},
+        "axis": {"domainColor": of.line, "gridColor": of.line, "tickColor": of.line, **guide},
+        "legend": guide,
+        "header": guide,
+        "line": {"strokeWidth": 2},
+        "text": {"color": of.text, "fontSize": 12},
+        "rule": {"color": of.text},
+    }
+
+
+def fitting(svg: str, scale: float) -> float:
+    """Return *scale*, or the one of at least 1 at which *svg* is as large as may be; raise ValueError if there is none.
+
+    Steps and facets make large drawings out of small numbers, so what counts is what came out.
+    """
+    found = [re.search(rf'<svg[^>]*? {side}="([\d.]+)"', svg[:2000]) for side in ("width", "height")]
+    width, height = (float(each[1]) if each else 0.0 for each in found)
+    fits = min(scale, math.sqrt(PIXELS / max(1.0, width * height)))
+    if fits < min(scale, 1.0):
+        raise ValueError(
+            f"it would be {width:.0f} x {height:.0f} px, which is too large; "
+            "draw fewer categories or facets, or a smaller width, height or step"
+        )
+    return fits
+
+
+def send(out: int, ok: bool, body: bytes) -> None:  # noqa: FBT001 - one frame, field by field
+    """Write one answer."""
+    data = memoryview(HEAD.pack(ok, len(body)) + body)
+    while data:
+        data = data[os.write(out, data) :]
+
+
+if __name__ == "__main__":
+    main()

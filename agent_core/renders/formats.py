@@ -1,0 +1,180 @@
+"""Cells as text: numbers, dates and the rest, the same on every surface that cannot format for a reader's locale."""
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+from agent_core.renders.values import Align, DataTable, TableColumn
+
+FORMATS = ("text", "number", "integer", "percent (0.12 is 12 %)", "date", "datetime", "currency:EUR (or another code)")
+"""The formats in words; see `FORMAT`."""
+FORMAT = re.compile(r"text|number|integer|percent|date|datetime|currency:[A-Z]{3}")
+"""What the `format` of a column may be; `percent` shows 0.12 as 12 %, a currency is its ISO 4217 code."""
+NUMERIC = re.compile(r"number|integer|percent|currency:[A-Z]{3}")
+"""The formats of numbers, whose columns are aligned right."""
+
+# Signs and decimals as the English locale of CLDR has them; a currency without a sign is written as its code.
+_SIGNS = {
+    "USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹", "CNY": "CN¥", "KRW": "₩", "BRL": "R$", "CAD": "CA$",
+    "AUD": "A$", "MXN": "MX$", "NZD": "NZ$", "HKD": "HK$", "TWD": "NT$", "ILS": "₪", "VND": "₫", "PHP": "₱",
+}  # fmt: skip
+_NO_DECIMALS = frozenset(
+    {"BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"}
+)
+_THREE_DECIMALS = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(_DAY.pattern + r"[T ].{4,}")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LONGEST = 1000
+"""Characters of a text that is read as a number."""
+_EXACT = Context(prec=1_000_000, rounding=ROUND_HALF_UP)
+_MILLISECONDS = 1e11
+"""From here on a number under a format of dates is milliseconds since 1970; a smaller one may be a year."""
+_HUGE, _TINY = Decimal("1e21"), Decimal("1e-9")
+"""Outside of these a number that is not whole in JSON is written with an exponent."""
+
+
+def formatted(value: Any, format: str | None = None) -> str:
+    """Return *value* of JSON as the text of a cell; null is the empty text, and what does not fit *format* is as it is.
+
+    Numbers have English signs. Without *format* they are not grouped, since they may be ids or years. `number` has
+    three decimals or three significant digits, whichever shows more, `percent` one or two: `Intl.NumberFormat` does
+    the same with `roundingPriority: "morePrecision"`. A moment with an offset is shown in UTC, others as they are.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if format in ("date", "datetime"):
+        return _dated(value, with_time=format == "datetime")
+    number = number_of(value) if format and NUMERIC.fullmatch(format) else None
+    if number is not None and format:
+        return _numbered(number, format)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return _plain(value)
+    return as_json(value)
+
+
+def number_of(value: Any) -> Decimal | None:
+    """Return the number that *value* of JSON is, also one written as text; None when it is none, or not finite."""
+    if isinstance(value, str):
+        return Decimal(value) if len(value) <= _LONGEST and _NUMBER.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float):
+        return Decimal(f"{value:.15g}") if math.isfinite(value) else None
+    return Decimal(value)
+
+
+def alignments(table: DataTable) -> tuple[Align, ...]:
+    """Return how each column of *table* is aligned: as it says, numbers right, all else left."""
+    return tuple(
+        column.align or ("right" if _is_numeric(column, (row.get(column.key) for row in table.rows)) else "left")
+        for column in table.columns
+    )
+
+
+def as_json(value: Any) -> str:
+    """Return a nested *value* as compact JSON; dots where it is too deep, or has a number of too many digits."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (RecursionError, ValueError):
+        return "…"
+
+
+def _is_numeric(column: TableColumn, values: Iterable[Any]) -> bool:
+    if column.format is not None:
+        return NUMERIC.fullmatch(column.format) is not None
+    there = [value for value in values if value is not None]
+    return bool(there) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in there)
+
+
+def _plain(value: float) -> str:
+    """Return a number without groups, and without the noise of binary fractions."""
+    number = number_of(value)
+    if number is None or _is_far(number):
+        return str(value)
+    return _trimmed(f"{number or abs(number):f}")
+
+
+def _is_far(number: Decimal) -> bool:
+    """Return whether *number*, which is not whole, would be a row of zeros."""
+    return number.as_tuple().exponent != 0 and bool(number) and not _TINY <= abs(number) < _HUGE
+
+
+def _numbered(number: Decimal, format: str) -> str:
+    kind, _, currency = format.partition(":")
+    if _is_far(number):
+        return f"{number:.3g}" if abs(number) < 1 else f"{number:.15g}"
+    if kind == "integer":
+        return _rounded(number, 0)
+    if kind == "percent":
+        return f"{_trimmed(_rounded(_scaled(number, 2), _places(_scaled(number, 2), most=1, digits=2)))}%"
+    if kind == "number":
+        return _trimmed(_rounded(number, _places(number, most=3, digits=3)))
+    decimals = 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
+    amount = _rounded(number, decimals)
+    sign = _SIGNS.get(currency, f"{currency}\u00a0")
+    return f"-{sign}{amount[1:]}" if amount.startswith("-") else f"{sign}{amount}"
+
+
+def _scaled(number: Decimal, places: int) -> Decimal:
+    return number.scaleb(places, context=_EXACT)
+
+
+def _places(number: Decimal, *, most: int, digits: int) -> int:
+    """Return the decimals of *number*: *most*, or as many as *digits* significant ones need."""
+    return max(most, digits - 1 - number.adjusted()) if number else 0
+
+
+def _rounded(number: Decimal, places: int) -> str:
+    """Return *number* grouped with *places* decimals; half is rounded away from zero, and there is no minus zero."""
+    rounded = number.quantize(Decimal(1).scaleb(-places), context=_EXACT)
+    return f"{rounded or abs(rounded):,f}"
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _dated(value: Any, *, with_time: bool) -> str:
+    if isinstance(value, int | float):
+        return _of_milliseconds(value, with_time=with_time)
+    if not isinstance(value, str):
+        return formatted(value)
+    try:
+        if _DAY.fullmatch(value):
+            return _day(datetime.fromisoformat(value))
+        if not _MOMENT.fullmatch(value):
+            return value
+        moment = datetime.fromisoformat(value)
+        return _moment(moment if moment.tzinfo is None else moment.astimezone(UTC), with_time=with_time)
+    except (ValueError, OverflowError):
+        return value
+
+
+def _of_milliseconds(value: float, *, with_time: bool) -> str:
+    if not math.isfinite(value) or abs(value) < _MILLISECONDS:
+        return _plain(value)
+    try:
+        return _moment(datetime.fromtimestamp(value / 1000, UTC), with_time=with_time)
+    except (ValueError, OverflowError, OSError):
+        return _plain(value)
+
+
+def _moment(moment: datetime, *, with_time: bool) -> str:
+    if not with_time:
+        return _day(moment)
+    seconds = f":{moment:%S}" if moment.second else ""
+    return f"{_day(moment)}, {moment:%H:%M}{seconds}{' UTC' if moment.tzinfo else ''}"
+
+
+def _day(moment: datetime) -> str:
+    return f"{_MONTHS[moment.month - 1]} {moment.day}, {moment.year}"

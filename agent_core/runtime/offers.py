@@ -1,0 +1,55 @@
+"""Offers: the tools in an agent's prompt, those that show tables and charts among them without being named; pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from agent_core.context.contract import prompt_of
+from agent_core.context.snapshot import freeze
+from agent_core.domain.agents import RENDER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec
+from agent_core.tools.base import Tool
+
+
+def offered(definition: Definition, known: Mapping[str, Tool], *, include_render: bool) -> Sequence[ToolSpec]:
+    """Return the specs of the tools that a new session's prompt has, of those *known* here.
+
+    *include_render* is what holds for agents that say nothing; it takes out no tool that an agent names.
+    """
+    listed = [
+        known[tool].spec if isinstance(tool, str) else tool.spec
+        for tool in definition.tools
+        if isinstance(tool, DeclaredTool) or not _is_taken_out(tool, definition)
+    ]
+    return [*listed, *(known[name].spec for name in added(definition, known, include_render=include_render))]
+
+
+def added(definition: Definition, known: Collection[str], *, include_render: bool) -> Sequence[str]:
+    """Return the render tools that an agent has without naming them, of the tools *known* here."""
+    wanted = definition.controls.include_render
+    if not (include_render if wanted is None else wanted):
+        return []
+    listed = {tool if isinstance(tool, str) else tool.name for tool in definition.tools}
+    return [name for name in RENDER_TOOLS if name in known and name not in listed]
+
+
+def with_renders(agent: Agent, *, include: bool) -> Agent:
+    """Return *agent* as a run has it that brings `include_render`: with its render tools in the prompt, or without."""
+    frozen = agent.snapshot.tools
+    names = {spec.name for spec in frozen}
+    if include:
+        more = [spec for spec in agent.render_tools if spec.name not in names]
+        wanted = [*frozen, *more]
+        tools = {**agent.tools, **{spec.name: spec for spec in more}}
+    else:
+        wanted = [spec for spec in frozen if spec.kind != "function" or spec.name not in RENDER_TOOLS]
+        kept = {spec.name for spec in wanted}
+        tools = {name: spec for name, spec in agent.tools.items() if name in kept}
+    if len(wanted) == len(frozen):
+        return agent
+    instructions = prompt_of(agent.definition.instructions, tools)
+    snapshot = freeze(model=agent.snapshot.model, instructions=instructions, tools=wanted)
+    return replace(agent, snapshot=snapshot, tools=tools)
+
+
+def _is_taken_out(tool: str, definition: Definition) -> bool:
+    return tool in RENDER_TOOLS and definition.controls.include_render is False

@@ -1,0 +1,128 @@
+"""Days, weeks and months of a chart, added up by a longer unit of time, where its values may be added; pure."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Any, NamedTuple, cast
+
+from agent_core import PlainChart, PlainSeries
+
+_ADDABLE = frozenset({"sum", "count"})
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAY = re.compile(r"(?P<month>[A-Z][a-z]{2})(?: (?P<day>\d{1,2}),)? (?P<year>\d{4})")
+_QUARTER = re.compile(r"(?P<year>\d{4}) Q(?P<quarter>[1-4])")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+class _Unit(NamedTuple):
+    """A unit of time: its *name*, the first day of the one that a day is in, and the label of that day."""
+
+    name: str
+    begin: Callable[[date], date]
+    label: Callable[[date], str]
+
+
+def _week(day: date) -> date:
+    return day - timedelta(days=min(day.weekday(), (day - date.min).days))
+
+
+def _month(day: date) -> date:
+    return day.replace(day=1)
+
+
+def _quarter(day: date) -> date:
+    return day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1)
+
+
+def _year(day: date) -> date:
+    return day.replace(month=1, day=1)
+
+
+def _week_label(day: date) -> str:
+    return f"Week of {_MONTHS[day.month - 1]} {day.day}, {day.year}"
+
+
+def _month_label(day: date) -> str:
+    return f"{_MONTHS[day.month - 1]} {day.year}"
+
+
+def _quarter_label(day: date) -> str:
+    return f"{day.year} Q{(day.month + 2) // 3}"
+
+
+def _year_label(day: date) -> str:
+    return str(day.year)
+
+
+_UNITS = (
+    _Unit("week", _week, _week_label),
+    _Unit("month", _month, _month_label),
+    _Unit("quarter", _quarter, _quarter_label),
+    _Unit("year", _year, _year_label),
+)
+
+
+def adds_up(spec: Mapping[str, Any]) -> bool:
+    """Return whether the values that *spec*, of Vega-Lite, shows are sums or counts."""
+    encoding = spec.get("encoding")
+    if not isinstance(encoding, dict):
+        return False
+    channels = [cast("dict[str, Any]", encoding).get(name) for name in ("x", "y")]
+    return any(
+        isinstance(each, dict) and cast("dict[str, Any]", each).get("aggregate") in _ADDABLE for each in channels
+    )
+
+
+def coarser(chart: PlainChart, most: int) -> tuple[PlainChart, str] | None:
+    """Return *chart*, whose categories are dates, by the shortest unit with at most *most* of them, and its name.
+
+    None when they are no dates, or too many years. Values must be sums or counts.
+    """
+    read = _reader(chart.categories)
+    if read is None:
+        return None
+    days, first = read
+    for unit in _UNITS[first:]:
+        begins = [unit.begin(day) for day in days]
+        kept = sorted(set(begins))
+        if len(kept) <= most:
+            places = {day: n for n, day in enumerate(kept)}
+            found = [places[day] for day in begins]
+            series = tuple(PlainSeries(each.name, _added(each.values, found, len(kept))) for each in chart.series)
+            labels = tuple(unit.label(day) for day in kept)
+            return PlainChart(
+                chart.type, labels, series, chart.title, chart.x, chart.y, chart.stacked, chart.horizontal
+            ), unit.name
+    return None
+
+
+def _added(values: Sequence[float | None], places: Sequence[int], count: int) -> tuple[float | None, ...]:
+    sums: list[float | None] = [None] * count
+    for value, at in zip(values, places, strict=True):
+        if value is not None:
+            sums[at] = (sums[at] or 0) + value
+    return tuple(sums)
+
+
+def _reader(labels: Sequence[str]) -> tuple[list[date], int] | None:
+    """Return the first day of each label, as Vega writes dates, and the first longer unit; None for other labels."""
+    for pattern, first in ((_DAY, None), (_ISO, 0), (_QUARTER, 3)):
+        found = [pattern.fullmatch(label) for label in labels]
+        days = [None if each is None else _first_day(each) for each in found]
+        if all(day is not None for day in days):
+            is_month = any(each is not None and each.groupdict().get("day", "") is None for each in found)
+            return cast("list[date]", days), (2 if is_month else 0) if first is None else first
+    return None
+
+
+def _first_day(label: re.Match[str]) -> date | None:
+    try:
+        match label.groupdict():
+            case {"month": str(month), "day": day, "year": str(year)}:
+                return date(int(year), _MONTHS.index(month) + 1, int(day or 1))
+            case {"quarter": str(quarter), "year": str(year)}:
+                return date(int(year), int(quarter) * 3 - 2, 1)
+            case _:
+                return date.fromisoformat(label[0])
+    except ValueError:
+        return None

@@ -1,0 +1,62 @@
+"""A view as pieces of text that a terminal prints one after the other."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from channels.base import ConversationView, Question, ShownRender
+from channels.legible import HELD, one_line, visible
+from channels.plain import asked, drawn, end_of, ended, keys, works
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Text to print once, known by its *key*; it may grow at its end while it is *open*.
+
+    A *note* is not part of the answer; *question* is the open question that is answered first. *renders* are what the
+    text draws, for a terminal that draws better.
+    """
+
+    key: tuple[str, str]
+    text: str
+    note: bool = False
+    open: bool = False
+    question: Question | None = None
+    renders: tuple[ShownRender, ...] = ()
+
+
+def spans_of(body: ConversationView, typed: set[str], width: int | None = None) -> Iterator[Span]:
+    """Yield *body* as text, up to the first part that may still change; drawings in lines of at most *width* cells."""
+    gap, first = "", True
+    for said in body.recent:
+        if said.role == "user":
+            if said.text and said.text not in typed:
+                yield Span((said.id, "user"), f"{gap}> {visible(said.text)}\n", note=True)
+                gap = "\n"
+            continue
+        if text := visible(said.text.rstrip(HELD) if said.open else said.text):
+            end = "" if said.open or said.continued else "\n"
+            by = "" if said.speaker is None else f"{one_line(said.speaker)}:\n"
+            yield Span((said.id, "text"), f"{gap}{by}{text}{end}", open=said.open)
+            gap = "" if said.continued else "\n"
+        if said.open:
+            return
+        for call in said.calls:
+            question, line = call.question, f"· {one_line(call.name)} … "
+            if question and question.status == "open":
+                line += "\n".join(("asks", *asked(question), *(keys(question) if first else ()), ""))
+                key, shown = (question.id, "first" if first else "later"), question if first else None
+                yield Span(key, line, note=True, question=shown)
+                first = False
+            elif not works(call):
+                yield Span((call.id, "call"), f"{line}{ended(call)}\n", note=True)
+                yield Span((call.id, "drawn"), drawn(call.renders, width), renders=call.renders)
+            elif question or not body.closed:  # the line is finished later
+                yield Span((call.id, "call"), line + (ended(call) if question else ""), note=True, open=True)
+                if not body.closed:
+                    return
+            else:
+                yield Span((call.id, "waits"), f"{line}{ended(call)}\n", note=True)
+            gap = "\n"
+    if body.closed:
+        ends = ((run, words) for run in body.runs if (words := end_of(run)))
+        yield from (Span((run.id, words), f"{words}\n", note=True) for run, words in ends)

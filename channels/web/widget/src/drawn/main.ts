@@ -1,0 +1,44 @@
+/** The second bundle: what draws tables and charts, loaded when the first of them is to be shown. */
+
+import type { Request } from "../client.js";
+import type { Render } from "../state.js";
+import { chartNode } from "./chart.js";
+import css from "./drawn.css";
+import { chartOf, nameOf, tableOf } from "./payload.js";
+import { pictureNode } from "./picture.js";
+import { tableNode } from "./table.js";
+import { DRAWN, type DrawnStrings } from "./words.js";
+
+export interface Drawing {
+  readonly words: Partial<DrawnStrings> | undefined;
+  readonly request: Request;
+}
+
+const adopted = new WeakSet<DocumentOrShadowRoot>();
+
+/** Draw *render* in *host*, in the place of its text; what cannot be read stays text. */
+export function show(host: HTMLElement, render: Render, drawing: Drawing): void {
+  const node = nodeOf(render, { ...DRAWN, ...drawing.words }, drawing.request);
+  const root = host.getRootNode();
+  if (!node || !(root instanceof ShadowRoot)) return;
+  if (!adopted.has(root)) {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(css);
+    root.adoptedStyleSheets = [...root.adoptedStyleSheets, sheet];
+    adopted.add(root);
+  }
+  host.replaceChildren(node);
+}
+
+function nodeOf(render: Render, words: DrawnStrings, request: Request): HTMLElement | null {
+  const { kind, title, payload } = render;
+  if (kind === "table") {
+    const table = tableOf(payload);
+    return table && tableNode(table, title, words);
+  }
+  const chart = chartOf(payload);
+  // The server's name is English: a page that replaces these words keeps its own.
+  const name = words.kinds === DRAWN.kinds && words.chart === DRAWN.chart ? nameOf(render.text) : "";
+  if (chart) return chartNode(chart, title ?? chart.title, name || words.kinds[chart.type], words);
+  return payload["spec"] ? pictureNode(render, name || words.chart, request, words) : null;
+}

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { csvOf } from "../src/drawn/format.js";
+import { pictureOf } from "../src/drawn/layout.js";
+import { chartOf, dataOf, tableFrom, tableOf, type DataTable } from "../src/drawn/payload.js";
+import type { Render } from "../src/state.js";
+import { fold, framesOf } from "./golden.js";
+
+declare const GOLDEN: string; // set by scripts/test.mjs
+
+const figures = fold(framesOf("figures")).renders;
+const words = { category: "category", series: "series" };
+
+function formOf({ kind, payload }: Render): string {
+  if (kind === "table") return tableOf(payload) ? "table" : "text";
+  if (kind !== "chart") return "text";
+  return chartOf(payload)?.type ?? "picture";
+}
+
+function rowsOf({ kind, payload }: Render): DataTable | null {
+  if (kind === "table") return tableOf(payload);
+  const chart = chartOf(payload);
+  return chart ? tableFrom(chart, words) : dataOf(payload);
+}
+
+test("the page draws the table, each plain chart and a picture, and the rest is text", () => {
+  assert.deepEqual(figures.map(formOf), ["table", "bar", "bar", "line", "area", "pie", "scatter", "picture", "text", "text"]);
+});
+
+test("each plain chart has a mark for each of its values", () => {
+  for (const { payload } of figures) {
+    const chart = chartOf(payload);
+    if (chart) assert.ok(pictureOf(chart, { width: 600, hidden: new Set<number>(), locale: "en-US" }).shapes.length > 0);
+  }
+});
+
+test("what the page saves is what the server gives", () => {
+  const files = JSON.parse(readFileSync(join(GOLDEN, "figures.csv.json"), "utf8")) as Readonly<Record<string, readonly string[]>>;
+  const saved = figures.flatMap((figure) => {
+    const rows = rowsOf(figure);
+    return rows ? [[figure.title ?? "", csvOf(rows).split("\r\n")]] : [];
+  });
+  assert.deepEqual(Object.fromEntries(saved), files);
+});

@@ -1,0 +1,123 @@
+"""All charts of the corpus on one page: each plain one is drawn with its own numbers, each other by the server."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from playwright.async_api import Browser
+
+from agent_core.drawing.drawer import Drawer
+from agent_core.renders.values import PlainChart
+from agent_core.renders.vega.lint import checked
+from agent_core.renders.vega.reduce import reduced
+from tests.agent_core.renders.specs import corpus
+from tests.e2e.plain_charts import MARKS, PIXEL
+from tests.e2e.shown import Rendered, opened
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+DRAWN = 3
+"""Charts that are really drawn by the server's process here; `make whole` draws all."""
+READ = """async () => {
+    const frame = () => new Promise(requestAnimationFrame);
+    const figures = [...document.querySelector("parley-chat").shadowRoot.querySelectorAll("figure.drawn")];
+    const read = async figure => {
+        figure.scrollIntoView();
+        await frame();
+        const table = [...figure.querySelectorAll("button")].find(each => each.textContent === "Show data");
+        table?.click();
+        figure.querySelector("button.more")?.click();
+        const chart = figure.querySelector(".chart");
+        const readings = [];
+        const count = new Set([...figure.querySelectorAll("[data-at]")].map(each => each.dataset.at)).size;
+        for (let at = 0; at < count; at += 1) {
+            chart.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
+            readings.push([...figure.querySelectorAll(".tip span")].map(each => each.lastChild.textContent));
+        }
+        return {
+            name: figure.getAttribute("aria-label"),
+            classes: [...figure.querySelectorAll("svg *")].map(each => "." + (each.getAttribute("class") ?? "")),
+            image: figure.querySelector(".picture") !== null,
+            rows: [...figure.querySelectorAll("tbody tr")].map(row => [...row.cells].map(each => each.innerText)),
+            readings,
+        };
+    };
+    const all = [];
+    for (const figure of figures) all.push(await read(figure));
+    return all;
+}"""
+IMAGES = """() => {
+    const places = [...document.querySelector("parley-chat").shadowRoot.querySelectorAll(".picture")];
+    return places.every(each => each.querySelector("img")?.complete) ? places.length : null;
+}"""
+
+
+def shown_as(name: str, spec: dict[str, Any], plain: PlainChart | None) -> Rendered:
+    payload = {"spec": spec} if plain is None else {"spec": spec, "plain": msgspec.to_builtins(plain)}
+    return Rendered("chart", payload, name)
+
+
+async def test_every_chart_of_the_corpus_is_drawn_with_its_numbers(browser: Browser, whole: bool):
+    """What is read of each plain chart, with the keyboard and as data, are the numbers that were computed for it."""
+    specs = {each.name: checked(each.spec) for each in corpus()}
+    charts = {name: reduced(spec) for name, spec in specs.items()}
+    drawer = Drawer()
+    drawn: list[str] = []
+    context, shown = await opened(browser, viewport={"width": 760, "height": 900})
+
+    async def draw(id: str, payload: Mapping[str, Any], dark: bool) -> bytes:
+        drawn.append(id)
+        return await drawer.svg(payload["spec"]) if whole or len(drawn) <= DRAWN else PIXEL
+
+    shown.draw = draw
+    try:
+        await shown.show(*(shown_as(name, specs[name], plain) for name, plain in charts.items()))
+        await shown.figures.nth(len(charts) - 1).wait_for(state="attached")
+        found = {each["name"]: each for each in await shown.page.evaluate(READ)}
+        pictures = await (await shown.page.wait_for_function(IMAGES)).json_value()
+        shown.check()
+    finally:
+        await context.close()
+        await drawer.close()
+    assert pictures == len(drawn) == sum(plain is None for plain in charts.values())
+    assert list(found) == list(charts)
+    for name, plain in charts.items():
+        assert found[name]["image"] == (plain is None)
+        if plain is not None:
+            check(found[name], plain)
+
+
+def check(found: dict[str, Any], plain: PlainChart) -> None:
+    """Check that what was *found* on the page is *plain*."""
+    marks = sum(each.startswith(MARKS[plain.type]) for each in found["classes"])
+    if plain.type == "scatter":
+        points = [point for each in plain.series for point in each.points]
+        assert marks == len(points)
+        assert same([row[-2:] for row in found["rows"]], points)
+        return
+    values = list(zip(*(each.values for each in plain.series), strict=True))
+    there = [[each for each in row if each is not None] for row in values]
+    if plain.type == "pie":
+        there = [[each for each in row if each > 0] for row in there]
+        assert marks == len([row for row in there if row])
+        there = [row for row in there if row]
+    elif plain.type == "bar":
+        assert marks == sum(map(len, there))
+    assert same(found["readings"], there), plain
+    assert [row[0] for row in found["rows"]] == list(plain.categories)
+    assert same(
+        [[each for each in row[1:] if each] for row in found["rows"]],
+        [[each for each in row if each is not None] for row in values],
+    )
+
+
+def same(texts: Any, numbers: Any) -> bool:
+    """Return whether *texts*, as a page writes numbers, are *numbers*."""
+    read = [[float(re.sub(r" \(.*|,", "", each)) for each in row] for row in texts]
+    return len(read) == len(numbers) and all(
+        len(one) == len(other)
+        and all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-9) for a, b in zip(one, other, strict=True))
+        for one, other in zip(read, numbers, strict=True)
+    )

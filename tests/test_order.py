@@ -1,0 +1,47 @@
+"""The order in which tests start: nothing is lost, and what waits comes first on each worker."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.order import FIRST, ROOT, spread
+
+SLOW = [path for each in FIRST for path in (sorted((ROOT / each).rglob("test_*.py")) or [ROOT / each])]
+
+
+def item(path: Path, number: int) -> Any:
+    return SimpleNamespace(path=path, number=number)
+
+
+def test_what_comes_first_exists():
+    """Each name in the list is a file or a folder of tests."""
+    assert [each for each in FIRST if not (ROOT / each).exists()] == []
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_no_test_is_lost_and_each_worker_starts_with_what_waits(workers: int):
+    """The list has each test once; the part of each worker begins with whole files that wait, and no other has any."""
+    slow = [item(path, number) for path in SLOW for number in range(3)]
+    quick = [item(ROOT / f"test_quick_{number}.py", number) for number in range(1_000)]
+    found: list[Any] = spread([*quick[:500], *slow, *quick[500:]], workers)
+    assert len(found) == len(slow) + len(quick)
+    assert {id(each) for each in found} == {id(each) for each in (*slow, *quick)}
+    assert [each for each in found if each in quick] == quick
+    begun = 0
+    for worker in range(workers):
+        end = begun + (len(found) - begun) // (workers - worker)
+        part, begun = found[begun:end], end
+        waits = [each in slow for each in part]
+        assert waits == sorted(waits, reverse=True)
+        assert sum(waits) % 3 == 0
+        assert any(waits)
+        assert [each.number for each in part if each in slow] == [0, 1, 2] * (sum(waits) // 3)
+
+
+def test_a_few_tests_are_all_run():
+    """Where there are more workers than tests, or only tests that wait, none is lost either."""
+    slow = [item(SLOW[0], number) for number in range(2)]
+    assert spread(slow, 4) == slow
+    assert spread([], 4) == []
