@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.e2e.shown import REVOKED, Rendered, Shown, opened
 
@@ -48,4 +48,4 @@ async def test_odd_columns_and_large_tables_are_drawn(shown: Shown):
     assert await shown.figures.first.evaluate(ROWS) == [["", "", "", "1"], ["", "5", "", ""]]
     assert await shown.page.locator("pre.render").all_inner_texts() == ["the text of it"]
     await shown.figures.last.get_by_role("button", name="Show 1,000 more rows").click()
-    assert await shown.figures.last.locator("tbody tr").count() == 1_050
+    await expect(shown.figures.last.locator("tbody tr")).to_have_count(1_050)

@@ -98,7 +98,7 @@ async def test_a_table_is_sorted_by_its_headings(shown: Shown):
         assert [row[1] for row in await cells(figure)] == first
     await figure.get_by_role("button", name="Since").click()
     await figure.get_by_role("button", name="Revenue").click()
-    assert await figure.locator("[aria-sort]").count() == 1
+    await expect(figure.locator("[aria-sort]")).to_have_count(1)
     await expect(figure.get_by_role("columnheader", name="Revenue")).to_have_css("text-align", "end")
 
 
@@ -134,10 +134,10 @@ async def test_a_long_wide_table_is_read_with_the_keyboard(shown: Shown):
     columns = [{"key": f"k{n}", "label": f"Column {n}"} for n in range(12)]
     rows = [{f"k{n}": f"{at}-{n}" for n in range(12)} for at in range(500)]
     await shown.show(Rendered("table", {"columns": columns, "rows": rows}))
-    assert await shown.figures.locator("tbody tr").count() == 50
+    await expect(shown.figures.locator("tbody tr")).to_have_count(50)
     region = shown.figures.get_by_role("region", name="Table")
     await shown.figures.get_by_role("button", name="Show all 500 rows").click()
-    assert await shown.figures.locator("tbody tr").count() == 500
+    await expect(shown.figures.locator("tbody tr")).to_have_count(500)
     await expect(region).to_be_focused()
     await shown.page.keyboard.press("End")
     for _ in range(20):
@@ -215,15 +215,15 @@ async def test_the_legend_hides_a_series_and_brings_it_back(shown: Shown):
     await shown.show(chart(BAR), chart(CHARTS["pie"]))
     bars, pie = shown.figures.first, shown.figures.last
     key = bars.get_by_role("button", name="Tea")
-    assert await bars.locator(".bar").count() == 5
+    await expect(bars.locator(".bar")).to_have_count(5)
     await key.click()
     assert await key.get_attribute("aria-pressed") == "false"
-    assert await bars.locator(".bar").count() == 2
+    await expect(bars.locator(".bar")).to_have_count(2)
     await key.click()
-    assert await bars.locator(".bar").count() == 5
+    await expect(bars.locator(".bar")).to_have_count(5)
     await pie.get_by_role("button", name="Mon").click()
     await expect(pie.get_by_role("button", name="Tue")).to_have_text("Tue60%")
-    assert await pie.locator(".slice").count() == 2
+    await expect(pie.locator(".slice")).to_have_count(2)
 
 
 async def test_a_chart_is_saved_as_a_picture_and_as_csv(shown: Shown):
@@ -298,7 +298,7 @@ async def test_without_the_second_script_the_text_is_shown(shown: Shown):
     await shown.page.route("**/parley-renders.js*", lambda route: route.abort())
     await shown.show(TABLE)
     await expect(shown.page.locator("pre.render")).to_have_text(TABLE.text)
-    assert await shown.figures.count() == 0
+    await expect(shown.figures).to_have_count(0)
     await shown.page.unroute("**/parley-renders.js*")
     await shown.complained("ERR_FAILED")
 
