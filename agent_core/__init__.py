@@ -3,7 +3,18 @@
 from agent_core.clock import Clock, SystemClock
 from agent_core.core import Core
 from agent_core.domain.access import SCOPES
-from agent_core.domain.agents import Agent, Controls, DeclaredTool, Definition, Limits, Snapshot, ToolSpec
+from agent_core.domain.agents import (
+    Agent,
+    AgentDefaults,
+    Compaction,
+    Controls,
+    DeclaredTool,
+    Definition,
+    Limits,
+    Persona,
+    Snapshot,
+    ToolSpec,
+)
 from agent_core.domain.approvals import Decider, Decision, may_respond
 from agent_core.domain.channels import ChannelConflict, ChannelPort, Channels, Responder
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
@@ -11,6 +22,8 @@ from agent_core.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalVoted,
+    CacheMissed,
+    CompactionFailed,
     ContextAdded,
     ContextCompacted,
     ControlsChanged,
@@ -124,6 +137,7 @@ __all__ = [
     "SCOPES",
     "Actor",
     "Agent",
+    "AgentDefaults",
     "AgentObject",
     "Align",
     "AlreadyDecided",
@@ -136,6 +150,7 @@ __all__ = [
     "AuditEntry",
     "AuditKind",
     "Budget",
+    "CacheMissed",
     "CallOutcome",
     "Changes",
     "ChannelConflict",
@@ -143,6 +158,8 @@ __all__ = [
     "Channels",
     "ChartLine",
     "Clock",
+    "Compaction",
+    "CompactionFailed",
     "ConfigError",
     "Conflict",
     "Context",
@@ -195,6 +212,7 @@ __all__ = [
     "ParleyError",
     "Part",
     "PendingCall",
+    "Persona",
     "PlainChart",
     "PlainSeries",
     "QuickChart",

@@ -12,6 +12,7 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.context.source import ContextSource
 from agent_core.context.window import Encode
 from agent_core.counters import Counters
+from agent_core.domain.agents import PLAIN_DEFAULTS, AgentDefaults
 from agent_core.domain.channels import ChannelPort
 from agent_core.domain.events import Event
 from agent_core.domain.inbound import Context, Inbound
@@ -70,7 +71,7 @@ class Core:
     rules only; without *secrets* an agent can have no webhook. *channels* are those that agents may configure;
     *context_sources* are asked before the first step of every run. Beyond *max_backlog* queued runs, over all
     processes, messages are refused. *tools_looked_for* is a sentence for errors about tools. *drawer* draws charts for
-    surfaces that cannot; the caller closes it. *include_render* is for agents that do not say whether they show tables.
+    surfaces that cannot; the caller closes it. *defaults* hold for agents that do not say it themselves.
     """
 
     _work: asyncio.Task[None] | None = None
@@ -93,14 +94,14 @@ class Core:
         max_backlog: int | None = None,
         tools_looked_for: str = "",
         drawer: ChartDrawer | None = None,
-        include_render: bool = True,
+        defaults: AgentDefaults = PLAIN_DEFAULTS,
     ) -> None:
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.counters = Counters(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
         self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
-        given: dict[str, Any] = {"tools_looked_for": tools_looked_for, "include_render": include_render}
+        given: dict[str, Any] = {"tools_looked_for": tools_looked_for, "defaults": defaults}
         roster = partial(Roster, has_sources=bool(context_sources), **given)
         self.agents = roster(store, toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
 from agent_core import (
+    AgentDefaults,
     AgentObject,
     Channels,
     Clock,
@@ -204,7 +205,11 @@ def _core(
         channels=CHANNELS,
         max_backlog=settings.max_backlog,
         drawer=drawer,
-        include_render=settings.include_render,
+        defaults=AgentDefaults(
+            include_render=settings.include_render,
+            prompt_caching=settings.prompt_caching,
+            idle_refreeze_s=settings.idle_refreeze,
+        ),
     )
 
 

@@ -71,6 +71,8 @@ class Settings(BaseSettings):
     slack_api_url: str = Field("https://slack.com/api", validation_alias="SLACK_API_URL")
     public_url: str | None = Field(None, validation_alias="PARLEY_PUBLIC_URL")
     include_render: bool = Field(True, validation_alias="PARLEY_INCLUDE_RENDER")
+    prompt_caching: bool = Field(True, validation_alias="PARLEY_PROMPT_CACHING")
+    idle_refreeze: int = Field(1800, validation_alias="PARLEY_IDLE_REFREEZE", ge=0)
     chart_backend: ChartBackend = Field("local", validation_alias="CHART_BACKEND")
     quickchart_url: str = Field(QUICKCHART, validation_alias="QUICKCHART_URL")
 

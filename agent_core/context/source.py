@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from agent_core.domain.events import ContextKind
+from agent_core.domain.context import ContextKind
 from agent_core.domain.messages import Actor, Message
 
 

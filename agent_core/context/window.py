@@ -6,6 +6,7 @@ import msgspec
 
 from agent_core.context.edits import Edit, edited
 from agent_core.context.frames import Frames
+from agent_core.context.history import PromptHistory
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
@@ -56,14 +57,15 @@ class Window:
 
     A message, correction or note enters where a step consumes it, an answer where it was completed, the results of a
     step's calls together once the last has come. *seq* is the newest fact folded in. Child runs are left out.
-    *snapshot* is the prompt prefix in force: a window that is rebuilt from its newest part gets it as *prefix*.
-    *marker* is the session's own, see `Frames`.
+    *history* is what the facts tell of the model calls. *snapshot* is the prompt prefix in force: a window that is
+    rebuilt from its newest part gets it as *prefix*. *marker* is the session's own, see `Frames`.
     """
 
     def __init__(self, encode: Encode, *, prefix: str = "", marker: str = "") -> None:
         self.seq = 0
         self.snapshot = prefix
         self.entries: list[WindowEntry] = []
+        self.history = PromptHistory()
         self._encode = encode
         self.frames = Frames(marker)
         self._pending: dict[int, Message] = {}
@@ -82,6 +84,7 @@ class Window:
             if fact.seq > self.seq:
                 if fact.parent_run is None:
                     self._fold(fact.seq, fact.body)
+                    self.history = self.history.after(fact, len(self.entries))
                 self.seq = fact.seq
 
     def recall(self, facts: Iterable[Fact]) -> None:
@@ -93,6 +96,7 @@ class Window:
         """Return a copy with *held* folded in; this window stays as it is."""
         copy = Window(self._encode, marker=self.frames.marker)
         copy.seq, copy.snapshot, copy.entries = self.seq, self.snapshot, list(self.entries)
+        copy.history = self.history
         copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
         copy._corrects, copy._speakers, copy._edits = dict(self._corrects), dict(self._speakers), dict(self._edits)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native

@@ -81,9 +81,43 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Quotas(visitor=self.visitor, user=self.user, address=self.address, everyone=self.everyone)
 
 
+class Persona(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who an agent is: its *identity*, its *style*, what it has to *avoid*, and its *defaults*, each as a text."""
+
+    identity: str | None = None
+    style: str | None = None
+    avoid: str | None = None
+    defaults: str | None = None
+
+
+class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the window of a long conversation is made shorter.
+
+    `summary`: first old results of tools become placeholders, then *model* (`provider:name`; None: the small one of the
+    session's provider) sums up the older part. `cut`: the older part is left out. `off`: nothing is done.
+    """
+
+    kind: Literal["summary", "cut", "off"] = "summary"
+    model: str | None = None
+
+
+class AgentDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for agents that do not say it themselves; *idle_refreeze_s* is seconds."""
+
+    include_render: bool = True
+    prompt_caching: bool = True
+    idle_refreeze_s: int = 1800
+
+
+PLAIN_DEFAULTS = AgentDefaults()
+
+
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An agent as its author writes it, in YAML or over HTTP.
 
+    *operating_contract* replaces what Parley itself tells the model, see `context.contract`; an empty text is none.
+    After *idle_refreeze_s* seconds without activity a conversation takes up the newest version of the agent.
+    *prompt_caching* is whether requests are marked for the provider's cache; None of both: `AgentDefaults`.
     *fallback_models* answer, in this order, when the model fails before the first token of its answer. *channels* are
     the settings of channels, by the channel's name, which only the channel itself reads; authors may also write them
     beside the other fields, see `gathered`.
@@ -97,6 +131,11 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     hooks: tuple[Hook, ...] = ()
     limits: Limits = Limits()
     controls: Controls = Controls()
+    persona: Persona | None = None
+    operating_contract: str | None = None
+    prompt_caching: bool | None = None
+    idle_refreeze_s: int | None = None
+    compaction: Compaction = Compaction()
     channels: dict[str, Any] = {}
 
 
@@ -126,12 +165,32 @@ def spread(definition: Definition) -> dict[str, Any]:
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The frozen prompt prefix of a session; *tools* are sorted by name; *hash* names the content."""
+    """The frozen prompt prefix of a session; *tools* are sorted by name; *hash* names the content.
+
+    Its texts, empty where there is none, are in the prompt in this order: *contract*, *persona*, *instructions*,
+    *skills* (an index) and *memory* (the agent's), which sessions share, then *profile*, the person's own.
+    """
 
     hash: str
     model: str
     instructions: str
     tools: tuple[ToolSpec, ...]
+    contract: str = ""
+    persona: str = ""
+    skills: str = ""
+    memory: str = ""
+    profile: str = ""
+
+    @property
+    def shared(self) -> str:
+        """Return the system text that all sessions of the agent share."""
+        texts = (self.contract, self.persona, self.instructions, self.skills, self.memory)
+        return "\n\n".join(text for text in texts if text)
+
+    @property
+    def own(self) -> str:
+        """Return the system text of this session alone, which comes after the shared one."""
+        return self.profile
 
 
 def _able(_model: str) -> Abilities:
@@ -157,6 +216,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     render_tools: tuple[ToolSpec, ...] = ()
     able: Callable[[str], Abilities] = _able
     has_sources: bool = False
+    defaults: AgentDefaults = PLAIN_DEFAULTS
 
     @property
     def name(self) -> str:
@@ -169,6 +229,22 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def max_steps(self) -> int:
         return self.overrides.max_steps or self.definition.controls.max_steps or DEFAULT_MAX_STEPS
+
+    @property
+    def prompt_caching(self) -> bool:
+        """Return whether requests of the run are marked for the provider's prompt cache."""
+        levels = (
+            self.overrides.prompt_caching,
+            self.definition.controls.prompt_caching,
+            self.definition.prompt_caching,
+        )
+        return next((level for level in levels if level is not None), self.defaults.prompt_caching)
+
+    @property
+    def idle_refreeze_s(self) -> int:
+        """Return the seconds without activity after which a conversation takes up the agent's newest version."""
+        own = self.definition.idle_refreeze_s
+        return self.defaults.idle_refreeze_s if own is None else own
 
     @property
     def tool_context(self) -> dict[str, Any]:

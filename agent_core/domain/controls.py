@@ -78,11 +78,13 @@ class Controls(Defaults, frozen=True, kw_only=True):
     """All controls of an agent or a run.
 
     *tool_context* is passed to the tools. It may hold secrets: it is in no event, no log line and no API response.
-    *include_render* is whether the prompt has the tools that show tables and charts.
+    *include_render* is whether the prompt has the tools that show tables and charts, *prompt_caching* whether requests
+    are marked for the provider's cache.
     """
 
     model: str | None = None
     include_render: bool | None = None
+    prompt_caching: bool | None = None
     tool_context: dict[str, Any] | None = None
 
     def __repr__(self) -> str:

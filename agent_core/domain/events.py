@@ -8,6 +8,13 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from agent_core.domain.context import (
+    CacheMissed,
+    CompactionFailed,
+    ContextAdded,
+    ContextCompacted,
+    SnapshotFrozen,
+)
 from agent_core.domain.controls import Defaults, Override
 from agent_core.domain.decisions import ApprovalDecided, ApprovalRequested, ApprovalVoted, EventBody, HookRuled
 from agent_core.domain.messages import Actor, CallOutcome, Native, Part, Usage
@@ -18,39 +25,12 @@ StopReason = Literal[
 ]
 FailureCode = Literal["doom_loop", "depth_limit", "provider_error", "context_overflow", "approval_expired", "lost"]
 WaitingOn = Literal["approval", "client", "run"]
-ContextKind = Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
 
 
 class SessionOpened(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str] = "session.opened"
     agent: str
     actor: Actor
-
-
-class SnapshotFrozen(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    type: ClassVar[str] = "snapshot.frozen"
-    hash: str
-    reason: str
-
-
-class ContextAdded(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A note for the model, which a step takes; *by* is its context source, *attached*: of the message that follows."""
-
-    type: ClassVar[str] = "context.added"
-    source: ContextKind
-    text: str
-    by: str | None = None
-    attached: bool = False
-
-
-class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """The window now begins at `from_seq`; token counts are estimates."""
-
-    type: ClassVar[str] = "context.compacted"
-    kind: Literal["prune", "summary", "cut"]
-    from_seq: int
-    tokens_before: int | None
-    tokens_after: int | None
 
 
 class MessageReceived(EventBody, frozen=True, kw_only=True, omit_defaults=True):
@@ -165,6 +145,8 @@ class RunCancelled(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 class StepStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt of a model call; `takes` names the facts that enter the window with it.
 
+    *cache_note* says, for the operator, what the prompt cache loses by a change since the call before it.
+
     In a draft a negative entry `-k` of `takes` means the k-th fact before this one in the same append;
     the log writes the seq in its place.
     """
@@ -176,6 +158,7 @@ class StepStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     takes: tuple[int, ...]
     snapshot: str
     controls: dict[str, Any] | None = None
+    cache_note: str | None = None
 
 
 class StepFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
@@ -294,6 +277,8 @@ FactBody = (
     | SnapshotFrozen
     | ContextAdded
     | ContextCompacted
+    | CompactionFailed
+    | CacheMissed
     | MessageReceived
     | MessageCorrected
     | MessageCompleted

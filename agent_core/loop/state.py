@@ -100,7 +100,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             if s.step.is_open and body.message == s.step.message:
                 return replace(s, step=replace(s.step, is_open=False), answer=s.answer.closed(body.stop, body.parts))
             return replace(s, inbox=s.inbox.with_imported(seq, by_user=body.role == "user"))
-        case e.StepStarted() | e.StepFailed() | e.StepCompleted():
+        case e.StepStarted() | e.StepFailed() | e.StepCompleted() | e.ContextCompacted() | e.CompactionFailed():
             return _fold_step(s, body)
         case e.ToolRequested() | e.ToolStarted() | e.ToolPending() | e.ToolCompleted():
             return _fold_call(s, body)
@@ -111,7 +111,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.SnapshotFrozen():
             is_repair = body.reason == REPAIR
             return replace(s, step=replace(s.step, reasoning_dropped=True, paused=False)) if is_repair else s
-        case e.SessionOpened() | e.ContextCompacted() | e.ApprovalVoted() | e.RenderShown():
+        case e.SessionOpened() | e.CacheMissed() | e.ApprovalVoted() | e.RenderShown():
             return s
         case _:
             return _fold_run(s, body)
@@ -138,7 +138,10 @@ def _fold_run(
             return replace(s, phase="ended")
 
 
-def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted) -> RunState:
+def _fold_step(
+    s: RunState,
+    body: e.StepStarted | e.StepFailed | e.StepCompleted | e.ContextCompacted | e.CompactionFailed,
+) -> RunState:
     match body:
         case e.StepStarted():
             is_new = body.n != s.step.n
@@ -151,16 +154,17 @@ def _fold_step(s: RunState, body: e.StepStarted | e.StepFailed | e.StepCompleted
                 waiting=s.waiting.without_calls() if is_new else s.waiting,
             )
         case e.StepFailed():
-            cost = s.cost if body.usage is None else _sum_of(s.cost, body.cost)
-            return replace(s, step=s.step.failed(body), usage=_added(s.usage, body.usage), cost=cost)
+            failed = replace(s, step=s.step.failed(body))
+            return failed if body.usage is None else _billed(failed, body.usage, body.cost)
+        case e.ContextCompacted() | e.CompactionFailed():
+            return s if body.usage is None else _billed(s, body.usage, body.cost)
         case e.StepCompleted():
-            return replace(
-                s,
-                step=s.step.without_failures(),
-                usage=_added(s.usage, body.usage),
-                cost=_sum_of(s.cost, body.cost),
-                failed_resumes=0,
-            )
+            return _billed(replace(s, step=s.step.without_failures(), failed_resumes=0), body.usage, body.cost)
+
+
+def _billed(s: RunState, usage: Usage, cost: str | None) -> RunState:
+    """Return the state after a model call that cost something."""
+    return replace(s, usage=usage if s.usage is None else s.usage + usage, cost=_sum_of(s.cost, cost))
 
 
 def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPending | e.ToolCompleted) -> RunState:
@@ -189,7 +193,3 @@ def _with_verdict(waiting: WaitingState, body: e.HookRuled | e.ApprovalRequested
 def _sum_of(total: str | None, more: str | None) -> str | None:
     """Add decimals; a sum with an unknown part is itself unknown."""
     return None if total is None or more is None else f"{Decimal(total) + Decimal(more):f}"
-
-
-def _added(total: Usage | None, more: Usage | None) -> Usage | None:
-    return more if total is None else total if more is None else total + more

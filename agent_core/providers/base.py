@@ -149,12 +149,32 @@ class RequestEntry(Protocol):
     def wire(self) -> bytes: ...
 
 
+CacheLifetime = Literal["short", "long"]
+"""How long a provider is asked to keep a prefix: five minutes (`short`) or an hour, where it has both."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMarks:
+    """How a request uses the provider's prompt cache.
+
+    *key* names those who share its prefix: the agent. *previous* is how many of its messages the session's request
+    before it had, 0 if none: that much is in the cache already. *shared* is for the part that sessions share, *rest*
+    for what follows it; a long one never follows a short one.
+    """
+
+    key: str
+    previous: int = 0
+    shared: CacheLifetime = "long"
+    rest: CacheLifetime = "short"
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One model call: the frozen prefix, the window, and what this step may do.
 
     *model* is the name without the provider's prefix. *controls* that are passed to the model as text are left out
     already (`controls.sent`). With `tool_choice` `none` the tools stay in the prefix and must not be called.
+    Without *cache* nothing about the prompt cache is sent.
     """
 
     model: str
@@ -162,6 +182,7 @@ class Request:
     messages: Sequence[RequestEntry]
     controls: Controls
     session: str
+    cache: CacheMarks | None = None
 
 
 class Provider(Protocol):

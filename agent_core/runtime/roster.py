@@ -11,7 +11,18 @@ from sqlalchemy import Connection
 
 from agent_core.context.contract import prompt_of
 from agent_core.context.snapshot import freeze
-from agent_core.domain.agents import RENDER_TOOLS, Agent, Controls, Definition, Snapshot, ToolSpec, gathered, spread
+from agent_core.domain.agents import (
+    PLAIN_DEFAULTS,
+    RENDER_TOOLS,
+    Agent,
+    AgentDefaults,
+    Controls,
+    Definition,
+    Snapshot,
+    ToolSpec,
+    gathered,
+    spread,
+)
 from agent_core.domain.channels import ChannelPort, Channels
 from agent_core.domain.control_checks import check
 from agent_core.domain.controls import ABLE, NOTHING, Abilities
@@ -62,10 +73,10 @@ class Roster:
         *,
         has_sources: bool = False,
         tools_looked_for: str = "",
-        include_render: bool = True,
+        defaults: AgentDefaults = PLAIN_DEFAULTS,
     ) -> None:
-        """*include_render* holds for agents that do not say whether their prompts have the render tools."""
-        self._include_render = include_render
+        """*defaults* hold for agents that do not say it themselves."""
+        self._defaults = defaults
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
         self._has_sources, self._tools_looked_for = has_sources, tools_looked_for
@@ -151,7 +162,7 @@ class Roster:
 
     def check(self, definition: Definition, known: Collection[str]) -> None:
         """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*."""
-        check_fields(definition, added(definition, known, include_render=self._include_render))
+        check_fields(definition, added(definition, known, include_render=self._defaults.include_render))
         check_tools(definition, known, self._tools_looked_for)
         check_hooks(definition.hooks, self._channels)
         if self._guard is not None:
@@ -199,7 +210,7 @@ class Roster:
         for tool in _lacking(definition, known):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
-        tools = offered(definition, known, include_render=self._include_render)
+        tools = offered(definition, known, include_render=self._defaults.include_render)
         return freeze(
             model=definition.controls.model or definition.model or self._default_model,
             instructions=prompt_of(definition.instructions, [spec.name for spec in tools]),
@@ -227,6 +238,7 @@ class Roster:
             render_tools=tuple(_guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
             able=self._able,
             has_sources=self._has_sources,
+            defaults=self._defaults,
         )
 
     def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:

@@ -5,6 +5,8 @@ CODES: dict[str, int] = {
     "snapshot.frozen": 2,
     "context.added": 3,
     "context.compacted": 4,
+    "compaction.failed": 5,
+    "cache.missed": 6,
     "message.received": 10,
     "message.corrected": 11,
     "message.completed": 12,

@@ -246,5 +246,5 @@ def prefix_of(request: Request) -> bytes:
 
     Of two requests one extends the other exactly when its bytes start with the other's.
     """
-    lines = [msgspec.json.encode(request.snapshot.tools), msgspec.json.encode(request.snapshot.instructions)]
+    lines = [msgspec.json.encode(request.snapshot.tools), msgspec.json.encode(request.snapshot.shared)]
     return b"".join(line + b"\n" for line in (*lines, *(entry.wire for entry in request.messages)))

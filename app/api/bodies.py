@@ -7,7 +7,7 @@ import msgspec
 from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
-from agent_core import Actor, Controls, DeclaredTool, Definition, Hook, Limits, Message, Text
+from agent_core import Actor, Compaction, Controls, DeclaredTool, Definition, Hook, Limits, Message, Persona, Text
 from agent_core.domain.agents import gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
@@ -21,6 +21,7 @@ from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
+MAX_IDLE = 30 * 86_400
 DEFAULT_TIMEOUT = 120.0
 
 # At least one character that is no white space.
@@ -29,6 +30,8 @@ Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 # A part of paths.
 AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}$")]
 Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=NOT_BLANK)]
+# Empty: none.
+Contract = Annotated[str, StringConstraints(max_length=50_000)]
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
 # What a repeated request may change: how the caller waits, not what is done.
 NOT_PART_OF_THE_WORK = {"idempotency_key", "mode", "timeout", "on_disconnect"}
@@ -173,6 +176,14 @@ class HookBody(body_of(Hook, HOOK)):
     """A hook: asked at `event`, about the tools that `matcher` names; `type` says what `config` may hold."""
 
 
+class PersonaBody(body_of(Persona, dict.fromkeys(Persona.__struct_fields__, Contract))):
+    """Who an agent is."""
+
+
+class CompactionBody(body_of(Compaction, {"model": Id})):
+    """How a long conversation is made shorter."""
+
+
 # What HTTP takes of an agent's fields where that is less than their types say. A field that is not here is taken as it
 # is defined in `AgentFields`.
 AGENT = {
@@ -184,6 +195,10 @@ AGENT = {
     "hooks": Annotated[list[HookBody], Field(max_length=MAX_HOOKS)],
     "limits": LimitsBody,
     "controls": ControlsBody,
+    "persona": PersonaBody,
+    "operating_contract": Contract,
+    "idle_refreeze_s": Annotated[int, Field(ge=0, le=MAX_IDLE)],
+    "compaction": CompactionBody,
     "slack": SlackBody,
     "channels": ChannelsBody,
 }

@@ -10,11 +10,20 @@ from agent_core import Event
 ShowTools = Literal["none", "names", "full"]
 Fields = dict[str, Any]
 
-HIDDEN = frozenset({"context.added", "controls.changed", "hook.ruled", "snapshot.frozen", "step.failed"})
+HIDDEN = frozenset(
+    {
+        "cache.missed",
+        "compaction.failed",
+        "context.added",
+        "controls.changed",
+        "hook.ruled",
+        "snapshot.frozen",
+        "step.failed",
+    }
+)
 PLAIN = frozenset(
     {
         "session.opened",
-        "context.compacted",
         "run.queued",
         "run.started",
         "run.waiting",
@@ -33,7 +42,8 @@ ACTORS = ("actor", "by", "started_by")
 ANY_OPERATOR = {"id": "operator", "kind": "service"}
 # Left out of an event's body, whatever the agent shows of its tools.
 OPERATORS: dict[str, tuple[str, ...]] = {
-    "step.started": ("controls",),
+    "context.compacted": ("tokens_before", "tokens_after", "summary", "model", "usage", "cost"),
+    "step.started": ("controls", "cache_note"),
     "step.completed": ("usage", "cost"),
     "run.completed": ("usage", "cost"),
     "run.failed": ("detail",),

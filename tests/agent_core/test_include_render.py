@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from agent_core import (
+    AgentDefaults,
     Controls,
     DeclaredTool,
     Definition,
@@ -86,7 +87,7 @@ async def test_an_agent_may_do_without(make_core: MakeCore):
 
 async def test_the_environment_may_do_without(make_core: MakeCore):
     """A process whose default is off adds no tool, and takes none that an agent names or asks for."""
-    off = {"include_render": False}
+    off = {"defaults": AgentDefaults(include_render=False)}
     stage = await stage_of(make_core, tools=("render_table",), options=off)
     assert await prompts(stage, {}, {"include_render": True}) == [["render_table"], BOTH]
     await stage.core.agents.create(

@@ -82,8 +82,8 @@ class AnthropicProvider:
 def prefix_of(snapshot: Snapshot) -> bytes:
     """Return system and tools as members of the body; each ends with `}]`, where a cache mark can be inserted."""
     members: dict[str, Any] = {}
-    if snapshot.instructions.strip():
-        members["system"] = [{"type": "text", "text": snapshot.instructions}]
+    if snapshot.shared.strip():
+        members["system"] = [{"type": "text", "text": snapshot.shared}]
     if snapshot.tools:
         members["tools"] = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}

@@ -89,7 +89,7 @@ def _head(snapshot: Snapshot) -> bytes:
         }
         for tool in snapshot.tools
     ]
-    said = snapshot.instructions
+    said = snapshot.shared
     first = msgspec.json.encode({"role": "system", "content": said}) if said.strip() else b""
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
     return b"".join((b"{", listed, b'"messages":[', first))

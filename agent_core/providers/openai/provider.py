@@ -86,7 +86,7 @@ def _head(snapshot: Snapshot) -> bytes:
         }
         for tool in snapshot.tools
     ]
-    said = snapshot.instructions
+    said = snapshot.shared
     content = [{"type": "input_text", "text": said}]
     first = msgspec.json.encode({"type": "message", "role": "developer", "content": content}) if said.strip() else b""
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""

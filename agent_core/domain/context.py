@@ -1,0 +1,68 @@
+"""The facts about what a model reads beside messages, and about its prompt cache; a part of the union in `events`."""
+
+from typing import ClassVar, Literal
+
+from agent_core.domain.decisions import EventBody
+from agent_core.domain.messages import Usage
+
+ContextKind = Literal["clock", "thread", "memory", "knowledge", "tools", "note"]
+CompactionKind = Literal["prune", "summary", "cut"]
+MissCause = Literal["expired", "prefix", "tools", "system", "model", "evicted", "unknown"]
+
+
+class SnapshotFrozen(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """From now on the prompt of the session begins with the snapshot *hash*."""
+
+    type: ClassVar[str] = "snapshot.frozen"
+    hash: str
+    reason: str
+
+
+class ContextAdded(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """A note for the model, which a step takes; *by* is its context source, *attached*: of the message that follows."""
+
+    type: ClassVar[str] = "context.added"
+    source: ContextKind
+    text: str
+    by: str | None = None
+    attached: bool = False
+
+
+class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """Older messages take less room in the window from now on; the log keeps them. Token counts are estimates.
+
+    `cut`: the window begins at `from_seq`. `summary`: it begins with *summary*, which replaces all before `from_seq`.
+    `prune`: the results of tools before `from_seq` are placeholders. *usage* and *cost* are those of the call of
+    *model* that wrote the summary.
+    """
+
+    type: ClassVar[str] = "context.compacted"
+    kind: CompactionKind
+    from_seq: int
+    tokens_before: int | None
+    tokens_after: int | None
+    summary: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    cost: str | None = None
+
+
+class CompactionFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """No summary was made: the call of *model* failed as *code*, or answered with none; the window is as it was."""
+
+    type: ClassVar[str] = "compaction.failed"
+    model: str
+    code: str
+    message: str
+    usage: Usage | None = None
+    cost: str | None = None
+
+
+class CacheMissed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """Step *n* read fewer tokens from the prompt cache than it *expected*; *cause* is why, as far as it is known."""
+
+    type: ClassVar[str] = "cache.missed"
+    n: int
+    expected: int
+    read: int
+    cause: MissCause
