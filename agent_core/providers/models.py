@@ -39,7 +39,7 @@ class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One model; *context*, *max_output* and *cacheable* (the fewest that a cache keeps) are tokens, None if unknown.
 
-    *efforts* are lowest first.
+    *efforts* are lowest first. *breakpoints*: whether its cache is written where a request marks it.
 
     *temperature* is whether one is accepted, or the efforts with which it is, `unset` when none is asked for.
     *structured* is whether its API enforces a JSON Schema on an answer.
@@ -52,16 +52,21 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     thinking: Thinking = "none"
     efforts: tuple[str, ...] = ()
     structured: bool = False
+    breakpoints: bool = False
     ends: date | None = None
     price: Price | None = None
     above: Above | None = None
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All models by `provider:name`, as of a day; *defaults* are the names used when only a provider is chosen."""
+    """All models by `provider:name`, as of a day; *defaults* are the names used when only a provider is chosen.
+
+    *small* are each provider's light models, for work beside the conversation such as summaries.
+    """
 
     as_of: date
     defaults: Mapping[str, str]
+    small: Mapping[str, str]
     models: Mapping[str, Model]
 
 
@@ -79,6 +84,13 @@ def find(name: str) -> Model:
     """Return what is known of *name*, `provider:model`; a dated id such as `…-20251101` is its model."""
     models = table().models
     return models.get(name) or models.get(_DAY.sub("", name), UNKNOWN)
+
+
+def small(name: str) -> str | None:
+    """Return the light model of the provider of *name*, both `provider:model`; None where none is known."""
+    provider = name.partition(":")[0]
+    found = table().small.get(provider)
+    return f"{provider}:{found}" if found else None
 
 
 def holds(known: Model) -> bool:

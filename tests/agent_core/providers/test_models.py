@@ -13,7 +13,7 @@ import pytest
 
 from agent_core.domain.controls import Effort
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
-from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, table
+from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, small, table
 
 ORDER = get_args(Effort)
 MODELS = table().models
@@ -38,6 +38,25 @@ def test_the_table_has_a_day_and_its_defaults():
         model = MODELS[f"{provider}:{name}"]
         assert model.price is not None
         assert model.ends is None or model.ends > table().as_of
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_provider_has_a_small_model(provider):
+    """The light model of a provider is the same for all its models, priced, and cheaper than its default."""
+    name = small(f"{provider}:{table().defaults[provider]}")
+    assert name is not None
+    assert name.startswith(f"{provider}:")
+    assert small(name) == small(f"{provider}:unlisted") == name
+    light, default = MODELS[name].price, MODELS[f"{provider}:{table().defaults[provider]}"].price
+    assert light is not None
+    assert default is not None
+    assert light.input < default.input
+
+
+@pytest.mark.parametrize("name", ["demo", "openai-compatible:mine", ""])
+def test_no_small_model_is_supposed(name):
+    """A provider whose models are not in the table has no light one."""
+    assert small(name) is None
 
 
 @pytest.mark.parametrize("name", MODELS)
