@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -15,7 +15,7 @@ from agent_core.testing.level import Level
 from agent_core.testing.models.asked import Head, ModelCall, Wire, read
 from agent_core.testing.models.caching import TAIL, Caches
 from agent_core.testing.models.chat import Quirks
-from agent_core.testing.models.failing import Reply, RuleBroken, failure, refusal, request_header
+from agent_core.testing.models.failing import Reply, RuleBroken, failure, refusal, request_header, too_large, too_long
 from agent_core.testing.models.items import Answer, Script, Stall, WholeResponse
 from agent_core.testing.models.listing import listed
 from agent_core.testing.models.prefix import of_messages
@@ -42,7 +42,8 @@ class Options:
 
     *quirks* of the Chat wire. *split*: all streams in pieces of so many bytes. *minimum*: tokens below which nothing is
     cached, None for each model's own. *sealed*: starts of the names of the models whose thinking is checked, None for
-    all. *models*: what `GET /v1/models` lists; any model is played.
+    all. *models*: what `GET /v1/models` lists; any model is played. *contexts*: a prompt's most tokens by model, ""
+    for all others, counted as they are billed. *largest*: the most bytes of a request.
     """
 
     quirks: Quirks = field(default_factory=Quirks)
@@ -50,6 +51,8 @@ class Options:
     minimum: int | None = None
     sealed: Collection[str] | None = None
     models: tuple[str, ...] = ("claude-sonnet-5-5", "claude-haiku-5-5", "gpt-6.1-sol", "gpt-6-luna")
+    contexts: Mapping[str, int] = field(default_factory=dict[str, int])
+    largest: int | None = None
 
 
 @dataclass(slots=True)
@@ -151,13 +154,18 @@ class FakeModels:
 
     def _prepare(self, request: web.Request, asked: ModelCall, head: Head, own: str) -> _OpenCall:
         """Check the request, count what it costs, and make what its answer is filled in with; raises `RuleBroken`."""
-        sealed = self._options.sealed
+        options, sealed = self._options, self._options.sealed
+        if options.largest is not None and len(asked.raw) > options.largest:
+            raise too_large(asked.wire)
         positions = of_messages(asked.body) if asked.wire == "messages" and (self._check or self._caches) else []
         if self._check:
             check_request(asked, positions, sealed)
         bill, begun = Bill(tokens(asked.raw)), _nothing
         if self._caches is not None:
             bill, begun = self._caches.bill(asked, positions)
+        most = options.contexts.get(head.model, options.contexts.get(""))
+        if most is not None and bill.total > most:
+            raise too_long(asked.wire, bill.total, most)
         sign: Sign = Chain(head.model, positions).sign
         if asked.wire == "responses":
             sign = lambda _, __: sign_item(head.model)  # noqa: E731
