@@ -54,6 +54,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     structured: bool = False
     breakpoints: bool = False
     ends: date | None = None
+    since: date | None = None
     price: Price | None = None
     above: Above | None = None
 
@@ -113,19 +114,19 @@ def tempered(model: Model, level: str | None) -> bool:
 
 
 def cost(name: str, usage: Usage) -> str | None:
-    """Return what *usage* of *name* costs in USD, a decimal; None when a price or a count of it is unknown."""
+    """Return what *usage* of *name* costs in USD, a decimal; None when a price, or its input or output, is unknown.
+
+    A missing count of the cache is none: the input is what of the total was not counted apart, so that all of the
+    prompt is in the bill. Azure, OpenRouter and OpenAI's older models do not count what they write to their caches.
+    """
     known = find(name)
     if known.price is None or usage.input is None or usage.output is None:
         return None
-    counts = (usage.input, usage.cache_read, usage.cache_write_short, usage.cache_write_long)
-    prompt = sum(count or 0 for count in counts)
-    price = known.above.price if known.above and prompt > known.above.tokens else known.price
-    total = Decimal(0)
-    prices = (price.input, price.read, price.write_short, price.write_long)
-    for count, each in ((usage.output, price.output), *zip(counts, prices, strict=True)):
-        if each is None and not count:
-            continue
-        if each is None or count is None:
+    counts = [count or 0 for count in (usage.input, usage.cache_read, usage.cache_write_short, usage.cache_write_long)]
+    price = known.above.price if known.above and sum(counts) > known.above.tokens else known.price
+    total = usage.output * price.output
+    for count, each in zip(counts, (price.input, price.read, price.write_short, price.write_long), strict=True):
+        if count and each is None:
             return None
-        total += count * each
+        total += count * (each or 0)
     return f"{(total / _MILLION).normalize():f}"

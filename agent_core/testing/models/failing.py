@@ -163,8 +163,13 @@ class RuleBroken(ValueError):
         self.kind: FailureKind = kind
 
 
-def too_long(wire: Wire, tokens: int, most: int) -> RuleBroken:
-    """Return the refusal of a prompt of so many *tokens*, more than the *most* that its model takes."""
+def too_long(wire: Wire, tokens: int, most: int, words: str | None = None) -> RuleBroken:
+    """Return the refusal of a prompt of so many *tokens*, more than the *most* that its model takes.
+
+    *words* are those of a server with an own form, which names no code.
+    """
+    if words is not None:
+        return RuleBroken(words, status=400)
     if wire == "messages":
         return RuleBroken(f"prompt is too long: {tokens} tokens > {most} maximum", kind="context_overflow")
     text = _OPENAI["context_overflow"][4] if wire == "responses" else _CHAT_OVERFLOW.format(most=most, tokens=tokens)

@@ -24,6 +24,8 @@ from agent_core.testing.models.rules import check_request
 from agent_core.testing.models.score import Beats, Bill, End, Score, Sign, Take, tokens
 from agent_core.testing.models.seals import Chain, sign_item
 from agent_core.testing.models.sending import Sender
+from agent_core.testing.models.servers import shaped
+from agent_core.testing.models.servers import too_long as worded
 from agent_core.testing.script import Pause, Sleep, fail, finish
 from agent_core.testing.scripted import ScriptExhausted
 
@@ -43,7 +45,8 @@ class Options:
     *quirks* of the Chat wire. *split*: all streams in pieces of so many bytes. *minimum*: tokens below which nothing is
     cached, None for each model's own. *sealed*: starts of the names of the models whose thinking is checked, None for
     all. *models*: what `GET /v1/models` lists; any model is played. *contexts*: a prompt's most tokens by model, ""
-    for all others, counted as they are billed. *largest*: the most bytes of a request.
+    for all others, counted as they are billed. *largest*: the most bytes of a request. *verified*: whether OpenAI
+    gives this organization summaries of thinking.
     """
 
     quirks: Quirks = field(default_factory=Quirks)
@@ -53,6 +56,7 @@ class Options:
     models: tuple[str, ...] = ("claude-sonnet-5-5", "claude-haiku-5-5", "gpt-6.1-sol", "gpt-6-luna")
     contexts: Mapping[str, int] = field(default_factory=dict[str, int])
     largest: int | None = None
+    verified: bool = True
 
 
 @dataclass(slots=True)
@@ -143,7 +147,7 @@ class FakeModels:
                 call = self._prepare(request, asked, head, name.removeprefix("req_"))
                 answer = self._answer(asked, head)
             except RuleBroken as refused:
-                return _response(refusal(wire, refused, name))
+                return _response(self._shaped(wire, refusal(wire, refused, name)))
             self.open += 1
             try:
                 return await self._play(call, self._renderings.score(asked, head, answer))
@@ -152,6 +156,10 @@ class FakeModels:
 
         return serve
 
+    def _shaped(self, wire: Wire, reply: Reply) -> Reply:
+        """Return *reply*, an error, as the server that is played says it."""
+        return shaped(self._options.quirks.server, reply) if wire == "chat" else reply
+
     def _prepare(self, request: web.Request, asked: ModelCall, head: Head, own: str) -> _OpenCall:
         """Check the request, count what it costs, and make what its answer is filled in with; raises `RuleBroken`."""
         options, sealed = self._options, self._options.sealed
@@ -159,13 +167,14 @@ class FakeModels:
             raise too_large(asked.wire)
         positions = of_messages(asked.body) if asked.wire == "messages" and (self._check or self._caches) else []
         if self._check:
-            check_request(asked, positions, sealed)
+            check_request(asked, positions, sealed, server=options.quirks.server, verified=options.verified)
         bill, begun = Bill(tokens(asked.raw)), _nothing
         if self._caches is not None:
             bill, begun = self._caches.bill(asked, positions)
         most = options.contexts.get(head.model, options.contexts.get(""))
         if most is not None and bill.total > most:
-            raise too_long(asked.wire, bill.total, most)
+            words = worded(options.quirks.server, bill.total, most) if asked.wire == "chat" else None
+            raise too_long(asked.wire, bill.total, most, words)
         sign: Sign = Chain(head.model, positions).sign
         if asked.wire == "responses":
             sign = lambda _, __: sign_item(head.model)  # noqa: E731
@@ -210,7 +219,8 @@ class FakeModels:
                 case Stall():
                     await _until_the_client_leaves()
                 case CallFailed():
-                    return _response(failure(call.asked.wire, move, call.head.model, _name(call)))
+                    reply = failure(call.asked.wire, move, call.head.model, _name(call))
+                    return _response(self._shaped(call.asked.wire, reply))
                 case WholeResponse():
                     return web.Response(status=move.code, body=move.body, headers=dict(move.headers))
                 case End():
