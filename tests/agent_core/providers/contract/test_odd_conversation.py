@@ -73,6 +73,16 @@ async def test_an_answer_cut_at_the_limit_continues_and_its_calls_do_not_run(sce
     assert said == ["One, ", "two.", "You are welcome."]
 
 
+async def test_an_answer_that_is_cut_each_time_ends_as_max_tokens(scene, wire):
+    """After its last continuation a cut answer ends the run with what there is; a call in it is not run."""
+    cut = [say("more "), call("look", what="a"), finish("length")]
+    stage = await scene(wire, lambda asked: cut, tools=TOOLS)
+    run = await stage.play("One")
+    assert (run.status, run.stop_reason, run.text) == ("completed", "max_tokens", "more " * 4)
+    assert stage.line.models.calls == 4
+    assert await stage.said(ToolCompleted) == []
+
+
 @pytest.mark.parametrize("failures", [(), ("network",), (STALE,), ("network", STALE)])
 async def test_a_message_during_a_paused_answer_goes_with_the_step_after_it(scene, failures):
     """Nothing but its continuation may follow a paused answer: what is said meanwhile waits, and is not lost."""

@@ -1,18 +1,20 @@
 """Tool loops on servers of the Chat wire that want back what they wrote, by their own rules."""
 
 import dataclasses
+import json
 import re
 from itertools import pairwise
 
 import pytest
 
-from agent_core import Limits, MessageCompleted, SnapshotFrozen, StepFailed
-from agent_core.testing import call, fail, say, think
-from agent_core.testing.models import Options, Quirks, native
+from agent_core import Limits, MessageCompleted, SnapshotFrozen, StepCompleted, StepFailed
+from agent_core.providers.models import cost
+from agent_core.testing import FakeClock, call, fail, say, think
+from agent_core.testing.models import Options, Quirks, native, status
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES
-from tests.agent_core.stage import ANN
+from tests.agent_core.stage import ANN, asleep
 
 SERVERS = ("deepseek", "gemini", "mistral")
 IDS = {
@@ -111,6 +113,43 @@ async def test_what_is_gone_is_asked_for_once(scene, dial, server, word):
     await other.play("One")
     assert len(stand_in.models.asked) == 3
     assert [each.code for each in await other.said(StepFailed)] == ["auth"]
+
+
+async def test_a_call_that_the_server_could_not_read_is_tried_again(scene):
+    """Groq answers 400 for what its own model wrote badly: the next try goes well, and a model that never does ends."""
+    error = {
+        "message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+        "type": "invalid_request_error",
+        "code": "tool_use_failed",
+        "failed_generation": "<function=look>",
+    }
+    unread = [status(400, json.dumps({"error": error}), {"content-type": "application/json"})]
+    tries = iter([unread, [call("look", what="a")], unread, [say("Fine.")]])
+    clock = FakeClock()
+    stage = await scene(CHAT, lambda asked: unread if asked.text == "Two" else next(tries), tools=TOOLS, clock=clock)
+    run = await stage.send("One")
+    for _ in range(2):
+        await asleep(clock, 3)
+        clock.advance(1)
+    assert (await stage.done(run)).status == "completed"
+    run = await stage.send("Two")
+    for _ in range(3):
+        await asleep(clock, 3)
+        clock.advance(8)
+    ended = await stage.done(run)
+    assert (ended.status, ended.error.code) == ("failed", "provider_error")
+    assert [failed.code for failed in await stage.said(StepFailed)] == ["error"] * 6
+
+
+async def test_usage_without_what_was_written_to_a_cache(scene):
+    """Many servers count no writes: that count is unknown, and all of the prompt is in the others."""
+    server = {"options": Options(quirks=Quirks(counts=False))}
+    stage = await scene(CHAT, lambda asked: [say("Hi.")], server=server)
+    await stage.play("One")
+    (step,) = await stage.said(StepCompleted)
+    assert (step.usage.cache_read, step.usage.cache_write_short, step.usage.cache_write_long) == (0, None, None)
+    assert step.usage.input
+    assert cost("openai:gpt-6.1-sol", step.usage) is not None
 
 
 async def test_thinking_that_is_not_taken_is_sent_once(scene):
