@@ -80,7 +80,8 @@ class Stage:
     async def done(self, run: str) -> RunObject:
         """Return the run once it has ended or waits."""
         found = await self.core.settled(run, timeout=PATIENCE)
-        assert found.status not in ("queued", "running"), f"`{run}` is still {found.status}"
+        seen = [(fact.type, fact.raw) for fact in await self.log()][-4:]
+        assert found.status not in ("queued", "running"), f"`{run}` is still {found.status} after {seen}"
         return found
 
     async def play(self, text: str = "Go", **controls: Any) -> RunObject:
