@@ -20,6 +20,36 @@ _GROWING = ("text", "summary")
 Json = dict[str, Any]
 
 
+class _Detail:
+    """One of `reasoning_details` as it grows: what grows are texts, the newest value of any other field counts."""
+
+    def __init__(self, first: Json) -> None:
+        self._fields: Json = {}
+        self._texts: dict[str, list[str]] = {}
+        self.add(first)
+
+    def add(self, more: Json) -> None:
+        for key, value in more.items():
+            if key in _GROWING and isinstance(value, str):
+                self._texts.setdefault(key, []).append(value)
+            elif value is not None or key not in self._fields:
+                self._fields[key] = value
+
+    def is_continued_by(self, more: Json) -> bool:
+        """Return whether *more* is the next piece; data that is encrypted comes whole, and a signature ends a text."""
+        same = all(self._fields.get(key) == more.get(key, self._fields.get(key)) for key in ("type", "index", "id"))
+        return same and "data" not in more and not (self._fields.get("signature") and more.get("text"))
+
+    def pieces(self, text: str, slot: int | None) -> tuple[str | int, ...]:
+        """Return the detail as JSON; *slot* is where *text* is kept already."""
+        texts = {key: "".join(value) for key, value in self._texts.items()}
+        if slot is None or texts.get("text") != text:
+            return (_json(self._fields | texts),)
+        del texts["text"]
+        others = _json(self._fields | texts)
+        return (f'{others[:-1]}{"," if self._fields or texts else ""}"text":', slot, "}")
+
+
 class Thinking:
     """The thinking of one answer under the names that its server uses; *slot* is that of its text as shown."""
 
@@ -27,7 +57,7 @@ class Thinking:
         self._slot = slot
         self._field = ""
         self._texts: list[str] = []
-        self._details: list[Json] = []
+        self._details: list[_Detail] = []
 
     def say(self, field: str, text: str) -> None:
         """Add *text* that came as *field*; the first name of an answer is the one that counts."""
@@ -40,18 +70,17 @@ class Thinking:
             if not isinstance(part, dict):
                 continue
             more = cast("Json", part)
-            last = self._details[-1] if self._details else None
-            if last is not None and _continues(last, more):
-                _grow(last, more)
+            if self._details and self._details[-1].is_continued_by(more):
+                self._details[-1].add(more)
             else:
-                self._details.append(dict(more))
+                self._details.append(_Detail(more))
 
     def member(self) -> tuple[str | int, ...]:
         """Return what goes back, as a member of the message: an empty thought too, if the server sent one."""
         text = "".join(self._texts)
         shown = self._slot if text.strip() else None
         if self._details:
-            listed = [_detail(each, text, shown) for each in self._details]
+            listed = [each.pieces(text, shown) for each in self._details]
             inner = [piece for n, each in enumerate(listed) for piece in ((",", *each) if n else each)]
             return (',"reasoning_details":[', *inner, "]")
         if not self._field:
@@ -79,32 +108,10 @@ def native_item(text: int | None, thinking: Thinking, calls: Sequence[FoldedCall
 
 def _call(call: FoldedCall) -> str:
     """Return *call* as it goes back; arguments that are no JSON object would break the server's own template."""
-    raw = call.raw if call.raw.strip() and arguments(call.raw) is not None else "{}"
+    raw = call.raw if call.raw.lstrip().startswith("{") and arguments(call.raw) is not None else "{}"
     function = {"name": plain_name(call.name, NAME_LENGTH), "arguments": raw}
     extra = f',"extra_content":{call.extra}' if call.extra else ""
     return f'{{"id":{_json(call.id)},"type":"function","function":{_json(function)}{extra}}}'
-
-
-def _detail(detail: Json, text: str, slot: int | None) -> tuple[str | int, ...]:
-    """Return *detail* as JSON around its text, where that is the one of *slot*."""
-    if slot is None or detail.get("text") != text:
-        return (_json(detail),)
-    others = _json({key: value for key, value in detail.items() if key != "text"})
-    return (f'{others[:-1]}{"," if len(others) > 2 else ""}"text":', slot, "}")  # noqa: PLR2004 - the braces
-
-
-def _continues(last: Json, more: Json) -> bool:
-    """Return whether *more* is the next piece of *last*: data that is encrypted comes whole."""
-    same = all(last.get(key) == more.get(key, last.get(key)) for key in ("type", "index", "id"))
-    return same and "data" not in more and not (last.get("signature") and more.get("text"))
-
-
-def _grow(last: Json, more: Json) -> None:
-    for key, value in more.items():
-        if key in _GROWING and isinstance(value, str) and isinstance(last.get(key), str):
-            last[key] += value
-        elif value is not None or key not in last:
-            last[key] = value
 
 
 def _json(value: object) -> str:

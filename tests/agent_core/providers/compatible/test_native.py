@@ -65,7 +65,7 @@ def test_a_signature_may_come_after_its_call():
     assert message(CALL, later)["tool_calls"] == [json.loads(sent("call_00_x", ARGS_A, **SIGNED))]
 
 
-@pytest.mark.parametrize(("raw", "back"), [('{"what": "a', "{}"), ("", "{}"), ("null", "null"), ("[1]", "{}")])
+@pytest.mark.parametrize(("raw", "back"), [('{"what": "a', "{}"), ("", "{}"), ("null", "{}"), ("[1]", "{}")])
 def test_arguments_that_a_server_cannot_read_are_empty(raw, back):
     """A template of the server parses the arguments: those that are no JSON object would break it."""
     (call,) = message({"reasoning_content": "Hm"}, w.tool_call(raw, index=0, id="1", name="look"))["tool_calls"]
