@@ -9,8 +9,7 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_core.context.contract import prompt_of
-from agent_core.context.snapshot import freeze
+from agent_core.context.snapshot import snapshot_of
 from agent_core.domain.agents import (
     PLAIN_DEFAULTS,
     RENDER_TOOLS,
@@ -170,16 +169,18 @@ class Roster:
         check_matchers(definition)
         warn_open(definition)
         if definition.model is not None:
-            self._check_model("model", definition.model)
+            self.check_model("model", definition.model)
         for place, model in enumerate(definition.fallback_models):
-            self._check_model(f"fallback_models[{place}]", model)
+            self.check_model(f"fallback_models[{place}]", model)
         if definition.controls.model is not None:
-            self._check_model("controls.model", definition.controls.model)
+            self.check_model("controls.model", definition.controls.model)
+        if definition.compaction.model is not None:
+            self.check_model("compaction.model", definition.compaction.model)
 
     def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
         """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
         if controls.model is not None:
-            self._check_model("controls.model", controls.model)
+            self.check_model("controls.model", controls.model)
         check(controls, tools)
 
     async def prototype(self, name: str) -> Prototype:
@@ -211,10 +212,8 @@ class Roster:
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
         tools = offered(definition, known, include_render=self._defaults.include_render)
-        return freeze(
-            model=definition.controls.model or definition.model or self._default_model,
-            instructions=prompt_of(definition.instructions, [spec.name for spec in tools]),
-            tools=tools,
+        return snapshot_of(
+            definition, tools, model=definition.controls.model or definition.model or self._default_model
         )
 
     async def agent(
@@ -279,7 +278,8 @@ class Roster:
         provider = self._providers.get(model.partition(":")[0])
         return provider.able(named(model)) if provider else ABLE
 
-    def _check_model(self, path: str, model: str) -> None:
+    def check_model(self, path: str, model: str) -> None:
+        """Raise `InvalidInput` when no provider here serves *model*, which the field at *path* names."""
         name = model.partition(":")[0]
         provider = self._providers.get(name)
         if provider is None:
