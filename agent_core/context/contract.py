@@ -19,7 +19,7 @@ stopped your answer before it. Do not write or mention such passages yourself.
 - If something essential is missing, ask for it briefly. Otherwise make the obvious assumption and name it.
 - If a call fails or is refused, say so plainly and say why. Do not claim that it succeeded, and do not look for a way \
 around a refusal."""
-"""What every agent is told that has no operating contract of its own."""
+"""The operating contract of agents that have none of their own."""
 
 _TABLES = "show rows with `render_table`, never as a markdown table or aligned text"
 _CHARTS = "show trends and comparisons of numbers with `render_chart`"

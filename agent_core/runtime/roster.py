@@ -75,7 +75,7 @@ class Roster:
         defaults: AgentDefaults = PLAIN_DEFAULTS,
     ) -> None:
         """*defaults* hold for agents that do not say it themselves."""
-        self._defaults = defaults
+        self.defaults = defaults
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
         self._has_sources, self._tools_looked_for = has_sources, tools_looked_for
@@ -161,7 +161,7 @@ class Roster:
 
     def check(self, definition: Definition, known: Collection[str]) -> None:
         """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*."""
-        check_fields(definition, added(definition, known, include_render=self._defaults.include_render))
+        check_fields(definition, added(definition, known, include_render=self.defaults.include_render))
         check_tools(definition, known, self._tools_looked_for)
         check_hooks(definition.hooks, self._channels)
         if self._guard is not None:
@@ -211,7 +211,7 @@ class Roster:
         for tool in _lacking(definition, known):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
-        tools = offered(definition, known, include_render=self._defaults.include_render)
+        tools = offered(definition, known, include_render=self.defaults.include_render)
         return snapshot_of(
             definition, tools, model=definition.controls.model or definition.model or self._default_model
         )
@@ -237,7 +237,7 @@ class Roster:
             render_tools=tuple(_guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
             able=self._able,
             has_sources=self._has_sources,
-            defaults=self._defaults,
+            defaults=self.defaults,
         )
 
     def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:

@@ -13,6 +13,7 @@ from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKE
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.domain.quotas import MOST, AddressQuota, Quota, VisitorQuota
 from agent_core.hooks.check import MAX_HOOKS
+from agent_core.runtime.definition_checks import MAX_CONTRACT, MAX_IDLE
 from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
@@ -21,7 +22,6 @@ from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
-MAX_IDLE = 30 * 86_400
 DEFAULT_TIMEOUT = 120.0
 
 # At least one character that is no white space.
@@ -31,7 +31,7 @@ Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}$")]
 Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=NOT_BLANK)]
 # Empty: none.
-Contract = Annotated[str, StringConstraints(max_length=50_000)]
+Contract = Annotated[str, StringConstraints(max_length=MAX_CONTRACT)]
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
 # What a repeated request may change: how the caller waits, not what is done.
 NOT_PART_OF_THE_WORK = {"idempotency_key", "mode", "timeout", "on_disconnect"}

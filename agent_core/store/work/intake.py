@@ -160,7 +160,14 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     if inbound.metadata:
         sessions.merge_metadata(connection, session, inbound.metadata)
     intake = _named(connection, session, intake)
-    busy = runs.active(connection, session.key)
+    return _place(connection, session, intake, charged, finish)
+
+
+def _place(
+    connection: Connection, session: sessions.SessionRef, intake: Intake, charged: bytes | None, finish: Finish
+) -> Received:
+    """Add the message to the active run or open a run for it, by its overlap policy."""
+    inbound, busy = intake.inbound, runs.active(connection, session.key)
     queued = limits.queued_in(connection, session.key)
     if (wanted := intake.refreeze) is not None:
         is_busy = busy is not None or queued > 0
@@ -180,7 +187,7 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     free = busy is None and not queued
     if stopped is None:
         return _open_run(connection, session, intake, charged, free=free)
-    received = _open_run(connection, sessions.find(connection, name), intake, charged, free=free)
+    received = _open_run(connection, sessions.find(connection, session.id), intake, charged, free=free)
     freed = received.freed if stopped.freed is None else stopped.freed
     facts = [*stopped.facts, *received.facts]
     return msgspec.structs.replace(received, facts=facts, interrupted=stopped.running, freed=freed)
