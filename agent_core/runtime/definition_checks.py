@@ -5,7 +5,7 @@ from collections.abc import Collection
 import msgspec
 
 from agent_core.domain import quotas
-from agent_core.domain.agents import RENDER_TOOLS, DeclaredTool, Definition
+from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, RENDER_TOOLS, DeclaredTool, Definition
 from agent_core.domain.control_checks import check as check_controls
 from agent_core.domain.schemas import schema_problem
 from agent_core.errors import InvalidInput
@@ -15,10 +15,6 @@ from agent_core.tools.toolset import unknown_tool
 MAX_NAME = 100
 MAX_RUNS = 1_000_000
 MAX_INSTRUCTIONS = 200_000
-MAX_CONTRACT = 50_000
-"""Characters of an agent's own operating contract, and of each text of its persona."""
-MAX_IDLE = 30 * 86_400
-"""Seconds: thirty days."""
 RESERVED = "agent_"
 """The prefix of ids, forbidden for names: an agent named like another's id would be found instead of it."""
 

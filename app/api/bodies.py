@@ -8,12 +8,11 @@ from pydantic import ConfigDict, Field, StringConstraints, field_validator, mode
 from pydantic_core import PydanticKnownError
 
 from agent_core import Actor, Compaction, Controls, DeclaredTool, Definition, Hook, Limits, Message, Persona, Text
-from agent_core.domain.agents import gathered
+from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.domain.quotas import MOST, AddressQuota, Quota, VisitorQuota
 from agent_core.hooks.check import MAX_HOOKS
-from agent_core.runtime.definition_checks import MAX_CONTRACT, MAX_IDLE
 from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
