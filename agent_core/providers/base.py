@@ -52,8 +52,8 @@ class NativeItem:
     """An item of the answer in the provider's own JSON, to be replayed verbatim to the model that wrote it.
 
     *pieces* joined are the item: verbatim JSON, and in the place of a slot its text as a JSON string, so that text
-    is not stored twice; that text must not be blank, since blank parts are left out. *call* is the slot of the call
-    that the item is; it is kept only with that call.
+    is not stored twice; that text must not be blank, since blank parts are left out. Without pieces only the provider's
+    ids of the calls are kept. *call* is the slot of the call that the item is; it is kept only with that call.
     """
 
     pieces: tuple[str | int, ...]

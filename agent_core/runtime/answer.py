@@ -236,7 +236,7 @@ class Answer:
             assert None not in placed, "A native item names a part that is blank."
             pieces += ["," if pieces else "", *(piece for piece in placed if piece is not None)]
         calls = tuple(block.call for block in blocks if block.kind is None)
-        return Native(self._model, _joined(pieces), calls) if pieces else None
+        return Native(self._model, _joined(pieces), calls) if pieces or (calls and self._native) else None
 
     def _completed(self) -> e.StepCompleted:
         usage = self._usage or UNKNOWN_USAGE

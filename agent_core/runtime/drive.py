@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from msgspec.structs import replace
@@ -100,10 +100,14 @@ class Driver:
             move = None
 
     def _report(self, move: Finish | Wait) -> None:
-        """Log a run that failed.
+        """Log a run that failed, or whose budget in dollars could not be held because a call had no known cost.
 
         The provider's message is the run's `error.detail`: it may quote what a person wrote, so no logger gets it.
         """
+        budget: Any = (self._state.step.controls or {}).get("budget") or {}
+        if isinstance(move, Finish) and budget.get("usd") and self._state.spent.has_unknown:
+            remedy = "give the budget `tokens` too; docs/models.md names the models that have a price"
+            _log.warning("budget.unknown_cost", run=self._run.id, model=self._state.step.model, remedy=remedy)
         if isinstance(move, Finish) and isinstance(move.end, RunFailed):
             end, failure = move.end, self._state.step.failure
             remedy = f"see `parley runs show {self._run.id}`"
