@@ -32,7 +32,7 @@ def test_whole_blocks_of_a_first_event_are_one_text():
 
 
 def test_the_blocks_of_a_model_go_back_as_it_wrote_them():
-    """Several plain blocks keep their borders for the model that wrote them; blank ones are left out, once and for all."""
+    """Several plain blocks keep their borders for their model; blank ones are left out once and for all."""
     found = answered(text(0, " "), text(1, "a\n"), text(2, " "), text(3, "b"))
     assert said(found) == {0: " a\n b"}
     assert native(found) == [{"type": "text", "text": "a\n"}, {"type": "text", "text": "b"}]
