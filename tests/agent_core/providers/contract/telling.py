@@ -8,6 +8,7 @@ import msgspec
 from agent_core.testing.models import ModelCall
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
+from tests.agent_core.providers.contract.wires import unmarked
 
 
 @tool(concurrency_safe=True)
@@ -41,8 +42,8 @@ def extends(earlier: ModelCall, later: ModelCall, messages: Callable[[ModelCall]
 
 
 def head_of(asked: ModelCall) -> Mapping[str, bytes]:
-    """Return what stands before the messages: the system's text and the tools, as they were sent."""
-    whole = msgspec.json.decode(asked.raw, type=dict[str, msgspec.Raw])
+    """Return what stands before the messages: the system's text and the tools, as they were sent, but for marks."""
+    whole = msgspec.json.decode(unmarked(asked.raw), type=dict[str, msgspec.Raw])
     return {name: bytes(whole[name]) for name in ("system", "instructions", "tools", "model") if name in whole}
 
 
