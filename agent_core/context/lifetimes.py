@@ -41,7 +41,7 @@ def pays(prices: CachePrices, *, medium: int, long: int, growth: int) -> bool:
 class SharedUse(msgspec.Struct, frozen=True):
     """The uses of a prefix that sessions share, as one process saw them: times in ms.
 
-    *pauses* are those of the last day that were longer than a short life of the cache, by their ends.
+    *pauses*, each with its end, are those longer than a short life of the cache; after a day they do not count.
     """
 
     first: int
@@ -52,7 +52,7 @@ class SharedUse(msgspec.Struct, frozen=True):
         """Return the uses with one more, *now*."""
         pauses, pause = self.pauses, now - self.last
         if pause > SHORT_LIFE:
-            pauses = (*(each for each in pauses if each[0] > now - _DAY), (now, pause))
+            pauses = (*(known for known in pauses if known[0] > now - _DAY), (now, pause))
         return msgspec.structs.replace(self, last=max(now, self.last), pauses=pauses)
 
     def is_long(self, prices: CachePrices) -> bool:
@@ -62,8 +62,9 @@ class SharedUse(msgspec.Struct, frozen=True):
         """
         if self.last - self.first < LONG_LIFE:
             return True
-        long = sum(pause > LONG_LIFE for _, pause in self.pauses)
-        return pays(prices, medium=len(self.pauses) - long, long=long, growth=0)
+        pauses = [pause for end, pause in self.pauses if end > self.last - _DAY]
+        long = sum(pause > LONG_LIFE for pause in pauses)
+        return pays(prices, medium=len(pauses) - long, long=long, growth=0)
 
 
 def is_long(prices: CachePrices, history: PromptHistory, *, model: str, now: int) -> bool:

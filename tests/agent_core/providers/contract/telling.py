@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from agent_core.testing.models import ModelCall
+from agent_core.testing.models.prefix import of_messages
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 from tests.agent_core.providers.contract.wires import unmarked
@@ -53,3 +54,9 @@ def thoughts(asked: ModelCall) -> int:
         return sum(item.get("type") == "reasoning" for item in asked.body["input"])
     contents = [message["content"] for message in asked.body["messages"] if isinstance(message["content"], list)]
     return sum(block["type"] in ("thinking", "redacted_thinking") for content in contents for block in content)
+
+
+def marks_of(asked: ModelCall) -> list[tuple[str, str]]:
+    """Return where a request to Anthropic is marked, and for how long, in the order of its cache."""
+    marked = [(each.path, each.block.get("cache_control")) for each in of_messages(asked.body)]
+    return [(path, mark.get("ttl", "5m")) for path, mark in marked if mark]

@@ -66,7 +66,7 @@ class Wire:
             case "anthropic":
                 return anthropic(api_key=key, base_url=url, idle=idle)
             case "openai":
-                return openai(api_key=key, base_url=f"{url}/v1", idle=idle)
+                return openai(api_key=key, base_url=f"{url}/v1", idle=idle, official=True)
             case _:
                 return compatible(api_key=key, base_url=f"{url}/v1", idle=idle)
 

@@ -1,0 +1,78 @@
+"""The marks of a process: keys that all processes share, where the last request ended, and prices of the model."""
+
+import pytest
+from msgspec.structs import replace
+
+from agent_core import Agent, Definition, Snapshot, ToolSpec
+from agent_core.context.history import PromptCall, PromptHistory
+from agent_core.context.lifetimes import USUAL, CachePrices
+from agent_core.context.snapshot import freeze
+from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.runtime.prompt_cache import PromptCache, prices_of
+from agent_core.testing import FakeClock
+
+MODEL = "anthropic:claude-opus-5"
+NEW = PromptHistory()
+TOOLS = tuple(ToolSpec(name=name, description=name, parameters={"type": "object", "a": 1}) for name in "ab")
+
+
+def agent(id="agent_1", **texts) -> Agent:
+    snapshot: Snapshot = freeze(model=MODEL, **{"instructions": "Rules.", "tools": TOOLS, **texts})
+    return Agent(id=id, version=1, definition=Definition(name="a", instructions="Rules."), snapshot=snapshot, tools={})
+
+
+def history(entries=4, rewritten=None) -> PromptHistory:
+    last = PromptCall(time=0, model=MODEL, snapshot="s", entries=entries, controls={}, usage=UNKNOWN_USAGE)
+    return PromptHistory(last=last, rewritten=rewritten)
+
+
+def marks(own=None, known=NEW):
+    found = PromptCache(FakeClock()).marks(own or agent(), MODEL, known)
+    assert found is not None
+    return found
+
+
+def test_a_key_names_the_agent_and_what_its_sessions_share():
+    """Each process makes the same key; a session's own text is not in it, another agent or text has another one."""
+    reordered = tuple(replace(each, parameters={"a": 1, "type": "object"}) for each in reversed(TOOLS))
+    same = [agent(), agent(profile="Ann."), agent(tools=reordered)]
+    others = [agent(id="agent_2"), agent(instructions="Others."), agent(tools=TOOLS[:1]), agent(memory="It rained.")]
+    key = marks().key
+    assert {marks(each).key for each in same} == {key}
+    assert len({key, *(marks(each).key for each in others)}) == 5
+    assert 0 < len(key) <= 64
+
+
+@pytest.mark.parametrize(
+    ("known", "previous"),
+    [
+        (NEW, 0),
+        (history(4), 4),
+        (history(4, "compaction"), 1),
+        (history(4, "snapshot"), 0),
+    ],
+    ids=["first", "next", "compacted", "refrozen"],
+)
+def test_where_the_last_request_ended(known, previous):
+    """It is what the session's history says, and the summary right after a compaction."""
+    assert marks(known=known).previous == previous
+
+
+def test_an_hour_for_the_session_is_an_hour_for_what_precedes_it():
+    """A long mark never follows a short one, however busy the shared part is."""
+    clock = FakeClock()
+    cache, own = PromptCache(clock), agent()
+    for _ in range(20):
+        clock.advance(240)
+        found = cache.marks(own, MODEL, NEW)
+    assert found
+    assert (found.shared, found.rest) == ("short", "short")
+    found = cache.marks(own, MODEL, PromptHistory(medium=5))
+    assert found
+    assert (found.shared, found.rest) == ("long", "long")
+
+
+def test_prices_are_those_of_the_model():
+    """They come from the table, dated names too; the usual ones stand in where it has none."""
+    assert prices_of("anthropic:claude-opus-5-5") == CachePrices(0.05, 1.25, 2.0)
+    assert prices_of("anthropic:claude-opus-4-5-20251101") == USUAL == prices_of("anthropic:claude-of-a-later-year")
