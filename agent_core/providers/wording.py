@@ -64,6 +64,21 @@ def plain_name(name: str, most: int) -> str:
     return _OTHER.sub("_", name)[:most] or "unnamed"
 
 
+def joined(start: bytes, wires: Iterable[bytes], end: bytes) -> bytes:
+    """Return *start*, the *wires* that are not empty with commas between them, and *end*.
+
+    A conversation may be megabytes, so it is copied once; a comma comes first unless *start* opens the list.
+    """
+    pieces = [start]
+    for wire in wires:
+        if wire:
+            pieces += (b",", wire)
+    if start.endswith(b"[") and len(pieces) > 1:
+        del pieces[1]
+    pieces.append(end)
+    return b"".join(pieces)
+
+
 class Starts:
     """The starts of requests, made once per snapshot and its cache marks; the least recently used one is dropped."""
 

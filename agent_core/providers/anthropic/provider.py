@@ -13,7 +13,7 @@ from agent_core.providers.anthropic.encode import MARKS, encoder_of, wires
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import CacheLifetime, Encode, ModelDelta, Request, RequestEntry
 from agent_core.providers.client import Sdk, SdkClient
-from agent_core.providers.wording import Starts
+from agent_core.providers.wording import Starts, joined
 
 PATH = "/v1/messages"
 DEFAULT_ROOM = 32_000
@@ -117,9 +117,8 @@ def body_of(request: Request, prefix: bytes) -> bytes:
         settings["output_config"] = output
     if request.snapshot.tools and (choice := _choice(controls)):
         settings["tool_choice"] = choice
-    messages = b",".join([wire for wire in wires(request.messages, request.cache) if wire])
-    members = (msgspec.json.encode(settings)[1:-1], prefix, b'"messages":[' + messages + b"]")
-    return b"{" + b",".join([member for member in members if member]) + b"}"
+    head = msgspec.json.encode(settings)[:-1] + b"," + (prefix + b"," if prefix else b"")
+    return joined(head + b'"messages":[', wires(request.messages, request.cache), b"]}")
 
 
 def _choice(controls: Controls) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible.encode import encode
 from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.openai.cache import is_openai, key_fields
-from agent_core.providers.wording import ANSWER, Starts
+from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai-compatible"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -74,14 +74,13 @@ class CompatibleProvider:
 
     def _body(self, request: Request) -> bytes:
         head = self._starts.of(request.snapshot)
-        messages = b",".join([wire for entry in request.messages if (wire := entry.wire)])
-        comma = b"," if messages and not head.endswith(b"[") else b""
         settings = _settings(request.model, request.controls, official=self._official)
         if request.snapshot.tools and (choice := _choice(request.controls)):
             settings["tool_choice"] = choice
         if self._official:
             settings |= key_fields(request)
-        return b"".join((head, comma, messages, b"],", msgspec.json.encode(settings)[1:]))
+        wires = (entry.wire for entry in request.messages)
+        return joined(head, wires, b"]," + msgspec.json.encode(settings)[1:])
 
 
 def _head(snapshot: Snapshot) -> bytes:

@@ -15,7 +15,7 @@ from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, has_breakpoints, is_openai, key_fields
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
-from agent_core.providers.wording import ANSWER, Starts
+from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -76,11 +76,9 @@ class OpenAIProvider:
     def _body(self, request: Request) -> bytes:
         marked = self._official and request.cache is not None
         head = self._starts.of(request.snapshot, marked and has_breakpoints(request.model))
-        items = b",".join(entry.wire for entry in request.messages if entry.wire)
         settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools))
         rest = msgspec.json.encode(settings | key_fields(request) if marked else settings)
-        comma = b"," if items and not head.endswith(b"[") else b""
-        return b"".join((head, comma, items, b"],", rest[1:]))
+        return joined(head, (entry.wire for entry in request.messages), b"]," + rest[1:])
 
 
 def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is part of a key, see `Starts`

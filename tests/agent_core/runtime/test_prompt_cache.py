@@ -3,13 +3,17 @@
 import pytest
 from msgspec.structs import replace
 
-from agent_core import Agent, Definition, Snapshot, ToolSpec
+from agent_core import Agent, Controls, Definition, Snapshot, ToolSpec
 from agent_core.context.history import PromptCall, PromptHistory
 from agent_core.context.lifetimes import USUAL, CachePrices
 from agent_core.context.snapshot import freeze
 from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.providers.anthropic.provider import anthropic
+from agent_core.providers.base import Request, named
+from agent_core.providers.compatible.provider import compatible
+from agent_core.providers.openai.provider import openai
 from agent_core.runtime.prompt_cache import PromptCache, prices_of
-from agent_core.testing import FakeClock
+from agent_core.testing import FakeClock, ScriptedProvider
 
 MODEL = "anthropic:claude-opus-5"
 NEW = PromptHistory()
@@ -76,3 +80,43 @@ def test_prices_are_those_of_the_model():
     """They come from the table, dated names too; the usual ones stand in where it has none."""
     assert prices_of("anthropic:claude-opus-5-5") == CachePrices(0.05, 1.25, 2.0)
     assert prices_of("anthropic:claude-opus-4-5-20251101") == USUAL == prices_of("anthropic:claude-of-a-later-year")
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "rules", "waits"),
+    [
+        (anthropic(api_key="k"), "anthropic:claude-opus-5", 600, True),
+        (anthropic(api_key="k"), "anthropic:claude-opus-5", 400, False),
+        (anthropic(api_key="k"), "anthropic:claude-haiku-4-5", 600, False),
+        (openai(api_key="k"), "openai:gpt-6.1-sol", 1100, True),
+        (openai(api_key="k"), "openai:gpt-5.5", 1100, False),
+        (openai(api_key="k", base_url="http://localhost:1/v1"), "openai:gpt-6.1-sol", 1100, False),
+        (compatible(api_key="k", base_url=None), "openai-compatible:gpt-6.1-sol", 1100, False),
+        (ScriptedProvider([], name="anthropic"), "anthropic:claude-opus-5", 1100, False),
+    ],
+)
+async def test_which_requests_wait_for_a_leader(provider, model, rules, waits):
+    """Those whose writes are billed, with a shared part that the model keeps; all others pass at once."""
+    cache, own = PromptCache(FakeClock()), agent(instructions="rule" * rules)
+    for caching, expected in ((True, waits), (False, False)):
+        marked = cache.marks(own, model, NEW) if caching else None
+        sent = Request(
+            model=named(model), snapshot=own.snapshot, messages=(), controls=Controls(), session="s", cache=marked
+        )
+        async with cache.passing(own, model, provider, sent, NEW) as lead:
+            assert (lead is not None) is expected
+
+
+async def test_a_session_that_continues_does_not_wait():
+    """What its history says was cached within the lifetime is taken to be, and after that it is not."""
+    clock, provider, own = FakeClock(), anthropic(api_key="k"), agent(instructions="rule" * 600)
+    for minutes, waits in ((59, False), (61, True)):
+        cache, last = PromptCache(clock), history().last
+        assert last
+        known = PromptHistory(last=replace(last, time=clock.now() - minutes * 60_000, snapshot=own.snapshot.hash))
+        marked = cache.marks(own, MODEL, known)
+        sent = Request(
+            model=named(MODEL), snapshot=own.snapshot, messages=(), controls=Controls(), session="s", cache=marked
+        )
+        async with cache.passing(own, MODEL, provider, sent, known) as lead:
+            assert (lead is not None) is waits
