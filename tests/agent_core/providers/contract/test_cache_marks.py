@@ -19,7 +19,7 @@ from agent_core.testing.models import FakeModels, ModelCall, native
 from tests.agent_core.providers.contract.telling import TOOLS, extends, marks_of
 from tests.agent_core.providers.contract.wires import KEY, MESSAGES, RESPONSES, TOOL, Model, collect, unmarked
 from tests.agent_core.scenes import inbound
-from tests.agent_core.stage import asleep
+from tests.agent_core.stage import PATIENCE, asleep
 from tests.polling import until
 
 RULES = "A rule that is worth keeping. " * 400
@@ -202,10 +202,10 @@ class _Ungated:
 @pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
 async def test_a_burst_pays_one_write(scene, wire, gated):
     """Of sessions that begin at once one writes what they share and the others read it; without the gate all write."""
-    clock, begin, many = FakeClock(), asyncio.Event(), 5
+    clock, begin, end, many = FakeClock(), asyncio.Event(), asyncio.Event(), 5
     stage = await scene(
         wire,
-        lambda _: [pause(begin), say("Yes.")],
+        lambda _: [pause(begin), say("Yes."), pause(end)],
         clock=clock,
         instructions=RULES,
         server={"clock": clock},
@@ -221,6 +221,9 @@ async def test_a_burst_pays_one_write(scene, wire, gated):
     await stage.line.models.reached(1 if gated else many)
     assert stage.line.models.calls == (1 if gated else many)
     begin.set()
+    async with asyncio.timeout(PATIENCE):
+        await stage.line.models.reached(many)  # while the first answer goes on
+    end.set()
     usages = [(await stage.done(run)).usage for run in runs]
     shared = len(RULES) // 4
     assert [(usage.cache_read or 0) >= shared for usage in usages].count(True) == (many - 1 if gated else 0)
