@@ -22,6 +22,8 @@ export interface Spent {
   /** In USD as a decimal, null where no price is known. */
   readonly cost: string | null;
   readonly steps: number;
+  /** Model calls that were paid for: steps, tries that broke off, compactions. */
+  readonly calls: number;
   /** Why it failed, in words for operators. */
   readonly detail: string | null;
 }
@@ -36,7 +38,7 @@ export interface Ledger {
 
 export const NO_LEDGER: Ledger = { seq: 0, time: "", said: new Map(), runs: new Map() };
 const NOTHING: Usage = { input: null, output: null, reasoning: null, cache_read: null, cache_write_short: null, cache_write_long: null };
-const FRESH: Spent = { usage: NOTHING, cost: null, steps: 0, detail: null };
+const FRESH: Spent = { usage: NOTHING, cost: null, steps: 0, calls: 0, detail: null };
 
 interface Body {
   readonly message?: string;
@@ -69,7 +71,11 @@ function write(said: Map<string, Said>, runs: Map<string, Spent>, { type, time, 
       if (message !== undefined && !said.get(message)?.person) said.set(message, { person: actor ?? null, time: said.get(message)?.time ?? time });
       return;
     case "step.completed":
-      return spend(({ usage: before, cost: sum, steps }) => ({ usage: added(before, usage), cost: total(sum, cost, steps), steps: steps + 1 }));
+      return spend((before) => ({ ...paid(before, usage, cost), steps: before.steps + 1 }));
+    case "step.failed":
+    case "context.compacted":
+    case "compaction.failed":
+      return usage && spend((before) => paid(before, usage, cost)); // others were not answered by a model
     case "run.completed":
       return spend(({ usage: before }) => ({ usage: usage ?? before, cost }));
     case "run.failed":
@@ -77,9 +83,14 @@ function write(said: Map<string, Said>, runs: Map<string, Spent>, { type, time, 
   }
 }
 
+/** Return *before* with one more call. */
+function paid({ usage: before, cost: sum, calls }: Spent, usage: Usage | undefined, cost: string | null): Pick<Spent, "usage" | "cost" | "calls"> {
+  return { usage: added(before, usage), cost: total(sum, cost, calls), calls: calls + 1 };
+}
+
 /** Return what all runs of *ledger* have cost, null where the price of one is not known. */
 export function costOf({ runs }: Ledger): string | null {
-  const costs = [...runs.values()].filter(({ steps }) => steps).map(({ cost }) => cost);
+  const costs = [...runs.values()].filter(({ calls }) => calls).map(({ cost }) => cost);
   return costs.reduce<string | null>((sum, cost, index) => total(sum, cost, index), null);
 }
 
