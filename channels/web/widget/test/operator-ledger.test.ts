@@ -48,6 +48,8 @@ test("a try that broke off and a compaction are paid too, and are no steps", () 
   const { runs } = fold(broken, step("run_1", "0.125"), summary, unpriced, refused, step("run_2", "0.5"));
   assert.equal(spentLine(runs.get("run_1")!), "120 in · 24 out · 87.5\u00a0¢ · 1 step");
   assert.equal(spentLine(runs.get("run_2")!), "11 in · 3 out · 1 step", "one price is not known");
+  const idle = fact("context.compacted", null, { kind: "summary", from_seq: 3, usage: usage(100, 20), cost: "0.5" });
+  assert.equal(costOf(fold(step("run_1", "0.25"), idle)), "0.75", "of the whole conversation");
 });
 
 test("each message has its person and its time, a reply too", () => {

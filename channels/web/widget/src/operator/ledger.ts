@@ -33,6 +33,7 @@ export interface Ledger {
   /** When the newest fact was written, in RFC 3339; empty before there is one. */
   readonly time: string;
   readonly said: ReadonlyMap<string, Said>;
+  /** By the run's id; what belongs to none, such as a compaction of an idle conversation, is under "". */
   readonly runs: ReadonlyMap<string, Spent>;
 }
 
@@ -61,8 +62,8 @@ export function note(ledger: Ledger, frames: readonly Frame[]): Ledger {
 function write(said: Map<string, Said>, runs: Map<string, Spent>, { type, time, run, data }: Frame): void {
   const { message, actor, usage, cost = null, detail = null } = data as Body;
   const spend = (to: (spent: Spent) => Partial<Spent>): void => {
-    const before = run === null ? null : (runs.get(run) ?? FRESH);
-    if (run !== null && before) runs.set(run, { ...before, ...to(before) });
+    const before = runs.get(run ?? "") ?? FRESH;
+    runs.set(run ?? "", { ...before, ...to(before) });
   };
   switch (type) {
     case "message.received":
