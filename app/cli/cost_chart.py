@@ -47,7 +47,7 @@ def chart_of(found: dict[str, Any]) -> dict[str, Any] | None:
         "data": {"values": values},
         "mark": "bar",
         "encoding": {
-            "x": {"field": "call", "type": "ordinal", "title": counted, "axis": {"labelOverlap": True}},
+            "x": {"field": "call", "type": "ordinal", "title": counted, "axis": {"labelOverlap": True, "labelAngle": 0}},
             "y": {"field": "usd", "type": "quantitative", "title": "USD", "stack": "zero"},
             "color": {
                 "field": "part",
