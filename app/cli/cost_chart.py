@@ -40,6 +40,7 @@ def chart_of(found: dict[str, Any]) -> dict[str, Any] | None:
         ),
     }
     counted = "model call" if each == 1 else f"model call ({each} per bar)"
+    axis = {"labelOverlap": True, "labelAngle": 0}
     return {
         "title": title,
         "width": 640,
@@ -47,7 +48,7 @@ def chart_of(found: dict[str, Any]) -> dict[str, Any] | None:
         "data": {"values": values},
         "mark": "bar",
         "encoding": {
-            "x": {"field": "call", "type": "ordinal", "title": counted, "axis": {"labelOverlap": True, "labelAngle": 0}},
+            "x": {"field": "call", "type": "ordinal", "title": counted, "axis": axis},
             "y": {"field": "usd", "type": "quantitative", "title": "USD", "stack": "zero"},
             "color": {
                 "field": "part",

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import shutil
 import time
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,7 +18,7 @@ from agent_core.providers.models import find
 from agent_core.providers.openai.provider import OpenAIProvider
 from agent_core.testing import FakeClock
 from agent_core.tools.function import tool
-from tests.bench.simulated import OUTPUT, Billed, SimulatedClient, Timeline
+from tests.bench.simulated import Billed, SimulatedClient, Timeline
 from tests.bench.table import Goal, Row
 
 # Issue 26 sets both.
@@ -48,9 +49,13 @@ class Conversations:
     hours: float = 8.0
 
 
+FEW = Conversations(sessions=4, exchanges=8, shared=4_000, burst=3, hours=0.2)
+"""Enough of them for the ratios that a test asserts."""
+
+
 @dataclass(frozen=True)
 class Bills:
-    """Sums in USD, with *causes* of the difference, and how many calls and restarts there were in how many seconds."""
+    """Sums in USD, with the *causes* of the difference; so many *calls* took so many *seconds* to simulate."""
 
     billed: Decimal
     ideal: Decimal
@@ -103,7 +108,7 @@ class _Simulation:
         self._core: Core
 
     async def run(self, database: Path, template: Path) -> None:
-        database.write_bytes(template.read_bytes())
+        await asyncio.to_thread(shutil.copy, template, database)
         self._core = await self._started(database)
         await self._core.agents.create(self._definition())
         self._open.set()
@@ -198,6 +203,3 @@ class _Simulation:
         if self._random.random() < self._wanted.long:
             return self._random.uniform(61 * MINUTE, 120 * MINUTE)
         return self._random.uniform(20, 3 * MINUTE)
-
-
-__all__ = ["MODELS", "NEAR_IDEAL", "OF_UNCACHED", "OUTPUT", "Bills", "Conversations", "bills", "rows"]

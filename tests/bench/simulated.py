@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import msgspec
 
@@ -59,7 +60,7 @@ class Timeline:
         if self._moving <= 0:
             self._rested.set()
 
-    async def run(self, work: "asyncio.Future[object]") -> None:
+    async def run(self, work: "asyncio.Future[Any]") -> None:
         """Move time until *work* is done."""
         while not work.done():
             with suppress(TimeoutError):
@@ -117,7 +118,8 @@ class SimulatedClient:
     def __init__(
         self, wire: CacheWire, billed: Billed, caches: Caches, clock: FakeClock, timeline: Timeline, *, steps: int
     ) -> None:
-        self._wire, self._billed, self._caches = wire, billed, caches
+        self._wire: CacheWire = wire
+        self._billed, self._caches = billed, caches
         self._clock, self._timeline, self._steps = clock, timeline, steps
 
     async def prepare(self) -> None:
@@ -146,7 +148,7 @@ class SimulatedClient:
         yield [UsageReport(usage), Finished(ends)]
 
 
-def _results(body: dict) -> int:
+def _results(body: dict[str, Any]) -> int:
     """Return how many results follow the newest answer without a call: how far the exchange is."""
     items, found = body.get("messages") or body.get("input") or [], 0
     for item in reversed(items):
