@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from agent_core.caching.positions import Count, Json, Position, Prompt, estimated, positions_of
+from agent_core.caching.positions import Count, Json, ModelPrompt, Position, estimated, positions_of
 from agent_core.caching.rules import (
     DAY,
     DEFAULT_RULES,
@@ -73,7 +73,7 @@ class Caches:
 
     def price(
         self,
-        prompt: Prompt,
+        prompt: ModelPrompt,
         now: int,
         *,
         positions: Sequence[Position] | None = None,
@@ -153,7 +153,7 @@ class Caches:
         written = tuple((step, seconds) for step in large if step.tokens > read)
         return Priced(Bill(total - read - wrote, read, short, long), now, written, steps)
 
-    def _older(self, prompt: Prompt, steps: Sequence[Step], now: int) -> Priced:
+    def _older(self, prompt: ModelPrompt, steps: Sequence[Step], now: int) -> Priced:
         """Older models and compatible servers: the longest common prefix, rounded down, free to write."""
         seconds = DAY if prompt.body.get("prompt_cache_retention") == "24h" else TEN_MINUTES
         total = (steps[-1].tokens if steps else 0) + self._rules.tail

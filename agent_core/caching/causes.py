@@ -13,7 +13,7 @@ import msgspec
 from agent_core.caching.caches import Bill
 from agent_core.caching.fitting import prefixes_of
 from agent_core.caching.ideal import cheapest
-from agent_core.caching.sent import Action, Kept, SentCall, Use, billed_of, uses_of
+from agent_core.caching.sent import Action, Kept, PieceUse, SentCall, billed_of, uses_of
 from agent_core.domain.context import MissCause
 from agent_core.providers.models import Price
 
@@ -69,11 +69,11 @@ class _Explainer:
             ideal[best] += tokens
             more = tokens * (prices[billed] - prices[best]) / _MILLION
             if more:
-                cause = self._cause(Use(number, place), billed, best)
+                cause = self._cause(PieceUse(number, place), billed, best)
                 causes[cause] = causes.get(cause, Decimal(0)) + more
         return Explained(Bill(ideal["plain"], ideal["read"], ideal["short"], ideal["long"]), causes)
 
-    def _cause(self, use: Use, billed: Action, best: Action) -> CostCause:
+    def _cause(self, use: PieceUse, billed: Action, best: Action) -> CostCause:
         call = self._calls[use.call]
         if best == "read":
             return self._missed(use)
@@ -83,7 +83,7 @@ class _Explainer:
             return "unread"
         return "lifetime" if billed == "long" else "expired"
 
-    def _missed(self, use: Use) -> CostCause:
+    def _missed(self, use: PieceUse) -> CostCause:
         """Return why a piece that had been sent before was not read."""
         before = self._kept.before[use.call][use.place]
         if before is None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from agent_core.caching.sent import Piece
+from agent_core.caching.sent import PromptPiece
 
 AT_MOST_LEFT = 4
 """Tokens at the end of a prompt that no cache keeps; in recorded traffic there are 2 to 4."""
 
 
-def prefixes_of(pieces: Sequence[Piece]) -> list[int]:
+def prefixes_of(pieces: Sequence[PromptPiece]) -> list[int]:
     """Return for each of *pieces* a number for what the prompt is up to its end: equal for equal beginnings."""
     found, seen = list[int](), 0
     for piece in pieces:
@@ -17,7 +17,7 @@ def prefixes_of(pieces: Sequence[Piece]) -> list[int]:
     return found
 
 
-def fitted(pieces: Sequence[Piece], total: int, known: Mapping[int, int]) -> list[Piece]:
+def fitted(pieces: Sequence[PromptPiece], total: int, known: Mapping[int, int]) -> list[PromptPiece]:
     """Return *pieces* with sizes that add up to *total*, in the proportion of their estimates.
 
     *known* has, by the place of a piece, the tokens counted up to its end: between two such places the proportion is
@@ -39,4 +39,6 @@ def fitted(pieces: Sequence[Piece], total: int, known: Mapping[int, int]) -> lis
             ends.append(tokens_before + round((tokens - tokens_before) * share))
         begin, tokens_before = place + 1, tokens
     starts = [0, *ends]
-    return [Piece(piece.key, piece.tier, end - start) for piece, start, end in zip(pieces, starts, ends, strict=False)]
+    return [
+        PromptPiece(piece.key, piece.tier, end - start) for piece, start, end in zip(pieces, starts, ends, strict=False)
+    ]

@@ -10,23 +10,24 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agent_core.caching.sent import Action, Kept, SentCall, Use
+from agent_core.caching.sent import Action, Kept, PieceUse, SentCall
 from agent_core.providers.models import Price
 
 _NONE, _SHORT, _LONG = range(3)
 
 
-class _Choice(msgspec.Struct, frozen=True):
-    """What is best at a use: by the state of the cache before it, its cost from here on and the action."""
+class _BestUse(msgspec.Struct, frozen=True):
+    """What is best at a use, by the state of the cache before it: the cost from here on, the action, the next state."""
 
     number: int
     call: int
     costs: tuple[float, float, float]
     actions: tuple[Action, Action, Action]
-    follower: "_Choice | None"
+    states: tuple[int, int, int]
+    follower: "_BestUse | None"
 
 
-def cheapest(calls: Sequence[SentCall], uses: Sequence[Sequence[Use]], kept: Kept) -> list[list[Action]]:
+def cheapest(calls: Sequence[SentCall], uses: Sequence[Sequence[PieceUse]], kept: Kept) -> list[list[Action]]:
     """Return what the perfect cache does with each piece of each of *calls*, which are in the order of their times."""
     return _Search(calls, kept).actions(uses)
 
@@ -35,65 +36,51 @@ class _Search:
     """Chooses backwards from each piece's last use; pieces that are used by the same calls share their choices."""
 
     def __init__(self, calls: Sequence[SentCall], kept: Kept) -> None:
-        self._calls, self._kept_really = calls, kept
-        self._choices: dict[tuple[int, bool, int], _Choice] = {}
-        self._starts = [_starts(call) for call in calls]
+        self._calls, self._kept = calls, kept
+        self._choices: dict[tuple[int, bool, int], _BestUse] = {}
 
-    def actions(self, uses: Sequence[Sequence[Use]]) -> list[list[Action]]:
+    def actions(self, uses: Sequence[Sequence[PieceUse]]) -> list[list[Action]]:
         found: list[list[Action]] = [["plain"] * len(call.pieces) for call in self._calls]
         for of_piece in uses:
             choice = self._first(of_piece)
             state = _NONE
             for use in of_piece:
                 assert choice is not None
-                action = choice.actions[state]
-                found[use.call][use.place] = action
-                state = self._after(choice, state, action)
+                found[use.call][use.place] = choice.actions[state]
+                state = choice.states[state]
                 choice = choice.follower
         return found
 
-    def _first(self, uses: Sequence[Use]) -> _Choice | None:
-        choice: _Choice | None = None
+    def _first(self, uses: Sequence[PieceUse]) -> _BestUse | None:
+        choice: _BestUse | None = None
         for use in reversed(uses):
-            ends = self._starts[use.call][use.place] + self._calls[use.call].pieces[use.place].tokens
-            was_read = 0 < ends <= self._calls[use.call].bill.read and self._kept_really.by_others(use)
+            was_read = self._kept.by_others(use)
             key = (use.call, was_read, choice.number if choice else -1)
             known = self._choices.get(key)
             choice = known or self._choices.setdefault(key, self._choice(use.call, was_read=was_read, then=choice))
         return choice
 
-    def _choice(self, number: int, *, was_read: bool, then: _Choice | None) -> _Choice:
+    def _choice(self, number: int, *, was_read: bool, then: _BestUse | None) -> _BestUse:
         best = [self._best(number, state, was_read=was_read, then=then) for state in (_NONE, _SHORT, _LONG)]
-        costs, actions = zip(*best, strict=True)
-        return _Choice(len(self._choices), number, costs, actions, then)
+        costs, actions, states = zip(*best, strict=True)
+        return _BestUse(len(self._choices), number, costs, actions, states, then)
 
-    def _best(self, number: int, state: int, *, was_read: bool, then: _Choice | None) -> tuple[float, Action]:
-        options: list[tuple[float, Action]] = []
+    def _best(self, number: int, state: int, *, was_read: bool, then: _BestUse | None) -> tuple[float, Action, int]:
+        options: list[tuple[float, Action, int]] = []
         for action, price in _prices(self._calls[number].price):
             if action == "read" and state == _NONE and not was_read:
                 continue
-            after = self._kept(number, _state(state, action, was_read=was_read), then)
-            options.append((price + (then.costs[after] if then else 0.0), action))
+            after = self._still(number, _state(state, action, was_read=was_read), then)
+            options.append((price + (then.costs[after] if then else 0.0), action, after))
         return min(options, key=lambda option: option[0])  # of equal ones the first: the least that is written
 
-    def _after(self, choice: _Choice, state: int, action: Action) -> int:
-        return self._kept(choice.call, _state(state, action, was_read=action == "read"), choice.follower)
-
-    def _kept(self, number: int, state: int, then: _Choice | None) -> int:
+    def _still(self, number: int, state: int, then: _BestUse | None) -> int:
         """Return the state of the cache at the next use of what is in *state* after call *number*."""
         if state == _NONE or then is None:
             return _NONE
         call = self._calls[number]
         lives = call.lifetimes.short if state == _SHORT else call.lifetimes.long
         return state if self._calls[then.call].time - call.time < lives * 1000 else _NONE
-
-
-def _starts(call: SentCall) -> list[int]:
-    starts, total = list[int](), 0
-    for piece in call.pieces:
-        starts.append(total)
-        total += piece.tokens
-    return starts
 
 
 def _state(state: int, action: Action, *, was_read: bool) -> int:

@@ -15,7 +15,7 @@ _SYSTEM = ("developer", "system")
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ModelPrompt:
     """A request to a model over a *wire*; *body* is its JSON."""
 
     wire: CacheWire
@@ -61,7 +61,7 @@ def estimated(position: Position) -> int:
     return position.tokens
 
 
-def positions_of(prompt: Prompt) -> list[Position]:
+def positions_of(prompt: ModelPrompt) -> list[Position]:
     """Return the positions of a request of any wire."""
     return of_messages(prompt.body) if prompt.wire == "messages" else of_items(prompt)
 
@@ -81,7 +81,7 @@ def of_messages(body: Json) -> list[Position]:
     return found
 
 
-def of_items(prompt: Prompt) -> list[Position]:
+def of_items(prompt: ModelPrompt) -> list[Position]:
     """Return the positions of a request to OpenAI, or to a compatible server: tools, instructions, parts of items."""
     body = prompt.body
     found = [_position("tools", f"tools.{n}", "tool", tool) for n, tool in enumerate(dicts(body.get("tools")))]

@@ -8,7 +8,7 @@ import msgspec
 
 from agent_core.caching.fitting import AT_MOST_LEFT, fitted, prefixes_of
 from agent_core.caching.positions import tokens
-from agent_core.caching.sent import Piece
+from agent_core.caching.sent import PromptPiece
 from agent_core.context.window import Window, WindowEntry
 from agent_core.domain import events as e
 from agent_core.domain.agents import Snapshot
@@ -35,7 +35,7 @@ class LoggedCall(msgspec.Struct, frozen=True, kw_only=True):
     time: int
     model: str
     usage: Usage
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[PromptPiece, ...] = ()
 
 
 def logged_calls(facts: Iterable[Fact], snapshots: Mapping[str, Snapshot], marker: str) -> list[LoggedCall]:
@@ -53,7 +53,7 @@ class _Asked(msgspec.Struct, frozen=True):
     body: e.StepStarted
     time: int
     model: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PromptPiece, ...]
 
 
 class _Replay:
@@ -64,8 +64,8 @@ class _Replay:
         self._snapshot: Snapshot | None = None
         self._asked: dict[str | None, _Asked] = {}
         self._controls: dict[str | None, dict[str, Any]] = {}
-        self._heads: dict[str, tuple[Piece, ...]] = {}
-        self._entries: dict[WindowEntry, Piece] = {}
+        self._heads: dict[str, tuple[PromptPiece, ...]] = {}
+        self._entries: dict[WindowEntry, PromptPiece] = {}
         self._counted: dict[tuple[str, int], int] = {}
 
     def calls(self, facts: Iterable[Fact]) -> list[LoggedCall]:
@@ -84,7 +84,7 @@ class _Replay:
         controls = self._controls.get(fact.run, {})
         snapshot = self._snapshots.get(body.snapshot)
         model = str(controls.get("model") or (snapshot.model if snapshot else ""))
-        pieces: tuple[Piece, ...] = ()
+        pieces: tuple[PromptPiece, ...] = ()
         if fact.parent_run is None:
             self._snapshot = snapshot
             pieces = self._prompt(snapshot, controls) if snapshot else ()
@@ -122,7 +122,7 @@ class _Replay:
     def _summary(self, fact: Fact, usage: Usage, model: str) -> LoggedCall:
         """Return the call that wrote a summary: the prompt as it was before, and what asked for the summary."""
         before = self._prompt(self._snapshot, self._controls.get(fact.run, {})) if self._snapshot else ()
-        asked = (*before, Piece(b"summary %d" % fact.seq, "messages", 1)) if before else ()
+        asked = (*before, PromptPiece(b"summary %d" % fact.seq, "messages", 1)) if before else ()
         return LoggedCall(
             run=fact.run,
             n=0,
@@ -134,21 +134,21 @@ class _Replay:
             pieces=self._sized(model, asked, usage, fact.seq),
         )
 
-    def _prompt(self, snapshot: Snapshot, controls: Mapping[str, Any]) -> tuple[Piece, ...]:
+    def _prompt(self, snapshot: Snapshot, controls: Mapping[str, Any]) -> tuple[PromptPiece, ...]:
         head = self._heads.get(snapshot.hash)
         if head is None:
             head = self._heads[snapshot.hash] = _head(snapshot)
-        told = {name: value for name in _WITH_THE_PROMPT if (value := controls.get(name)) not in (None, "auto")}
-        ahead = Piece(msgspec.json.encode(told, order="sorted"), "messages", 0)
+        said = {name: value for name in _WITH_THE_PROMPT if (value := controls.get(name)) not in (None, "auto")}
+        ahead = PromptPiece(msgspec.json.encode(said, order="sorted"), "messages", 0)
         return (*head, ahead, *(self._piece(entry) for entry in self._window.entries))
 
-    def _piece(self, entry: WindowEntry) -> Piece:
+    def _piece(self, entry: WindowEntry) -> PromptPiece:
         known = self._entries.get(entry)
         if known is None:
             known = self._entries[entry] = _piece("messages", entry.wire)
         return known
 
-    def _sized(self, model: str, pieces: tuple[Piece, ...], usage: Usage, seq: int) -> tuple[Piece, ...]:
+    def _sized(self, model: str, pieces: tuple[PromptPiece, ...], usage: Usage, seq: int) -> tuple[PromptPiece, ...]:
         """Return *pieces* with the tokens that were counted, and one more for those at the end that no cache keeps."""
         total = prompt_tokens(usage)
         if not pieces or total is None:
@@ -158,10 +158,10 @@ class _Replay:
         known = {n: self._counted[model, each] for n, each in enumerate(prefixes) if (model, each) in self._counted}
         sized = fitted(pieces, total - left, known)
         self._counted[model, prefixes[-1]] = total - left
-        return (*sized, Piece(b"end %d" % seq, "messages", left))
+        return (*sized, PromptPiece(b"end %d" % seq, "messages", left))
 
 
-def _head(snapshot: Snapshot) -> tuple[Piece, ...]:
+def _head(snapshot: Snapshot) -> tuple[PromptPiece, ...]:
     tools = [
         _piece("tools", msgspec.json.encode([tool.name, tool.description, tool.parameters], order="sorted"))
         for tool in snapshot.tools
@@ -170,5 +170,5 @@ def _head(snapshot: Snapshot) -> tuple[Piece, ...]:
     return (*tools, *texts)
 
 
-def _piece(tier: Literal["tools", "system", "messages"], data: bytes) -> Piece:
-    return Piece(hashlib.sha256(data).digest(), tier, tokens(data))
+def _piece(tier: Literal["tools", "system", "messages"], data: bytes) -> PromptPiece:
+    return PromptPiece(hashlib.sha256(data).digest(), tier, tokens(data))

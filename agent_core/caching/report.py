@@ -21,7 +21,7 @@ from agent_core.providers.models import Price, find
 _MILLION = Decimal(1_000_000)
 
 
-class CallCost(msgspec.Struct, frozen=True, kw_only=True):
+class CallBill(msgspec.Struct, frozen=True, kw_only=True):
     """A model call; `usage.input` is the uncached part. Money is USD as decimals, None: unknown.
 
     *causes* add up to *billed* less *ideal*.
@@ -40,7 +40,7 @@ class CallCost(msgspec.Struct, frozen=True, kw_only=True):
     causes: dict[CostCause, str]
 
 
-class SessionCost(msgspec.Struct, frozen=True, kw_only=True):
+class SessionBill(msgspec.Struct, frozen=True, kw_only=True):
     """What a session cost; the sums are over the calls that have an *ideal*, and *causes* add up to their difference.
 
     *unknown* counts calls that are in no sum because their tokens, or the price of their model, are not known, and
@@ -57,10 +57,10 @@ class SessionCost(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: tuple[str, ...]
     apart: int
     apart_billed: str
-    calls: tuple[CallCost, ...]
+    calls: tuple[CallBill, ...]
 
 
-def session_cost(session: str, calls: Sequence[LoggedCall]) -> SessionCost:
+def session_cost(session: str, calls: Sequence[LoggedCall]) -> SessionBill:
     """Return what *session* cost, whose *calls* are in the order of their times."""
     prices = [price_of(call.model, call.usage) for call in calls]
     sent = [_sent(call, price) for call, price in zip(calls, prices, strict=True)]
@@ -72,7 +72,7 @@ def session_cost(session: str, calls: Sequence[LoggedCall]) -> SessionCost:
     others = [each for each in costs if each.kind == "child"]
     lost = [each for each in costs if each.ideal is None and each.kind != "child"]
     unpriced = {call.model for call, price, _ in items if price is None and find(call.model).price is None}
-    return SessionCost(
+    return SessionBill(
         session=session,
         billed=_sum(each.billed for each in summed),
         ideal=_sum(each.ideal for each in summed),
@@ -119,12 +119,12 @@ def _bill(usage: Usage) -> Bill:
     return Bill(usage.input or 0, usage.cache_read or 0, usage.cache_write_short or 0, usage.cache_write_long or 0)
 
 
-def _cost(call: LoggedCall, price: Price | None, explained: Explained | None) -> CallCost:
+def _cost(call: LoggedCall, price: Price | None, explained: Explained | None) -> CallBill:
     output = (call.usage.output or 0) * price.output / _MILLION if price else Decimal(0)
     billed = usd(_bill(call.usage), price) + output if price else None
     ideal = usd(explained.ideal, price) + output if price and explained else None
     uncached = (prompt_tokens(call.usage) or 0) * price.input / _MILLION + output if price else None
-    return CallCost(
+    return CallBill(
         run=call.run,
         n=call.n,
         attempt=call.attempt,

@@ -15,7 +15,7 @@ Action = Literal["plain", "read", "short", "long"]
 """How the tokens of a piece are billed; `short` and `long`: written for that time."""
 
 
-class Piece(msgspec.Struct, frozen=True):
+class PromptPiece(msgspec.Struct, frozen=True):
     """A part of a prompt: equal *key*s are equal content, which a perfect cache keeps once."""
 
     key: bytes
@@ -31,35 +31,35 @@ class SentCall(msgspec.Struct, frozen=True, kw_only=True):
 
     time: int
     model: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[PromptPiece]
     bill: Bill
     price: Price
     lifetimes: Lifetimes
     minimum: int
 
 
-class Use(msgspec.Struct, frozen=True):
+class PieceUse(msgspec.Struct, frozen=True):
     """A piece's place: the number of the call, and of the piece in it."""
 
     call: int
     place: int
 
 
-def uses_of(calls: Sequence[SentCall]) -> list[list[Use]]:
+def uses_of(calls: Sequence[SentCall]) -> list[list[PieceUse]]:
     """Return the uses of each piece over *calls*, oldest first; the second one of a key in a call is another piece."""
-    found: dict[tuple[bytes, int], list[Use]] = {}
+    found: dict[tuple[bytes, int], list[PieceUse]] = {}
     for number, call in enumerate(calls):
         seen: dict[bytes, int] = {}
         for place, piece in enumerate(call.pieces):
             nth = seen.get(piece.key, 0)
             seen[piece.key] = nth + 1
-            found.setdefault((piece.key, nth), []).append(Use(number, place))
+            found.setdefault((piece.key, nth), []).append(PieceUse(number, place))
     return list(found.values())
 
 
-def before_of(calls: Sequence[SentCall], uses: Sequence[Sequence[Use]]) -> list[list[Use | None]]:
+def before_of(calls: Sequence[SentCall], uses: Sequence[Sequence[PieceUse]]) -> list[list[PieceUse | None]]:
     """Return for each place in each of *calls* the use of the same piece before it."""
-    found: list[list[Use | None]] = [[None] * len(call.pieces) for call in calls]
+    found: list[list[PieceUse | None]] = [[None] * len(call.pieces) for call in calls]
     for of_piece in uses:
         for earlier, later in pairwise(of_piece):
             found[later.call][later.place] = earlier
@@ -76,6 +76,11 @@ def billed_of(call: SentCall) -> list[tuple[int, int, Action]]:
     left.append(("read", bill.read))
     for place, piece in enumerate(call.pieces):
         wanted = piece.tokens
+        if left and 0 < wanted < left[-1][1]:  # most pieces by far
+            action, tokens = left[-1]
+            left[-1] = (action, tokens - wanted)
+            found.append((place, wanted, action))
+            continue
         while wanted and left:
             action, tokens = left.pop()
             taken = min(wanted, tokens)
@@ -90,37 +95,43 @@ def billed_of(call: SentCall) -> list[tuple[int, int, Action]]:
 class Kept:
     """How each piece of each of *calls*, in the order of their times, was really in the cache."""
 
-    def __init__(self, calls: Sequence[SentCall], uses: Sequence[Sequence[Use]]) -> None:
+    def __init__(self, calls: Sequence[SentCall], uses: Sequence[Sequence[PieceUse]]) -> None:
         self._calls = calls
         self.before = before_of(calls, uses)
         self._after: list[list[Action]] = []
+        self._by_others: list[list[bool]] = []
         for number in range(len(calls)):
-            self._after.append(self._keeps(number))
+            kept, by_others = self._keeps(number)
+            self._after.append(kept)
+            self._by_others.append(by_others)
 
-    def after(self, use: Use) -> Action:
+    def after(self, use: PieceUse) -> Action:
         """Return how a piece was in the cache after a call: `short`, `long`, or `plain`: not at all."""
         return self._after[use.call][use.place]
 
-    def lived(self, earlier: Use, later: int) -> bool:
+    def lived(self, earlier: PieceUse, later: int) -> bool:
         """Return whether a piece that a call kept could still be read by the call *later*."""
-        call, kept = self._calls[earlier.call], self.after(earlier)
+        call, kept = self._calls[earlier.call], self._after[earlier.call][earlier.place]
+        if kept == "plain":
+            return False
         lives = call.lifetimes.long if kept == "long" else call.lifetimes.short
-        return kept != "plain" and self._calls[later].time - call.time < lives * 1000
+        return self._calls[later].time - call.time < lives * 1000
 
-    def by_others(self, use: Use) -> bool:
-        """Return whether a piece, which a call read, can only have been written by others than these calls."""
-        before = self.before[use.call][use.place]
-        return before is None or not self.lived(before, use.call)
+    def by_others(self, use: PieceUse) -> bool:
+        """Return whether a call read the whole of a piece, which only others than these calls can have written."""
+        return self._by_others[use.call][use.place]
 
-    def _keeps(self, number: int) -> list[Action]:
-        call = self._calls[number]
+    def _keeps(self, number: int) -> tuple[list[Action], list[bool]]:
+        call, befores = self._calls[number], self.before[number]
         # Where writes have no price of their own the cache keeps whatever is long enough.
         by_itself = call.price.write_short is None and call.bill.total >= call.minimum
         kept: list[Action] = ["short" if by_itself else "plain"] * len(call.pieces)
+        by_others = [False] * len(call.pieces)
         for place, _, billed in billed_of(call):  # of a piece that was billed in two ways the last one counts
-            before = self.before[number][place]
+            before = befores[place]
+            by_others[place] = billed == "read" and (before is None or not self.lived(before, number))
             if billed == "read":
-                kept[place] = "long" if before and self.after(before) == "long" else "short"
+                kept[place] = "long" if before and self._after[before.call][before.place] == "long" else "short"
             elif not by_itself:
                 kept[place] = billed
-        return kept
+        return kept, by_others

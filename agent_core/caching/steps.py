@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from agent_core.caching.positions import THINKING, Count, Json, Position, Prompt, Tier, dicts, runs
+from agent_core.caching.positions import THINKING, Count, Json, ModelPrompt, Position, Tier, dicts, runs
 from agent_core.caching.rules import FIVE_MINUTES, HOUR, Rules
 
 Breakpoint = Literal["explicit", "implicit"]
@@ -51,7 +51,7 @@ def anthropic_steps(body: Json, positions: Sequence[Position], count: Count, rul
     return steps
 
 
-def openai_steps(prompt: Prompt, positions: Sequence[Position], count: Count) -> list[Step]:
+def openai_steps(prompt: ModelPrompt, positions: Sequence[Position], count: Count) -> list[Step]:
     """Return the prefixes of a request; each part may have a breakpoint, and an item's end an implicit one."""
     body = prompt.body
     text, reasoning = cast("Json", body.get("text") or {}), cast("Json", body.get("reasoning") or {})

@@ -21,8 +21,7 @@ from agent_core import (
     SessionObject,
 )
 from agent_core import Feedback as FeedbackObject
-from agent_core.caching.report import CallCost as CallCostObject
-from agent_core.caching.report import SessionCost as SessionCostObject
+from agent_core.caching.report import CallBill, SessionBill
 from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
 from agent_core.domain.objects import Vote as VoteObject
@@ -144,11 +143,11 @@ class OperationLine(wire_of(OperationEntry), frozen=True, kw_only=True):
     """One line of the record of operations: who did what to which object, and the HTTP status of the answer."""
 
 
-class CallCost(wire_of(CallCostObject), frozen=True, kw_only=True):
+class CallCost(wire_of(CallBill), frozen=True, kw_only=True):
     """A model call as it was billed; its `causes` add up to `billed` less `ideal`, in USD."""
 
 
-class SessionCost(wire_of(SessionCostObject, without=("calls",)), frozen=True, kw_only=True):
+class SessionCost(wire_of(SessionBill, without=("calls",)), frozen=True, kw_only=True):
     """What a session cost, as it was billed and with a perfect cache; the sums leave out what is not known."""
 
     calls: tuple[CallCost, ...]
@@ -242,7 +241,7 @@ def revoked_wire(revocation: Revocation) -> Revoked:
     return _copy(revocation, Revoked)
 
 
-def cost_wire(cost: SessionCostObject) -> SessionCost:
+def cost_wire(cost: SessionBill) -> SessionCost:
     """Return *cost* as it travels."""
     return _copy(cost, SessionCost, calls=tuple(_copy(call, CallCost) for call in cost.calls))
 

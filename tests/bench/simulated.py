@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from agent_core.caching.caches import Caches
-from agent_core.caching.positions import CacheWire, Prompt, positions_of
+from agent_core.caching.positions import CacheWire, ModelPrompt, positions_of
 from agent_core.caching.rules import lifetimes, minimum
-from agent_core.caching.sent import Piece, SentCall
+from agent_core.caching.sent import PromptPiece, SentCall
 from agent_core.domain.messages import Usage
 from agent_core.providers.base import Finished, ModelDelta, ModelTextDelta, Started, ToolEnd, ToolStart, UsageReport
 from agent_core.providers.client import Fold
@@ -86,18 +86,18 @@ class Billed:
     price: Price
     calls: list[SentCall] = field(default_factory=list)
     output: int = 0
-    _pieces: dict[bytes, Piece] = field(default_factory=dict)
+    _pieces: dict[bytes, PromptPiece] = field(default_factory=dict)
 
-    def add(self, prompt: Prompt, caches: Caches, now: int) -> Callable[[], None]:
+    def add(self, prompt: ModelPrompt, caches: Caches, now: int) -> Callable[[], None]:
         """Bill a request that is sent at *now*, and return what to do when its answer begins."""
         priced = caches.price(prompt, now, positions=positions_of(prompt))
-        pieces, before = list[Piece](), 0
+        pieces, before = list[PromptPiece](), 0
         for step in priced.steps:
-            known = self._pieces.setdefault(step.key, Piece(step.key, step.tier, step.tokens - before))
+            known = self._pieces.setdefault(step.key, PromptPiece(step.key, step.tier, step.tokens - before))
             before = step.tokens
             pieces.append(known)
         left = priced.bill.total - before
-        pieces.append(Piece(b"end %d" % len(self.calls), "messages", left))
+        pieces.append(PromptPiece(b"end %d" % len(self.calls), "messages", left))
         call = SentCall(
             time=now,
             model=self.model,
@@ -131,7 +131,7 @@ class SimulatedClient:
     async def stream(self, _path: str, body: bytes, _fold: Fold) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Bill *body*; the first text comes after `FIRST_TOKEN` seconds, the end after `WHOLE_ANSWER`."""
         asked = msgspec.json.decode(body)
-        begun = self._billed.add(Prompt(self._wire, asked["model"], asked), self._caches, self._clock.now())
+        begun = self._billed.add(ModelPrompt(self._wire, asked["model"], asked), self._caches, self._clock.now())
         bill, number, start = self._billed.calls[-1].bill, len(self._billed.calls), self._clock.now()
         await self._timeline.until(start + int(FIRST_TOKEN * 1000))
         begun()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from agent_core.caching.caches import Bill, Caches
-from agent_core.caching.positions import Position, Prompt
+from agent_core.caching.positions import ModelPrompt, Position
 from agent_core.caching.rules import DEFAULT_RULES, Rules
 from agent_core.clock import Clock
 from agent_core.testing.models.asked import ModelCall
@@ -23,6 +23,6 @@ class ServerCaches:
     def bill(self, asked: ModelCall, positions: Sequence[Position]) -> Billing:
         """Return what *asked* costs, and what to call when its answer begins: only then can others read its writes."""
         known = positions if asked.wire == "messages" else None
-        prompt = Prompt(asked.wire, asked.model, asked.body)
+        prompt = ModelPrompt(asked.wire, asked.model, asked.body)
         priced = self._caches.price(prompt, self._clock.now(), positions=known)
         return priced.bill, partial(self._caches.write, priced)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_core.caching.caches import Bill, Caches
-from agent_core.caching.positions import Position, Prompt
+from agent_core.caching.positions import ModelPrompt, Position
 from agent_core.caching.rules import Rules
 
 START = 1_000_000
@@ -18,7 +18,7 @@ SHORT, LONG = {"type": "ephemeral", "ttl": "5m"}, {"type": "ephemeral", "ttl": "
 Counts = Mapping[str, int]
 
 
-def ask(caches: Caches, prompt: Prompt, counts: Counts, *, at: float = 0.0) -> Bill:
+def ask(caches: Caches, prompt: ModelPrompt, counts: Counts, *, at: float = 0.0) -> Bill:
     """Send *prompt*, its positions by path having so many tokens, *at* seconds after the start; it is answered."""
 
     def count(position: Position) -> int:
@@ -33,8 +33,8 @@ def said(role: str, text: str, **more: Any) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": text, **more}]}
 
 
-def claude(model: str, *messages: dict[str, Any], **more: Any) -> Prompt:
-    return Prompt("messages", model, {"model": model, "messages": list(messages), **more})
+def claude(model: str, *messages: dict[str, Any], **more: Any) -> ModelPrompt:
+    return ModelPrompt("messages", model, {"model": model, "messages": list(messages), **more})
 
 
 def test_a_mark_on_a_trailing_system_message():
@@ -67,7 +67,7 @@ def test_a_conversation_with_tools_of_the_server(automatic):
     }
     caches = Caches(Rules(tail=4))
 
-    def upto(many: int) -> Prompt:
+    def upto(many: int) -> ModelPrompt:
         texts = [said("user" if n % 2 == 0 else "assistant", f"{n}") for n in range(many)]
         marked: dict[str, Any] = {"cache_control": SHORT} if automatic else {}
         if not automatic:
@@ -89,7 +89,7 @@ def test_a_breakpoint_within_a_message(wire):
     ]
     member = "input" if wire == "responses" else "messages"
     body = {member: [{"role": "user", "content": parts}], "prompt_cache_options": {"mode": "explicit", "ttl": "30m"}}
-    asked = Prompt(wire, "gpt-5.6-sol", {"model": "gpt-5.6-sol", "prompt_cache_key": "e2e", **body})
+    asked = ModelPrompt(wire, "gpt-5.6-sol", {"model": "gpt-5.6-sol", "prompt_cache_key": "e2e", **body})
     counts = {f"{member}.0.content.0": 4_012, f"{member}.0.content.1": 8}
     caches = Caches(Rules(tail=0))
     assert ask(caches, asked, counts) == Bill(plain=8, write_short=4_012)
@@ -106,10 +106,10 @@ def test_a_breakpoint_within_a_message(wire):
             {"tools.0": 900, "messages.0.content.0": 123},
         ),
         (
-            Prompt("responses", "gpt-5.6-sol", {"input": [{"role": "user", "content": "What?"}]}),
+            ModelPrompt("responses", "gpt-5.6-sol", {"input": [{"role": "user", "content": "What?"}]}),
             {"input.0": 1_023},
         ),
-        (Prompt("chat", "gpt-5.5", {"messages": [{"role": "user", "content": "What?"}]}), {"messages.0": 1_023}),
+        (ModelPrompt("chat", "gpt-5.5", {"messages": [{"role": "user", "content": "What?"}]}), {"messages.0": 1_023}),
     ],
     ids=["messages", "responses", "older"],
 )

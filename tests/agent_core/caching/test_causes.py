@@ -13,7 +13,7 @@ from agent_core.caching.causes import explain, usd
 from agent_core.caching.fitting import fitted
 from agent_core.caching.positions import Tier
 from agent_core.caching.rules import Lifetimes
-from agent_core.caching.sent import Piece, SentCall
+from agent_core.caching.sent import PromptPiece, SentCall
 from agent_core.providers.models import Price
 
 CLAUDE, GPT = "anthropic:claude-opus-5", "openai:gpt-5.6-sol"
@@ -38,7 +38,7 @@ def call(
     return SentCall(
         time=int(at * MINUTE),
         model=model,
-        pieces=[Piece(each.encode(), TIERS.get(each.upper(), "messages"), 1_000) for each in pieces],
+        pieces=[PromptPiece(each.encode(), TIERS.get(each.upper(), "messages"), 1_000) for each in pieces],
         bill=Bill(total - read - long - short, read, short, long),
         price=price,
         lifetimes=Lifetimes(300, 3600),
@@ -175,7 +175,7 @@ def test_the_causes_add_up(sent):
 
 def test_sizes_are_fitted_to_what_was_counted():
     """Pieces add up to the tokens of the bill, and end where an earlier call was counted to end."""
-    pieces = [Piece(bytes([n]), "messages", size) for n, size in enumerate((10, 30, 0, 60, 100))]
+    pieces = [PromptPiece(bytes([n]), "messages", size) for n, size in enumerate((10, 30, 0, 60, 100))]
     assert [each.tokens for each in fitted(pieces, 400, {})] == [20, 60, 0, 120, 200]
     assert [each.tokens for each in fitted(pieces, 400, {1: 80, 3: 90})] == [20, 60, 0, 10, 310]
     assert [each.tokens for each in fitted(pieces, 400, {1: 80, 3: 70})] == [20, 60, 0, 120, 200]

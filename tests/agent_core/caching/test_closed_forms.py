@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_core.caching.caches import Bill, Caches
-from agent_core.caching.positions import Position, Prompt
+from agent_core.caching.positions import ModelPrompt, Position
 from agent_core.caching.rules import Rules
 
 SHARED, OWN, GROWTH = 18_000, 4_000, 1_200
@@ -19,7 +19,7 @@ def cost(bill: Bill) -> Decimal:
     return bill.plain + READ * bill.read + WRITE * bill.write_short + LONG_WRITE * bill.write_long
 
 
-def asked(wire: str, exchanges: int, who: str = "Ann") -> Prompt:
+def asked(wire: str, exchanges: int, who: str = "Ann") -> ModelPrompt:
     """Return a request of *who* with so many messages after its system text, each of GROWTH tokens."""
     if wire == "messages":
         messages: list[dict[str, Any]] = [
@@ -27,11 +27,11 @@ def asked(wire: str, exchanges: int, who: str = "Ann") -> Prompt:
         ]
         messages[-1]["content"][0]["cache_control"] = SHORT
         system = [{"type": "text", "text": "Rules.", "cache_control": SHORT}, {"type": "text", "text": who}]
-        return Prompt(wire, "claude-opus-5", {"model": "claude-opus-5", "system": system, "messages": messages})
+        return ModelPrompt(wire, "claude-opus-5", {"model": "claude-opus-5", "system": system, "messages": messages})
     said = [{"role": "user", "content": f"{n}"} for n in range(exchanges)]
     rules = [{"type": "input_text", "text": "Rules.", "prompt_cache_breakpoint": {"mode": "explicit"}}]
     opening = [{"role": "developer", "content": rules}, {"role": "developer", "content": who}]
-    return Prompt("responses", "gpt-5.6-sol", {"input": [*opening, *said]})
+    return ModelPrompt("responses", "gpt-5.6-sol", {"input": [*opening, *said]})
 
 
 def count(position: Position) -> int:

@@ -103,13 +103,13 @@ async def test_the_command_asks_the_running_server(serving: Serving, tmp_path):
     headers = {"Authorization": f"Bearer {serving.key}"}
     async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
         session = (await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})).json()["session"]
-    told, data, undrawn, refused = await asyncio.gather(
+    said, data, undrawn, refused = await asyncio.gather(
         serving.shell.said("cost", session),
         serving.shell.said("cost", session, "--json"),
         serving.shell.refused("cost", session, "--png", str(tmp_path / "cost.png")),
         serving.shell.refused("cost", "ses_none"),
     )
-    assert "tokens or price unknown" in told
+    assert "tokens or price unknown" in said
     assert json.loads(data)["session"] == session
     assert "leave --png out" in undrawn
     assert "ses_none" in refused
