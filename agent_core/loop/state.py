@@ -181,7 +181,8 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
             return replace(s, waiting=s.waiting.changed(body.call, status="pending", on=body.on))
         case e.ToolCompleted():
             waiting = s.waiting.changed(body.call, status="completed", outcome=body.outcome)
-            return replace(s, waiting=waiting, failed_resumes=0)
+            answer = s.answer.with_result() if body.outcome == "done" else s.answer
+            return replace(s, waiting=waiting, answer=answer, failed_resumes=0)
 
 
 def _with_verdict(waiting: WaitingState, body: e.HookRuled | e.ApprovalRequested | e.ApprovalDecided) -> WaitingState:
