@@ -220,10 +220,7 @@ class Core:
         return await self.session(id)
 
     async def refreeze_session(self, id: str) -> SessionObject:
-        """Let a session take up the newest version of its agent.
-
-        Raises `NotFound`, `SessionBusy`, `SessionClosed`, and `InvalidInput` when that version cannot run here.
-        """
+        """Let a session take up the newest version of its agent, see `Openings.refreeze`."""
         await self._openings.refreeze(id)
         return await self.session(id)
 
