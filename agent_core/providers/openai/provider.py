@@ -1,6 +1,7 @@
 """OpenAI: the Responses API, asked without storing anything there; every request carries the whole window."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -10,8 +11,9 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
-from agent_core.providers.base import CacheLifetime, Encode, ModelDelta, Request
+from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.failing import refuses_summaries
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, has_breakpoints, is_openai, key_fields
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
@@ -42,13 +44,17 @@ def openai(
 
 
 class OpenAIProvider:
-    """Asks OpenAI's models; *official* when no other server does, so that it takes what it documents of its cache."""
+    """Asks OpenAI's models, for summaries of their thinking too, until one refuses: some organizations get none.
+
+    *official* when no other server answers, so that it takes what OpenAI documents of its cache.
+    """
 
     name = NAME
 
     def __init__(self, client: SdkClient, *, official: bool = True) -> None:
         self._client, self._official = client, official
         self._encoders: dict[str, Encode] = {}
+        self._unsummarized = set[str]()
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
@@ -60,8 +66,13 @@ class OpenAIProvider:
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{NAME}:{model}"))
 
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        return self._client.stream("/responses", self._body(request), ResponsesFold(NAME, request.model))
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        fold = ResponsesFold(NAME, request.model)
+        async with aclosing(self._client.stream("/responses", self._body(request), fold)) as batches:
+            async for batch in batches:
+                if isinstance(batch[0], CallFailed) and refuses_summaries(batch[0].message):
+                    self._unsummarized.add(request.model)
+                yield batch
 
     def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
         """Return how long a breakpoint is kept, in ms; None for models that have none."""
@@ -74,9 +85,9 @@ class OpenAIProvider:
         await self._client.close()
 
     def _body(self, request: Request) -> bytes:
-        marked = self._official and request.cache is not None
+        marked, summary = self._official and request.cache is not None, request.model not in self._unsummarized
         head = self._starts.of(request.snapshot, marked and has_breakpoints(request.model))
-        settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools))
+        settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools), summary=summary)
         rest = msgspec.json.encode(settings | key_fields(request) if marked else settings)
         return joined(head, (entry.wire for entry in request.messages), b"]," + rest[1:])
 
@@ -107,8 +118,11 @@ def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is pa
     return b"".join((b"{", listed, b'"input":[', first))
 
 
-def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
-    """Return the body after the prefix; a model that is not in the table gets all options that were set."""
+def _settings(model: str, controls: Controls, *, tools: bool, summary: bool) -> dict[str, Any]:
+    """Return the body after the prefix; a model that is not in the table gets all options that were set.
+
+    One that is in it and thinks is asked to show a *summary*, and to send its thinking encrypted, for the next request.
+    """
     known = models.find(f"{NAME}:{model}")
     settings: dict[str, Any] = {"model": model, "stream": True, "store": False}
     if tools:
@@ -118,7 +132,12 @@ def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
     level = None
     if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
         level = models.effort(known, controls.effort, EFFORTS)
-        settings["reasoning"] = {"effort": level}
+    thinking = {"effort": level} if level else {}
+    if known.efforts:
+        settings["include"] = ["reasoning.encrypted_content"]
+        thinking |= {"summary": "auto"} if summary and level != "none" else {}
+    if thinking:
+        settings["reasoning"] = thinking
     if controls.temperature is not None and models.tempered(known, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:
