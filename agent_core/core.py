@@ -40,6 +40,7 @@ from agent_core.runtime.access import Access
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
+from agent_core.runtime.costs import Costs
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
 from agent_core.runtime.health import CoreHealth
@@ -114,7 +115,7 @@ class Core:
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
-        self.renders, self.drawer = Renders(store), drawer
+        self.renders, self.drawer, self.costs = Renders(store), drawer, Costs(store)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""

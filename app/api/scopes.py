@@ -17,6 +17,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "GET /v1/approvals/audit": "read",
     "GET /v1/approvals/{id:approval}": "read",
     "GET /v1/audit": "read",
+    "GET /v1/costs": "read",
     "GET /v1/renders/{id}": "read",
     "GET /v1/renders/{id}.csv": "read",
     "GET /v1/renders/{id}.json": "read",

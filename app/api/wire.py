@@ -24,6 +24,7 @@ from agent_core import (
 from agent_core import Feedback as FeedbackObject
 from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
+from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.objects import Vote as VoteObject
 from app.api.agent_fields import AgentFields
 from app.api.derived import is_time, wire_of
@@ -119,6 +120,16 @@ class Run(wire_of(RunObject, without=("text", "parts", "structured", "feedback")
 
 class RenderAnswer(wire_of(RenderObject), frozen=True, kw_only=True):
     """Something that a call showed; a client that does not know its *kind* shows the *text*."""
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums of what model calls cost, of UTC days: `from` inclusive, `to` exclusive; null without a bound."""
+
+    by: CostGroup
+    start: str | None = msgspec.field(name="from")
+    end: str | None = msgspec.field(name="to")
+    items: tuple[CostItem, ...]
+    next_cursor: str | None
 
 
 class RunTree(msgspec.Struct, frozen=True):

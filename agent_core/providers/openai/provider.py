@@ -46,7 +46,7 @@ def openai(
 class OpenAIProvider:
     """Asks OpenAI's models, for summaries of their thinking too, until one refuses: some organizations get none.
 
-    *official* when no other server answers, so that it takes what OpenAI documents of its cache.
+    *official* when no other server does, so that it takes what it documents of its cache.
     """
 
     name = NAME
@@ -85,8 +85,9 @@ class OpenAIProvider:
         await self._client.close()
 
     def _body(self, request: Request) -> bytes:
-        marked, summary = self._official and request.cache is not None, request.model not in self._unsummarized
+        marked = self._official and request.cache is not None
         head = self._starts.of(request.snapshot, marked and has_breakpoints(request.model))
+        summary = request.model not in self._unsummarized
         settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools), summary=summary)
         rest = msgspec.json.encode(settings | key_fields(request) if marked else settings)
         return joined(head, (entry.wire for entry in request.messages), b"]," + rest[1:])

@@ -26,10 +26,10 @@ EFFORTS: Mapping[str, Sequence[str]] = {
 """The efforts that OpenAI's models were seen to take (November 2026), apart from our table, which is held to them."""
 _AT_REST = r"gpt-5\.(1|2|4)(-mini|-nano)?"
 """Those that do not think unless they are asked to."""
-_UNMARKED = r"gpt-[34]|gpt-5(-|$|\.[0-5])|o\d"
-"""Those that take no explicit cache breakpoint."""
 _THOUGHTLESS = r"gpt-4(\.1|o)(-mini)?"
 """Those that do not think."""
+_UNMARKED = r"gpt-[34]|gpt-5(-|$|\.[0-5])|o\d"
+"""Those that take no explicit cache breakpoint."""
 _DAY = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _ROLES = ("assistant", "system", "developer", "user")
 _OUTPUT = ("output_text", "refusal")
