@@ -28,6 +28,7 @@ from app.api.wire import (
     Run,
     RunTree,
     Session,
+    SessionCost,
     TokenAnswer,
 )
 from channels.spec import ChannelPreview
@@ -63,6 +64,7 @@ WIRE = (
     Run,
     RunTree,
     Session,
+    SessionCost,
     ChannelPreview,
     TokenAnswer,
     Forgotten,
