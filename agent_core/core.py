@@ -40,6 +40,7 @@ from agent_core.runtime.access import Access
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
+from agent_core.runtime.costs import Costs
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
 from agent_core.runtime.health import CoreHealth
@@ -50,6 +51,7 @@ from agent_core.runtime.replies import OperatorReplies
 from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
 from agent_core.runtime.session_cache import SessionCache
+from agent_core.runtime.session_costs import SessionCosts
 from agent_core.runtime.shown import ChartDrawer, Renders
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
@@ -114,7 +116,8 @@ class Core:
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
-        self.renders, self.drawer = Renders(store), drawer
+        self.renders, self.drawer, self.costs = Renders(store), drawer, Costs(store)
+        self.session_costs = SessionCosts(store)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
@@ -214,6 +217,14 @@ class Core:
     async def close_session(self, id: str) -> SessionObject:
         """Close a session to further messages; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
+        return await self.session(id)
+
+    async def refreeze_session(self, id: str) -> SessionObject:
+        """Let a session take up the newest version of its agent.
+
+        Raises `NotFound`, `SessionBusy`, `SessionClosed`, and `InvalidInput` when that version cannot run here.
+        """
+        await self._openings.refreeze(id)
         return await self.session(id)
 
     async def rename_session(self, id: str, title: str) -> SessionObject:

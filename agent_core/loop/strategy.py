@@ -252,7 +252,7 @@ def _next(state: RunState, agent: Agent) -> Move:
     note = _remedy(state, agent)
     if not (wants_more or note) or n > most:
         return _completed(state, _stop_reason(state, agent, most))
-    if budget and is_spent(budget, state.usage, state.cost):
+    if budget and is_spent(budget, state.spent):
         return _completed(state, "budget")
     ask = _ask(state, agent, chosen, n=n, note=note)
     if state.answer.stop == "continue" and step.controls:

@@ -28,7 +28,7 @@ from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, EMPTY_ANSWER,
 from agent_core.loop.strategy import EMPTY_NOTE, Ask
 from agent_core.providers import base as p
 from agent_core.providers.citing import MAX_CITATIONS, within
-from agent_core.providers.models import cost, find
+from agent_core.providers.models import cost, find, uncached_cost
 
 WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."
 
@@ -295,11 +295,12 @@ class Answer:
                 continue
             pieces += ["," if pieces else "", *(_placed(piece, where) for piece in item.pieces)]
         calls = tuple(block.call for block in blocks if block.kind is None)
-        return Native(self._model, _joined(pieces), calls) if pieces else None
+        return Native(self._model, _joined(pieces), calls) if pieces or (calls and self._native) else None
 
     def _completed(self) -> e.StepCompleted:
         usage = self._usage or UNKNOWN_USAGE
-        return e.StepCompleted(n=self._move.n, usage=usage, cost=cost(self._model, usage))
+        price, uncached = cost(self._model, usage), uncached_cost(self._model, usage)
+        return e.StepCompleted(n=self._move.n, usage=usage, cost=price, uncached_cost=uncached)
 
     def _room(self) -> str:
         """Return the model's context size as a sentence, which not every vendor's error has; empty if unknown."""
@@ -318,6 +319,7 @@ class Answer:
             partial=bool(self._blocks),
             usage=usage,
             cost=cost(self._model, usage) if usage else None,
+            uncached_cost=uncached_cost(self._model, usage) if usage else None,
         )
 
 

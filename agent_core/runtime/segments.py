@@ -25,6 +25,7 @@ from agent_core.runtime.calls import Calls, Place
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.drive import Driver, Ports
 from agent_core.runtime.pressure import Pressure
+from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
@@ -81,6 +82,7 @@ class Segments:
         self._sources = Sources(store, context_sources)
         self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.counters.late.observe)
+        self._prompt_cache = PromptCache(store.clock)
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker
@@ -116,7 +118,7 @@ class Segments:
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
             with self._held(run):
-                cached = await self._cache.get(run.session_id, run.redactions)
+                cached = await self._cache.get(run.session_id, run)
                 agent = await self.agent_of(run, cached)
                 state = await self._cache.state_of(cached, run)
                 tools = {call.call: call.name for call in state.waiting.open_calls() if call.name in agent.tools}
@@ -167,6 +169,7 @@ class Segments:
             read_file=self._file,
             pressure=self.pressure,
             sources=self._sources,
+            prompt_cache=self._prompt_cache,
         )
         return Driver(run, agent, state=state, window=cached.window, ports=ports, interrupt=interrupt)
 
