@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agent_core.clock import Clock
 from agent_core.context.window import Window
-from agent_core.domain.agents import Agent
+from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
 from agent_core.domain.messages import text_of
 from agent_core.engine.interrupt import Interrupt
@@ -23,6 +23,7 @@ from agent_core.loop.strategy import Ask, AskHooks, CallTools, Compact, Finish, 
 from agent_core.providers.base import ModelDelta, Provider, Request, named
 from agent_core.runtime.answer import Answer
 from agent_core.runtime.calls import Calls
+from agent_core.runtime.misses import log_cache_notes, with_miss
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.sources import Sources
 from agent_core.store.log import Appended, RunRef
@@ -58,6 +59,7 @@ class Ports:
     read_file: Callable[[str], Awaitable[bytes | None]]
     pressure: Pressure
     sources: Sources
+    snapshot: Callable[[str], Awaitable[Snapshot]]
 
 
 class Driver:
@@ -119,7 +121,9 @@ class Driver:
             await self._read_news()
         seen = self._state.preview(self._held)
         window = self._window.preview(self._held) if self._held else self._window
-        seen = seen.with_window(size=len(window.entries), border=window.border, asked=self._has_asked)
+        seen = seen.with_window(
+            size=len(window.entries), border=window.border, asked=self._has_asked, last=window.history.asked
+        )
         move = react(seen, self._agent)
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
         facts = announce(move, seen, self._agent)
@@ -127,6 +131,7 @@ class Driver:
         written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
         self._interrupt.leaving &= written.said
         self._learn(written)
+        log_cache_notes(self._run.id, written.fresh)
         return move, written
 
     async def _record(self) -> None:
@@ -205,6 +210,8 @@ class Driver:
             if not self._interrupt.called:
                 raise
         facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
+        with self._interrupt.paused():
+            facts = await with_miss(facts, move, self._window.history, self._agent, self._ports.snapshot)
         for fact in await self._ruled(facts) if is_ruled else facts:
             yield fact
 

@@ -26,6 +26,7 @@ from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.misses import log_cache_notes
 from agent_core.runtime.offers import with_renders
 from agent_core.runtime.refusals import Refusals
 from agent_core.runtime.roster import Prototype, Roster
@@ -190,6 +191,7 @@ class Openings:
             move = prepared.move if done.said else None
             segment = self._segments.opened(done.started, prepared.agent, cached, state, move)
             self._dispatcher.begin(done.started, segment)
+            log_cache_notes(done.started.id, done.facts)
         elif any(fact.type == e.RunQueued.type for fact in done.facts):
             self._backlog.note(prepared.intake.inbound.lane)
         self._dispatcher.dispatch(done.freed)
@@ -241,7 +243,7 @@ class Openings:
         if prepared.freezes:
             opening.append(e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"))
         state = RunState(prepared.run).preview(opening)
-        state = state.with_window(size=len(window.entries), border=window.border)
+        state = state.with_window(size=len(window.entries), border=window.border, last=window.history.asked)
         move = react(state, agent)
         step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()
         return _Prepared(msgspec.structs.replace(prepared, step=step), agent, move)

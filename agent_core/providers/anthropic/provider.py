@@ -11,6 +11,7 @@ from agent_core.providers import models
 from agent_core.providers.anthropic.encode import encoder_of
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import Encode, ModelDelta, Request, RequestEntry
+from agent_core.providers.caching import of_anthropic
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.wording import Starts
 
@@ -59,6 +60,7 @@ class AnthropicProvider:
             narrows=False,
             forces=known.thinking in ("none", "budget"),
             structured="closed" if models.holds(known) else "none",
+            caching=of_anthropic(known),
         )
 
     def encoder(self, model: str) -> Encode:

@@ -11,6 +11,7 @@ from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
 from agent_core.providers.base import Encode, ModelDelta, Request
+from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
@@ -48,7 +49,8 @@ class OpenAIProvider:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        return Abilities(structured="any" if models.holds(models.find(f"{NAME}:{model}")) else "none")
+        known = models.find(f"{NAME}:{model}")
+        return Abilities(structured="any" if models.holds(known) else "none", caching=of_openai(known))
 
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{NAME}:{model}"))
