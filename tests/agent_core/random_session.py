@@ -24,19 +24,36 @@ from agent_core import (
 )
 from agent_core.context.window import Window, WindowEntry
 from agent_core.domain.agents import Agent
+from agent_core.domain.caching import Caching
+from agent_core.domain.controls import Abilities
 from agent_core.domain.messages import Role
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.hub import Subscriber
 from agent_core.store.reading import loading
 from agent_core.store.work import runs, sessions
-from agent_core.testing import Answer, Item, ScriptedProvider, call, fail, finish, pause, raw_call, refuse, say, think
+from agent_core.testing import (
+    Answer,
+    Item,
+    ScriptedProvider,
+    call,
+    fail,
+    finish,
+    pause,
+    raw_call,
+    refuse,
+    say,
+    think,
+    usage,
+)
 from agent_core.testing.scripted import prefix_of
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import Hurried
 from tests.conftest import OpenDatabase
 
+FOREVER = 10**9
+CACHED = Abilities(caching=Caching(vendor="anthropic", least=1, short_s=FOREVER, long_s=FOREVER))
 ANN, BOB, MEG = Actor("ann", "user"), Actor("bob", "user", "Bob"), Actor("operator", "service", "Meg")
 PATIENCE = 90.0
 Kind = Literal[
@@ -151,7 +168,7 @@ class RandomSession:
 
     async def _begin(self) -> None:
         """Start a process on the database, the first or the next one."""
-        self._provider = ScriptedProvider(self._answer)
+        self._provider = ScriptedProvider(self._answer, able=CACHED)
         tools = {made.spec.name: made for made in self._tools()}
         self._core = Core(
             self.open_database(),
@@ -239,7 +256,17 @@ class RandomSession:
         entries = tuple(entry for entry in request.messages if isinstance(entry, WindowEntry))
         self.asked.append(Asked(request, entries, prefix_of(request), step.seq))
         n, self._next = self._next, self._next + 1
-        return self._said(n) if n < len(self.plan.steps) else (say("The end."),)
+        if n >= len(self.plan.steps):
+            return (self._billed(), say("The end."))
+        said = self._said(n)
+        return said if self.plan.steps[n].kind in ("fail", "dead") else (self._billed(), *said)
+
+    def _billed(self) -> Item:
+        """Report what a cache that keeps every prompt for good bills of the newest one, a token a byte."""
+        newest, earlier = self.asked[-1].prefix, [asked.prefix for asked in self.asked[:-1]]
+        read = max((_shared(newest, prefix) for prefix in earlier), default=0)
+        written = len(newest) - read
+        return usage(input=0, output=1, reasoning=0, cache_read=read, cache_write_short=written, cache_write_long=0)
 
     def _said(self, n: int) -> Answer:
         step, gate = self.plan.steps[n], self._gates[n]
@@ -307,6 +334,15 @@ def _end(kind: Kind, n: int) -> Sequence[Item]:
         "dead": [fail("invalid", retryable=False)],
     }
     return ends.get(kind, [])
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """Return how many bytes two prompts have in common at their beginning."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if one[:middle] == other[:middle] else (least, middle - 1)
+    return least
 
 
 async def first(wanted: Awaitable[object], other: Awaitable[object]) -> bool:

@@ -18,6 +18,7 @@ from agent_core import (
     StepStarted,
 )
 from agent_core.context.frames import CORRECTION, STOPPED_NOTE
+from agent_core.context.history import PromptHistory
 from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
@@ -57,7 +58,8 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str
         prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]
         window = Window(neutral, marker=marker)
         window.apply(prefix)
-        state = replay(decided.run, prefix).with_window(size=len(window.entries), border=window.border)
+        last = window.history.asked
+        state = replay(decided.run, prefix).with_window(size=len(window.entries), border=window.border, last=last)
         move = react(state, agent)
         if isinstance(move, Compact):
             if isinstance(following[0].body, ContextCompacted):
@@ -160,14 +162,26 @@ def _speaker(body: e.FactBody) -> str:
 
 
 def a_rebuilt_window_equals_the_one_that_grew(session: RandomSession) -> None:
-    """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact."""
+    """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact, its history too."""
     for grown, rebuilt in session.windows:
+        assert _told(rebuilt.history) == _told(grown.history)
         assert _shape(rebuilt) == _shape(grown)
         assert rebuilt.snapshot == grown.snapshot
 
 
+def _told(history: PromptHistory) -> tuple[object, ...]:
+    """Return what a history tells of the last calls; how many entries they had counts only while those are there."""
+    calls = [call and msgspec.structs.replace(call, entries=0) for call in (history.last, history.asked)]
+    return (*calls, history.rewritten, history.previous)
+
+
 def _shape(window: Window) -> list[tuple[int, bool, Message]]:
     return [(entry.seq, entry.border, entry.message) for entry in window.entries]
+
+
+def a_cache_that_keeps_all_is_missed_for_a_new_snapshot_only(session: RandomSession) -> None:
+    """With a cache that loses nothing only a run with its own instructions, and the next one without, read less."""
+    assert {fact.body.cause for fact in session.facts if isinstance(fact.body, e.CacheMissed)} <= {"system"}
 
 
 def what_was_deleted_unseen_stays_unseen(session: RandomSession) -> None:
@@ -206,6 +220,7 @@ LAWS = (
     law_8_reasoning_from_before_a_new_prefix_is_gone_for_good,
     law_9_the_model_sees_what_the_steps_named,
     a_rebuilt_window_equals_the_one_that_grew,
+    a_cache_that_keeps_all_is_missed_for_a_new_snapshot_only,
     what_was_deleted_unseen_stays_unseen,
     a_window_stays_within_its_limit,
 )
