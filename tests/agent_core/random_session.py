@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import msgspec
 from hypothesis import strategies as st
@@ -47,8 +47,7 @@ from agent_core.testing import (
     usage,
 )
 from agent_core.testing.scripted import prefix_of
-from agent_core.tools.base import Tool
-from agent_core.tools.function import tool
+from agent_core.tools.function import FunctionTool, tool
 from tests.agent_core.scenes import Hurried
 from tests.conftest import OpenDatabase
 
@@ -60,7 +59,7 @@ Kind = Literal[
     "say", "think", "look", "looks", "move", "same", "unknown", "broken", "length", "continue", "refuse", "fail",
     "late", "dead", "empty",
 ]  # fmt: skip
-Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "reply", "join", "cancel", "restart"]
+Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "reply", "join", "cancel", "edit", "restart"]
 Place = Literal["asked", "said", "tool"]
 
 
@@ -152,7 +151,7 @@ class RandomSession:
     async def live(self) -> "RandomSession":
         """Play the plan to its end, and read what happened."""
         self._gates = [Gate() for _ in self.plan.steps]
-        self._next, self._sent, self._changes = 0, 0, 0
+        self._next, self._sent, self._changes, self._edits, self._begun = 0, 0, 0, 0, 0
         self._session = self._newest = ""
         await self._begin()
         try:
@@ -169,7 +168,8 @@ class RandomSession:
     async def _begin(self) -> None:
         """Start a process on the database, the first or the next one."""
         self._provider = ScriptedProvider(self._answer, able=CACHED)
-        tools = {made.spec.name: made for made in self._tools()}
+        self._begun += 1
+        tools = {made.spec.name: made for made in map(self._ordered, self._tools())}
         self._core = Core(
             self.open_database(),
             providers={"scripted": self._provider},
@@ -216,6 +216,9 @@ class RandomSession:
             await self._core.replies.give(self._session, f"replied after message {self._sent}", by=MEG)
         elif act == "join":
             await self._send("steer", by=BOB)
+        elif act == "edit":
+            self._edits += 1
+            await self._core.agents.update("a", {"instructions": f"Be brief, {self._edits}."})
         elif act == "restart":
             await self._compare()
             await self._core.stop(grace=1.0)
@@ -277,7 +280,7 @@ class RandomSession:
             items.insert(0 if step.place == "asked" else len(items), pause(gate))
         return [*items, *_end(step.kind, n)]
 
-    def _tools(self) -> tuple[Tool, ...]:
+    def _tools(self) -> tuple[FunctionTool[..., Any], ...]:
         async def work(n: int) -> str:
             if 0 <= n < len(self.plan.steps) and self.plan.steps[n].act and self.plan.steps[n].place == "tool":
                 await self._gates[n].wait()
@@ -294,6 +297,13 @@ class RandomSession:
             return await work(n)
 
         return look, move
+
+    def _ordered(self, made: FunctionTool[..., Any]) -> FunctionTool[..., Any]:
+        """Return a tool as this process has it: every second one has dictionaries in another order."""
+        spec = made.spec
+        if self._begun % 2 == 0:
+            spec = msgspec.structs.replace(spec, parameters=_backwards(spec.parameters))
+        return replace(made, spec=spec)
 
     async def _compare(self) -> None:
         """Note the session's window as it grew and as it is rebuilt from the log, brought to the same fact."""
@@ -315,6 +325,13 @@ class RandomSession:
         for run in dict.fromkeys(fact.run for fact in self.facts if fact.run):
             ref, _ = await store.read(lambda connection, run=run: runs.find(connection, run))
             self.agents[run] = await self._core._segments.agent_of(ref, home)
+
+
+def _backwards(value: Any) -> Any:
+    """Return JSON with the members of every object in the opposite order."""
+    if isinstance(value, dict):
+        return {name: _backwards(each) for name, each in reversed(value.items())}
+    return [_backwards(each) for each in value] if isinstance(value, list) else value
 
 
 def _end(kind: Kind, n: int) -> Sequence[Item]:

@@ -2,8 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from agent_core import (
@@ -30,6 +33,7 @@ from agent_core.providers.base import neutral
 from tests.agent_core.laws import check_log
 from tests.agent_core.random_session import EVERYTHING, Asked, Plan, RandomSession, plans
 from tests.agent_core.stage import unmarked
+from tests.agent_core.wires import wires
 from tests.conftest import Fresh
 
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
@@ -90,6 +94,19 @@ def law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(session: RandomSessio
     for before, after in zip(session.asked, session.asked[1:], strict=False):
         if not any(before.step < seq < after.step for seq in changes):
             assert after.prefix.startswith(before.prefix), (before, after)
+
+
+def law_8_holds_on_every_wire(session: RandomSession) -> None:
+    """What Messages, Responses and Chat Completions send of a request begins with what they sent of the one before.
+
+    Restarts, dictionaries in another order and edits of the agent change no byte of it.
+    """
+    changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
+    for bytes_of in wires():
+        sent = [bytes_of(replace(asked.request, messages=asked.entries)) for asked in session.asked]
+        for place, (before, after) in enumerate(pairwise(session.asked)):
+            if not any(before.step < seq < after.step for seq in changes):
+                assert sent[place + 1].startswith(sent[place]), (before, after)
 
 
 def law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(session: RandomSession) -> None:
@@ -217,6 +234,7 @@ LAWS = (
     no_session_breaks_the_log,
     law_4_the_strategy_derives_everything_from_state,
     law_8_the_window_of_a_prefix_is_a_prefix_of_the_window,
+    law_8_holds_on_every_wire,
     law_8_reasoning_from_before_a_new_prefix_is_gone_for_good,
     law_9_the_model_sees_what_the_steps_named,
     a_rebuilt_window_equals_the_one_that_grew,
@@ -231,6 +249,18 @@ LAWS = (
 @example(plan=EVERYTHING)
 def test_no_session_breaks_a_law(fresh: Fresh, plan: Plan):
     """Whatever happens in a session, on a fresh database, every law above holds on what it left."""
+    obeys(fresh, plan)
+
+
+@pytest.mark.whole
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(plan=plans())
+def test_none_of_many_sessions_breaks_a_law(fresh: Fresh, plan: Plan):
+    """The same of five times as many sessions, on both databases."""
+    obeys(fresh, plan)
+
+
+def obeys(fresh: Fresh, plan: Plan) -> None:
     with fresh() as open_database:
         session = asyncio.run(RandomSession(open_database, plan).live())
     for law in LAWS:
