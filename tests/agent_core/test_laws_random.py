@@ -181,13 +181,13 @@ def _speaker(body: e.FactBody) -> str:
 def a_rebuilt_window_equals_the_one_that_grew(session: RandomSession) -> None:
     """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact, its history too."""
     for grown, rebuilt in session.windows:
-        assert _told(rebuilt.history) == _told(grown.history)
+        assert _calls_of(rebuilt.history) == _calls_of(grown.history)
         assert _shape(rebuilt) == _shape(grown)
         assert rebuilt.snapshot == grown.snapshot
 
 
-def _told(history: PromptHistory) -> tuple[object, ...]:
-    """Return what a history tells of the last calls; how many entries they had counts only while those are there."""
+def _calls_of(history: PromptHistory) -> tuple[object, ...]:
+    """Return the last calls of a history; how many entries they had counts only while those are there."""
     calls = [call and msgspec.structs.replace(call, entries=0) for call in (history.last, history.asked)]
     return (*calls, history.rewritten, history.previous)
 
