@@ -191,7 +191,7 @@ class Driver:
 
         Text is shown from here: deltas are many, and each further generator costs every delta a microsecond.
         """
-        answer = Answer(move, self._run.epoch)
+        answer = Answer(move, self._run.epoch, self._agent.listed(move.controls.model or ""))
         is_ruled = bool(self._agent.hooks("PreResponse"))  # then nothing is shown before the hooks have ruled
         try:
             if move.delay and not self._interrupt.called:

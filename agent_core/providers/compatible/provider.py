@@ -14,17 +14,23 @@ from agent_core.providers.base import Encode, ModelDelta, Request
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible.encode import encode
 from agent_core.providers.compatible.fold import ChatFold
+from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.wording import ANSWER, Starts
 
 NAME = "openai-compatible"
 OPENAI_URL = "https://api.openai.com/v1"
-NO_KEY = "none"
-"""A placeholder key for servers that want none: the SDK requires one."""
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0) -> "CompatibleProvider":
-    """Return the provider for the server at *base_url*, OpenAI's own when None.
+def compatible(
+    *,
+    api_key: str | None,
+    base_url: str | None,
+    idle: float = 600.0,
+    name: str = NAME,
+    extras: Extras = NO_EXTRAS,
+) -> "CompatibleProvider":
+    """Return the provider *name* for the server at *base_url*, OpenAI's own when None.
 
     *idle* is the seconds without a byte after which an answer counts as cut: local models read a long prompt in
     silence, for minutes.
@@ -32,22 +38,21 @@ def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0
     url = base_url or OPENAI_URL
 
     def make() -> Sdk:
-        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
+        from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
 
-        http = DefaultAioHttpClient()
-        return Sdk(AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=http), http)
+        http, more = DefaultAioHttpClient(), extras.options(Omit(), keyless=api_key is None and bool(extras.headers))
+        client = AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=http, **more)
+        return Sdk(client, http)
 
     official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname
-    return CompatibleProvider(SdkClient(NAME, make, idle=idle), official=official)
+    return CompatibleProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name, official=official)
 
 
 class CompatibleProvider:
     """Asks the models of one server; *official* when that is OpenAI's own."""
 
-    name = NAME
-
-    def __init__(self, client: SdkClient, *, official: bool) -> None:
-        self._client, self._official = client, official
+    def __init__(self, client: SdkClient, name: str = NAME, *, official: bool) -> None:
+        self._client, self.name, self._official = client, name, official
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
@@ -56,13 +61,14 @@ class CompatibleProvider:
     def able(self, model: str) -> Abilities:
         """Return what every server enforces, and for OpenAI's own what it adds."""
         holds = self._official and models.holds(models.find(f"openai:{model}"))
-        return Abilities(narrows=self._official, structured="any" if holds else "none")
+        listed = f"{NAME}:{model}"
+        return Abilities(narrows=self._official, structured="any" if holds else "none", listed_as=listed)
 
     def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the wire is the same for every model
         return encode
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        return self._client.stream("/chat/completions", self._body(request), ChatFold(NAME, request.model))
+        return self._client.stream("/chat/completions", self._body(request), ChatFold(self.name, request.model))
 
     async def prepare(self) -> None:
         await self._client.prepare()

@@ -13,6 +13,7 @@ from agent_core.providers import models
 from agent_core.providers.base import Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
 from agent_core.providers.wording import ANSWER, Starts
@@ -23,25 +24,34 @@ MIN_OUTPUT_TOKENS = 16
 """The smallest bound of an answer that Responses accepts."""
 
 
-def openai(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "OpenAIProvider":
-    """Return the provider for *api_key*; *idle* is the seconds without a byte after which an answer counts as cut."""
+def openai(
+    *,
+    api_key: str | None,
+    base_url: str | None = None,
+    idle: float = 600.0,
+    name: str = NAME,
+    extras: Extras = NO_EXTRAS,
+) -> "OpenAIProvider":
+    """Return the provider *name*; *idle* is the seconds without a byte after which an answer counts as cut.
+
+    Without *api_key* no header has one, but *extras* may.
+    """
 
     def make() -> Sdk:
-        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
+        from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
 
-        http = DefaultAioHttpClient()
-        return Sdk(AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
+        http, more = DefaultAioHttpClient(), extras.options(Omit(), keyless=api_key is None)
+        client = AsyncOpenAI(api_key=api_key or NO_KEY, base_url=base_url, max_retries=0, http_client=http, **more)
+        return Sdk(client, http)
 
-    return OpenAIProvider(SdkClient(NAME, make, idle=idle))
+    return OpenAIProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name)
 
 
 class OpenAIProvider:
     """Asks OpenAI's models."""
 
-    name = NAME
-
-    def __init__(self, client: SdkClient) -> None:
-        self._client = client
+    def __init__(self, client: SdkClient, name: str = NAME) -> None:
+        self._client, self.name = client, name
         self._encoders: dict[str, Encode] = {}
         self._starts = Starts(_head)
 
@@ -49,14 +59,15 @@ class OpenAIProvider:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        known = models.find(f"{NAME}:{model}")
-        return Abilities(structured="any" if models.holds(known) else "none", caching=of_openai(known))
+        known = models.find(listed := f"{NAME}:{model}")
+        structured = "any" if models.holds(known) else "none"
+        return Abilities(structured=structured, caching=of_openai(known), listed_as=listed)
 
     def encoder(self, model: str) -> Encode:
-        return self._encoders.setdefault(model, partial(encode, f"{NAME}:{model}"))
+        return self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        return self._client.stream("/responses", self._body(request), ResponsesFold(NAME, request.model))
+        return self._client.stream("/responses", self._body(request), ResponsesFold(self.name, request.model))
 
     async def prepare(self) -> None:
         await self._client.prepare()
