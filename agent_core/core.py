@@ -72,6 +72,7 @@ class Core:
     *context_sources* are asked before the first step of every run. Beyond *max_backlog* queued runs, over all
     processes, messages are refused. *tools_looked_for* is a sentence for errors about tools. *drawer* draws charts for
     surfaces that cannot; the caller closes it. *defaults* hold for agents that do not say it themselves.
+    *provider_needs* names what to set for providers that are not there.
     """
 
     _work: asyncio.Task[None] | None = None
@@ -95,6 +96,7 @@ class Core:
         tools_looked_for: str = "",
         drawer: ChartDrawer | None = None,
         defaults: AgentDefaults = PLAIN_DEFAULTS,
+        provider_needs: Mapping[str, str] = {},
     ) -> None:
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.counters = Counters(clock)
@@ -102,6 +104,7 @@ class Core:
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
         self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
         given: dict[str, Any] = {"tools_looked_for": tools_looked_for, "defaults": defaults}
+        given["provider_needs"] = provider_needs
         roster = partial(Roster, has_sources=bool(context_sources), **given)
         self.agents = roster(store, toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)

@@ -1,6 +1,7 @@
 """Settings: the environment, and `.env` in development. Whatever cannot work fails here, in one line."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -318,6 +319,16 @@ def _check_fetch(settings: Settings) -> None:
             ) from None
 
 
+class MissingKey(ConfigError):
+    """A model is well named, and what its provider needs is not set."""
+
+
+def check_agents_model(settings: Settings, name: str, where: str) -> None:
+    """Raise ConfigError when *name*, of an agent's file at *where*, is no model; without its key one is unavailable."""
+    with suppress(MissingKey):
+        check_model(settings, name, where)
+
+
 def check_model(settings: Settings, name: str, where: str) -> None:
     """Raise ConfigError when *name* is no model that can be asked for here; *where* names what asks for it."""
     provider, colon, model = name.partition(":")
@@ -330,7 +341,7 @@ def check_model(settings: Settings, name: str, where: str) -> None:
     if not model or any(character.isspace() for character in model):
         raise ConfigError(f"{where}: `{name}` names no model; write `{provider}:<model>`, without spaces.")
     if provider not in settings.providers:
-        raise ConfigError(f"{where}: `{name}` needs {NEEDS[provider]}; set it, or use another model.")
+        raise MissingKey(f"{where}: `{name}` needs {NEEDS[provider]}; set it, or use another model.")
 
 
 def check_file(settings: Settings) -> None:

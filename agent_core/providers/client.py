@@ -7,8 +7,9 @@ the history. So a ready body goes in, and the data of the events of each network
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import aiohttp
@@ -56,10 +57,11 @@ class Fold(Protocol):
 
 
 class Sdk(NamedTuple):
-    """An SDK's client, and the HTTP client that it was given."""
+    """An SDK's client, the HTTP client that it was given, and headers of requests beside its own."""
 
     client: Any
     http: Any
+    headers: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Refused(Exception):
@@ -180,7 +182,7 @@ class SdkClient:
             cast_to=httpx2.Response,
             content=body,
             stream=True,
-            options={"headers": headers, "timeout": self._timeout, "max_retries": 0},
+            options={"headers": {**headers, **sdk.headers}, "timeout": self._timeout, "max_retries": 0},
         )
         return getattr(given, "response", given)
 

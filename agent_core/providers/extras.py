@@ -14,12 +14,11 @@ class Extras(NamedTuple):
     headers: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
 
-    def options(self, omitted: Any, *, keyless: bool) -> dict[str, Any]:
-        """Return them as options of an SDK's client, with *omitted* in the place of the key's headers if *keyless*."""
+    def sent(self, omitted: Any, *, keyless: bool) -> dict[str, Any]:
+        """Return the headers of a request, with *omitted* in the place of those that hold the key if *keyless*."""
         own = {name.lower() for name in self.headers}
         left_out = [name for name in _KEY_HEADERS if keyless and name.lower() not in own]
-        headers = {**dict.fromkeys(left_out, omitted), **self.headers}
-        return {"default_headers": headers or None, "default_query": dict(self.query) or None}
+        return {**dict.fromkeys(left_out, omitted), **self.headers}
 
     @property
     def secrets(self) -> tuple[str, ...]:

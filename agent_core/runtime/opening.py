@@ -208,6 +208,8 @@ class Openings:
             check_tool_context(inbound.tool_context)
             own = msgspec.structs.replace(own, asked_with=inbound.tool_context)
         model = inbound.controls.model
+        if model is None and (why := self._roster.unserved(own.definition, own.snapshot.model)):
+            raise InvalidInput("agent", why)
         if inbound.instructions is None and model is None:
             return msgspec.structs.replace(own, overrides=inbound.controls) if inbound.controls != NOTHING else own
         given = inbound.instructions

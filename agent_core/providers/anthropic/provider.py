@@ -42,9 +42,9 @@ def anthropic(
     def make() -> Sdk:
         from anthropic import AsyncAnthropic, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow, so in a thread
 
-        http, more = DefaultAioHttpClient(), extras.options(Omit(), keyless=api_key is None)
-        client = AsyncAnthropic(api_key=api_key or NO_KEY, base_url=base_url, max_retries=0, http_client=http, **more)
-        return Sdk(client, http)
+        http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
+        client = AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
+        return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None))
 
     return AnthropicProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name)
 

@@ -40,9 +40,9 @@ def compatible(
     def make() -> Sdk:
         from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
 
-        http, more = DefaultAioHttpClient(), extras.options(Omit(), keyless=api_key is None and bool(extras.headers))
-        client = AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=http, **more)
-        return Sdk(client, http)
+        http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
+        client = AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http, default_query=query)
+        return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None and bool(extras.headers)))
 
     official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname
     return CompatibleProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name, official=official)

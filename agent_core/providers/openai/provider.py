@@ -40,9 +40,9 @@ def openai(
     def make() -> Sdk:
         from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
 
-        http, more = DefaultAioHttpClient(), extras.options(Omit(), keyless=api_key is None)
-        client = AsyncOpenAI(api_key=api_key or NO_KEY, base_url=base_url, max_retries=0, http_client=http, **more)
-        return Sdk(client, http)
+        http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
+        client = AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
+        return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None))
 
     return OpenAIProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name)
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from anthropic.types import OutputConfigParam, ToolChoiceParam
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
