@@ -139,7 +139,7 @@ async def test_azure_gets_its_query_and_header_with_every_request(folder: Path):
         (fail("auth", message=f"{SECRET} is not valid", retryable=False),),
         (say("Three."),),
     ]
-    async with FakeModels(answers) as server:
+    async with FakeModels(answers, check=False) as server:
         write(AZURE.format(url=f"{server.url}/v1"))
         settings = with_providers(Settings(_env_file=None, model="azure:gpt-6.1-sol"), None)  # type: ignore[call-arg]
         async with running_models(settings, SystemClock()) as found:
