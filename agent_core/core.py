@@ -219,6 +219,14 @@ class Core:
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
         return await self.session(id)
 
+    async def refreeze_session(self, id: str) -> SessionObject:
+        """Let a session take up the newest version of its agent.
+
+        Raises `NotFound`, `SessionBusy`, `SessionClosed`, and `InvalidInput` when that version cannot run here.
+        """
+        await self._openings.refreeze(id)
+        return await self.session(id)
+
     async def rename_session(self, id: str, title: str) -> SessionObject:
         """Give a session another title, cut to 200 characters; raises `NotFound`."""
         await self._store.write(lambda connection: sessions.rename(connection, sessions.hold(connection, id), title))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from agent_core.clock import Clock
 from agent_core.context.window import Window
 from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
-from agent_core.domain.messages import text_of
+from agent_core.domain.messages import Part, text_of
 from agent_core.engine.interrupt import Interrupt
 from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce
@@ -82,6 +82,7 @@ class Driver:
         self._interrupt = interrupt
         self._held: list[FactBody] = []
         self._has_asked = False
+        self._shown: tuple[Part, ...] = ()
 
     async def drive(self, announced: Move | None = None) -> RunRef | None:
         """Go on until the run waits or ends; return the session's next run when that was started.
@@ -102,10 +103,14 @@ class Driver:
             move = None
 
     def _report(self, move: Finish | Wait) -> None:
-        """Log a run that failed.
+        """Log a run that failed, or whose budget in dollars could not be held because a call had no known cost.
 
         The provider's message is the run's `error.detail`: it may quote what a person wrote, so no logger gets it.
         """
+        budget: Any = (self._state.step.controls or {}).get("budget") or {}
+        if isinstance(move, Finish) and budget.get("usd") and self._state.spent.has_unknown:
+            remedy = "give the budget `tokens` too; docs/models.md names the models that have a price"
+            _log.warning("budget.unknown_cost", run=self._run.id, model=self._state.step.model, remedy=remedy)
         if isinstance(move, Finish) and isinstance(move.end, RunFailed):
             end, failure = move.end, self._state.step.failure
             remedy = f"see `parley runs show {self._run.id}`"
@@ -126,7 +131,7 @@ class Driver:
         )
         move = react(seen, self._agent)
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
-        facts = announce(move, seen, self._agent)
+        facts = announce(move, seen, self._agent, self._shown)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
         written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
         self._interrupt.leaving &= written.said
@@ -212,8 +217,22 @@ class Driver:
         facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
         with self._interrupt.paused():
             facts = await with_miss(facts, move, self._window.history, self._agent, self._ports.snapshot)
-        for fact in await self._ruled(facts) if is_ruled else facts:
+        for fact in await self._ruled(facts) if is_ruled else self._kept(facts, answer):
             yield fact
+
+    def _kept(self, facts: Sequence[FactBody], answer: Answer) -> Sequence[FactBody]:
+        """Return *facts*, in which people keep what they have read when no attempt comes to more.
+
+        An attempt that broke off leaves its text until another one shows text; a crash loses it, as it does all text
+        that is not in the log yet.
+        """
+        first, *others = facts
+        if not isinstance(first, MessageCompleted):
+            self._shown = answer.shown or self._shown
+            return facts
+        shown, self._shown = self._shown, ()
+        was_read = first.partial and not first.parts and not answer.refused
+        return [replace(first, parts=shown), *others] if was_read else facts
 
     async def _ruled(self, facts: Sequence[FactBody]) -> Sequence[FactBody]:
         """Ask the hooks about an answer before it is appended; the text of an interrupted one is dropped.

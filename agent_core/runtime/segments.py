@@ -116,7 +116,7 @@ class Segments:
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
             with self._held(run):
-                cached = await self._cache.get(run.session_id, run.redactions)
+                cached = await self._cache.get(run.session_id, run)
                 agent = await self.agent_of(run, cached)
                 state = await self._cache.state_of(cached, run)
                 tools = {call.call: call.name for call in state.waiting.open_calls() if call.name in agent.tools}

@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from agent_core import (
+    AgentDefaults,
     AgentObject,
     ApprovalObject,
     AuditEntry,
@@ -73,9 +74,19 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval: Approval | None = None
 
 
-class Agent(wire_of(AgentObject, AgentFields, without=("definition", "channels")), frozen=True, kw_only=True):
-    """An agent at its newest version; *channels* are the settings of those that have no field of their own."""
+_EFFECTIVE = ("prompt_caching", "idle_refreeze_s")
 
+
+class Agent(
+    wire_of(AgentObject, AgentFields, without=("definition", "channels", *_EFFECTIVE)), frozen=True, kw_only=True
+):
+    """An agent at its newest version; *channels* are the settings of those that have no field of their own.
+
+    *prompt_caching* and *idle_refreeze_s* are what holds for the agent, also where it does not say it itself.
+    """
+
+    prompt_caching: bool
+    idle_refreeze_s: int
     channels: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -160,9 +171,10 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
 _OWN_FIELDS = frozenset({web.NAME, slack.NAME})
 
 
-def agent_wire(agent: AgentObject) -> Agent:
-    """Return *agent* with its definition's fields spread out."""
+def agent_wire(agent: AgentObject, defaults: AgentDefaults) -> Agent:
+    """Return *agent* with its definition's fields spread out; *defaults* hold for what it does not say."""
     made = agent.definition
+    effective = {name: getattr(defaults, name) for name in _EFFECTIVE if getattr(made, name) is None}
     others = {name: given for name, given in made.channels.items() if name not in _OWN_FIELDS}
     more = {
         "controls": without_context(made.controls),
@@ -170,7 +182,7 @@ def agent_wire(agent: AgentObject) -> Agent:
         "slack": slack.settings_of(made),
         "channels": others or msgspec.UNSET,
     }
-    return _copy(agent, Agent, **{**asdict(made), **more})
+    return _copy(agent, Agent, **{**asdict(made), **effective, **more})
 
 
 def session_wire(session: SessionObject, show: ShowTools | None = None) -> Session | dict[str, Any]:

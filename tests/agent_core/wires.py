@@ -2,22 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
 
 from agent_core.providers.anthropic.encode import encoder_of
 from agent_core.providers.anthropic.provider import prefix_of
 from agent_core.providers.base import Encode, Request
-from agent_core.providers.client import SdkClient
 from agent_core.providers.compatible.provider import CompatibleProvider
+from agent_core.providers.compatible.provider import compatible as local
 from agent_core.providers.openai.provider import OpenAIProvider
-
-_NO_CLIENT = cast("SdkClient", None)
-"""Bodies are made without one."""
+from agent_core.providers.openai.provider import openai as made
 
 
 def wires() -> Sequence[Callable[[Request], bytes]]:
     """Return of each wire what makes the bytes of a request's tools, system text and messages."""
-    openai, compatible = OpenAIProvider(_NO_CLIENT), CompatibleProvider(_NO_CLIENT, official=False)
+    openai, compatible = made(api_key="key"), local(api_key=None, base_url="http://localhost:1/v1")
     return (
         lambda request: _joined(prefix_of(request.snapshot), encoder_of("anthropic:claude-sonnet-5-5"), request),
         lambda request: _joined(_empty(openai, request), openai.encoder("gpt-6.1-sol"), request),

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
+from agent_core.domain.messages import File, Message, Native, Part, ToolCall, ToolResult, native_text
 from agent_core.providers.base import Encode, Files
 from agent_core.providers.wording import Readable, note, plain_name, readable
 
@@ -41,14 +41,12 @@ def _message(blocks: Sequence[Block], role: str = "assistant") -> bytes:
 
 def _verbatim(parts: Sequence[Part], native: Native) -> bytes:
     """Return an answer as the model wrote it."""
-    pieces = [piece if isinstance(piece, str) else _text_at(parts, piece) for piece in native.pieces]
+    pieces = [piece if isinstance(piece, str) else _json(native_text(parts, piece)) for piece in native.pieces]
     return b'{"role":"assistant","content":[%s]}' % "".join(pieces).encode()
 
 
-def _text_at(parts: Sequence[Part], place: int) -> str:
-    part = parts[place]
-    assert isinstance(part, Text | Reasoning), "A native item names a part that is no text."
-    return msgspec.json.encode(part.text).decode()
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def _answer(message: Message) -> list[Block]:

@@ -1,6 +1,8 @@
 """OpenAI-compatible: Chat Completions, as Ollama, vLLM, gateways and OpenAI itself speak it."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,11 +12,12 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
-from agent_core.providers.base import Encode, ModelDelta, Request
+from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.client import Sdk, SdkClient
-from agent_core.providers.compatible.encode import encode
+from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
+from agent_core.providers.failing import refuses_thinking
 from agent_core.providers.wording import ANSWER, Starts
 
 NAME = "openai-compatible"
@@ -45,14 +48,34 @@ def compatible(
         return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None and bool(extras.headers)))
 
     official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname
-    return CompatibleProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name, official=official)
+    client = SdkClient(name, make, idle=idle, secrets=extras.secrets)
+    return CompatibleProvider(client, name, official=official, wants=wants_of(url))
+
+
+def wants_of(url: str) -> Wants:
+    """Return what the server at *url* is known to ask of answers; other servers may be found to ask it later."""
+    host = urlsplit(url).hostname or ""
+    return Wants("always" if _is_of(host, "deepseek.com") else "own", signature=_is_of(host, "googleapis.com"))
+
+
+def _is_of(host: str, domain: str) -> bool:
+    return host == domain or host.endswith(f".{domain}")
+
+
+@lru_cache(maxsize=256)
+def _encoder(reader: str, wants: Wants) -> Encode:
+    return partial(encode, reader, wants)
 
 
 class CompatibleProvider:
-    """Asks the models of one server; *official* when that is OpenAI's own."""
+    """Asks the models of one server; *official* when that is OpenAI's own.
 
-    def __init__(self, client: SdkClient, name: str = NAME, *, official: bool) -> None:
+    *wants* is what it asks of answers. A refusal that says so adds to it, for that model: gateways have no known host.
+    """
+
+    def __init__(self, client: SdkClient, name: str = NAME, *, official: bool, wants: Wants) -> None:
         self._client, self.name, self._official = client, name, official
+        self._wants, self._found = wants, dict[str, Wants]()
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
@@ -64,11 +87,28 @@ class CompatibleProvider:
         listed = f"{NAME}:{model}"
         return Abilities(narrows=self._official, structured="any" if holds else "none", listed_as=listed)
 
-    def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the wire is the same for every model
-        return encode
+    def encoder(self, model: str) -> Encode:
+        """Return how a message becomes request JSON; another function once *model* was found to want more."""
+        return _encoder(f"{self.name}:{model}", self._found.get(model, self._wants))
 
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        return self._client.stream("/chat/completions", self._body(request), ChatFold(self.name, request.model))
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        fold = ChatFold(self.name, request.model)
+        async with aclosing(self._client.stream("/chat/completions", self._body(request), fold)) as batches:
+            async for batch in batches:
+                if isinstance(batch[0], CallFailed):
+                    self._learn(request.model, batch[0])
+                yield batch
+
+    def _learn(self, model: str, failure: CallFailed) -> None:
+        """Note what the server of *model* asks of answers, as its refusal says."""
+        if failure.kind != "stale_reasoning":
+            return
+        known, text = self._found.get(model, self._wants), failure.message.lower()
+        if refuses_thinking(text):
+            known = known._replace(thinking="never")
+        elif "reasoning_content" in text:
+            known = known._replace(thinking="always")
+        self._found[model] = known._replace(signature=known.signature or "thought_signature" in text)
 
     async def prepare(self) -> None:
         await self._client.prepare()

@@ -1,6 +1,7 @@
 """OpenAI: the Responses API, asked without storing anything there; every request carries the whole window."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -10,10 +11,11 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
-from agent_core.providers.base import Encode, ModelDelta, Request
+from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
+from agent_core.providers.failing import refuses_summaries
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
 from agent_core.providers.wording import ANSWER, Starts
@@ -48,11 +50,12 @@ def openai(
 
 
 class OpenAIProvider:
-    """Asks OpenAI's models."""
+    """Asks OpenAI's models, for summaries of their thinking too, until one refuses: some organizations get none."""
 
     def __init__(self, client: SdkClient, name: str = NAME) -> None:
         self._client, self.name = client, name
         self._encoders: dict[str, Encode] = {}
+        self._unsummarized = set[str]()
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
@@ -66,8 +69,13 @@ class OpenAIProvider:
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
 
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        return self._client.stream("/responses", self._body(request), ResponsesFold(self.name, request.model))
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        fold = ResponsesFold(self.name, request.model)
+        async with aclosing(self._client.stream("/responses", self._body(request), fold)) as batches:
+            async for batch in batches:
+                if isinstance(batch[0], CallFailed) and refuses_summaries(batch[0].message):
+                    self._unsummarized.add(request.model)
+                yield batch
 
     async def prepare(self) -> None:
         await self._client.prepare()
@@ -78,7 +86,9 @@ class OpenAIProvider:
     def _body(self, request: Request) -> bytes:
         head = self._starts.of(request.snapshot)
         items = b",".join(entry.wire for entry in request.messages if entry.wire)
-        rest = msgspec.json.encode(_settings(request.model, request.controls, tools=bool(request.snapshot.tools)))
+        summary = request.model not in self._unsummarized
+        settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools), summary=summary)
+        rest = msgspec.json.encode(settings)
         comma = b"," if items and not head.endswith(b"[") else b""
         return b"".join((head, comma, items, b"],", rest[1:]))
 
@@ -106,8 +116,11 @@ def _head(snapshot: Snapshot) -> bytes:
     return b"".join((b"{", listed, b'"input":[', first))
 
 
-def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
-    """Return the body after the prefix; a model that is not in the table gets all options that were set."""
+def _settings(model: str, controls: Controls, *, tools: bool, summary: bool) -> dict[str, Any]:
+    """Return the body after the prefix; a model that is not in the table gets all options that were set.
+
+    One that is in it and thinks is asked to show a *summary*, and to send its thinking encrypted, for the next request.
+    """
     known = models.find(f"{NAME}:{model}")
     settings: dict[str, Any] = {"model": model, "stream": True, "store": False}
     if tools:
@@ -117,7 +130,12 @@ def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
     level = None
     if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
         level = models.effort(known, controls.effort, EFFORTS)
-        settings["reasoning"] = {"effort": level}
+    thinking = {"effort": level} if level else {}
+    if known.efforts:
+        settings["include"] = ["reasoning.encrypted_content"]
+        thinking |= {"summary": "auto"} if summary and level != "none" else {}
+    if thinking:
+        settings["reasoning"] = thinking
     if controls.temperature is not None and models.tempered(known, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:
