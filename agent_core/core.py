@@ -40,6 +40,7 @@ from agent_core.runtime.access import Access
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
+from agent_core.runtime.costs import Costs
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
 from agent_core.runtime.health import CoreHealth
@@ -50,6 +51,7 @@ from agent_core.runtime.replies import OperatorReplies
 from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
 from agent_core.runtime.session_cache import SessionCache
+from agent_core.runtime.session_costs import SessionCosts
 from agent_core.runtime.shown import ChartDrawer, Renders
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
@@ -71,8 +73,7 @@ class Core:
     rules only; without *secrets* an agent can have no webhook. *channels* are those that agents may configure;
     *context_sources* are asked before the first step of every run. Beyond *max_backlog* queued runs, over all
     processes, messages are refused. *tools_looked_for* is a sentence for errors about tools. *drawer* draws charts for
-    surfaces that cannot; the caller closes it. *defaults* hold for agents that do not say it themselves,
-    *provider_needs* are what to set for providers that are not there.
+    surfaces that cannot; the caller closes it. *defaults* are those of agents, *provider_needs* what providers lack.
     """
 
     _work: asyncio.Task[None] | None = None
@@ -116,7 +117,8 @@ class Core:
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
-        self.renders, self.drawer = Renders(store), drawer
+        self.renders, self.drawer, self.costs = Renders(store), drawer, Costs(store)
+        self.session_costs = SessionCosts(store)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
@@ -219,10 +221,7 @@ class Core:
         return await self.session(id)
 
     async def refreeze_session(self, id: str) -> SessionObject:
-        """Let a session take up the newest version of its agent.
-
-        Raises `NotFound`, `SessionBusy`, `SessionClosed`, and `InvalidInput` when that version cannot run here.
-        """
+        """Let a session take up the newest version of its agent, see `Openings.refreeze`."""
         await self._openings.refreeze(id)
         return await self.session(id)
 

@@ -7,7 +7,7 @@ Failure of a model call is data (`CallFailed`), never an exception; exceptions a
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -220,6 +220,15 @@ class Provider(Protocol):
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Yield batches of deltas, one per network read; closing it ends the model call at once."""
+        ...
+
+
+@runtime_checkable
+class CacheWriter(Protocol):
+    """A provider that marks the prompt cache of its requests, and is billed for what they write to it."""
+
+    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:
+        """Return for how many ms *model* keeps what is marked with *lifetime*; None where writes are not billed."""
         ...
 
 

@@ -10,12 +10,14 @@ from importlib.resources import files
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from agent_core.domain.messages import Usage
 
 Thinking = Literal["none", "budget", "adaptive", "between_tools", "always"]
 """How thinking is requested from a model of Anthropic's."""
 _MILLION = Decimal(1_000_000)
+_NO_CACHE = {"cache_read": 0, "cache_write_short": 0, "cache_write_long": 0}
 _DAY = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
@@ -130,3 +132,11 @@ def cost(name: str, usage: Usage) -> str | None:
             return None
         total += count * (each or 0)
     return f"{(total / _MILLION).normalize():f}"
+
+
+def uncached_cost(name: str, usage: Usage) -> str | None:
+    """Return what *usage* of *name* would cost if its whole prompt were charged as input; None where `cost` is."""
+    if cost(name, usage) is None:
+        return None
+    counts = (usage.input, usage.cache_read, usage.cache_write_short, usage.cache_write_long)
+    return cost(name, replace(usage, input=sum(count or 0 for count in counts), **_NO_CACHE))

@@ -28,7 +28,7 @@ from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, EMPTY_ANSWER,
 from agent_core.loop.strategy import EMPTY_NOTE, Ask
 from agent_core.providers import base as p
 from agent_core.providers.citing import MAX_CITATIONS, within
-from agent_core.providers.models import cost, find
+from agent_core.providers.models import cost, find, uncached_cost
 
 WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."
 
@@ -301,7 +301,8 @@ class Answer:
 
     def _completed(self) -> e.StepCompleted:
         usage = self._usage or UNKNOWN_USAGE
-        return e.StepCompleted(n=self._move.n, usage=usage, cost=cost(self._listed, usage))
+        price, uncached = cost(self._listed, usage), uncached_cost(self._listed, usage)
+        return e.StepCompleted(n=self._move.n, usage=usage, cost=price, uncached_cost=uncached)
 
     def _room(self) -> str:
         """Return the model's context size as a sentence, which not every vendor's error has; empty if unknown."""
@@ -320,6 +321,7 @@ class Answer:
             partial=bool(self._blocks),
             usage=usage,
             cost=cost(self._listed, usage) if usage else None,
+            uncached_cost=uncached_cost(self._listed, usage) if usage else None,
         )
 
 

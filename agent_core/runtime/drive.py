@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,9 +22,11 @@ from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, AskHooks, CallTools, Compact, Finish, Move, Recall, Wait, message_id, react
 from agent_core.providers.base import ModelDelta, Provider, Request, named
 from agent_core.runtime.answer import Answer
+from agent_core.runtime.burst import Lead
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.misses import log_cache_notes, with_miss
 from agent_core.runtime.pressure import Pressure
+from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.runtime.sources import Sources
 from agent_core.store.log import Appended, RunRef
 
@@ -60,6 +62,7 @@ class Ports:
     pressure: Pressure
     sources: Sources
     snapshot: Callable[[str], Awaitable[Snapshot]]
+    prompt_cache: PromptCache
 
 
 class Driver:
@@ -202,8 +205,9 @@ class Driver:
             if move.delay and not self._interrupt.called:
                 await self._clock.sleep(move.delay)
             if not self._interrupt.called:
-                async with aclosing(await self._stream(move)) as stream:
+                async with self._sending(move) as (stream, lead):
                     async for batch in stream:
+                        lead = lead and lead.began(batch)  # noqa: PLW2901
                         shown = answer.take(batch)
                         for delta in () if is_ruled else shown:
                             self._log.show(self._run, delta)
@@ -294,19 +298,29 @@ class Driver:
     async def _compact(self, move: Compact) -> AsyncGenerator[FactBody | LiveBody]:
         yield self._window.cut(move.keep, whole=move.whole)
 
-    async def _stream(self, move: Ask) -> AsyncGenerator[Sequence[ModelDelta]]:
-        """Ask the model of this step: the window in its API's format, with the files that are not encoded yet."""
-        provider, model = self._ports.provider_for(move.controls.model or ""), named(move.controls.model or "")
-        self._window.recode(provider.encoder(model))
+    @asynccontextmanager
+    async def _sending(self, move: Ask) -> AsyncGenerator[tuple[AsyncGenerator[Sequence[ModelDelta]], Lead | None]]:
+        """Ask the model of this step: the window in its API's format, with the files that are not encoded yet.
+
+        Gives its answer, and the lead of a request that was sent while the shared part of its prompt was not cached.
+        """
+        name, history, cache = move.controls.model or "", self._window.history, self._ports.prompt_cache
+        provider = self._ports.provider_for(name)
+        self._window.recode(provider.encoder(named(name)))
         for entry in self._window.entries:
             if wanted := entry.files:
-                read = {name: await self._ports.read_file(name) for name in wanted}
-                entry.load({name: data for name, data in read.items() if data is not None})
+                read = {file: await self._ports.read_file(file) for file in wanted}
+                entry.load({file: data for file, data in read.items() if data is not None})
         request = Request(
-            model=model,
+            model=named(name),
             snapshot=self._agent.snapshot,
             messages=self._window.entries,
             controls=move.sends or move.controls,
             session=self._run.session_id,
+            cache=cache.marks(self._agent, name, history),
         )
-        return provider.stream(request)
+        async with (
+            cache.passing(self._agent, name, provider, request, history) as lead,
+            aclosing(provider.stream(request)) as stream,
+        ):
+            yield stream, lead

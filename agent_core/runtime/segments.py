@@ -25,6 +25,7 @@ from agent_core.runtime.calls import Calls, Place
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.drive import Driver, Ports
 from agent_core.runtime.pressure import Pressure
+from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
@@ -81,6 +82,7 @@ class Segments:
         self._sources = Sources(store, context_sources)
         self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.counters.late.observe)
+        self._prompt_cache = PromptCache(store.clock)
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker
@@ -168,6 +170,7 @@ class Segments:
             pressure=self.pressure,
             sources=self._sources,
             snapshot=self._snapshot,
+            prompt_cache=self._prompt_cache,
         )
         return Driver(run, agent, state=state, window=cached.window, ports=ports, interrupt=interrupt)
 

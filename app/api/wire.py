@@ -22,8 +22,10 @@ from agent_core import (
     SessionObject,
 )
 from agent_core import Feedback as FeedbackObject
+from agent_core.caching.report import CallBill, SessionBill
 from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
+from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.objects import Vote as VoteObject
 from app.api.agent_fields import AgentFields
 from app.api.derived import is_time, wire_of
@@ -121,6 +123,16 @@ class RenderAnswer(wire_of(RenderObject), frozen=True, kw_only=True):
     """Something that a call showed; a client that does not know its *kind* shows the *text*."""
 
 
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums of what model calls cost, of UTC days: `from` inclusive, `to` exclusive; null without a bound."""
+
+    by: CostGroup
+    start: str | None = msgspec.field(name="from")
+    end: str | None = msgspec.field(name="to")
+    items: tuple[CostItem, ...]
+    next_cursor: str | None
+
+
 class RunTree(msgspec.Struct, frozen=True):
     """A run and its descendants, parents first."""
 
@@ -151,6 +163,16 @@ class Revoked(wire_of(Revocation), frozen=True, kw_only=True):
 
 class OperationLine(wire_of(OperationEntry), frozen=True, kw_only=True):
     """One line of the record of operations: who did what to which object, and the HTTP status of the answer."""
+
+
+class CallCost(wire_of(CallBill), frozen=True, kw_only=True):
+    """A model call as it was billed; its `causes` add up to `billed` less `ideal`, in USD."""
+
+
+class SessionCost(wire_of(SessionBill, without=("calls",)), frozen=True, kw_only=True):
+    """What a session cost, as it was billed and with a perfect cache; the sums leave out what is not known."""
+
+    calls: tuple[CallCost, ...]
 
 
 class TokenAnswer(msgspec.Struct, frozen=True):
@@ -241,6 +263,11 @@ def secret_wire(key: KeyObject, secret: str) -> KeyWithSecret:
 def revoked_wire(revocation: Revocation) -> Revoked:
     """Return *revocation* as it travels."""
     return _copy(revocation, Revoked)
+
+
+def cost_wire(cost: SessionBill) -> SessionCost:
+    """Return *cost* as it travels."""
+    return _copy(cost, SessionCost, calls=tuple(_copy(call, CallCost) for call in cost.calls))
 
 
 def operation_line(entry: OperationEntry) -> OperationLine:

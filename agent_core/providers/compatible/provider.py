@@ -18,7 +18,8 @@ from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_thinking
-from agent_core.providers.wording import ANSWER, Starts
+from agent_core.providers.openai.cache import is_openai, key_fields
+from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai-compatible"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -32,11 +33,12 @@ def compatible(
     idle: float = 600.0,
     name: str = NAME,
     extras: Extras = NO_EXTRAS,
+    official: bool | None = None,
 ) -> "CompatibleProvider":
     """Return the provider *name* for the server at *base_url*, OpenAI's own when None.
 
     *idle* is the seconds without a byte after which an answer counts as cut: local models read a long prompt in
-    silence, for minutes.
+    silence, for minutes. *official* is whether that is OpenAI itself, as its host says unless it is given.
     """
     url = base_url or OPENAI_URL
 
@@ -47,7 +49,7 @@ def compatible(
         client = AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http, default_query=query)
         return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None and bool(extras.headers)))
 
-    official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname
+    official = is_openai(url) if official is None else official
     client = SdkClient(name, make, idle=idle, secrets=extras.secrets)
     return CompatibleProvider(client, name, official=official, wants=wants_of(url))
 
@@ -118,12 +120,13 @@ class CompatibleProvider:
 
     def _body(self, request: Request) -> bytes:
         head = self._starts.of(request.snapshot)
-        messages = b",".join([wire for entry in request.messages if (wire := entry.wire)])
-        comma = b"," if messages and not head.endswith(b"[") else b""
         settings = _settings(request.model, request.controls, official=self._official)
         if request.snapshot.tools and (choice := _choice(request.controls)):
             settings["tool_choice"] = choice
-        return b"".join((head, comma, messages, b"],", msgspec.json.encode(settings)[1:]))
+        if self._official:
+            settings |= key_fields(request)
+        wires = (entry.wire for entry in request.messages)
+        return joined(head, wires, b"]," + msgspec.json.encode(settings)[1:])
 
 
 def _head(snapshot: Snapshot) -> bytes:
@@ -135,8 +138,8 @@ def _head(snapshot: Snapshot) -> bytes:
         }
         for tool in snapshot.tools
     ]
-    said = snapshot.shared
-    first = msgspec.json.encode({"role": "system", "content": said}) if said.strip() else b""
+    said = "\n\n".join(text for text in (snapshot.shared, snapshot.own) if text.strip())  # some take one such message
+    first = msgspec.json.encode({"role": "system", "content": said}) if said else b""
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
     return b"".join((b"{", listed, b'"messages":[', first))
 

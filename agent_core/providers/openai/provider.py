@@ -11,14 +11,15 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
-from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
+from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_summaries
+from agent_core.providers.openai.cache import BREAKPOINT, LIFE, has_breakpoints, is_openai, key_fields
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
-from agent_core.providers.wording import ANSWER, Starts
+from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -33,10 +34,12 @@ def openai(
     idle: float = 600.0,
     name: str = NAME,
     extras: Extras = NO_EXTRAS,
+    official: bool | None = None,
 ) -> "OpenAIProvider":
     """Return the provider *name*; *idle* is the seconds without a byte after which an answer counts as cut.
 
-    Without *api_key* no header has one, but *extras* may.
+    Without *api_key* no header has one, but *extras* may. *official* is whether OpenAI itself answers at *base_url*, as
+    its host says unless it is given.
     """
 
     def make() -> Sdk:
@@ -46,14 +49,18 @@ def openai(
         client = AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
         return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None))
 
-    return OpenAIProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name)
+    official = is_openai(base_url) if official is None else official
+    return OpenAIProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name, official=official)
 
 
 class OpenAIProvider:
-    """Asks OpenAI's models, for summaries of their thinking too, until one refuses: some organizations get none."""
+    """Asks OpenAI's models, for summaries of their thinking too, until one refuses: some organizations get none.
 
-    def __init__(self, client: SdkClient, name: str = NAME) -> None:
-        self._client, self.name = client, name
+    *official* when no other server does, so that it takes what it documents of its cache.
+    """
+
+    def __init__(self, client: SdkClient, name: str = NAME, *, official: bool = True) -> None:
+        self._client, self.name, self._official = client, name, official
         self._encoders: dict[str, Encode] = {}
         self._unsummarized = set[str]()
         self._starts = Starts(_head)
@@ -64,7 +71,8 @@ class OpenAIProvider:
     def able(self, model: str) -> Abilities:
         known = models.find(listed := f"{NAME}:{model}")
         structured = "any" if models.holds(known) else "none"
-        return Abilities(structured=structured, caching=of_openai(known), listed_as=listed)
+        caching = of_openai(known) if self._official else None
+        return Abilities(structured=structured, caching=caching, listed_as=listed)
 
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
@@ -77,6 +85,10 @@ class OpenAIProvider:
                     self._unsummarized.add(request.model)
                 yield batch
 
+    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
+        """Return how long a breakpoint is kept, in ms; None for models that have none."""
+        return LIFE if self._official and has_breakpoints(model) else None
+
     async def prepare(self) -> None:
         await self._client.prepare()
 
@@ -84,19 +96,19 @@ class OpenAIProvider:
         await self._client.close()
 
     def _body(self, request: Request) -> bytes:
-        head = self._starts.of(request.snapshot)
-        items = b",".join(entry.wire for entry in request.messages if entry.wire)
+        marked = self._official and request.cache is not None
+        head = self._starts.of(request.snapshot, marked and has_breakpoints(request.model))
         summary = request.model not in self._unsummarized
         settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools), summary=summary)
-        rest = msgspec.json.encode(settings)
-        comma = b"," if items and not head.endswith(b"[") else b""
-        return b"".join((head, comma, items, b"],", rest[1:]))
+        rest = msgspec.json.encode(settings | key_fields(request) if marked else settings)
+        return joined(head, (entry.wire for entry in request.messages), b"]," + rest[1:])
 
 
-def _head(snapshot: Snapshot) -> bytes:
-    """Return a request up to its first item: the tools, and the instructions as a developer message.
+def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is part of a key, see `Starts`
+    """Return a request up to its first item: the tools, and the system's texts as developer messages.
 
-    Not as `instructions`, which cannot carry a cache breakpoint.
+    Not as `instructions`, which cannot carry a cache breakpoint. When *marked*, each message ends in one; the end of
+    the conversation gets one from the API itself.
     """
     tools = [
         {
@@ -109,9 +121,11 @@ def _head(snapshot: Snapshot) -> bytes:
         }
         for tool in snapshot.tools
     ]
-    said = snapshot.shared
-    content = [{"type": "input_text", "text": said}]
-    first = msgspec.json.encode({"type": "message", "role": "developer", "content": content}) if said.strip() else b""
+    mark = BREAKPOINT if marked else {}
+    texts = [text for text in (snapshot.shared, snapshot.own) if text.strip()]
+    parts = [{"type": "input_text", "text": text, **mark} for text in texts]
+    items = [{"type": "message", "role": "developer", "content": [part]} for part in parts]
+    first = b",".join(map(msgspec.json.encode, items))
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
     return b"".join((b"{", listed, b'"input":[', first))
 

@@ -17,7 +17,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
-from agent_core.store.work import catalog, limits, notes, quotas, refreezing, runs, sessions, steering
+from agent_core.store.work import catalog, limits, notes, quotas, refreezing, runs, sessions, spending, steering
 from agent_core.store.work.refreezing import Refreeze
 from agent_core.store.work.runs import Finish
 
@@ -305,6 +305,8 @@ def _draft(session: sessions.SessionRef, intake: Intake, charged: bytes | None, 
         queued_at=intake.now,
         charged=charged,
         redactions=session.redactions,
+        asker=spending.asker_of(inbound.actor),
+        address=session.address,
     )
 
 

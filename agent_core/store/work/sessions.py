@@ -19,7 +19,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RENDER, RUN, SESSION, SessionKey
 from agent_core.store.statements import Rows, Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import notes, quotas, results
+from agent_core.store.work import notes, quotas, results, spending
 from agent_core.store.work.blobs import BLOB
 from agent_core.store.work.catalog import AGENT, keep_snapshot
 from agent_core.store.work.quotas import AgentBounds
@@ -277,6 +277,7 @@ def delete(connection: Connection, session: SessionRef) -> None:
     """Remove a session and its log. Raises `SessionBusy` while a run is queued or open."""
     refuse_busy(connection, session, "delete")
     quotas.give_back(connection, session.key)
+    spending.forget_session(connection, session.id)
     connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
 
 

@@ -28,6 +28,8 @@ _AT_REST = r"gpt-5\.(1|2|4)(-mini|-nano)?"
 """Those that do not think unless they are asked to."""
 _THOUGHTLESS = r"gpt-4(\.1|o)(-mini)?"
 """Those that do not think."""
+_UNMARKED = r"gpt-[34]|gpt-5(-|$|\.[0-5])|o\d"
+"""Those that take no explicit cache breakpoint."""
 _DAY = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _ROLES = ("assistant", "system", "developer", "user")
 _OUTPUT = ("output_text", "refusal")
@@ -60,6 +62,7 @@ def check(body: Json, *, verified: bool = True) -> None:
         raise RuleBroken("Invalid 'input': empty array. Expected an array with minimum length 1.", param="input")
     for n, item in enumerate(items):
         _check_item(n, item)
+        _check_breakpoints(str(body["model"]), n, item)
     _check_ids(items)
     _check_pairs(items)
 
@@ -132,6 +135,23 @@ def _check_item(n: int, item: Json) -> None:
     for field in needed.get(str(type_), ()):
         if item.get(field) is None:
             raise missing(f"input[{n}].{field}")
+
+
+def _check_breakpoints(model: str, n: int, item: Json) -> None:
+    """Refuse a cache breakpoint of a model that has none, or of another part than one of the input."""
+    field = "prompt_cache_breakpoint"
+    for key in ("content", "output"):
+        for m, part in enumerate(dicts(item.get(key))):
+            if (mark := part.get(field)) is None:
+                continue
+            param = f"input[{n}].{key}[{m}].{field}"
+            if re.match(_UNMARKED, model):
+                raise RuleBroken(f"Unsupported parameter: '{field}' is not supported with this model.", param=param)
+            if part.get("type") not in _INPUT[:3]:
+                raise RuleBroken(f"Unknown parameter: '{param}'.", param=param, code="unknown_parameter")
+            mode = cast("Json", mark).get("mode") if isinstance(mark, dict) else None
+            if mode != "explicit":
+                raise RuleBroken(f"Invalid value: '{mode}'. Supported values are: 'explicit'.", param=f"{param}.mode")
 
 
 def invalid(param: str, value: object, allowed: Sequence[str]) -> RuleBroken:

@@ -13,7 +13,7 @@ import pytest
 
 from agent_core.domain.controls import Effort
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
-from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, small, table
+from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, small, table, uncached_cost
 
 ORDER = get_args(Effort)
 MODELS = table().models
@@ -253,3 +253,13 @@ EFFORTS = [
 def test_a_wish_becomes_the_nearest_effort(has, wish, level):
     """A model without the wished level takes the nearest below, or its lowest; an unknown one is asked as wished."""
     assert effort(Model(efforts=has), wish, ORDER) == level
+
+
+def test_without_a_cache_the_whole_prompt_is_input():
+    """The uncached cost charges tokens that a cache read or wrote as input, by the tier of the same prompt."""
+    spent = usage(input=1000, output=100, cache_read=8000, cache_write_short=500, cache_write_long=500)
+    assert cost("anthropic:claude-sonnet-5", spent) == "0.00785"
+    assert uncached_cost("anthropic:claude-sonnet-5", spent) == "0.021"
+    assert uncached_cost("anthropic:claude-haiku-5-5", usage(input=1, cache_read=100_000)) == "0.0500005"
+    assert uncached_cost("anthropic:claude-sonnet-5", usage(input=None)) is None
+    assert uncached_cost("compatible:llama", spent) is None
