@@ -7,7 +7,6 @@ import pytest
 from tests.bench.billed import FEW, MODELS, bills
 
 
-@pytest.mark.xfail(strict=False, reason="requests have no cache marks yet: they come with the branch `marks`")
 @pytest.mark.parametrize("model", MODELS)
 async def test_conversations_cost_little_more_than_at_best(model: str, tmp_path: Path, template: Path):
     """Through a burst, long pauses and a restart all that was sent is read, and little is written for nothing."""

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from agent_core import Actor, Core, Definition, Inbound, Limits, SqliteDatabase, Text
+from agent_core import Actor, Compaction, Core, Definition, Inbound, Limits, SqliteDatabase, Text
 from agent_core.caching.caches import Bill, Caches
 from agent_core.caching.causes import CAUSES, explain, usd
 from agent_core.caching.positions import CacheWire
@@ -196,6 +196,7 @@ class _Simulation:
             instructions=rules,
             tools=("look_up",),
             limits=Limits(max_context_messages=None),
+            compaction=Compaction(kind="off"),  # what a compaction costs is another figure
         )
 
     def _pause(self) -> float:
