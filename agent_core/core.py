@@ -73,7 +73,7 @@ class Core:
     rules only; without *secrets* an agent can have no webhook. *channels* are those that agents may configure;
     *context_sources* are asked before the first step of every run. Beyond *max_backlog* queued runs, over all
     processes, messages are refused. *tools_looked_for* is a sentence for errors about tools. *drawer* draws charts for
-    surfaces that cannot; the caller closes it. *defaults* hold for agents that do not say it themselves.
+    surfaces that cannot; the caller closes it. *defaults* are those of agents, *provider_needs* what providers lack.
     """
 
     _work: asyncio.Task[None] | None = None
@@ -97,14 +97,15 @@ class Core:
         tools_looked_for: str = "",
         drawer: ChartDrawer | None = None,
         defaults: AgentDefaults = PLAIN_DEFAULTS,
+        provider_needs: Mapping[str, str] = {},
     ) -> None:
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.counters = Counters(clock)
         toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
         self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
-        given: dict[str, Any] = {"tools_looked_for": tools_looked_for, "defaults": defaults}
-        roster = partial(Roster, has_sources=bool(context_sources), **given)
+        given: dict[str, Any] = {"defaults": defaults, "provider_needs": provider_needs}
+        roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **given)
         self.agents = roster(store, toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         dispatcher = self._dispatcher = Dispatcher(bus)

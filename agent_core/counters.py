@@ -11,6 +11,7 @@ from agent_core.clock import Clock
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact
 from agent_core.domain.failures import KINDS
+from agent_core.domain.messages import Usage
 
 OTHER = "other"
 """The label of unknown names: names from outside must not fill the memory of the metrics server."""
@@ -19,6 +20,7 @@ _TOOLS = 1000
 _DECLARED_TOOLS = 50
 _FOLLOWED = 10_000
 """How many runs are followed at once; beyond that the oldest is dropped."""
+_PROMPT = ("input", "cache_read", "cache_write_short", "cache_write_long")
 _CAUSES = frozenset({"rung", "crashed", "restarted", "handed_over", "outage", "due", "answered"})
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -60,6 +62,8 @@ class Counters:
         self.failures: Counter[str] = Counter()  # kind
         self.tokens: Counter[tuple[str, str]] = Counter()  # model, kind
         self.cost: dict[str, Decimal] = {}  # model
+        self.misses: Counter[str] = Counter()  # cause
+        self.compactions: Counter[str] = Counter()  # kind, or `failed`
         self.calls: Counter[tuple[str, str]] = Counter()  # tool, outcome
         self.limited: Counter[str] = Counter()  # limit
         self.first_text = histogram("parley_first_text_seconds", "From the start of a run to its first text.", _SLOW)
@@ -73,6 +77,9 @@ class Counters:
             e.StepStarted.type: self._step,
             e.StepFailed.type: self._failure,
             e.StepCompleted.type: self._completed,
+            e.CacheMissed.type: self._missed,
+            e.ContextCompacted.type: self._compacted,
+            e.CompactionFailed.type: self._compacted,
             e.ToolRequested.type: self._requested,
             e.ToolPending.type: self._pending,
             e.ToolCompleted.type: self._result,
@@ -104,6 +111,15 @@ class Counters:
     def forget(self, run: str) -> None:
         """Stop following a run that another process drives."""
         self._runs.pop(run, None)
+
+    def cache_share(self) -> Mapping[str, float]:
+        """Return by model the part of all prompt tokens that was read from the cache; those that have any."""
+        shares: dict[str, float] = {}
+        for model in {model for model, _ in self.tokens}:
+            prompt = sum(self.tokens[model, kind] for kind in _PROMPT)
+            if prompt:
+                shares[model] = self.tokens[model, "cache_read"] / prompt
+        return shares
 
     def text_of(self, run: str | None) -> None:
         """Note that the first text of *run* is shown."""
@@ -147,19 +163,26 @@ class Counters:
     def _failure(self, fact: Fact, body: e.StepFailed) -> None:
         self.failures[body.code if body.code in KINDS else OTHER] += 1
         self._followed(fact.run).has_failed = True
-        self._bill(fact, body)
+        self._bill(self._followed(fact.run).model, body.usage, body.cost)
 
     def _completed(self, fact: Fact, body: e.StepCompleted) -> None:
         self.steps[self._followed(fact.run).model] += 1
-        self._bill(fact, body)
+        self._bill(self._followed(fact.run).model, body.usage, body.cost)
 
-    def _bill(self, fact: Fact, body: e.StepCompleted | e.StepFailed) -> None:
-        model = self._followed(fact.run).model
-        for kind in body.usage.__struct_fields__ if body.usage else ():
-            if number := getattr(body.usage, kind):
+    def _missed(self, _fact: Fact, body: e.CacheMissed) -> None:
+        self.misses[body.cause] += 1
+
+    def _compacted(self, fact: Fact, body: e.ContextCompacted | e.CompactionFailed) -> None:
+        self.compactions[body.kind if isinstance(body, e.ContextCompacted) else "failed"] += 1
+        model = self._model(body.model) if body.model else self._followed(fact.run).model
+        self._bill(model, body.usage, body.cost)
+
+    def _bill(self, model: str, usage: Usage | None, cost: str | None) -> None:
+        for kind in usage.__struct_fields__ if usage else ():
+            if number := getattr(usage, kind):
                 self.tokens[model, kind] += number
-        if body.cost is not None:
-            self.cost[model] = self.cost.get(model, Decimal()) + Decimal(body.cost)
+        if cost is not None:
+            self.cost[model] = self.cost.get(model, Decimal()) + Decimal(cost)
 
     def _tool(self, name: str) -> str:
         """Return the label of a tool that an agent has."""

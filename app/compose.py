@@ -70,7 +70,7 @@ from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
-from app.settings import Settings
+from app.settings import NEEDS, Settings
 from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
 from channels.spec import ChannelSpec
@@ -173,7 +173,7 @@ async def running(
     try:
         await core.start()
         await files.load(core)
-        await _warn(core, models, datetime.now(UTC).date(), looked_for)
+        await _warn(core, settings, models, datetime.now(UTC).date(), looked_for)
         look = None if settings.postgres is None else look_at(parts.database, workers[0])
         yield Running(core, parts.database, look, files)
     finally:
@@ -211,6 +211,7 @@ def _core(
             prompt_caching=settings.prompt_caching,
             idle_refreeze_s=settings.idle_refreeze,
         ),
+        provider_needs=NEEDS,
     )
 
 
@@ -240,9 +241,11 @@ async def _stop(core: Core, grace: float) -> None:
         _log.warning("core.stopped", database="away")
 
 
-async def _warn(core: Core, models: Models, today: date, looked_for: str) -> None:
+async def _warn(core: Core, settings: Settings, models: Models, today: date, looked_for: str) -> None:
     """Log the tools and models of stored agents that are missing here, or will be soon."""
-    warn_of_model(models.default, today)
+    warn_of_model(models.default, today, listed=settings.listed_as(models.default))
+    for agent, why in await core.agents.unavailable():
+        _log.warning("agent.unavailable", agent=agent, why=why)
     for agent, tool in await core.agents.lacking():
         _log.warning(
             "agent.tool_missing",
@@ -256,9 +259,10 @@ async def _warn(core: Core, models: Models, today: date, looked_for: str) -> Non
                 fields = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
                 _log.warning("hook.matches_nothing", **fields, remedy="name a tool of the agent")
         for model in models_of(agent.definition):
-            warn_of_model(model, today, agent=agent.definition.name)
-            if model.partition(":")[0] not in models.providers:
-                remedy = "set its provider's key or name another model"
+            warn_of_model(model, today, agent=agent.definition.name, listed=settings.listed_as(model))
+            provider = model.partition(":")[0]
+            if provider not in models.providers:
+                remedy = f"set {NEEDS.get(provider, 'its provider')} or name another model"
                 _log.warning("agent.model_missing", agent=agent.definition.name, model=model, remedy=remedy)
 
 

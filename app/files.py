@@ -13,7 +13,7 @@ from agent_core.tools.render import SpecCheck, render_tools
 from agent_core.tools.toolset import Merged, Scope, Static, Toolset
 from app.agents import load_agents
 from app.own_tools.toolset import OwnTools
-from app.settings import Settings, check_model
+from app.settings import Settings, check_agents_model
 
 
 class Files(Protocol):
@@ -63,7 +63,7 @@ async def read_once(settings: Settings, given: Sequence[Tool] | None, channels: 
         await own.refresh()
         own.check()
     known = await toolset_with(own, given).tools(Scope())
-    check, looked_for = partial(check_model, settings), own.looked_for
+    check, looked_for = partial(check_agents_model, settings), own.looked_for
     definitions = load_agents(settings.agents, tools=known, channels=channels, check=check, looked_for=looked_for)
     return StillFiles(own, definitions)
 

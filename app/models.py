@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from agent_core import Clock, Definition
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
+from agent_core.providers.extras import Extras
 from agent_core.providers.models import UNKNOWN, find, table
 from app.settings import DEMO, Settings
 
@@ -62,29 +63,31 @@ async def running_models(settings: Settings, clock: Clock) -> AsyncIterator[Mode
 
 
 def _connected(settings: Settings) -> Iterator[Connected]:
-    """Build what has a key; nothing is imported for a provider that has none.
+    """Build what has a key; nothing is imported for a kind that has none.
 
     Keys and addresses are given always, so that they are the ones that were checked. The rest of what an SDK looks for
     in the environment it still finds and sends: `ANTHROPIC_CUSTOM_HEADERS`, `OPENAI_ORG_ID` and the like.
     """
-    anthropic_url, openai_url = settings.anthropic_base_url or ANTHROPIC_URL, settings.openai_base_url or OPENAI_URL
-    if "anthropic" in settings.providers:
-        from agent_core.providers.anthropic.provider import anthropic  # noqa: PLC0415
+    for name, endpoint in settings.endpoints.items():
+        key = endpoint.key.get_secret_value() if endpoint.key else None
+        extras = Extras(_plain(endpoint.headers), _plain(endpoint.query))
+        match endpoint.kind:
+            case "anthropic":
+                from agent_core.providers.anthropic.provider import anthropic  # noqa: PLC0415
 
-        yield anthropic(api_key=_key_text(settings.anthropic_api_key), base_url=anthropic_url)
-    if "openai" in settings.providers:
-        from agent_core.providers.openai.provider import openai  # noqa: PLC0415
+                yield anthropic(api_key=key, base_url=endpoint.base_url or ANTHROPIC_URL, name=name, extras=extras)
+            case "openai":
+                from agent_core.providers.openai.provider import openai  # noqa: PLC0415
 
-        yield openai(api_key=_key_text(settings.openai_api_key), base_url=openai_url)
-    if "openai-compatible" in settings.providers:
-        from agent_core.providers.compatible.provider import compatible  # noqa: PLC0415
+                yield openai(api_key=key, base_url=endpoint.base_url or OPENAI_URL, name=name, extras=extras)
+            case "openai-compatible":
+                from agent_core.providers.compatible.provider import compatible  # noqa: PLC0415
 
-        yield compatible(api_key=_key_text(settings.openai_api_key), base_url=openai_url)
+                yield compatible(api_key=key, base_url=endpoint.base_url or OPENAI_URL, name=name, extras=extras)
 
 
-def _key_text(key: SecretStr | None) -> str:
-    """Return the key; the SDKs want one, and servers such as Ollama take any."""
-    return key.get_secret_value() if key else "none"
+def _plain(given: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: each.get_secret_value() for name, each in given.items()}
 
 
 def notice(settings: Settings, model: str | None = None) -> str:
@@ -108,17 +111,20 @@ def models_of(definition: Definition) -> Iterator[str]:
     yield from (model for model in named if model is not None)
 
 
-def is_unlisted(model: str) -> bool:
-    """Return whether *model* is missing among the known models of a vendor; other providers serve any name."""
-    return model.partition(":")[0] in table().defaults and find(model) is UNKNOWN
+def is_unlisted(listed: str) -> bool:
+    """Return whether a model, named by its vendor, is missing among those known of it; other providers serve any."""
+    return listed.partition(":")[0] in table().defaults and find(listed) is UNKNOWN
 
 
-def warn_of_model(model: str, today: date, *, agent: str | None = None) -> None:
-    """Log that *model*, which *agent* or PARLEY_MODEL names, is not known, or is not served much longer."""
+def warn_of_model(model: str, today: date, *, agent: str | None = None, listed: str | None = None) -> None:
+    """Log that *model*, which *agent* or PARLEY_MODEL names, is not known, or is not served much longer.
+
+    *listed* is its name in the model table, if that is another.
+    """
     named_by = f"agent {agent}" if agent else "PARLEY_MODEL"
-    if is_unlisted(model):
+    if is_unlisted(listed or model):
         _log.warning("model.unlisted", model=model, named_by=named_by, remedy=UNLISTED)
-    ends = find(model).ends
+    ends = find(listed or model).ends
     if ends is None or today < ends - timedelta(days=NOTICE_DAYS):
         return
     event = "model.ended" if today > ends else "model.ending"

@@ -1,9 +1,11 @@
 """Settings: the environment, and `.env` in development. Whatever cannot work fails here, in one line."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from agent_core import ConfigError
@@ -11,6 +13,7 @@ from agent_core.domain.agents import MAX_IDLE
 from agent_core.net.targets import read_target
 from agent_core.providers.models import table
 from app.addresses import Network, host_pattern, network, origin
+from app.endpoints import SETTING, Endpoint, read_endpoints
 from app.setting_texts import MIN_SECRET, POSTGRES, SQLITE, check_database, fault, json_object, web_address
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -42,6 +45,7 @@ class Settings(BaseSettings):
     agents: Path = Field(Path("agents"), validation_alias="PARLEY_AGENTS")
     tools: Path = Field(Path("tools"), validation_alias="PARLEY_TOOLS")
     model: str | None = Field(None, validation_alias="PARLEY_MODEL")
+    named_providers: SecretStr | None = Field(None, validation_alias=SETTING)
     data: Path = Field(Path("data"), validation_alias="PARLEY_DATA")
     secret_key: SecretStr | None = Field(None, validation_alias="PARLEY_SECRET_KEY")
     origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_ORIGINS")
@@ -76,6 +80,7 @@ class Settings(BaseSettings):
     idle_refreeze: int = Field(1800, validation_alias="PARLEY_IDLE_REFREEZE", ge=0, le=MAX_IDLE)
     chart_backend: ChartBackend = Field("local", validation_alias="CHART_BACKEND")
     quickchart_url: str = Field(QUICKCHART, validation_alias="QUICKCHART_URL")
+    _named: Mapping[str, Endpoint] = PrivateAttr(default_factory=dict[str, Endpoint])
 
     @field_validator("origins", mode="before")
     @classmethod
@@ -197,11 +202,34 @@ class Settings(BaseSettings):
         return next((name for name, key in keys.items() if key is not None), None)
 
     @property
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """The providers that can be asked with what is set, by name; those of a file stand for the variables'."""
+        anthropic, openai = self.anthropic_api_key, self.openai_api_key
+        found = dict[str, Endpoint]()
+        if anthropic is not None:
+            found["anthropic"] = Endpoint("anthropic", self.anthropic_base_url, anthropic, needs="ANTHROPIC_API_KEY")
+        if openai is not None:
+            found["openai"] = Endpoint("openai", self.openai_base_url, openai, needs="OPENAI_API_KEY")
+        if self.openai_base_url is not None or openai is not None:
+            needs = "OPENAI_BASE_URL" if openai is None else "OPENAI_API_KEY"
+            found["openai-compatible"] = Endpoint("openai-compatible", self.openai_base_url, openai, needs=needs)
+        return {**found, **self._named}
+
+    @property
+    def named(self) -> Mapping[str, Endpoint]:
+        """The providers that PARLEY_PROVIDERS defines, once they are read, see `with_providers`."""
+        return self._named
+
+    @property
     def providers(self) -> tuple[str, ...]:
         """The names of the providers that can be asked with what is set."""
-        compatible = self.openai_base_url or self.openai_api_key
-        found = {"anthropic": self.anthropic_api_key, "openai": self.openai_api_key, "openai-compatible": compatible}
-        return (DEMO, *(name for name, given in found.items() if given is not None))
+        return (DEMO, *self.endpoints)
+
+    def listed_as(self, model: str) -> str:
+        """Return the name of *model*, `provider:name`, in the model table, which has vendors by their kinds."""
+        provider, _, name = model.partition(":")
+        endpoint = self._named.get(provider)
+        return f"{endpoint.kind}:{name}" if endpoint else model
 
 
 def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True) -> Settings:
@@ -219,8 +247,17 @@ def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True)
     if settings.database_url is not None:
         check_database(settings.database_url.get_secret_value())
     if serving:
+        settings = with_providers(settings, env_file)
         check(settings)
     return settings
+
+
+def with_providers(settings: Settings, env_file: Path | None) -> Settings:
+    """Return *settings* with the named providers of PARLEY_PROVIDERS; raises ConfigError."""
+    found = settings.model_copy()
+    given = settings.named_providers.get_secret_value() if settings.named_providers else None
+    found._named = read_endpoints(given, env_file)  # noqa: SLF001 - a copy's own
+    return found
 
 
 def check(settings: Settings) -> None:
@@ -230,6 +267,11 @@ def check(settings: Settings) -> None:
     if settings.openai_base_url and settings.model is None and settings.default_key is None:
         raise ConfigError(
             "OPENAI_BASE_URL alone names no model; set PARLEY_MODEL too (openai-compatible:<model>), or unset it."
+        )
+    if settings.named and settings.model is None and settings.default_key is None:
+        raise ConfigError(
+            f"{SETTING}: providers alone name no model; set PARLEY_MODEL too ({next(iter(settings.named))}:<model>, or "
+            "demo)."
         )
     check_model(settings, settings.default_model, "PARLEY_MODEL")
     _check_slack(settings)
@@ -278,19 +320,29 @@ def _check_fetch(settings: Settings) -> None:
             ) from None
 
 
+class MissingKey(ConfigError):
+    """A model is well named, and what its provider needs is not set."""
+
+
+def check_agents_model(settings: Settings, name: str, where: str) -> None:
+    """Raise ConfigError when *name*, of an agent's file at *where*, is no model; without its key one is unavailable."""
+    with suppress(MissingKey):
+        check_model(settings, name, where)
+
+
 def check_model(settings: Settings, name: str, where: str) -> None:
     """Raise ConfigError when *name* is no model that can be asked for here; *where* names what asks for it."""
     provider, colon, model = name.partition(":")
     if name == DEMO:
         return
-    if provider not in NEEDS:
+    if provider not in NEEDS and provider not in settings.named:
         hint = f"`{provider}` is no provider" if colon and provider != DEMO else "a model is written `provider:model`"
-        known = ", ".join(f"`{each}:<model>`" for each in NEEDS)
+        known = ", ".join(f"`{each}:<model>`" for each in dict.fromkeys((*NEEDS, *settings.named)))
         raise ConfigError(f"{where}: `{name}` is unknown, {hint}; use {known} or `demo`.")
     if not model or any(character.isspace() for character in model):
         raise ConfigError(f"{where}: `{name}` names no model; write `{provider}:<model>`, without spaces.")
     if provider not in settings.providers:
-        raise ConfigError(f"{where}: `{name}` needs {NEEDS[provider]}; set it, or use another model.")
+        raise MissingKey(f"{where}: `{name}` needs {NEEDS[provider]}; set it, or use another model.")
 
 
 def check_file(settings: Settings) -> None:

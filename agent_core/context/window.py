@@ -237,6 +237,8 @@ class Window:
         given_up: list[WindowEntry] = []
         while self.entries and self.entries[-1].paused:
             given_up.append(self.entries.pop())
+        if given_up and self.history.asked and len(self.entries) < self.history.asked.entries:
+            self.history = self.history.rewriting("answer")
         for entry in reversed(given_up):
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning) and not _is_blank(p))
             if parts:

@@ -230,6 +230,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         """Return the hooks that are asked at *event* (of *tool*), in their order."""
         return chain(self.definition.hooks, event, tool) if self.definition.hooks else ()
 
+    def listed(self, model: str) -> str:
+        """Return the name of *model*, `provider:name`, in the model table."""
+        return self.able(model).listed_as or model
+
     @property
     def max_steps(self) -> int:
         return self.overrides.max_steps or self.definition.controls.max_steps or DEFAULT_MAX_STEPS

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from agent_core.domain.caching import Caching
 from agent_core.domain.messages import Usage
 from agent_core.domain.structured import is_closed
 
@@ -96,12 +97,16 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
 
     *withholds*: `tool_choice: none`; *narrows*: a choice among some tools; *forces*: a call that must come.
     *structured* are the schemas that an answer can be held to: `any` of an object, those that are `closed`, or `none`.
+    *caching* is how that cache works, None where nothing is billed for it. *listed_as* is the model's name in the model
+    table, which has vendors by their kinds; empty: its own.
     """
 
     withholds: bool = True
     narrows: bool = True
     forces: bool = True
     structured: Literal["any", "closed", "none"] = "any"
+    caching: Caching | None = None
+    listed_as: str = ""
 
 
 ABLE = Abilities()

@@ -7,6 +7,7 @@ from agent_core.domain.agents import Agent, ToolSpec
 from agent_core.domain.controls import recorded
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import CallOutcome, Part, Text
+from agent_core.loop.cache_notes import cache_note
 from agent_core.loop.state import REPAIR, RunState
 from agent_core.loop.strategy import Ask, AskHooks, CallTools, Compact, Finish, Move, Recall, Wait
 from agent_core.loop.waiting import CallState
@@ -23,7 +24,7 @@ def announce(move: Move, state: RunState, agent: Agent, shown: tuple[Part, ...] 
     """
     match move:
         case Ask():
-            return _ask(move, state)
+            return _ask(move, state, agent)
         case CallTools():
             return [e.ToolStarted(call=c.call) for c in move.calls if _starts(c, agent.tools)]
         case Wait():
@@ -78,7 +79,7 @@ def _starts(call: CallState, tools: Mapping[str, ToolSpec]) -> bool:
     return spec is None or spec.kind == "function"
 
 
-def _ask(move: Ask, state: RunState) -> Sequence[FactBody]:
+def _ask(move: Ask, state: RunState, agent: Agent) -> Sequence[FactBody]:
     chosen = recorded(move.controls)
     before: list[FactBody] = [e.SnapshotFrozen(hash=move.snapshot, reason=REPAIR)] if move.repair else []
     if move.note:
@@ -91,6 +92,7 @@ def _ask(move: Ask, state: RunState) -> Sequence[FactBody]:
         takes=takes,
         snapshot=move.snapshot,
         controls=None if chosen == state.step.controls else chosen,
+        cache_note=cache_note(move, chosen, state.last_call, agent),
     )
     return [*before, started]
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.domain import events as e
+from agent_core.domain.caching import PromptCall
 from agent_core.domain.controls import Spent
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import Actor, Usage
@@ -32,8 +33,8 @@ class RunState(msgspec.Struct, frozen=True):
     run last made progress. *usage* and *cost* (a decimal in US dollars) are sums; a sum with an unknown part is None,
     while *spent* sums what is known.
     *window_size* is how many entries the window has, *window_border* how many of them lie before the newest place where
-    it may be cut. *asker* wrote the message that opened the run; that of a run for what another left is not in its
-    own facts, see `for_inputs`.
+    it may be cut; *last_call* is the session's newest model call. *asker* wrote the message that opened the run; that
+    of a run for what another left is not in its own facts, see `for_inputs`.
     """
 
     run: str
@@ -51,6 +52,7 @@ class RunState(msgspec.Struct, frozen=True):
     spent: Spent = Spent()
     window_size: int = 0
     window_border: int = 0
+    last_call: PromptCall | None = None
     asker: Actor | None = None
 
     def apply(self, *facts: Fact) -> "RunState":
@@ -78,10 +80,13 @@ class RunState(msgspec.Struct, frozen=True):
         askers = (fact.body.actor for fact in inputs if isinstance(fact.body, e.MessageReceived))
         return replace(self, asker=self.asker or next(askers, None))
 
-    def with_window(self, *, size: int, border: int, asked: bool = False) -> "RunState":
-        """Return the state with the window's shape noted, and whether the driver has *asked* the context sources."""
+    def with_window(self, *, size: int, border: int, asked: bool = False, last: PromptCall | None = None) -> "RunState":
+        """Return the state with the window's shape noted, and whether the driver has *asked* the context sources.
+
+        *last* is the newest model call of the window's history.
+        """
         inbox = self.inbox.with_sources_asked() if asked else self.inbox
-        return replace(self, window_size=size, window_border=border, inbox=inbox)
+        return replace(self, window_size=size, window_border=border, last_call=last, inbox=inbox)
 
 
 def replay(run: str, facts: Iterable[Fact]) -> RunState:

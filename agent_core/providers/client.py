@@ -7,8 +7,9 @@ the history. So a ready body goes in, and the data of the events of each network
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import aiohttp
@@ -17,7 +18,7 @@ import msgspec
 
 from agent_core.net.sse import EventSplitter, EventTooLarge
 from agent_core.providers.base import CallFailed, ModelDelta
-from agent_core.providers.failing import SECRET, failed, refused
+from agent_core.providers.failing import SECRETS, failed, refused
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,10 +57,11 @@ class Fold(Protocol):
 
 
 class Sdk(NamedTuple):
-    """An SDK's client, and the HTTP client that it was given."""
+    """An SDK's client, the HTTP client that it was given, and headers of requests beside its own."""
 
     client: Any
     http: Any
+    headers: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Refused(Exception):
@@ -78,8 +80,9 @@ class SdkClient:
     error forgets them. *idle* is the seconds without a byte after which a stream counts as broken; pings are bytes.
     """
 
-    def __init__(self, provider: str, make: Callable[[], Sdk], *, idle: float) -> None:
-        self._provider, self._make, self._idle = provider, make, idle
+    def __init__(self, provider: str, make: Callable[[], Sdk], *, idle: float, secrets: Collection[str] = ()) -> None:
+        """*secrets* are what no error may repeat, beside the SDK's key."""
+        self._provider, self._make, self._idle, self._also_secret = provider, make, idle, tuple(secrets)
         self._timeout = httpx2.Timeout(idle, connect=CONNECT_SECONDS)
         self._sdk: Sdk | None = None
         self._making: asyncio.Future[Sdk] | None = None
@@ -117,7 +120,7 @@ class SdkClient:
         del body
         response.request, response.history = _SENT, []
         reading = _bytes(response)
-        SECRET.set(self._key)  # for the rest of this task: once per answer, not per read
+        SECRETS.set(self._secrets)  # for the rest of this task: once per answer, not per read
         try:
             frames = EventSplitter()
             async for chunk in reading:
@@ -179,7 +182,7 @@ class SdkClient:
             cast_to=httpx2.Response,
             content=body,
             stream=True,
-            options={"headers": headers, "timeout": self._timeout, "max_retries": 0},
+            options={"headers": {**headers, **sdk.headers}, "timeout": self._timeout, "max_retries": 0},
         )
         return getattr(given, "response", given)
 
@@ -193,17 +196,17 @@ class SdkClient:
         return failed("misconfigured", f"`{self._provider}` could not be asked: {type(error).__name__}: {error}")
 
     @property
-    def _key(self) -> str:
+    def _secrets(self) -> tuple[str, ...]:
         key = getattr(self._sdk and self._sdk.client, "api_key", None)
-        return key if isinstance(key, str) else ""
+        return (key, *self._also_secret) if isinstance(key, str) else self._also_secret
 
     def _redacted(self, describe: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of *describe* with the key taken out of its failures: some servers repeat it."""
-        before = SECRET.set(self._key)
+        before = SECRETS.set(self._secrets)
         try:
             return describe(*args, **kwargs)
         finally:
-            SECRET.reset(before)
+            SECRETS.reset(before)
 
     def _broken(self, error: BaseException) -> CallFailed:
         """Classify how a connection ended by its root cause: the SDKs report many broken connections as timeouts."""

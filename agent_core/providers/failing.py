@@ -13,8 +13,8 @@ from agent_core.providers.base import CallFailed
 RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})
 MAX_SAID = 500
 """Characters of what a provider said that are kept."""
-SECRET: ContextVar[str] = ContextVar("secret", default="")
-"""The API key in use while a provider's answer is read: `shown` removes it, whatever its format."""
+SECRETS: ContextVar[tuple[str, ...]] = ContextVar("secrets", default=())
+"""The API key in use while a provider's answer is read, and what else is secret: `shown` removes all of it."""
 _LOOKED_AT = 8 * MAX_SAID
 _SHORTEST_KEY, _SHORTEST_PIECE, _SHORTEST_END = 8, 8, 6
 """No vendor's key is shorter; shorter pieces or ends of a key may be words of the text."""
@@ -297,8 +297,10 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
 def shown(text: str) -> str:
     """Return *text* short, on one line, and without the key or anything that looks like one."""
     line = " ".join(text.split())[:_LOOKED_AT]
-    # The known key is removed first: a text that only looks like a key may be a part of it.
-    line = _SECRET.sub("[secret]", _without(line, SECRET.get()))
+    # What is known is removed first: a text that only looks like a key may be a part of it.
+    for secret in SECRETS.get():
+        line = _without(line, secret)
+    line = _SECRET.sub("[secret]", line)
     return line if len(line) <= MAX_SAID else line[: MAX_SAID - 1] + "…"
 
 

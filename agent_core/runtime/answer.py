@@ -77,9 +77,11 @@ class _Block:
 class Answer:
     """Collect a stream; `take` returns what to show of each batch, `facts` what to append in the end."""
 
-    def __init__(self, move: Ask, epoch: int) -> None:
+    def __init__(self, move: Ask, epoch: int, listed: str | None = None) -> None:
+        """Begin an answer; *listed* is the model's name in the model table, its own when None."""
         self._move = move
         self._model = move.controls.model or ""
+        self._listed = listed or self._model
         self._epoch = epoch
         self._blocks: dict[int, _Block] = {}
         self._usage: Usage | None = None
@@ -299,12 +301,12 @@ class Answer:
 
     def _completed(self) -> e.StepCompleted:
         usage = self._usage or UNKNOWN_USAGE
-        price, uncached = cost(self._model, usage), uncached_cost(self._model, usage)
+        price, uncached = cost(self._listed, usage), uncached_cost(self._listed, usage)
         return e.StepCompleted(n=self._move.n, usage=usage, cost=price, uncached_cost=uncached)
 
     def _room(self) -> str:
         """Return the model's context size as a sentence, which not every vendor's error has; empty if unknown."""
-        context = find(self._model).context
+        context = find(self._listed).context
         return f" `{self._model}` takes {context:,} tokens, its answer among them." if context else ""
 
     def _failed(self, code: str, message: str, *, retryable: bool, retry_after: float | None = None) -> e.StepFailed:
@@ -318,8 +320,8 @@ class Answer:
             retry_after=retry_after,
             partial=bool(self._blocks),
             usage=usage,
-            cost=cost(self._model, usage) if usage else None,
-            uncached_cost=uncached_cost(self._model, usage) if usage else None,
+            cost=cost(self._listed, usage) if usage else None,
+            uncached_cost=uncached_cost(self._listed, usage) if usage else None,
         )
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agent_core.clock import Clock
 from agent_core.context.window import Window
-from agent_core.domain.agents import Agent
+from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
 from agent_core.domain.messages import Part, text_of
 from agent_core.engine.interrupt import Interrupt
@@ -24,6 +24,7 @@ from agent_core.providers.base import ModelDelta, Provider, Request, named
 from agent_core.runtime.answer import Answer
 from agent_core.runtime.burst import Lead
 from agent_core.runtime.calls import Calls
+from agent_core.runtime.misses import log_cache_notes, with_miss
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.runtime.sources import Sources
@@ -60,6 +61,7 @@ class Ports:
     read_file: Callable[[str], Awaitable[bytes | None]]
     pressure: Pressure
     sources: Sources
+    snapshot: Callable[[str], Awaitable[Snapshot]]
     prompt_cache: PromptCache
 
 
@@ -127,7 +129,9 @@ class Driver:
             await self._read_news()
         seen = self._state.preview(self._held)
         window = self._window.preview(self._held) if self._held else self._window
-        seen = seen.with_window(size=len(window.entries), border=window.border, asked=self._has_asked)
+        seen = seen.with_window(
+            size=len(window.entries), border=window.border, asked=self._has_asked, last=window.history.asked
+        )
         move = react(seen, self._agent)
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
         facts = announce(move, seen, self._agent, self._shown)
@@ -135,6 +139,7 @@ class Driver:
         written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
         self._interrupt.leaving &= written.said
         self._learn(written)
+        log_cache_notes(self._run.id, written.fresh)
         return move, written
 
     async def _record(self) -> None:
@@ -194,7 +199,7 @@ class Driver:
 
         Text is shown from here: deltas are many, and each further generator costs every delta a microsecond.
         """
-        answer = Answer(move, self._run.epoch)
+        answer = Answer(move, self._run.epoch, self._agent.listed(move.controls.model or ""))
         is_ruled = bool(self._agent.hooks("PreResponse"))  # then nothing is shown before the hooks have ruled
         try:
             if move.delay and not self._interrupt.called:
@@ -214,6 +219,8 @@ class Driver:
             if not self._interrupt.called:
                 raise
         facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
+        with self._interrupt.paused():
+            facts = await with_miss(facts, move, self._window.history, self._agent, self._ports.snapshot)
         for fact in await self._ruled(facts) if is_ruled else self._kept(facts, answer):
             yield fact
 

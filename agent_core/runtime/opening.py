@@ -24,6 +24,7 @@ from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.misses import log_cache_notes
 from agent_core.runtime.offers import with_renders
 from agent_core.runtime.refreezing import Refreezing, Successor
 from agent_core.runtime.refusals import Refusals
@@ -233,6 +234,7 @@ class Openings:
             move = prepared.move if done.said else None
             segment = self._segments.opened(done.started, prepared.agent, cached, state, move)
             self._dispatcher.begin(done.started, segment)
+            log_cache_notes(done.started.id, done.facts)
         elif any(fact.type == e.RunQueued.type for fact in done.facts):
             self._backlog.note(prepared.intake.inbound.lane)
         self._dispatcher.dispatch(done.freed)
@@ -249,6 +251,8 @@ class Openings:
             check_tool_context(inbound.tool_context)
             own = msgspec.structs.replace(own, asked_with=inbound.tool_context)
         model = inbound.controls.model
+        if model is None and (why := self._roster.unserved(own.definition, own.snapshot.model)):
+            raise InvalidInput("agent", why)
         if inbound.instructions is None and model is None:
             return msgspec.structs.replace(own, overrides=inbound.controls) if inbound.controls != NOTHING else own
         snapshot = variant(own.snapshot, own.definition, model=model, instructions=inbound.instructions)
@@ -284,7 +288,7 @@ class Openings:
         if prepared.freezes:
             opening.append(e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"))
         state = RunState(prepared.run).preview(opening)
-        state = state.with_window(size=len(window.entries), border=window.border)
+        state = state.with_window(size=len(window.entries), border=window.border, last=window.history.asked)
         move = react(state, agent)
         step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()
         return _Prepared(msgspec.structs.replace(prepared, step=step), agent, move)

@@ -46,7 +46,7 @@ class PromptCache:
         """
         if not agent.prompt_caching:
             return None
-        now, prices, prefix = self._clock.now(), prices_of(model), self._prefix(agent)
+        now, prices, prefix = self._clock.now(), prices_of(agent.listed(model)), self._prefix(agent)
         used = (model, prefix.key)
         use = self._uses.pop(used, None)
         self._uses[used] = use = use.at(now) if use else SharedUse(now, now)
@@ -72,7 +72,7 @@ class PromptCache:
         if marks is None or not isinstance(provider, CacheWriter):
             return nullcontext()
         life = provider.cache_life(request.model, marks.shared)
-        if life is None or self._prefix(agent).tokens < (models.find(model).cacheable or _MINIMUM):
+        if life is None or self._prefix(agent).tokens < (models.find(agent.listed(model)).cacheable or _MINIMUM):
             return nullcontext()
         last = history.last
         known = last is not None and (last.model, last.snapshot) == (model, agent.snapshot.hash)

@@ -73,8 +73,13 @@ class Roster:
         has_sources: bool = False,
         tools_looked_for: str = "",
         defaults: AgentDefaults = PLAIN_DEFAULTS,
+        provider_needs: Mapping[str, str] = {},
     ) -> None:
-        """*defaults* hold for agents that do not say it themselves."""
+        """*defaults* hold for agents that do not say it themselves.
+
+        *provider_needs* says of providers that this process could have what it lacks for them: the name of a setting.
+        """
+        self._needs = provider_needs
         self.defaults = defaults
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
@@ -133,9 +138,12 @@ class Roster:
         )
 
     async def sync_files(self, definitions: Sequence[Definition]) -> None:
-        """Update the stored agents to the files; raises `InvalidInput`, `ConfigError`."""
+        """Update the stored agents to the files; raises `InvalidInput`, `ConfigError`.
+
+        One whose model needs what is not set here is stored, and is unavailable, see `unserved`.
+        """
         known = await self._toolset.tools(Scope())
-        now, sealed = self._clock.now(), [self._sealed(definition, known) for definition in definitions]
+        now, sealed = self._clock.now(), [self._sealed(each, known, filed=True) for each in definitions]
         await self._store.write(
             lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
         )
@@ -159,8 +167,29 @@ class Roster:
             if cursor is None:
                 return found
 
-    def check(self, definition: Definition, known: Collection[str]) -> None:
-        """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*."""
+    async def unavailable(self) -> Sequence[tuple[str, str]]:
+        """Return the name of each agent that no model can answer for here, and what it needs, as a sentence."""
+        found = [(agent.definition.name, self.unserved(agent.definition)) for agent in await self.all()]
+        return [(name, why) for name, why in found if why is not None]
+
+    def unserved(self, definition: Definition, frozen: str | None = None) -> str | None:
+        """Return why none of an agent's models can be asked here, in a sentence; None when one can.
+
+        *frozen* is the model of the session in question, which stays its own.
+        """
+        model = frozen or definition.controls.model or definition.model or self._default_model
+        if any(each.partition(":")[0] in self._providers for each in (model, *definition.fallback_models)):
+            return None
+        provider = model.partition(":")[0]
+        needs = self._needs.get(provider, f"the provider `{provider}`")
+        remedy = "set it and start the server again, or give the agent another model."
+        return f"`{definition.name}` is unavailable: its model `{model}` needs {needs}; {remedy}"
+
+    def check(self, definition: Definition, known: Collection[str], *, filed: bool = False) -> None:
+        """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*.
+
+        One of a file (*filed*) may name a model that only lacks what can be set, see `unserved`.
+        """
         check_fields(definition, added(definition, known, include_render=self.defaults.include_render))
         check_tools(definition, known, self._tools_looked_for)
         check_hooks(definition.hooks, self._channels)
@@ -168,14 +197,12 @@ class Roster:
             check_addresses(definition.hooks, self._guard)
         check_matchers(definition)
         warn_open(definition)
-        if definition.model is not None:
-            self.check_model("model", definition.model)
-        for place, model in enumerate(definition.fallback_models):
-            self.check_model(f"fallback_models[{place}]", model)
-        if definition.controls.model is not None:
-            self.check_model("controls.model", definition.controls.model)
-        if definition.compaction.model is not None:
-            self.check_model("compaction.model", definition.compaction.model)
+        models = {"model": definition.model, "controls.model": definition.controls.model}
+        models["compaction.model"] = definition.compaction.model
+        models |= {f"fallback_models[{place}]": model for place, model in enumerate(definition.fallback_models)}
+        for path, model in models.items():
+            if model is not None and not (filed and model.partition(":")[0] in self._needs):
+                self.check_model(path, model)
 
     def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
         """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
@@ -211,6 +238,8 @@ class Roster:
         for tool in _lacking(definition, known):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
+        if why := self.unserved(definition):
+            raise InvalidInput("agent", why)
         tools = offered(definition, known, include_render=self.defaults.include_render)
         return snapshot_of(
             definition, tools, model=definition.controls.model or definition.model or self._default_model
@@ -252,10 +281,12 @@ class Roster:
             raise InvalidInput("agent", str(error)) from error
         return self._sealed(wanted, known, agent.object.definition.hooks)
 
-    def _sealed(self, given: Definition, known: Collection[str], kept: Sequence[Hook] = ()) -> Definition:
+    def _sealed(
+        self, given: Definition, known: Collection[str], kept: Sequence[Hook] = (), *, filed: bool = False
+    ) -> Definition:
         """Return *given*, checked, in the stored form; masked secrets in it are replaced by those of *kept*."""
         wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
-        self.check(wanted, known)
+        self.check(wanted, known, filed=filed)
         wanted = self._channels.checked(wanted)
         check_secrets(wanted.hooks, kept)
         if all(hook.type != "http" for hook in wanted.hooks):

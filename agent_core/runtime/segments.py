@@ -8,7 +8,7 @@ from structlog.contextvars import bind_contextvars
 
 from agent_core.context.source import ContextSource
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent
+from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.controls import ABLE, Abilities
 from agent_core.domain.events import FactBody
 from agent_core.domain.inbound import read_options
@@ -169,9 +169,13 @@ class Segments:
             read_file=self._file,
             pressure=self.pressure,
             sources=self._sources,
+            snapshot=self._snapshot,
             prompt_cache=self._prompt_cache,
         )
         return Driver(run, agent, state=state, window=cached.window, ports=ports, interrupt=interrupt)
+
+    async def _snapshot(self, name: str) -> Snapshot:
+        return await self._store.read(lambda connection: catalog.snapshot(connection, name))
 
     async def _file(self, name: str) -> bytes | None:
         try:
@@ -187,7 +191,7 @@ class Segments:
         overrides, asked_with = options.controls, options.tool_context or {}
         if run.snapshot == own.snapshot.hash:
             return msgspec.structs.replace(own, overrides=overrides, asked_with=asked_with)
-        snapshot = await self._store.read(lambda connection: catalog.snapshot(connection, run.snapshot))
+        snapshot = await self._snapshot(run.snapshot)
         agent = await self._roster.agent(own.id, own.version, own.definition, snapshot, overrides)
         return msgspec.structs.replace(agent, asked_with=asked_with)
 

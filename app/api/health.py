@@ -21,4 +21,6 @@ async def readyz(request: Request) -> Response:
     """Answer whether requests can be served now."""
     ready: Ready | Starting = request.app.state.ready
     fault = await ready.fault()
-    return answer(Health("ok")) if fault is None else problem(503, fault, headers={"Retry-After": "1"})
+    if fault is not None:
+        return problem(503, fault, headers={"Retry-After": "1"})
+    return answer(Health("ok", await ready.warning()))

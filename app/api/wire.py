@@ -183,10 +183,11 @@ class TokenAnswer(msgspec.Struct, frozen=True):
     id: str
 
 
-class Health(msgspec.Struct, frozen=True):
-    """The answer of a server that is alive."""
+class Health(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer of a server that is alive; *warning* is what is not as it should be although it serves."""
 
     status: Literal["ok"]
+    warning: str | None = None
 
 
 _OWN_FIELDS = frozenset({web.NAME, slack.NAME})

@@ -15,7 +15,7 @@ from app.dev.watching import Marks, Watched
 from app.files import toolset_with
 from app.own_tools.toolset import OwnTools
 from app.printer import say
-from app.settings import Settings, check_model
+from app.settings import Settings, check_agents_model
 
 ENV_FILE = Path(".env")
 RESTART = "start `parley dev` again to use it, as settings are read at the start."
@@ -82,7 +82,7 @@ class Workshop:
         definitions, broken = list[Definition](), dict(found.broken)
         for path, made in found.agents.items():
             try:
-                core.agents.check(made, known)
+                core.agents.check(made, known, filed=True)
             except InvalidInput as error:
                 broken[path] = f"{path}: {error}"
             else:
@@ -90,7 +90,7 @@ class Workshop:
         return definitions, [broken[path] for path in sorted(broken)]
 
     def _check_model(self, name: str, where: str) -> None:
-        check_model(self._settings, name, where)
+        check_agents_model(self._settings, name, where)
 
     @asynccontextmanager
     async def following(self, core: Core) -> AsyncIterator[None]:

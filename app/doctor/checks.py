@@ -26,7 +26,7 @@ from app.doctor.tools import own_tools
 from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
 from app.own_tools.toolset import OwnTools
 from app.printer import say
-from app.settings import SERVER_FILE, Settings, check, load_settings
+from app.settings import NEEDS, SERVER_FILE, Settings, check, load_settings, with_providers
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
 
@@ -53,6 +53,10 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding("fail", "settings", str(error))
         return
+    try:
+        settings = with_providers(settings, env_file)
+    except ConfigError as error:
+        yield Finding("fail", "providers", str(error))
     own, said = OwnTools.of(settings), set[str]()
     own.load()
     for finding in chain([_settings(settings)], edges(settings), _kept(settings), own_tools(own), _models(settings)):
@@ -82,11 +86,22 @@ def _models(settings: Settings) -> Iterator[Finding]:
         try:
             definition = read_agent(path)
             named.update(models_of(definition))
+            yield from _unavailable(path, definition, settings)
             yield from _hooks(path, definition, TargetGuard.of(settings.fetch_allow))
         except ConfigError as error:
             yield Finding("fail", "agents", str(error))
-    for model in sorted(filter(is_unlisted, named)):
+    for model in sorted(each for each in named if is_unlisted(settings.listed_as(each))):
         yield Finding("warn", "models", f"`{model}` is not among the models that this version knows", UNLISTED)
+
+
+def _unavailable(path: Path, definition: Definition, settings: Settings) -> Iterator[Finding]:
+    """Report an agent's file of whose models none can be asked here."""
+    model = definition.controls.model or definition.model or settings.default_model
+    provider = model.partition(":")[0]
+    served = {each.partition(":")[0] for each in (model, *definition.fallback_models)} & {*settings.providers}
+    if not served and provider in NEEDS:
+        said = f"{path.name}: `{definition.name}` is unavailable: its model `{model}` needs {NEEDS[provider]}"
+        yield Finding("warn", "agents", said, "set it, or give the agent another model")
 
 
 def _hooks(path: Path, definition: Definition, guard: TargetGuard) -> Iterator[Finding]:
@@ -185,16 +200,21 @@ def _providers(settings: Settings, *, offline: bool) -> Iterator[Finding]:
 
 
 def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
-    """Give what to ask of each provider that is set up."""
-    if (key := settings.anthropic_api_key) is not None:
-        headers = {"x-api-key": key.get_secret_value(), "anthropic-version": "2023-06-01"}
-        url = f"{settings.anthropic_base_url or ANTHROPIC_URL}/v1/models?limit=1"
-        yield "anthropic", _Request(url, headers, "ANTHROPIC_API_KEY")
-    key = settings.openai_api_key
-    if key is not None or settings.openai_base_url is not None:
-        headers = {} if key is None else {"Authorization": f"Bearer {key.get_secret_value()}"}
-        url = f"{settings.openai_base_url or OPENAI_URL}/models"
-        yield "openai", _Request(url, headers, "OPENAI_BASE_URL" if key is None else "OPENAI_API_KEY")
+    """Give what to ask of each provider that is set up, and each server of the environment's once."""
+    for name, endpoint in settings.endpoints.items():
+        if name == "openai-compatible" and "openai" in settings.endpoints and name not in settings.named:
+            continue
+        key = endpoint.key.get_secret_value() if endpoint.key else None
+        headers = {each: value.get_secret_value() for each, value in endpoint.headers.items()}
+        query = {each: value.get_secret_value() for each, value in endpoint.query.items()}
+        if endpoint.kind == "anthropic":
+            known = {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
+            url, query = f"{endpoint.base_url or ANTHROPIC_URL}/v1/models", {"limit": "1", **query}
+        else:
+            known = {"Authorization": f"Bearer {key}"} if key else {}
+            url = f"{endpoint.base_url or OPENAI_URL}/models"
+        shown = "openai" if name == "openai-compatible" and name not in settings.named else name
+        yield shown, _Request(str(httpx.URL(url, params=query) if query else url), {**known, **headers}, endpoint.needs)
 
 
 def _asked(name: str, request: _Request) -> Finding:

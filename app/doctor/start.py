@@ -10,7 +10,7 @@ from app.agents import load_agents
 from app.doctor.findings import Finding
 from app.own_tools.toolset import OwnTools, shipped_names
 from app.serving.server import listening
-from app.settings import SERVER_FILE, Settings, check_model
+from app.settings import SERVER_FILE, Settings, check_agents_model
 from app.storage.keys import check_keys, check_shared_secret
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
@@ -38,7 +38,7 @@ def _check_agents(settings: Settings, own: OwnTools, channels: Channels) -> None
     known = {*shipped_names(), *own.places}
 
     def check(name: str, where: str) -> None:
-        check_model(settings, name, where)
+        check_agents_model(settings, name, where)
 
     found = load_agents(settings.agents, tools=known, channels=channels, check=check, looked_for=own.looked_for)
     for definition in found:

@@ -110,6 +110,13 @@ def _models(counters: Counters) -> Iterator[Any]:
     yield _counter("parley_model_retries", "Model calls after a failed one.", ("model",), _keys(counters.retries))
     yield _counter("parley_model_failures", "Model calls that failed.", ("kind",), _keys(counters.failures))
     yield _counter("parley_tokens", "Tokens, as providers bill them.", ("model", "kind"), counters.tokens)
+    share = {(model,): share for model, share in counters.cache_share().items()}
+    text = "Part of the prompt tokens since the start of the process that was read from the cache."
+    yield _gauges("parley_cache_share", text, ("model",), share)
+    text = "Model calls that read less from the prompt cache than they should have."
+    yield _counter("parley_cache_misses", text, ("cause",), _keys(counters.misses))
+    text = "Compactions by kind, and those that failed."
+    yield _counter("parley_compactions", text, ("kind",), _keys(counters.compactions))
     cost = {(model,): float(usd) for model, usd in counters.cost.items()}
     yield _counter("parley_cost_usd", "What models cost in US dollars, where a price is known.", ("model",), cost)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from sqlalchemy import Connection, Row, text
 
@@ -11,6 +12,7 @@ from app.storage.migrate import newest, revision_of
 
 TIMEOUT = 5
 """Seconds for the database to answer."""
+WARNING_AGE = 30
 LATE = 7_000
 """Milliseconds without a heartbeat after which a process is not ready: the others take over its runs soon after."""
 _HEARTBEAT = text(
@@ -26,6 +28,8 @@ class Ready:
     def __init__(self, core: Core, readers: Readers, look: Look | None = None) -> None:
         self._core, self._readers = core, readers
         self._look = look or self._ping
+        self._warning: str | None = None
+        self._warned_until = 0.0
 
     async def fault(self) -> str | None:
         """Return why requests cannot be served now, None when they can."""
@@ -41,6 +45,20 @@ class Ready:
         except Unavailable as error:
             return str(error)
 
+    async def warning(self) -> str | None:
+        """Return what is not as it should be although requests are served, None if nothing is.
+
+        It names no agent: anyone may ask. All agents are looked at, so once in `WARNING_AGE` seconds.
+        """
+        now = asyncio.get_running_loop().time()
+        if now >= self._warned_until:
+            with suppress(Unavailable, TimeoutError):  # the database was there just now: then the last answer stands
+                async with asyncio.timeout(TIMEOUT):
+                    count = len(await self._core.agents.unavailable())
+                said = f"Agents without a model that can be asked: {count}. `parley doctor` names them."
+                self._warning, self._warned_until = said if count else None, now + WARNING_AGE
+        return self._warning
+
     async def _ping(self) -> None:
         await self._core.health.ping()
 
@@ -50,6 +68,9 @@ class Starting:
 
     async def fault(self) -> str:
         return "The process is starting."
+
+    async def warning(self) -> None:
+        return None
 
 
 def look_at(database: Database, worker: str) -> Look:

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import msgspec
 from hypothesis import strategies as st
@@ -24,26 +24,42 @@ from agent_core import (
 )
 from agent_core.context.window import Window, WindowEntry
 from agent_core.domain.agents import Agent
+from agent_core.domain.caching import Caching
+from agent_core.domain.controls import Abilities
 from agent_core.domain.messages import Role
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.hub import Subscriber
 from agent_core.store.reading import loading
 from agent_core.store.work import runs, sessions
-from agent_core.testing import Answer, Item, ScriptedProvider, call, fail, finish, pause, raw_call, refuse, say, think
+from agent_core.testing import (
+    Answer,
+    Item,
+    ScriptedProvider,
+    call,
+    fail,
+    finish,
+    pause,
+    raw_call,
+    refuse,
+    say,
+    think,
+    usage,
+)
 from agent_core.testing.scripted import prefix_of
-from agent_core.tools.base import Tool
-from agent_core.tools.function import tool
+from agent_core.tools.function import FunctionTool, tool
 from tests.agent_core.scenes import Hurried
 from tests.conftest import OpenDatabase
 
+FOREVER = 10**9
+CACHED = Abilities(caching=Caching(vendor="anthropic", least=1, short_s=FOREVER, long_s=FOREVER))
 ANN, BOB, MEG = Actor("ann", "user"), Actor("bob", "user", "Bob"), Actor("operator", "service", "Meg")
 PATIENCE = 90.0
 Kind = Literal[
     "say", "think", "look", "looks", "move", "same", "unknown", "broken", "length", "continue", "refuse", "fail",
     "late", "dead", "empty",
 ]  # fmt: skip
-Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "reply", "join", "cancel", "restart"]
+Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "reply", "join", "cancel", "edit", "restart"]
 Place = Literal["asked", "said", "tool"]
 
 
@@ -135,7 +151,7 @@ class RandomSession:
     async def live(self) -> "RandomSession":
         """Play the plan to its end, and read what happened."""
         self._gates = [Gate() for _ in self.plan.steps]
-        self._next, self._sent, self._changes = 0, 0, 0
+        self._next, self._sent, self._changes, self._edits, self._begun = 0, 0, 0, 0, 0
         self._session = self._newest = ""
         await self._begin()
         try:
@@ -151,8 +167,9 @@ class RandomSession:
 
     async def _begin(self) -> None:
         """Start a process on the database, the first or the next one."""
-        self._provider = ScriptedProvider(self._answer)
-        tools = {made.spec.name: made for made in self._tools()}
+        self._provider = ScriptedProvider(self._answer, able=CACHED)
+        self._begun += 1
+        tools = {made.spec.name: made for made in map(self._ordered, self._tools())}
         self._core = Core(
             self.open_database(),
             providers={"scripted": self._provider},
@@ -199,6 +216,9 @@ class RandomSession:
             await self._core.replies.give(self._session, f"replied after message {self._sent}", by=MEG)
         elif act == "join":
             await self._send("steer", by=BOB)
+        elif act == "edit":
+            self._edits += 1
+            await self._core.agents.update("a", {"instructions": f"Be brief, {self._edits}."})
         elif act == "restart":
             await self._compare()
             await self._core.stop(grace=1.0)
@@ -239,7 +259,17 @@ class RandomSession:
         entries = tuple(entry for entry in request.messages if isinstance(entry, WindowEntry))
         self.asked.append(Asked(request, entries, prefix_of(request), step.seq))
         n, self._next = self._next, self._next + 1
-        return self._said(n) if n < len(self.plan.steps) else (say("The end."),)
+        if n >= len(self.plan.steps):
+            return (self._billed(), say("The end."))
+        said = self._said(n)
+        return said if self.plan.steps[n].kind in ("fail", "dead") else (self._billed(), *said)
+
+    def _billed(self) -> Item:
+        """Report what a cache that keeps every prompt for good bills of the newest one, a token a byte."""
+        newest, earlier = self.asked[-1].prefix, [asked.prefix for asked in self.asked[:-1]]
+        read = max((_shared(newest, prefix) for prefix in earlier), default=0)
+        written = len(newest) - read
+        return usage(input=0, output=1, reasoning=0, cache_read=read, cache_write_short=written, cache_write_long=0)
 
     def _said(self, n: int) -> Answer:
         step, gate = self.plan.steps[n], self._gates[n]
@@ -250,7 +280,7 @@ class RandomSession:
             items.insert(0 if step.place == "asked" else len(items), pause(gate))
         return [*items, *_end(step.kind, n)]
 
-    def _tools(self) -> tuple[Tool, ...]:
+    def _tools(self) -> tuple[FunctionTool[..., Any], ...]:
         async def work(n: int) -> str:
             if 0 <= n < len(self.plan.steps) and self.plan.steps[n].act and self.plan.steps[n].place == "tool":
                 await self._gates[n].wait()
@@ -267,6 +297,13 @@ class RandomSession:
             return await work(n)
 
         return look, move
+
+    def _ordered(self, made: FunctionTool[..., Any]) -> FunctionTool[..., Any]:
+        """Return a tool as this process has it: every second one has dictionaries in another order."""
+        spec = made.spec
+        if self._begun % 2 == 0:
+            spec = msgspec.structs.replace(spec, parameters=_backwards(spec.parameters))
+        return replace(made, spec=spec)
 
     async def _compare(self) -> None:
         """Note the session's window as it grew and as it is rebuilt from the log, brought to the same fact."""
@@ -290,6 +327,13 @@ class RandomSession:
             self.agents[run] = await self._core._segments.agent_of(ref, home)
 
 
+def _backwards(value: Any) -> Any:
+    """Return JSON with the members of every object in the opposite order."""
+    if isinstance(value, dict):
+        return {name: _backwards(each) for name, each in reversed(value.items())}
+    return [_backwards(each) for each in value] if isinstance(value, list) else value
+
+
 def _end(kind: Kind, n: int) -> Sequence[Item]:
     """Return how an answer of this kind ends; calls name the step they are of."""
     ends: dict[Kind, Sequence[Item]] = {
@@ -307,6 +351,15 @@ def _end(kind: Kind, n: int) -> Sequence[Item]:
         "dead": [fail("invalid", retryable=False)],
     }
     return ends.get(kind, [])
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """Return how many bytes two prompts have in common at their beginning."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if one[:middle] == other[:middle] else (least, middle - 1)
+    return least
 
 
 async def first(wanted: Awaitable[object], other: Awaitable[object]) -> bool:

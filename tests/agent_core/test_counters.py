@@ -1,5 +1,7 @@
 """Counters: what is counted of the facts that a process commits."""
 
+from decimal import Decimal
+
 import msgspec
 import pytest
 
@@ -7,6 +9,7 @@ from agent_core import Core, DeclaredTool, ToolOutput
 from agent_core.counters import Counters
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.messages import Usage
 from agent_core.domain.objects import RunObject
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
@@ -27,6 +30,30 @@ def facts(*bodies: FactBody) -> list[Fact]:
         )
         for seq, body in enumerate(bodies, 1)
     ]
+
+
+def test_compactions_are_counted_and_their_calls_billed_to_their_model():
+    """What a summary cost, also one that failed, is in the tokens and dollars of the model that was asked for it."""
+    used, counters = Usage(10, 5, 0, 90, 0, None), Counters(FakeClock())
+    made = e.ContextCompacted(kind="summary", from_seq=1, tokens_before=9, tokens_after=1, model="small", usage=used)
+    failed = e.CompactionFailed(model="small", code="network", message="", usage=used, cost="0.2")
+    cut = e.ContextCompacted(kind="cut", from_seq=1, tokens_before=9, tokens_after=1)
+    counters.facts(facts(msgspec.structs.replace(made, cost="0.1"), failed, cut))
+    assert counters.compactions == {"summary": 1, "failed": 1, "cut": 1}
+    assert counters.tokens == {("small", "input"): 20, ("small", "output"): 10, ("small", "cache_read"): 180}
+    assert counters.cost == {"small": Decimal("0.3")}
+
+
+def test_cache_share_is_of_all_prompt_tokens():
+    """Tokens read from the cache are held against all that the model was sent, per model; answers are no part."""
+    counters = Counters(FakeClock())
+    assert counters.cache_share() == {}
+    for model, used in (("a", Usage(10, 99, 0, 70, 15, 5)), ("b", Usage(10, 99, 0, None, None, None))):
+        body = msgspec.structs.replace(step(1), controls={"model": model})
+        counters.facts(facts(body, e.StepCompleted(n=1, usage=used, cost=None)))
+    assert counters.cache_share() == {"a": 0.7, "b": 0.0}
+    counters.facts(facts(e.CacheMissed(n=1, expected=9, read=0, cause="expired")))
+    assert counters.misses == {"expired": 1}
 
 
 WHERE = DeclaredTool(name="where", kind="client", description="Where.", parameters={"type": "object"})

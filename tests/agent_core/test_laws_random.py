@@ -2,8 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from agent_core import (
@@ -18,6 +21,7 @@ from agent_core import (
     StepStarted,
 )
 from agent_core.context.frames import CORRECTION, STOPPED_NOTE
+from agent_core.context.history import PromptHistory
 from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
@@ -29,6 +33,7 @@ from agent_core.providers.base import neutral
 from tests.agent_core.laws import check_log
 from tests.agent_core.random_session import EVERYTHING, Asked, Plan, RandomSession, plans
 from tests.agent_core.stage import unmarked
+from tests.agent_core.wires import wires
 from tests.conftest import Fresh
 
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
@@ -57,7 +62,8 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str
         prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]
         window = Window(neutral, marker=marker)
         window.apply(prefix)
-        state = replay(decided.run, prefix).with_window(size=len(window.entries), border=window.border)
+        last = window.history.asked
+        state = replay(decided.run, prefix).with_window(size=len(window.entries), border=window.border, last=last)
         move = react(state, agent)
         if isinstance(move, Compact):
             if isinstance(following[0].body, ContextCompacted):
@@ -92,6 +98,19 @@ def law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(session: RandomSessio
     for before, after in zip(session.asked, session.asked[1:], strict=False):
         if not any(before.step < seq < after.step for seq in changes):
             assert after.prefix.startswith(before.prefix), (before, after)
+
+
+def law_8_holds_on_every_wire(session: RandomSession) -> None:
+    """What Messages, Responses and Chat Completions send of a request begins with what they sent of the one before.
+
+    Restarts, dictionaries in another order and edits of the agent change no byte of it.
+    """
+    changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
+    for bytes_of in wires():
+        sent = [bytes_of(replace(asked.request, messages=asked.entries)) for asked in session.asked]
+        for place, (before, after) in enumerate(pairwise(session.asked)):
+            if not any(before.step < seq < after.step for seq in changes):
+                assert sent[place + 1].startswith(sent[place]), (before, after)
 
 
 def law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(session: RandomSession) -> None:
@@ -164,14 +183,26 @@ def _speaker(body: e.FactBody) -> str:
 
 
 def a_rebuilt_window_equals_the_one_that_grew(session: RandomSession) -> None:
-    """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact."""
+    """A session's window, rebuilt from the log after a restart, is the one that grew fact by fact, its history too."""
     for grown, rebuilt in session.windows:
+        assert _calls_of(rebuilt.history) == _calls_of(grown.history)
         assert _shape(rebuilt) == _shape(grown)
         assert rebuilt.snapshot == grown.snapshot
 
 
+def _calls_of(history: PromptHistory) -> tuple[object, ...]:
+    """Return the last calls of a history; how many entries they had counts only while those are there."""
+    calls = [call and msgspec.structs.replace(call, entries=0) for call in (history.last, history.asked)]
+    return (*calls, history.rewritten, history.previous)
+
+
 def _shape(window: Window) -> list[tuple[int, bool, Message]]:
     return [(entry.seq, entry.border, entry.message) for entry in window.entries]
+
+
+def a_cache_that_keeps_all_is_missed_for_a_new_snapshot_only(session: RandomSession) -> None:
+    """With a cache that loses nothing only a run with its own instructions, and the next one without, read less."""
+    assert {fact.body.cause for fact in session.facts if isinstance(fact.body, e.CacheMissed)} <= {"system"}
 
 
 def what_was_deleted_unseen_stays_unseen(session: RandomSession) -> None:
@@ -207,9 +238,11 @@ LAWS = (
     no_session_breaks_the_log,
     law_4_the_strategy_derives_everything_from_state,
     law_8_the_window_of_a_prefix_is_a_prefix_of_the_window,
+    law_8_holds_on_every_wire,
     law_8_reasoning_from_before_a_new_prefix_is_gone_for_good,
     law_9_the_model_sees_what_the_steps_named,
     a_rebuilt_window_equals_the_one_that_grew,
+    a_cache_that_keeps_all_is_missed_for_a_new_snapshot_only,
     what_was_deleted_unseen_stays_unseen,
     a_window_stays_within_its_limit,
 )
@@ -220,6 +253,18 @@ LAWS = (
 @example(plan=EVERYTHING)
 def test_no_session_breaks_a_law(fresh: Fresh, plan: Plan):
     """Whatever happens in a session, on a fresh database, every law above holds on what it left."""
+    obeys(fresh, plan)
+
+
+@pytest.mark.whole
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(plan=plans())
+def test_none_of_many_sessions_breaks_a_law(fresh: Fresh, plan: Plan):
+    """The same of five times as many sessions, on both databases."""
+    obeys(fresh, plan)
+
+
+def obeys(fresh: Fresh, plan: Plan) -> None:
     with fresh() as open_database:
         session = asyncio.run(RandomSession(open_database, plan).live())
     for law in LAWS:

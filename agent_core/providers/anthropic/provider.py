@@ -12,9 +12,12 @@ from agent_core.providers import models
 from agent_core.providers.anthropic.encode import MARKS, encoder_of, wires
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import CacheLifetime, Encode, ModelDelta, Request, RequestEntry
+from agent_core.providers.caching import of_anthropic
 from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.wording import Starts, joined
 
+NAME = "anthropic"
 PATH = "/v1/messages"
 DEFAULT_ROOM = 32_000
 """Tokens of an answer where the model's own limit is unknown."""
@@ -24,25 +27,34 @@ _BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xh
 _LEAST_BUDGET = 1_024
 
 
-def anthropic(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "AnthropicProvider":
-    """Return the provider; *idle* is the seconds without a byte after which an answer counts as broken."""
+def anthropic(
+    *,
+    api_key: str | None,
+    base_url: str | None = None,
+    idle: float = 600.0,
+    name: str = NAME,
+    extras: Extras = NO_EXTRAS,
+) -> "AnthropicProvider":
+    """Return the provider *name*; *idle* is the seconds without a byte after which an answer counts as broken.
+
+    Without *api_key* no header has one, but *extras* may.
+    """
 
     def make() -> Sdk:
-        from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
+        from anthropic import AsyncAnthropic, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow, so in a thread
 
-        http = DefaultAioHttpClient()
-        return Sdk(AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
+        http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
+        client = AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
+        return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None))
 
-    return AnthropicProvider(SdkClient("anthropic", make, idle=idle))
+    return AnthropicProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name)
 
 
 class AnthropicProvider:
     """Claude, or another model that speaks Messages at the base URL."""
 
-    name = "anthropic"
-
-    def __init__(self, client: SdkClient) -> None:
-        self._client = client
+    def __init__(self, client: SdkClient, name: str = NAME) -> None:
+        self._client, self.name = client, name
         self._starts = Starts(prefix_of)
 
     def accepts(self, model: str) -> bool:
@@ -54,12 +66,14 @@ class AnthropicProvider:
 
         A model that does not think meanwhile can be forced to call a tool; that is worth its price.
         """
-        known = models.find(f"{self.name}:{model}")
+        known = models.find(listed := f"{NAME}:{model}")
         return Abilities(
             withholds=False,
             narrows=False,
             forces=known.thinking in ("none", "budget"),
             structured="closed" if models.holds(known) else "none",
+            caching=of_anthropic(known),
+            listed_as=listed,
         )
 
     def encoder(self, model: str) -> Encode:
@@ -107,7 +121,7 @@ def body_of(request: Request, prefix: bytes) -> bytes:
 
     No temperature: the version of the API that the SDK speaks refuses it from every model.
     """
-    known, controls = models.find(f"anthropic:{request.model}"), request.controls
+    known, controls = models.find(f"{NAME}:{request.model}"), request.controls
     room = controls.max_output_tokens or known.max_output or DEFAULT_ROOM
     room = min(room, known.max_output or room)
     settings: dict[str, Any] = {"model": request.model, "max_tokens": room, "stream": True}

@@ -16,21 +16,26 @@ from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
+from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_thinking
 from agent_core.providers.openai.cache import is_openai, key_fields
 from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai-compatible"
 OPENAI_URL = "https://api.openai.com/v1"
-NO_KEY = "none"
-"""A placeholder key for servers that want none: the SDK requires one."""
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def compatible(
-    *, api_key: str | None, base_url: str | None, idle: float = 600.0, official: bool | None = None
+    *,
+    api_key: str | None,
+    base_url: str | None,
+    idle: float = 600.0,
+    name: str = NAME,
+    extras: Extras = NO_EXTRAS,
+    official: bool | None = None,
 ) -> "CompatibleProvider":
-    """Return the provider for the server at *base_url*, OpenAI's own when None.
+    """Return the provider *name* for the server at *base_url*, OpenAI's own when None.
 
     *idle* is the seconds without a byte after which an answer counts as cut: local models read a long prompt in
     silence, for minutes. *official* is whether that is OpenAI itself, as its host says unless it is given.
@@ -38,13 +43,15 @@ def compatible(
     url = base_url or OPENAI_URL
 
     def make() -> Sdk:
-        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
+        from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
 
-        http = DefaultAioHttpClient()
-        return Sdk(AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=http), http)
+        http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
+        client = AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http, default_query=query)
+        return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None and bool(extras.headers)))
 
     official = is_openai(url) if official is None else official
-    return CompatibleProvider(SdkClient(NAME, make, idle=idle), official=official, wants=wants_of(url))
+    client = SdkClient(name, make, idle=idle, secrets=extras.secrets)
+    return CompatibleProvider(client, name, official=official, wants=wants_of(url))
 
 
 def wants_of(url: str) -> Wants:
@@ -68,10 +75,8 @@ class CompatibleProvider:
     *wants* is what it asks of answers. A refusal that says so adds to it, for that model: gateways have no known host.
     """
 
-    name = NAME
-
-    def __init__(self, client: SdkClient, *, official: bool, wants: Wants) -> None:
-        self._client, self._official = client, official
+    def __init__(self, client: SdkClient, name: str = NAME, *, official: bool, wants: Wants) -> None:
+        self._client, self.name, self._official = client, name, official
         self._wants, self._found = wants, dict[str, Wants]()
         self._starts = Starts(_head)
 
@@ -81,7 +86,8 @@ class CompatibleProvider:
     def able(self, model: str) -> Abilities:
         """Return what every server enforces, and for OpenAI's own what it adds."""
         holds = self._official and models.holds(models.find(f"openai:{model}"))
-        return Abilities(narrows=self._official, structured="any" if holds else "none")
+        listed = f"{NAME}:{model}"
+        return Abilities(narrows=self._official, structured="any" if holds else "none", listed_as=listed)
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes request JSON; another function once *model* was found to want more."""

@@ -12,7 +12,9 @@ from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
 from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
+from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_summaries
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, has_breakpoints, is_openai, key_fields
 from agent_core.providers.openai.encode import encode
@@ -26,21 +28,29 @@ MIN_OUTPUT_TOKENS = 16
 
 
 def openai(
-    *, api_key: str, base_url: str | None = None, idle: float = 600.0, official: bool | None = None
+    *,
+    api_key: str | None,
+    base_url: str | None = None,
+    idle: float = 600.0,
+    name: str = NAME,
+    extras: Extras = NO_EXTRAS,
+    official: bool | None = None,
 ) -> "OpenAIProvider":
-    """Return the provider for *api_key*; *idle* is the seconds without a byte after which an answer counts as cut.
+    """Return the provider *name*; *idle* is the seconds without a byte after which an answer counts as cut.
 
-    *official* is whether OpenAI itself answers at *base_url*, as its host says unless it is given.
+    Without *api_key* no header has one, but *extras* may. *official* is whether OpenAI itself answers at *base_url*, as
+    its host says unless it is given.
     """
 
     def make() -> Sdk:
-        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
+        from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
 
-        http = DefaultAioHttpClient()
-        return Sdk(AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
+        http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
+        client = AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
+        return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None))
 
     official = is_openai(base_url) if official is None else official
-    return OpenAIProvider(SdkClient(NAME, make, idle=idle), official=official)
+    return OpenAIProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name, official=official)
 
 
 class OpenAIProvider:
@@ -49,10 +59,8 @@ class OpenAIProvider:
     *official* when no other server does, so that it takes what it documents of its cache.
     """
 
-    name = NAME
-
-    def __init__(self, client: SdkClient, *, official: bool = True) -> None:
-        self._client, self._official = client, official
+    def __init__(self, client: SdkClient, name: str = NAME, *, official: bool = True) -> None:
+        self._client, self.name, self._official = client, name, official
         self._encoders: dict[str, Encode] = {}
         self._unsummarized = set[str]()
         self._starts = Starts(_head)
@@ -61,13 +69,16 @@ class OpenAIProvider:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        return Abilities(structured="any" if models.holds(models.find(f"{NAME}:{model}")) else "none")
+        known = models.find(listed := f"{NAME}:{model}")
+        structured = "any" if models.holds(known) else "none"
+        caching = of_openai(known) if self._official else None
+        return Abilities(structured=structured, caching=caching, listed_as=listed)
 
     def encoder(self, model: str) -> Encode:
-        return self._encoders.setdefault(model, partial(encode, f"{NAME}:{model}"))
+        return self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        fold = ResponsesFold(NAME, request.model)
+        fold = ResponsesFold(self.name, request.model)
         async with aclosing(self._client.stream("/responses", self._body(request), fold)) as batches:
             async for batch in batches:
                 if isinstance(batch[0], CallFailed) and refuses_summaries(batch[0].message):

@@ -1,22 +1,40 @@
 """What a driver needs of a session that is not in memory: its newest facts, as far back as its window reaches."""
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from agent_core.domain import events as e
 from agent_core.domain.agents import Definition, Snapshot
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Actor
 from agent_core.store import log
-from agent_core.store.log import RUN, RunRef, SessionKey
+from agent_core.store.codes import CODES
+from agent_core.store.log import EVENT, RUN, RunRef, SessionKey
+from agent_core.store.statements import literal
 from agent_core.store.work import catalog, notes, runs, sessions
 from agent_core.store.work.sessions import SessionRef
 
+# The run that asked a model last, as far back as its first step: that one names all its controls.
+_LAST_ASKED = (
+    select(RUN.c.first_seq)
+    .select_from(EVENT.join(RUN, RUN.c.key == EVENT.c.run))
+    .where(
+        EVENT.c.session == bindparam("b_session"),
+        EVENT.c.type == literal(CODES[e.StepCompleted.type]),
+        RUN.c.parent.is_(None),
+    )
+    .order_by(EVENT.c.seq.desc())
+    .limit(1)
+)
 _FIRST_OPEN = select(func.min(runs.open_roots(RUN.c.first_seq).subquery().c.first_seq))
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """*facts* reach from the start of the window, or of an open run, to the newest; *recalled* are older ones."""
+    """What is read of a session.
+
+    *facts* reach from the start of the window, of an open run, or of the run that asked a model last, to the newest;
+    *recalled* are older ones.
+    """
 
     session: SessionRef
     opener: Actor
@@ -32,7 +50,8 @@ def load(connection: Connection, session: str) -> Loaded:
     """Read a session for its next step; the cost grows with its window, not its log. Raises `NotFound`."""
     ref = sessions.find(connection, session)
     first_open = connection.execute(_FIRST_OPEN, {"b_session": ref.key}).scalar()
-    start = min(ref.window_seq, first_open or ref.window_seq)
+    last_asked = connection.execute(_LAST_ASKED, {"b_session": ref.key}).scalar()
+    start = min(ref.window_seq, first_open or ref.window_seq, last_asked or ref.window_seq)
     facts = log.known(log.facts_between(connection, ref.session_key, start - 1), start - 1)
     named = [*notes.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]
     opener, marker = sessions.opener_and_marker(connection, ref)

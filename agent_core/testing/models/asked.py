@@ -1,7 +1,7 @@
 """One request as the server received it, decoded lazily."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -39,8 +39,9 @@ class _Position(msgspec.Struct):
 class ModelCall:
     """One model call.
 
-    *body* is the JSON as sent, *raw* its bytes, *headers* have small letters; *text* is the newest text of the user,
-    and *step* counts what the assistant said since: 0 in the first step. *time* is milliseconds since the epoch.
+    *body* is the JSON as sent, *raw* its bytes, *headers* have small letters, *query* is the URL's; *text* is the
+    newest text of the user, and *step* counts what the assistant said since: 0 in the first step. *time* is
+    milliseconds since the epoch.
     """
 
     wire: Wire
@@ -50,17 +51,20 @@ class ModelCall:
     text: str
     step: int
     time: int
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def body(self) -> dict[str, Any]:
         return cast("dict[str, Any]", msgspec.json.decode(self.raw))
 
 
-def read(wire: Wire, raw: bytes, headers: Mapping[str, str], time: int) -> tuple[ModelCall, Head]:
+def read(
+    wire: Wire, raw: bytes, headers: Mapping[str, str], time: int, query: Mapping[str, str] | None = None
+) -> tuple[ModelCall, Head]:
     """Read a request from its newest end; raises `msgspec.DecodeError` for what is no JSON of a request."""
     head = msgspec.json.decode(raw, type=Head)
     text, step = _newest(wire, head)
-    return ModelCall(wire, head.model, raw, headers, text, step, time), head
+    return ModelCall(wire, head.model, raw, headers, text, step, time, query or {}), head
 
 
 def _newest(wire: Wire, head: Head) -> tuple[str, int]:

@@ -137,7 +137,7 @@ class FakeModels:
             name = f"req_{secrets.token_hex(12)}"
             raw = await request.read()
             try:
-                asked, head = read(wire, raw, _headers(request), self._clock.now())
+                asked, head = read(wire, raw, _headers(request), self._clock.now(), dict(request.query))
             except msgspec.DecodeError as error:
                 return _response(refusal(wire, RuleBroken(f"The request body is not valid JSON: {error}"), name))
             if self._record:

@@ -103,9 +103,9 @@ async def test_two_changes_at_once_both_count(core: Core, monkeypatch: pytest.Mo
     loop, check = asyncio.get_running_loop(), core.agents.check
     others = [{"instructions": "Be kind."}, {"tools": [], "controls": {"active_tools": []}}]
 
-    def checked(definition: Definition, known: Collection[str]) -> None:
+    def checked(definition: Definition, known: Collection[str], **more: bool) -> None:
         monkeypatch.setattr(core.agents, "check", check)
-        check(definition, known)
+        check(definition, known, **more)
         asyncio.run_coroutine_threadsafe(core.agents.update("anna", others.pop(0)), loop).result(timeout=20)
 
     monkeypatch.setattr(core.agents, "check", checked)

@@ -8,8 +8,10 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, Core
+from agent_core.domain.caching import Caching
+from agent_core.domain.controls import Abilities
 from agent_core.domain.failures import explanation
-from agent_core.testing import ScriptedProvider, fail
+from agent_core.testing import ScriptedProvider, fail, say, usage
 from app.api.schemas import events_schema
 from app.compose import create_app
 from app.storage.keys import ApiKey
@@ -163,6 +165,33 @@ async def test_streams_leave_out_the_operators(visitor: httpx.AsyncClient, clien
         assert found.event != "tool.completed" or "parts" not in found.data
         validator.validate({name: value for name, value in found._asdict().items() if value is not None})
     assert frames((await visitor.get(f"/v1/runs/{run}/events")).text) == [f for f in seen if f.data["run"] == run]
+
+
+async def test_cache_is_the_operators(make_core, settings, tokens: TokenSigner):
+    """Of a call that missed the prompt cache, and of a change that loses it, a visitor's stream says nothing."""
+    able = Abilities(caching=Caching(vendor="openai", least=1, short_s=300, long_s=300))
+    used = {"input": 3, "output": 1, "cache_read": 0, "cache_write_short": 5_000, "cache_write_long": 0}
+    core = await make_core(ScriptedProvider([(say("One."), usage(**used)), (say("Two."), usage(**used))], able=able))
+    app = create_app(core, settings, tokens=tokens, api_key=ApiKey(hashlib.sha256(KEY.encode()).digest()))
+    agent = await core.agents.get("assistant")
+    token = tokens.visitor(Actor(id="ada", kind="visitor"), agent=agent.id).text
+    async with caller(app, token) as visitor, caller(app, KEY) as client:
+        path, run = await posted(visitor)
+        await visitor.get(f"/v1/runs/{run}/events")
+        sent = await client.post(f"{path}/messages", json={"text": "Again", "controls": {"effort": "high"}})
+        assert sent.status_code == 202
+        whole = frames((await client.get(f"{path}/events?until=idle")).text)
+        seen = (await visitor.get(f"{path}/events?until=idle")).text
+    (missed,) = [frame for frame in whole if frame.event == "cache.missed"]
+    assert {name: missed.data[name] for name in ("n", "expected", "read", "cause")} == {
+        "n": 1,
+        "expected": 5_000,
+        "read": 0,
+        "cause": "prefix",
+    }
+    assert [frame.data.get("cache_note") is None for frame in whole if frame.event == "step.started"] == [True, False]
+    assert "Two." in seen
+    assert "cache" not in seen
 
 
 async def test_a_failure_is_shown_without_what_the_operator_knows(make_core, settings, tokens: TokenSigner):

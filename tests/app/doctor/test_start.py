@@ -52,7 +52,10 @@ def failures() -> list[str]:
         pytest.param(agent("tools: [dig]\n"), "there is no tool `dig`", id="a tool"),
         pytest.param(agent("tools: [calculate, calculate]\n"), "there twice", id="a tool twice"),
         pytest.param(agent("limits: {max_runs: 0}\n"), "limits.max_runs", id="a limit"),
-        pytest.param(agent("model: openai:gpt\n"), "needs OPENAI_API_KEY", id="a model"),
+        pytest.param(agent("model: opnai:gpt\n"), "is no provider", id="a model"),
+        pytest.param(
+            writing("providers.yaml", "azure: {kind: azure}"), "`azure`: `kind` must be", id="named providers"
+        ),
         pytest.param(agent("slack: {default: 1}\n"), "slack.default", id="a channel"),
         pytest.param(writing("tools/a.py", "import nothing_of_the_kind\n"), "nothing_of_the_kind", id="own tools"),
         pytest.param(writing("data/secret.key", "short"), "holds no key", id="the secret"),

@@ -24,7 +24,7 @@ from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, Model, caller
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-PAID = usage(input=1000, output=50, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0)
+PAID = usage(input=1000, output=50, reasoning=0, cache_read=5000, cache_write_short=3000, cache_write_long=1000)
 ClientOf = Callable[[Core], httpx.AsyncClient]
 
 
@@ -103,6 +103,9 @@ async def test_failures_retries_and_money(make_core, client_of):
     assert at(found, "parley_model_retries_total", model=model) == 1
     assert at(found, "parley_tokens_total", model=model, kind="input") == 1000
     assert at(found, "parley_tokens_total", model=model, kind="output") == 50
+    kinds = ("cache_read", "cache_write_short", "cache_write_long")
+    assert [at(found, "parley_tokens_total", model=model, kind=kind) for kind in kinds] == [5000, 3000, 1000]
+    assert at(found, "parley_cache_share", model=model) == 0.5
     assert at(found, "parley_cost_usd_total", model=model) > 0
 
 

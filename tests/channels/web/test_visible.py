@@ -59,7 +59,8 @@ def test_every_event_type_is_decided_on():
 
 @pytest.mark.parametrize("show", ["none", "names", "full"])
 @pytest.mark.parametrize(
-    "kind", ["context.added", "controls.changed", "hook.ruled", "snapshot.frozen", "step.failed", "brand.new"]
+    "kind",
+    ["cache.missed", "context.added", "controls.changed", "hook.ruled", "snapshot.frozen", "step.failed", "brand.new"],
 )
 def test_the_operators_events_are_hidden(kind, show):
     """Notes, rulings, snapshots and failed tries are never shown, nor are rulings that ask no one."""

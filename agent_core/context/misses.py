@@ -1,0 +1,128 @@
+"""Cache misses: whether a model call read less from the prompt cache than it should have, and why. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from agent_core.context.history import PromptHistory
+from agent_core.domain.agents import Snapshot, ToolSpec
+from agent_core.domain.caching import Caching, PromptCall, changes
+from agent_core.domain.context import CacheMissed, MissCause
+from agent_core.domain.messages import Usage
+
+FEW = 16
+"""Tokens that a call may read less than expected: vendors leave two to four at the end of a prompt uncached."""
+SHARE = 0.02
+BEST_EFFORT = 0.5
+"""The part of the expected tokens that counts as read where a cache gives no promise, or the count is an estimate."""
+STEP = 128
+"""Tokens to which a cache with free writes rounds down."""
+
+_TEXTS = ("contract", "persona", "instructions", "skills", "memory", "profile")
+
+
+class CacheMiss(msgspec.Struct, frozen=True):
+    """The fact of a miss, and *changed*: names of what differs in the prompt, for the operator; empty if nothing."""
+
+    fact: CacheMissed
+    changed: str = ""
+
+
+def shortfall(history: PromptHistory, usage: Usage, caching: Caching, snapshot: Snapshot) -> tuple[int, int] | None:
+    """Return how many tokens a call with *usage* was expected to read, and how many it read; None if that is no miss.
+
+    It is expected to read what the call before it, `history.last`, read and wrote; after a compaction the *snapshot*
+    alone, whose tokens are an estimate. Unknown figures are no miss.
+    """
+    if history.last is None or usage.cache_read is None:
+        return None
+    cached = _cached(history.last, caching)
+    if cached is None:
+        return None
+    is_compacted = history.rewritten == "compaction"
+    is_exact = caching.exact and not is_compacted
+    expected = min(cached, _roughly(snapshot)) if is_compacted else cached
+    enough = expected * (1 - SHARE) - FEW if is_exact else expected * BEST_EFFORT
+    if expected < caching.least or usage.cache_read >= enough:
+        return None
+    return expected, usage.cache_read
+
+
+def missed(
+    n: int,
+    short: tuple[int, int],
+    history: PromptHistory,
+    sent: tuple[Any, Any],
+    snapshots: tuple[Snapshot, Snapshot],
+    caching: Caching,
+) -> CacheMiss | None:
+    """Return why step *n*, the call `history.asked`, read less than it was expected to (*short*, see `shortfall`).
+
+    *snapshots* are those of the call before it and of this one; *sent* the tool choices that the
+    API got. A snapshot that was frozen again after a compaction loses its part on purpose: that is no miss.
+    """
+    cause, changed = _cause(history, sent, snapshots, caching)
+    if history.rewritten == "compaction" and cause in ("tools", "system"):
+        return None
+    return CacheMiss(CacheMissed(n=n, expected=short[0], read=short[1], cause=cause), changed)
+
+
+def _cause(
+    history: PromptHistory, sent: tuple[Any, Any], snapshots: tuple[Snapshot, Snapshot], caching: Caching
+) -> tuple[MissCause, str]:
+    """Return the cause and which part changed; what has expired was lost whatever else changed."""
+    before, now = history.last, history.asked
+    assert before is not None
+    assert now is not None
+    if now.time - before.time > _life(before.usage, caching):
+        return "expired", ""
+    for change in changes(before, now, sent, caching)[:1]:
+        match change.name:
+            case "model":
+                return "model", f"{change.before} -> {change.now}"
+            case "snapshot":
+                return differing(*snapshots)
+            case name:
+                return "prefix", name
+    if history.rewritten in ("snapshot", "answer"):
+        return "prefix", "reasoning" if history.rewritten == "snapshot" else "a paused answer"
+    if before.controls.get("tool_choice") != now.controls.get("tool_choice"):
+        return "unknown", "tool_choice"  # it may have been sent after all, see `Ask.sends`
+    return "evicted", ""
+
+
+def differing(before: Snapshot, now: Snapshot) -> tuple[MissCause, str]:
+    """Return which part of the snapshot changed, tools first, and the names of what is new, gone or other in it."""
+    old, new = ({tool.name: _seen(tool) for tool in each.tools} for each in (before, now))
+    if old != new:
+        signs = {name: "+" if name not in old else "-" if name not in new else "~" for name in sorted({*old, *new})}
+        return "tools", " ".join(f"{sign}{name}" for name, sign in signs.items() if old.get(name) != new.get(name))
+    names = [name for name in _TEXTS if getattr(before, name) != getattr(now, name)]
+    return ("system", " ".join(names)) if names else ("evicted", "")
+
+
+def _seen(tool: ToolSpec) -> tuple[str, object]:
+    """Return what a model sees of *tool* beside its name."""
+    return tool.description, tool.parameters
+
+
+def _roughly(snapshot: Snapshot) -> int:
+    """Estimate the tokens of *snapshot*, rather too few: a fifth of its bytes."""
+    tools = msgspec.json.encode([(tool.name, *_seen(tool)) for tool in snapshot.tools])
+    return (len(tools) + len(snapshot.shared.encode()) + len(snapshot.own.encode())) // 5
+
+
+def _cached(before: PromptCall, caching: Caching) -> int | None:
+    """Return the tokens of the call *before* that the cache keeps, None if that is not known."""
+    usage = before.usage
+    if not caching.exact:
+        return None if before.prompt is None else before.prompt // STEP * STEP
+    if usage.cache_read is None or usage.cache_write_short is None:
+        return None
+    return usage.cache_read + usage.cache_write_short + (usage.cache_write_long or 0)
+
+
+def _life(usage: Usage, caching: Caching) -> int:
+    """Return the milliseconds for which the newest part of a prompt is kept: what was written last tells."""
+    is_long = bool(usage.cache_write_long) and not usage.cache_write_short
+    return 1000 * (caching.long_s if is_long else caching.short_s)

@@ -1,0 +1,29 @@
+"""What goes with every request to a named provider, beside what its SDK sends."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+NO_KEY = "none"
+"""A placeholder key for servers that want none: the SDKs require one."""
+_KEY_HEADERS = ("Authorization", "X-Api-Key")
+
+
+class Extras(NamedTuple):
+    """*headers* and a *query* that go with every request; either may hold a secret."""
+
+    headers: Mapping[str, str] = {}
+    query: Mapping[str, str] = {}
+
+    def sent(self, omitted: Any, *, keyless: bool) -> dict[str, Any]:
+        """Return the headers of a request, with *omitted* in the place of those that hold the key if *keyless*."""
+        own = {name.lower() for name in self.headers}
+        left_out = [name for name in _KEY_HEADERS if keyless and name.lower() not in own]
+        return {**dict.fromkeys(left_out, omitted), **self.headers}
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return what no error may repeat."""
+        return (*self.headers.values(), *self.query.values())
+
+
+NO_EXTRAS = Extras()

@@ -1,0 +1,57 @@
+"""Cache misses as they are recorded: the fact beside the step that missed, and lines in the log for the operator."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from agent_core.context.history import PromptHistory
+from agent_core.context.misses import missed, shortfall
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent, Snapshot
+from agent_core.domain.controls import read, sent
+from agent_core.domain.events import Fact, FactBody
+from agent_core.loop.strategy import Ask
+
+_log = structlog.get_logger("parley.cache")
+
+
+async def with_miss(
+    facts: Sequence[FactBody],
+    move: Ask,
+    history: PromptHistory,
+    agent: Agent,
+    snapshot: Callable[[str], Awaitable[Snapshot]],
+) -> Sequence[FactBody]:
+    """Return *facts*, the outcome of *move*, with `cache.missed` after the step if its call read less than it should.
+
+    *snapshot* reads a frozen prefix by its hash; it is asked only after a miss.
+    """
+    place = next((place for place, fact in enumerate(facts) if isinstance(fact, e.StepCompleted)), None)
+    caching = agent.able(move.controls.model or "").caching
+    if place is None or caching is None or not agent.prompt_caching:
+        return facts
+    step, before = facts[place], history.last
+    assert isinstance(step, e.StepCompleted)
+    short = shortfall(history, step.usage, caching, agent.snapshot)
+    if short is None or before is None:
+        return facts
+    old = agent.snapshot if before.snapshot == move.snapshot else await snapshot(before.snapshot)
+    choices = (
+        sent(read(before.controls), agent.able(before.model)).tool_choice,
+        (move.sends or move.controls).tool_choice,
+    )
+    miss = missed(step.n, short, history, choices, (old, agent.snapshot), caching)
+    if miss is None:
+        return facts
+    fact = miss.fact
+    _log.warning(
+        "cache.missed", step=fact.n, expected=fact.expected, read=fact.read, cause=fact.cause, changed=miss.changed
+    )
+    return [*facts[: place + 1], fact, *facts[place + 1 :]]
+
+
+def log_cache_notes(run: str, facts: Sequence[Fact]) -> None:
+    """Log what the cache loses with a step of *run* that has just started."""
+    for fact in facts:
+        if isinstance(fact.body, e.StepStarted) and fact.body.cache_note:
+            _log.info("cache.changed", run=run, step=fact.body.n, note=fact.body.cache_note)

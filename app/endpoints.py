@@ -1,0 +1,183 @@
+"""Endpoints: the named providers of PARLEY_PROVIDERS, each a record of where its models are asked and with what."""
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from dotenv import dotenv_values
+from pydantic import SecretStr
+
+from agent_core import ConfigError
+from app.bounded_yaml import InvalidYaml, read_yaml
+from app.setting_texts import web_address
+
+ProviderKind = Literal["anthropic", "openai", "openai-compatible"]
+KINDS: tuple[ProviderKind, ...] = get_args(ProviderKind)
+DEFAULT_FILE = "providers.yaml"
+SETTING = "PARLEY_PROVIDERS"
+NAMES = "2 to 40 small letters, digits, `-` and `_`, beginning with a letter"
+_NAME = re.compile(r"[a-z][a-z0-9_-]{1,39}")
+_RESERVED = frozenset({"demo"})
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OWN_HEADERS = frozenset(
+    (
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "host",
+        "transfer-encoding",
+    )
+)
+_FIELDS = ("kind", "base_url", "key", "headers", "query")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where models of a *kind* of API are asked, and with what; what may be a secret is never shown.
+
+    Without *base_url* it is the vendor's own. *headers* and *query* go with every request. *needs* is what to set when
+    its server refuses the key.
+    """
+
+    kind: ProviderKind
+    base_url: str | None = None
+    key: SecretStr | None = None
+    headers: Mapping[str, SecretStr] = field(default_factory=dict[str, SecretStr])
+    query: Mapping[str, SecretStr] = field(default_factory=dict[str, SecretStr])
+    needs: str = ""
+
+
+def read_endpoints(given: str | None, env_file: Path | None) -> dict[str, Endpoint]:
+    """Return the named providers: of *given*, a file's path or a JSON object, or of `providers.yaml` if there is one.
+
+    `${NAME}` in a key, a header or a query is taken from the environment, or from *env_file*. Raises `ConfigError` with
+    one line that names the place, the entry and what to do, and holds no value.
+    """
+    where, found = _source(given)
+    if not isinstance(found, dict):
+        raise ConfigError(f"{where}: gives no providers; write `name: {{kind: …, key: …}}` for each.")
+    filed: Mapping[str, str | None] = dotenv_values(env_file) if env_file else {}
+
+    def variable(name: str) -> str:
+        return (os.environ.get(name) or filed.get(name) or "").strip()
+
+    entries = cast("dict[Any, Any]", found)
+    return {str(name): _endpoint(f"{where}: `{name}`", str(name), each, variable) for name, each in entries.items()}
+
+
+def _source(given: str | None) -> tuple[str, Any]:
+    """Return where the providers are written, and what is there: nothing when no file is named and none is there."""
+    if given is not None and given.lstrip().startswith("{"):
+        try:
+            return SETTING, json.loads(given)
+        except (ValueError, RecursionError):
+            raise ConfigError(f"{SETTING}: is no JSON object; correct it, or name a file.") from None
+    path = Path(given or DEFAULT_FILE)
+    if given is None and not path.exists():
+        return str(path), {}
+    try:
+        return str(path), read_yaml(path) or {}
+    except OSError as error:
+        raise ConfigError(f"{SETTING}: `{path}` cannot be read ({error.strerror}); name a file of providers.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
+    except InvalidYaml as error:
+        raise ConfigError(f"{path}: {error}; correct the YAML.") from None
+
+
+def _endpoint(where: str, name: str, given: Any, variable: Callable[[str], str]) -> Endpoint:
+    if not _NAME.fullmatch(name) or name in _RESERVED:
+        raise ConfigError(f"{where}: is no name of a provider; give {NAMES}.")
+    if not isinstance(given, dict):
+        raise ConfigError(
+            f"{where}: is no record; give it `kind`, and `base_url`, `key`, `headers`, `query` as needed."
+        )
+    entry = cast("dict[Any, Any]", given)
+    if strange := next((str(each) for each in entry if each not in _FIELDS), None):
+        near = difflib.get_close_matches(strange, _FIELDS, 1)
+        remedy = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(f'`{each}`' for each in _FIELDS)}."
+        raise ConfigError(f"{where}: has no field `{strange[:40]}`; {remedy}")
+    kind = _kind(where, name, entry.get("kind"))
+    url = _address(where, entry.get("base_url"))
+    key = entry.get("key")
+    made = Endpoint(
+        kind=kind,
+        base_url=url,
+        key=None if key is None else SecretStr(_word(f"{where}: `key`", _filled(f"{where}: `key`", key, variable))),
+        headers=_headers(where, entry.get("headers"), variable),
+        query=_texts(where, "query", entry.get("query"), variable),
+        needs=f"`key` of {where}",
+    )
+    if made.key is None and not made.headers and (kind == "anthropic" or url is None):
+        raise ConfigError(f"{where}: has neither `key` nor `headers`; give a key, such as `key: ${{SOME_KEY}}`.")
+    if kind == "openai-compatible" and url is None:
+        raise ConfigError(f"{where}: has no `base_url`; give its server's, such as http://localhost:11434/v1.")
+    return made
+
+
+def _kind(where: str, name: str, given: Any) -> ProviderKind:
+    known = ", ".join(f"`{kind}`" for kind in KINDS)
+    if given not in KINDS:
+        raise ConfigError(f"{where}: `kind` must be one of {known}.")
+    if name in KINDS and name != given:
+        raise ConfigError(f"{where}: is of the kind `{given}`; give it another name than that of a kind.")
+    return given
+
+
+def _address(where: str, given: Any) -> str | None:
+    if given is None:
+        return None
+    try:
+        return web_address(str(given))
+    except ValueError:
+        remedy = "give one such as https://example.com/v1, without a name, password or query in it (see `query`)"
+        raise ConfigError(f"{where}: `base_url` is no http address; {remedy}.") from None
+
+
+def _headers(where: str, given: Any, variable: Callable[[str], str]) -> dict[str, SecretStr]:
+    found = _texts(where, "headers", given, variable)
+    for name, value in found.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            raise ConfigError(f"{where}: `headers`: `{name[:40]}` cannot be set; take it out.")
+        text = value.get_secret_value()
+        if not (text.isascii() and text.isprintable()):
+            raise ConfigError(f"{where}: `headers.{name}` is not one line of ASCII; correct it.")
+    return found
+
+
+def _texts(where: str, name: str, given: Any, variable: Callable[[str], str]) -> dict[str, SecretStr]:
+    """Return *given* as texts by name; they may be secrets."""
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise ConfigError(f"{where}: `{name}` gives no names and texts; write `name: text` for each.")
+    entries = cast("dict[Any, Any]", given)
+    return {str(key): SecretStr(_filled(f"{where}: `{name}.{key}`", value, variable)) for key, value in entries.items()}
+
+
+def _filled(where: str, given: Any, variable: Callable[[str], str]) -> str:
+    """Return the text *given* with variables of the environment in the place of their names."""
+    if not isinstance(given, str):  # YAML makes a date of 2024-10-21, and a number of 1.0
+        raise ConfigError(f"{where}: is no text; write it in quotes.")
+    for name in _VARIABLE.findall(given):
+        if not variable(name):
+            raise ConfigError(f"{where}: there is no environment variable `{name}`; set it.")
+    text = _VARIABLE.sub(lambda found: variable(found[1]), given).strip()
+    if not text:
+        raise ConfigError(f"{where}: is empty; give a text, or take it out.")
+    return text
+
+
+def _word(where: str, text: str) -> str:
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise ConfigError(f"{where}: is not one word; give the key as its provider shows it.")
+    return text

@@ -1,0 +1,173 @@
+"""Cache misses: which call read less than it should have, how much was expected, and why it was lost."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from agent_core import ToolSpec, Usage
+from agent_core.context.history import PromptHistory
+from agent_core.context.misses import CacheMiss, differing, missed, shortfall
+from agent_core.context.snapshot import freeze
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.caching import Caching, PromptCall
+from agent_core.domain.context import CacheMissed
+from agent_core.domain.messages import UNKNOWN_USAGE
+
+CLAUDE = Caching(vendor="anthropic", least=512, short_s=300, long_s=3_600)
+GPT = Caching(vendor="openai", least=1_024, short_s=1_800, long_s=43_200)
+FREE = Caching(vendor="openai", least=1_024, short_s=300, long_s=300, exact=False)
+LOOK = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
+SNAPSHOT = freeze(model="m", instructions="Be brief. " * 800, tools=(LOOK,))
+SECOND = 1_000
+
+
+def used(read: int | None = 0, short: int | None = 0, long: int | None = 0, plain: int | None = 3) -> Usage:
+    return Usage(plain, 5, 0, read, short, long)
+
+
+def asked(seconds: float = 0, usage: Usage = UNKNOWN_USAGE, snapshot: str = SNAPSHOT.hash, **controls: Any):
+    model = controls.get("model", "claude")
+    return PromptCall(
+        time=int(seconds * SECOND),
+        model=model,
+        snapshot=snapshot,
+        entries=3,
+        controls={"model": model, **controls},
+        usage=usage,
+    )
+
+
+def verdict(
+    before: PromptCall | None,
+    now: PromptCall,
+    usage: Usage,
+    *,
+    caching: Caching = CLAUDE,
+    rewritten: str | None = None,
+    old: Snapshot = SNAPSHOT,
+    new: Snapshot = SNAPSHOT,
+    sent: tuple[Any, Any] = ("auto", "auto"),
+) -> CacheMiss | None:
+    history = PromptHistory(last=before, asked=now, rewritten=rewritten)
+    short = shortfall(history, usage, caching, new)
+    return short and missed(7, short, history, sent, (old, new), caching)
+
+
+def cause(*given: Any, **more: Any) -> str | None:
+    found = verdict(*given, **more)
+    return found and found.fact.cause
+
+
+WARM = asked(0, used(read=9_000, short=1_000))
+
+
+def test_call_that_read_all_that_was_cached_is_no_miss():
+    """Up to a few tokens and two percent may be missing."""
+    assert verdict(WARM, asked(10), used(read=10_000, short=500)) is None
+    assert verdict(WARM, asked(10), used(read=9_790, short=500)) is None
+    assert verdict(WARM, asked(10), used(read=9_700, short=500)) == CacheMiss(
+        CacheMissed(n=7, expected=10_000, read=9_700, cause="evicted")
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "usage"),
+    [
+        (None, used(read=0, short=9_000)),
+        (asked(0, UNKNOWN_USAGE), used(read=0, short=9_000)),
+        (asked(0, used(read=9_000, short=None)), used(read=0, short=9_000)),
+        (WARM, used(read=None)),
+        (asked(0, used(plain=400)), used(plain=900)),
+        (asked(0, used(read=0, short=500)), used(read=0, short=900)),
+    ],
+    ids=["first call", "unknown before", "writes unknown", "unknown now", "nothing was marked", "below the minimum"],
+)
+def test_what_is_not_known_or_was_never_cached_is_no_miss(before: PromptCall | None, usage: Usage):
+    """Without figures of both calls, and below what a model keeps at least, nothing is claimed."""
+    assert verdict(before, asked(10), usage) is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "seconds", "caching", "wanted"),
+    [
+        (used(read=9_000, short=1_000), 299, CLAUDE, "evicted"),
+        (used(read=9_000, short=1_000), 301, CLAUDE, "expired"),
+        (used(read=9_000, long=1_000), 301, CLAUDE, "evicted"),
+        (used(read=9_000, long=1_000), 3_601, CLAUDE, "expired"),
+        (used(long=6_000, short=4_000), 301, CLAUDE, "expired"),
+        (used(read=9_000, short=1_000), 1_799, GPT, "evicted"),
+        (used(read=9_000, short=1_000), 1_801, GPT, "expired"),
+    ],
+)
+def test_pause_longer_than_the_lifetime_of_the_entry_expired_it(usage: Usage, seconds: int, caching: Caching, wanted):
+    """What was written last tells how long the end of the prompt is kept."""
+    assert cause(asked(0, usage), asked(seconds), used(read=0, short=10_000), caching=caching) == wanted
+
+
+def test_expiry_explains_a_miss_whatever_else_changed():
+    """What was gone already is not blamed on a new snapshot or model."""
+    assert cause(WARM, asked(999, model="other"), used()) == "expired"
+
+
+def test_another_model_has_another_cache():
+    """A change of model, a fallback's too, reads nothing of the other's cache."""
+    found = verdict(WARM, asked(10, model="haiku"), used(short=10_000))
+    assert found == CacheMiss(CacheMissed(n=7, expected=10_000, read=0, cause="model"), "claude -> haiku")
+
+
+def test_snapshot_names_the_part_that_changed():
+    """Of two snapshots the first part that differs is the cause; names, never texts, say what it is."""
+    other = replace(LOOK, name="search")
+    tools = freeze(model="m", instructions="Be long.", tools=(replace(LOOK, description="Peer."), other))
+    system = freeze(model="m", instructions="Be secretly rude.", tools=(LOOK,), persona="A pirate.")
+    for new, wanted, changed in ((tools, "tools", "~look +search"), (system, "system", "persona instructions")):
+        found = verdict(WARM, asked(10, snapshot=new.hash), used(short=10_000), new=new)
+        assert found == CacheMiss(CacheMissed(n=7, expected=10_000, read=0, cause=wanted), changed)
+    assert differing(tools, SNAPSHOT) == ("tools", "~look -search")
+
+
+@pytest.mark.parametrize(
+    ("caching", "before", "now", "sent", "wanted", "changed"),
+    [
+        (CLAUDE, {"effort": "low"}, {"effort": "high"}, ("auto", "auto"), "prefix", "effort"),
+        (GPT, {"effort": "low"}, {"effort": "high"}, ("auto", "auto"), "prefix", "effort"),
+        (CLAUDE, {}, {"output_schema": {"type": "object"}}, ("auto", "auto"), "prefix", "output_schema"),
+        (CLAUDE, {}, {"tool_choice": "required"}, ("auto", "required"), "prefix", "tool_choice"),
+        (GPT, {}, {"tool_choice": "required"}, ("auto", "required"), "unknown", "tool_choice"),
+        (CLAUDE, {"tool_choice": "none"}, {"tool_choice": "auto"}, ("auto", "auto"), "unknown", "tool_choice"),
+        (CLAUDE, {"max_steps": 3}, {"max_steps": 9}, ("auto", "auto"), "evicted", ""),
+    ],
+)
+def test_controls_that_are_part_of_the_prompt_explain_a_miss(caching, before, now, sent, wanted, changed):
+    """Each vendor caches messages under other settings; a choice that may have been sent is no certain cause."""
+    usage = used(read=9_000, short=1_000)
+    found = verdict(asked(0, usage, **before), asked(10, **now), used(read=4_000), caching=caching, sent=sent)
+    assert found
+    assert (found.fact.cause, found.changed) == (wanted, changed)
+
+
+@pytest.mark.parametrize(("why", "changed"), [("snapshot", "reasoning"), ("answer", "a paused answer")])
+def test_messages_that_changed_are_a_cause(why: str, changed: str):
+    """Reasoning that was left out, and a paused answer that was given up, change earlier messages."""
+    found = verdict(WARM, asked(10), used(read=4_000), rewritten=why)
+    assert found == CacheMiss(CacheMissed(n=7, expected=10_000, read=4_000, cause="prefix"), changed)
+
+
+def test_compaction_loses_its_own_part_on_purpose():
+    """After a compaction only the snapshot is expected, roughly; one that was frozen again too is no miss."""
+    new = freeze(model="m", instructions="Be long. " * 800, tools=(LOOK,))
+    assert verdict(WARM, asked(10), used(read=1_600, short=900), rewritten="compaction") is None
+    lost = verdict(WARM, asked(10), used(short=2_500), rewritten="compaction")
+    assert lost
+    assert lost.fact.cause == "evicted"
+    assert 1_000 < lost.fact.expected < 2_000
+    assert verdict(WARM, asked(10, snapshot=new.hash), used(short=2_500), rewritten="compaction", new=new) is None
+
+
+def test_cache_with_free_writes_promises_little():
+    """Half of the prompt before, in steps of 128, is enough of it; less is reported."""
+    before = asked(0, used(read=0, short=None, long=None, plain=4_000))
+    assert verdict(before, asked(10), used(read=2_048, short=None), caching=FREE) is None
+    found = verdict(before, asked(10), used(read=0, short=None), caching=FREE)
+    assert found == CacheMiss(CacheMissed(n=7, expected=3_968, read=0, cause="evicted"))

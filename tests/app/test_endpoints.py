@@ -1,0 +1,163 @@
+"""Named providers: what a file or the environment says of them, and what is asked then."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_core import ConfigError, Controls, SystemClock, Text
+from agent_core.context.snapshot import freeze
+from agent_core.domain.messages import Message
+from agent_core.providers.base import CallFailed, Request
+from agent_core.providers.models import find
+from agent_core.testing import fail, say, usage
+from agent_core.testing.models import FakeModels
+from app.endpoints import DEFAULT_FILE, read_endpoints
+from app.models import running_models
+from app.settings import Settings, check_model, load_settings, with_providers
+
+AZURE = """
+azure:
+  kind: openai
+  base_url: {url}
+  headers: {{api-key: "${{AZURE_KEY}}"}}
+  query: {{api-version: preview}}
+ollama:
+  kind: openai-compatible
+  base_url: http://localhost:11434/v1
+claude-eu:
+  kind: anthropic
+  key: ${{EU_KEY}}
+"""
+SECRET = "azure-secret-3141592653"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project, whose environment has two keys."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AZURE_KEY", SECRET)
+    monkeypatch.setenv("EU_KEY", "eu-secret")
+    (tmp_path / "agents").mkdir()
+    return tmp_path
+
+
+def write(text: str) -> None:
+    Path(DEFAULT_FILE).write_text(text)
+
+
+def test_file_defines_providers_beside_those_of_the_environment(folder: Path, monkeypatch):
+    """OpenAI, Azure, Ollama and a second key of Anthropic are there at once, each under its own name."""
+    write(AZURE.format(url="https://x.openai.azure.com/openai/v1"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-plain")
+    monkeypatch.setenv("PARLEY_MODEL", "azure:gpt-6.1-sol")
+    settings = load_settings(None)
+    assert settings.providers == ("demo", "openai", "openai-compatible", "azure", "ollama", "claude-eu")
+    assert settings.endpoints["azure"].headers["api-key"].get_secret_value() == SECRET
+    assert settings.listed_as("azure:gpt-6.1-sol") == "openai:gpt-6.1-sol"
+    assert settings.listed_as("ollama:gpt-6.1-sol") == "openai-compatible:gpt-6.1-sol"
+    assert settings.listed_as("openai:gpt-6.1-sol") == "openai:gpt-6.1-sol"
+    for model in ("azure:gpt-6.1-sol", "ollama:qwen3", "claude-eu:claude-opus-5-5", "openai:gpt-6.1-sol"):
+        check_model(settings, model, "here")
+    assert SECRET not in f"{settings!r} {settings.endpoints!r}"
+
+
+def test_environment_takes_the_same_as_json(folder: Path, monkeypatch):
+    """PARLEY_PROVIDERS is a path, or the records themselves; what is in it is never shown."""
+    record = {"router": {"kind": "openai-compatible", "base_url": "https://openrouter.ai/api/v1", "key": SECRET}}
+    monkeypatch.setenv("PARLEY_PROVIDERS", json.dumps(record))
+    monkeypatch.setenv("PARLEY_MODEL", "router:openai/gpt-6.1-sol")
+    settings = load_settings(None)
+    assert settings.providers == ("demo", "router")
+    assert SECRET not in repr(settings)
+
+
+def test_providers_alone_name_no_model(folder: Path):
+    """As with OPENAI_BASE_URL alone a start asks for PARLEY_MODEL rather than show the demo."""
+    write(AZURE.format(url="https://x.example/v1"))
+    with pytest.raises(ConfigError, match=r"set PARLEY_MODEL too \(azure:<model>, or demo\)"):
+        load_settings(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("- a", "providers.yaml: gives no providers"),
+        ("a: {", "providers.yaml: line"),
+        ("x: {kind: openai, key: k}", "`x`: is no name of a provider; give 2 to 40 small letters"),
+        ("demo: {kind: openai, key: k}", "`demo`: is no name of a provider"),
+        ("azure: text", "`azure`: is no record"),
+        ("azure: {kind: azure, key: k}", "`azure`: `kind` must be one of `anthropic`, `openai`, `openai-compatible`"),
+        ("openai: {kind: anthropic, key: k}", "`openai`: is of the kind `anthropic`; give it another name"),
+        ("azure: {kind: openai, keys: k}", "`azure`: has no field `keys`; did you mean `key`?"),
+        ("azure: {kind: openai}", "`azure`: has neither `key` nor `headers`"),
+        ("vllm: {kind: openai-compatible, key: k}", "`vllm`: has no `base_url`"),
+        ("azure: {kind: openai, key: '${NO_SUCH_KEY}'}", "`azure`: `key`: there is no environment variable `NO_SUCH"),
+        ("azure: {kind: openai, key: 'hush hush'}", "`azure`: `key`: is not one word"),
+        ("azure: {kind: openai, key: k, base_url: 'ftp://x'}", "`azure`: `base_url` is no http address"),
+        ("azure: {kind: openai, key: k, base_url: 'https://x/?hush=1'}", "`azure`: `base_url` is no http address"),
+        ("azure: {kind: openai, key: k, headers: {Host: hush}}", "`azure`: `headers`: `Host` cannot be set"),
+        ('azure: {kind: openai, key: k, headers: {x-y: "hush\\nz: 1"}}', "`azure`: `headers.x-y` is not one line"),
+        ("azure: {kind: openai, key: k, query: {api-version: 2024-10-21}}", "`query.api-version`: is no text; write"),
+        ("azure: {kind: openai, key: k, query: hush}", "`azure`: `query` gives no names and texts"),
+    ],
+)
+def test_mistake_is_one_line_with_place_entry_and_remedy(folder: Path, text: str, fault: str):
+    """What is wrong is named, what was given is not: it may be a secret."""
+    write(text)
+    with pytest.raises(ConfigError) as raised:
+        read_endpoints(None, None)
+    assert fault in str(raised.value)
+    assert "hush" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_file_that_is_asked_for_must_be_there(folder: Path):
+    """The default file may be missing, one that PARLEY_PROVIDERS names may not."""
+    assert read_endpoints(None, None) == {}
+    with pytest.raises(ConfigError, match=r"`other\.yaml` cannot be read"):
+        read_endpoints("other.yaml", None)
+
+
+def request(model: str) -> Request:
+    class Hello:
+        message = Message("user", (Text("Hi"),))
+        wire = b'{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}'
+
+    snapshot = freeze(model=model, instructions="Be brief.", tools=())
+    return Request(model=model, snapshot=snapshot, messages=(Hello(),), controls=Controls(), session="ses_1")
+
+
+async def test_azure_gets_its_query_and_header_with_every_request(folder: Path):
+    """The first request is the SDK's, later ones are built by us: each has the API version and the key, and no other.
+
+    An error that repeats the key is shown without it.
+    """
+    answers = [
+        (say("One."), usage(input=9, output=2)),
+        (say("Two."), usage(input=9, output=2)),
+        (fail("auth", message=f"{SECRET} is not valid", retryable=False),),
+        (say("Three."),),
+    ]
+    async with FakeModels(answers, check=False) as server:
+        write(AZURE.format(url=f"{server.url}/v1"))
+        settings = with_providers(Settings(_env_file=None, model="azure:gpt-6.1-sol"), None)  # type: ignore[call-arg]
+        async with running_models(settings, SystemClock()) as found:
+            azure = found.providers["azure"]
+            outcomes = []
+            for _ in answers:
+                deltas = [delta async for batch in azure.stream(request("gpt-6.1-sol")) for delta in batch]
+                outcomes += [delta.message for delta in deltas if isinstance(delta, CallFailed)]
+            able = azure.able("gpt-6.1-sol")
+        asked = server.asked
+    assert len(asked) == len(answers), outcomes
+    for each in asked:
+        assert each.query == {"api-version": "preview"}, each
+        assert each.headers["api-key"] == SECRET
+        assert "authorization" not in each.headers
+    assert len(outcomes) == 1, outcomes
+    (refused,) = outcomes
+    assert "`azure`" in refused
+    assert SECRET not in refused
+    assert able.listed_as == "openai:gpt-6.1-sol"
+    assert find(able.listed_as).price is not None

@@ -1,0 +1,96 @@
+"""Agents of files whose model has no key: they say what they need, and the others serve."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import structlog
+
+from agent_core import Core, SystemClock
+from app.compose import create_app, running_core
+from app.doctor.checks import examine
+from app.models import running_models
+from app.settings import ConfigError, Settings, check
+from app.storage.keys import ApiKey, load_keys
+from app.storage.migrate import migrate
+from channels.web.identity import TokenSigner
+from tests.app.conftest import KEY, caller
+
+NEEDS = "`far` is unavailable: its model `anthropic:claude-opus-5-5` needs ANTHROPIC_API_KEY"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with an agent that the demo answers for, and two that need keys, one of them only at first."""
+    (tmp_path / "agents").mkdir()
+    for name, more in {
+        "near": "model: demo",
+        "far": "model: anthropic:claude-opus-5-5",
+        "fallen": "model: anthropic:claude-opus-5-5\nfallback_models: [demo]",
+    }.items():
+        (tmp_path / "agents" / f"{name}.yaml").write_text(f"name: {name}\ninstructions: Be brief.\n{more}\n")
+    migrate(given(tmp_path))
+    return tmp_path
+
+
+def given(folder: Path, **more: str) -> Settings:
+    return Settings(_env_file=None, data=folder, agents=folder / "agents", demo_rate=0, **more)  # type: ignore[call-arg]
+
+
+@asynccontextmanager
+async def served(settings: Settings) -> AsyncIterator[tuple[Core, httpx.AsyncClient]]:
+    async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
+        tokens, key = TokenSigner(load_keys(settings).derive), ApiKey(hashlib.sha256(KEY.encode()).digest())
+        async with caller(create_app(core, settings, tokens=tokens, api_key=key), KEY) as client:
+            yield core, client
+
+
+async def test_agent_without_its_key_says_so_and_the_others_serve(folder: Path):
+    """Opening it names the agent and the setting; the server is ready with a warning, and the log has a line."""
+    with structlog.testing.capture_logs() as lines:
+        async with served(given(folder)) as (_, client):
+            assert (await client.post("/v1/sessions", json={"agent": "near"})).status_code == 201
+            assert (await client.post("/v1/sessions", json={"agent": "fallen"})).status_code == 201
+            opened = await client.post("/v1/sessions", json={"agent": "far"})
+            asked = await client.post("/v1/agents/far/runs", json={"input": "Hi"})
+            ready = await client.get("/readyz")
+            agents = (await client.get("/v1/agents")).json()["items"]
+    for answer in (opened, asked):
+        assert answer.status_code == 422
+        assert NEEDS in answer.text
+    assert ready.status_code == 200
+    assert ready.json()["warning"].startswith("Agents without a model that can be asked: 1.")
+    assert "far" not in ready.text
+    assert {agent["name"] for agent in agents} >= {"near", "far", "fallen"}
+    (line,) = [line for line in lines if line["event"] == "agent.unavailable"]
+    assert line["agent"] == "far"
+    assert NEEDS in line["why"]
+
+
+async def test_session_outlives_the_key_of_its_model(folder: Path):
+    """A message for it is refused while the key is away, and taken once it is there again after a restart."""
+    keyed = given(folder, anthropic_api_key="sk-ant", anthropic_base_url="http://127.0.0.1:9")
+    async with served(keyed) as (_, client):
+        session = (await client.post("/v1/sessions", json={"agent": "far"})).json()["id"]
+        assert "warning" not in (await client.get("/readyz")).json()
+    path = f"/v1/sessions/{session}/messages"
+    async with served(given(folder)) as (_, client):
+        refused = await client.post(path, json={"text": "Hi"})
+        assert (refused.status_code, NEEDS in refused.text) == (422, True)
+        other = await client.post(path, json={"text": "Hi", "controls": {"model": "demo"}})
+        assert other.status_code == 202
+    async with served(keyed) as (_, client):
+        assert (await client.post(path, json={"text": "Hi", "overlap": "steer"})).status_code == 202
+
+
+def test_doctor_names_it_and_does_not_fail(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """What the file needs is a warning; the default model's own key is still a reason not to start."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PARLEY_DATA", str(folder))
+    found = [each for each in examine(offline=True, env_file=None) if each.about == "agents"]
+    assert [(each.level, NEEDS in each.text) for each in found] == [("warn", True)]
+    with pytest.raises(ConfigError, match=r"PARLEY_MODEL: .* needs ANTHROPIC_API_KEY"):
+        check(given(folder, model="anthropic:claude-opus-5-5"))
