@@ -43,6 +43,7 @@ from agent_core.runtime.completion import CompletionNotifier
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
 from agent_core.runtime.health import CoreHealth
+from agent_core.runtime.idle import IdleCompaction
 from agent_core.runtime.listing import Listing
 from agent_core.runtime.opening import Openings
 from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
@@ -114,6 +115,7 @@ class Core:
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
+        self._idle = IdleCompaction(store, cache, segments.compactor)
         self.renders, self.drawer = Renders(store), drawer
 
     async def start(self) -> None:
@@ -139,6 +141,7 @@ class Core:
             steps.push_async_callback(self._store.database.close)
             if self._bus is not None:
                 steps.push_async_callback(self._bus.stop)
+            steps.push_async_callback(self._idle.stop)
             steps.push_async_callback(lambda: self._completion.stop(max(0.0, until - clock())))
             steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
             steps.push_async_callback(_ended, self._work, self._counting)
@@ -377,6 +380,7 @@ class Core:
         return await self._store.get(id)
 
     def _forget_session(self, id: str) -> None:
+        self._idle.forget(id)
         self._cache.forget(id)
         self._store.hub.forget(id)
 

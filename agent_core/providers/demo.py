@@ -61,7 +61,7 @@ SUM = re.compile(
     rf"(?<![\w.])(?<!\d-)(?!{_ISO_DATE}){_OPERAND}(?:\s{{0,3}}(?:{_OPERATOR})\s{{0,3}}{_OPERAND})++", re.IGNORECASE
 )
 PIECE = re.compile(rf"{_NUMBER}|{_OPERATOR}|[()]", re.IGNORECASE)
-NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)(?: [\w-]+)?\]\s")
+NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note|summary)(?: [\w-]+)?\]\s")
 """How Parley's own notes in the window begin, with the session's marker; they are not a user's question."""
 SPEAKER = re.compile(r"\[speaker(?: ([\w-]+))?\] [^\n]*?(?:\[/speaker \1\])?\n+")
 """Who wrote the message that follows, where several people write."""

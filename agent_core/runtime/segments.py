@@ -22,6 +22,7 @@ from agent_core.loop.strategy import Move
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Provider, Request, neutral
 from agent_core.runtime.approvals import RunDesk
 from agent_core.runtime.calls import Calls, Place
+from agent_core.runtime.compacting import Compactor
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.drive import Driver, Ports
 from agent_core.runtime.pressure import Pressure
@@ -81,6 +82,7 @@ class Segments:
         self._sources = Sources(store, context_sources)
         self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.counters.late.observe)
+        self.compactor = Compactor(lambda model: provider_for(providers, model), store.clock, self._file)
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker
@@ -167,6 +169,7 @@ class Segments:
             read_file=self._file,
             pressure=self.pressure,
             sources=self._sources,
+            compactor=self.compactor,
         )
         return Driver(run, agent, state=state, window=cached.window, ports=ports, interrupt=interrupt)
 
