@@ -18,6 +18,7 @@ TARGET = 0.6
 """Part of the threshold that a compaction aims at; a prune that does not get there is not worth its cache."""
 OVERFLOW_TARGET = 0.5
 """Part of a prompt that did not fit; where the model's limit is unknown a few halvings find it."""
+_SUMMARY_SHARE = 4
 _LEAST_FREED = 0.1
 """Part of the prompt that a compaction has to free: the rest is all written to the cache again."""
 
@@ -119,7 +120,8 @@ def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: b
         return
     if kind == "summary" and fill.prune:
         yield _pruned(fill, fill.prune)
-    rest = fill.prefix + fill.taken + (fill.summary if kind == "summary" else 0)
+    summary = min(fill.summary, fill.tokens // _SUMMARY_SHARE) if kind == "summary" else 0
+    rest = fill.prefix + fill.taken + summary
     for tail in reversed(fill.tails):
         yield Compact(tail.entries, whole=False, kind=kind), rest + tail.tokens
     if whole and size > fill.head:

@@ -40,6 +40,8 @@ SUMMARY_ROOM = 8_000
 MAX_HALVINGS = 4
 """How often a fork that does not fit is halved; then the older part is cut: a sixteenth of it is still too long."""
 _LEAST_ROOM = 500
+_SHORTEST = 400
+"""Tokens that a summary may take of however short a conversation."""
 _MODELS = 200
 _PREFIXES = 64
 _log = structlog.get_logger("parley.compaction")
@@ -231,7 +233,9 @@ class Compactor:
         else:
             asked = Controls(model=model, max_output_tokens=SUMMARY_ROOM)
         spent.model = model
-        return Fork(agent, window, entries, model, asked, session, given.summary, spent)
+        return Fork(
+            agent, window, entries, model, asked, session, min(given.summary, max(_SHORTEST, tokens // 4)), spent
+        )
 
     def price(self, fork: Fork) -> float | None:
         """Return what *fork* is expected to cost in USD, None if that is not known."""

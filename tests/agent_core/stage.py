@@ -147,6 +147,7 @@ async def set_stage(
     declared: Sequence[DeclaredTool] = (),
     name: str = "scripted",
     compaction: Compaction | None = None,
+    model: str | None = None,
     **options: Any,
 ) -> Stage:
     """Start a core whose model plays *script* as the provider *name*, and open a session.
@@ -160,6 +161,7 @@ async def set_stage(
         "fallback_models": stand_ins,
         "hooks": tuple(hooks),
         "compaction": compaction or Compaction(kind="cut"),
+        "model": model,
         "tools": (*(each.spec.name for each in tools), *declared),
     }
     core = await make_core(provider, tools=tuple(tools), definition=definition, clock=clock, **options)
