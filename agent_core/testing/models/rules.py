@@ -29,6 +29,24 @@ def check_request(
             rules_chat.check(asked.body)
 
 
+def check_length(asked: ModelCall, tokens: int, most: int | None) -> None:
+    """Raise `RuleBroken`, as the vendor says it, for a prompt of more than *most* tokens."""
+    if most is None or tokens <= most:
+        return
+    match asked.wire:
+        case "messages":
+            raise RuleBroken(f"prompt is too long: {tokens} tokens > {most} maximum", kind="context_overflow")
+        case "responses":
+            said = "Your input exceeds the context window of this model. Please adjust your input and try again."
+            raise RuleBroken(said, param="input", kind="context_overflow")
+        case "chat":
+            said = (
+                f"This model's maximum context length is {most} tokens. However, your messages resulted in {tokens} "
+                "tokens. Please reduce the length of the messages."
+            )
+            raise RuleBroken(said, param="messages", kind="context_overflow")
+
+
 def _check_key(asked: ModelCall) -> None:
     given = asked.headers.get("authorization", "").removeprefix("Bearer ").strip()
     if asked.wire == "messages":

@@ -20,7 +20,7 @@ from agent_core.testing.models.items import Answer, Script, Stall, WholeResponse
 from agent_core.testing.models.listing import listed
 from agent_core.testing.models.prefix import of_messages
 from agent_core.testing.models.rendering import Renderings
-from agent_core.testing.models.rules import check_request
+from agent_core.testing.models.rules import check_length, check_request
 from agent_core.testing.models.score import Beats, Bill, End, Score, Sign, Take, tokens
 from agent_core.testing.models.seals import Chain, sign_item
 from agent_core.testing.models.sending import Sender
@@ -42,13 +42,15 @@ class Options:
 
     *quirks* of the Chat wire. *split*: all streams in pieces of so many bytes. *minimum*: tokens below which nothing is
     cached, None for each model's own. *sealed*: starts of the names of the models whose thinking is checked, None for
-    all. *models*: what `GET /v1/models` lists; any model is played.
+    all. *context*: tokens of the longest prompt that any model takes, None for no bound. *models*: what
+    `GET /v1/models` lists; any model is played.
     """
 
     quirks: Quirks = field(default_factory=Quirks)
     split: int = 0
     minimum: int | None = None
     sealed: Collection[str] | None = None
+    context: int | None = None
     models: tuple[str, ...] = ("claude-sonnet-5-5", "claude-haiku-5-5", "gpt-6.1-sol", "gpt-6-luna")
 
 
@@ -158,6 +160,7 @@ class FakeModels:
         bill, begun = Bill(tokens(asked.raw)), _nothing
         if self._caches is not None:
             bill, begun = self._caches.bill(asked, positions)
+        check_length(asked, bill.total, self._options.context)
         sign: Sign = Chain(head.model, positions).sign
         if asked.wire == "responses":
             sign = lambda _, __: sign_item(head.model)  # noqa: E731
