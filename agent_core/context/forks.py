@@ -6,7 +6,7 @@ from agent_core.context.estimates import Calibration
 from agent_core.context.frames import Frames
 from agent_core.context.summaries import in_window, instruction, shortened
 from agent_core.context.window import Encode, WindowEntry
-from agent_core.domain.messages import Message, Part, Text, ToolResult
+from agent_core.domain.messages import Message, Part, Reasoning, Text, ToolResult
 
 _CHARACTERS_PER_TOKEN = 2
 """Characters of a message that was too long, for each token of room: less than most texts have."""
@@ -25,13 +25,14 @@ def going_on(summary: str, frames: Frames, encode: Encode) -> WindowEntry:
 def pieces(entries: Sequence[WindowEntry], room: int | None, calibration: Calibration) -> list[list[WindowEntry]]:
     """Return *entries* in pieces of at most *room* tokens (None: in one); results stay with their calls.
 
-    A message that is longer than a piece is shortened to its beginning and its end.
+    A message that is longer than a piece is shortened to its beginning and its end. In one piece they are as they were
+    sent before; in several they are `plain`.
     """
-    if room is None:
+    if room is None or sum(calibration.tokens(entry.weight) for entry in entries) <= room:
         return [list(entries)]
     found: list[list[WindowEntry]] = []
     left = 0
-    for group in _groups(entries):
+    for group in _groups(plain(entries)):
         tokens = sum(calibration.tokens(entry.weight) for entry in group)
         if tokens > room:
             group = [_shortened(entry, room // len(group)) for entry in group]  # noqa: PLW2901 - the same, as it fits
@@ -41,6 +42,16 @@ def pieces(entries: Sequence[WindowEntry], room: int | None, calibration: Calibr
             left = room
         found[-1] += group
         left -= tokens
+    return found
+
+
+def plain(entries: Sequence[WindowEntry]) -> list[WindowEntry]:
+    """Return *entries* without reasoning and native items, which models refuse once what precedes them has changed."""
+    found: list[WindowEntry] = []
+    for entry in entries:
+        parts = tuple(part for part in entry.message.parts if not isinstance(part, Reasoning))
+        if parts:
+            found.append(entry.changed(Message(entry.message.role, parts)))
     return found
 
 
