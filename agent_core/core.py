@@ -40,10 +40,10 @@ from agent_core.runtime.access import Access
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
+from agent_core.runtime.costs import Costs
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
 from agent_core.runtime.health import CoreHealth
-from agent_core.runtime.idle import IdleCompaction
 from agent_core.runtime.listing import Listing
 from agent_core.runtime.opening import Openings
 from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
@@ -115,8 +115,7 @@ class Core:
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
-        self._idle = IdleCompaction(store, cache, segments.compactor)
-        self.renders, self.drawer = Renders(store), drawer
+        self.renders, self.drawer, self.costs = Renders(store), drawer, Costs(store)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
@@ -136,12 +135,11 @@ class Core:
         """
         clock = asyncio.get_running_loop().time
         until = clock() + grace
-        self._segments.pressure.stop()
         async with AsyncExitStack() as steps:  # the last one that is pushed is the first one that is done
             steps.push_async_callback(self._store.database.close)
             if self._bus is not None:
                 steps.push_async_callback(self._bus.stop)
-            steps.push_async_callback(self._idle.stop)
+            steps.push_async_callback(self._segments.stop)
             steps.push_async_callback(lambda: self._completion.stop(max(0.0, until - clock())))
             steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
             steps.push_async_callback(_ended, self._work, self._counting)
@@ -217,6 +215,14 @@ class Core:
     async def close_session(self, id: str) -> SessionObject:
         """Close a session to further messages; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
+        return await self.session(id)
+
+    async def refreeze_session(self, id: str) -> SessionObject:
+        """Let a session take up the newest version of its agent.
+
+        Raises `NotFound`, `SessionBusy`, `SessionClosed`, and `InvalidInput` when that version cannot run here.
+        """
+        await self._openings.refreeze(id)
         return await self.session(id)
 
     async def rename_session(self, id: str, title: str) -> SessionObject:
@@ -380,7 +386,6 @@ class Core:
         return await self._store.get(id)
 
     def _forget_session(self, id: str) -> None:
-        self._idle.forget(id)
         self._cache.forget(id)
         self._store.hub.forget(id)
 

@@ -159,6 +159,8 @@ def _models(made: Definition) -> Iterator[tuple[str, str]]:
         yield "controls.model", made.controls.model
     for place, model in enumerate(made.fallback_models):
         yield f"fallback_models[{place}]", model
+    if made.compaction.model is not None:
+        yield "compaction.model", made.compaction.model
 
 
 def _field_fault(error: msgspec.ValidationError, given: Any) -> str:

@@ -40,6 +40,7 @@ from app.api import (
     actors,
     agents,
     approvals,
+    costs,
     health,
     keys,
     metrics,
@@ -86,7 +87,7 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-ROUTES = (runs, sessions, approvals, renders, agents, keys, operations, actors, health)
+ROUTES = (runs, sessions, approvals, renders, costs, agents, keys, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 

@@ -7,6 +7,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from agent_core import ConfigError
+from agent_core.domain.agents import MAX_IDLE
 from agent_core.net.targets import read_target
 from agent_core.providers.models import table
 from app.addresses import Network, host_pattern, network, origin
@@ -72,7 +73,7 @@ class Settings(BaseSettings):
     public_url: str | None = Field(None, validation_alias="PARLEY_PUBLIC_URL")
     include_render: bool = Field(True, validation_alias="PARLEY_INCLUDE_RENDER")
     prompt_caching: bool = Field(True, validation_alias="PARLEY_PROMPT_CACHING")
-    idle_refreeze: int = Field(1800, validation_alias="PARLEY_IDLE_REFREEZE", ge=0)
+    idle_refreeze: int = Field(1800, validation_alias="PARLEY_IDLE_REFREEZE", ge=0, le=MAX_IDLE)
     chart_backend: ChartBackend = Field("local", validation_alias="CHART_BACKEND")
     quickchart_url: str = Field(QUICKCHART, validation_alias="QUICKCHART_URL")
 

@@ -292,9 +292,12 @@ def _definitions(folder: Path, tools: Mapping[str, Any]) -> list[Definition]:
     if not folder.is_dir():
         raise ConfigError(f"There is no folder `{folder}`; give `open_project` the folder of the project.")
     found = load_agents(folder, tools=tools, channels=Channels(CHANNELS), check=any_model)
-    return [
-        replace(each, model=None, fallback_models=(), controls=replace(each.controls, model=None)) for each in found
-    ]
+    return [_without_models(each) for each in found]
+
+
+def _without_models(made: Definition) -> Definition:
+    controls, compaction = replace(made.controls, model=None), replace(made.compaction, model=None)
+    return replace(made, model=None, fallback_models=(), controls=controls, compaction=compaction)
 
 
 def make_tables(path: Path) -> None:

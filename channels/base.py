@@ -201,7 +201,10 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """The state of a run; *reason* is why it completed, *error* why it failed; *blank* is an answer without a word."""
+    """The state of a run; *reason* is why it completed, *error* why it failed.
+
+    *blank* is an answer without a word, *cut* one that ended before it was complete.
+    """
 
     id: str
     status: RunStatus = "queued"
@@ -209,6 +212,7 @@ class RunView:
     reason: str | None = None
     error: str | None = None
     blank: bool = False
+    cut: bool = False
 
     @property
     def active(self) -> bool:

@@ -126,7 +126,8 @@ def end_of(run: RunView) -> str | None:
     """Return what a person should know about how *run* ended or why it waits."""
     match run.status:
         case "failed":
-            return f"! {one_line(run.error or 'The run failed.')}"
+            above = "The answer above is incomplete. " if run.cut else ""
+            return f"! {above}{one_line(run.error or 'The run failed.')}"
         case "cancelled":
             return "(stopped)"
         case "waiting" | "requires_action":
@@ -136,7 +137,10 @@ def end_of(run: RunView) -> str | None:
         case "completed" if run.reason == "max_tokens":
             return "(ended: the answer was cut at its length limit)"
         case "completed" if run.reason not in (None, "end_turn"):
-            return f"(ended: {one_line(run.reason.replace('_', ' '))})"
+            why = one_line(run.reason.replace("_", " "))
+            return f"(ended: {why}{', before the answer was complete' if run.cut else ''})"
+        case "completed" if run.cut:
+            return "(ended before the answer was complete)"
         case _:
             return None
 

@@ -125,10 +125,11 @@ def _apply_run(body: ConversationView, run: str, fact: Any) -> ConversationView:
             joined = tuple(message.seq for message in body.waiting if clears and message.run == run)
             return _change_run(_hand(body, joined, run), run, cancelling=True)
         case RunCompleted(stop_reason=reason):
-            ended = {"status": "completed", "cancelling": False, "reason": reason}
+            ended = {"status": "completed", "cancelling": False, "reason": reason, "cut": _is_cut(body, run)}
             return _settle(_change_run(body, run, blank=reason == "end_turn" and _is_blank(body, run), **ended), run)
         case RunFailed(message=message):
-            return _settle(_change_run(body, run, status="failed", cancelling=False, error=message), run)
+            cut = _is_cut(body, run)
+            return _settle(_change_run(body, run, status="failed", cancelling=False, error=message, cut=cut), run)
         case RunCancelled():
             return _settle(_change_run(_drop_queued(body, run), run, status="cancelled", cancelling=False), run)
         case _:
@@ -144,6 +145,12 @@ def _is_blank(body: ConversationView, run: str) -> bool:
             if message.text.strip() or any(piece.kind == "other" for piece in message.parts):
                 return False
     return True
+
+
+def _is_cut(body: ConversationView, run: str) -> bool:
+    """Return whether the last words of *run* are a part of an answer, or were to be continued."""
+    last = next((each for each in body.newest() if each.run == run and each.role == "assistant"), None)
+    return last is not None and (last.partial or last.continued) and bool(last.text.strip())
 
 
 def _write(body: ConversationView, delta: _Delta, run: str | None) -> ConversationView:

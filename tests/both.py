@@ -17,6 +17,8 @@ BOTH = (
     "agent_core/test_queue.py",
     "agent_core/test_quotas.py",
     "agent_core/test_race.py",
+    "agent_core/test_refreeze.py",
+    "agent_core/test_refreeze_crash.py",
     "agent_core/test_sessions.py",
     "agent_core/test_sweep.py",
     "channels/test_ledger.py",

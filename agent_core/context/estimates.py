@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent_core.domain.messages import File, Message, Part, Text, ToolResult
+from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolResult
 
 IMAGE_TOKENS = 1_600
 """Tokens of an image of about a megapixel, to which Anthropic scales larger ones down; a fixed estimate."""
@@ -110,11 +110,15 @@ def _of_file(file: File) -> Weight:
     return Weight(_PER_PART + (file.size if kind.startswith("text/") else 0), 0)
 
 
-def _piece(piece: str | int, parts: Sequence[Part]) -> int:
-    """Return the bytes of a native item's piece: its JSON, or the text of the part that it names."""
-    if isinstance(piece, str):
-        return _size(piece)
-    return _size(getattr(parts[piece], "text", ""))
+def _piece(piece: NativePiece, parts: Sequence[Part]) -> int:
+    """Return the bytes of a native item's piece: its JSON, or the text, or the part of a text, that it names."""
+    match piece:
+        case str():
+            return _size(piece)
+        case int():
+            return _size(getattr(parts[piece], "text", ""))
+        case (_, start, end):
+            return end - start
 
 
 def _size(text: str) -> int:

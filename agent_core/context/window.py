@@ -241,15 +241,20 @@ class Window:
             self._add(seq, message, border=may_cut and place == 0)
 
     def _answer(self, seq: int, body: e.MessageCompleted) -> None:
-        """Add an answer; of a partial one its text alone, and nothing of one that has only reasoning."""
-        native = None if body.partial else body.native
-        parts = tuple(p for p in body.parts if isinstance(p, Text) or not body.partial)
+        """Add an answer; of a partial one its text alone, and nothing of one that has only reasoning.
+
+        So too of one that was cut while it continued a paused answer: what the server had open then stays open.
+        """
+        is_paused = bool(self.entries) and self.entries[-1].paused
+        broken = body.partial or (body.stop == "length" and is_paused)
+        native = None if broken else body.native
+        parts = tuple(p for p in body.parts if isinstance(p, Text) or not broken)
         if native is None:  # its items name parts by their places
             parts = tuple(p for p in parts if not _is_blank(p))
         self._calls = tuple(p.call for p in parts if isinstance(p, ToolCall))
         self._results = {}
         self._native = Native(native.model, calls=native.calls) if native and native.calls else None
-        if body.partial:  # what it continued is not continued
+        if broken:  # what it continued is not continued
             self._give_up()
         paused = native is not None and body.stop == "continue"
         if paused or any(not isinstance(p, Reasoning) for p in parts):

@@ -23,6 +23,10 @@ from agent_core.errors import InvalidInput
 
 DEFAULT_CONTEXT_MESSAGES = 200
 RESULT_LIMIT = 50_000
+MAX_CONTRACT = 50_000
+"""Characters of an agent's own operating contract, and of each text of its persona."""
+MAX_IDLE = 30 * 86_400
+"""The longest `idle_refreeze_s`: thirty days."""
 RENDER_TOOLS = ("render_chart", "render_table")
 """The names of the tools that agents have without naming them, where the process has them; see `include_render`."""
 

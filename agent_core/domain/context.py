@@ -45,6 +45,7 @@ class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
     model: str | None = None
     usage: Usage | None = None
     cost: str | None = None
+    uncached_cost: str | None = None
 
 
 class CompactionFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,6 +57,7 @@ class CompactionFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True)
     message: str
     usage: Usage | None = None
     cost: str | None = None
+    uncached_cost: str | None = None
 
 
 class CacheMissed(EventBody, frozen=True, kw_only=True, omit_defaults=True):

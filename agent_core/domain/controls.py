@@ -213,18 +213,31 @@ def news(
     return " ".join(("While you work on the current message:", *changes)) if changes else None
 
 
-def is_spent(budget: Budget, usage: Usage | None, cost: str | None) -> bool:
-    """Return whether a run has used up its *budget*; unknown usage or cost counts as used up."""
-    if usage is None:
-        return False
-    if budget.usd is not None and (cost is None or Decimal(cost) >= Decimal(budget.usd)):
+class Spent(msgspec.Struct, frozen=True):
+    """What a run is known to have used: *usd*, a decimal, and *tokens* in and out; what is not known counts as nothing.
+
+    *has_unknown*: some of it had no known cost.
+    """
+
+    usd: str = "0"
+    tokens: int = 0
+    has_unknown: bool = False
+
+    def plus(self, usage: Usage, cost: str | None) -> "Spent":
+        """Return what is used after a model call."""
+        counts = (usage.input, usage.output, usage.cache_read, usage.cache_write_short, usage.cache_write_long)
+        return Spent(
+            usd=self.usd if cost is None else f"{Decimal(self.usd) + Decimal(cost):f}",
+            tokens=self.tokens + sum(count or 0 for count in counts),
+            has_unknown=self.has_unknown or cost is None,
+        )
+
+
+def is_spent(budget: Budget, spent: Spent) -> bool:
+    """Return whether a run has used up its *budget*, as far as is known: an unknown figure ends no run."""
+    if budget.usd is not None and Decimal(spent.usd) >= Decimal(budget.usd):
         return True
-    if budget.tokens is None:
-        return False
-    if usage.input is None or usage.output is None:
-        return True
-    cached = (usage.cache_read, usage.cache_write_short, usage.cache_write_long)
-    return usage.input + usage.output + sum(count or 0 for count in cached) >= budget.tokens
+    return budget.tokens is not None and spent.tokens >= budget.tokens
 
 
 def recorded(controls: Controls) -> dict[str, Any]:

@@ -164,8 +164,8 @@ class StepStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 class StepFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt of a model call failed; the next `step.started` tries again, or the run fails.
 
-    *message* is for the operator. *usage* and *cost* are set when something was answered, and so billed; *partial* when
-    part of an answer had been shown.
+    *message* is for the operator. *usage*, *cost* and *uncached_cost* are set when something was answered, and so
+    billed; *partial* when part of an answer had been shown.
     """
 
     type: ClassVar[str] = "step.failed"
@@ -178,13 +178,17 @@ class StepFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     partial: bool = False
     usage: Usage | None = None
     cost: str | None = None
+    uncached_cost: str | None = None
 
 
 class StepCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """A model call was answered; *uncached_cost* is what its tokens would cost without a prompt cache."""
+
     type: ClassVar[str] = "step.completed"
     n: int
     usage: Usage
     cost: str | None
+    uncached_cost: str | None = None
 
 
 class ToolRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,5 +1,6 @@
 """Messages and their parts, as people and models exchange them."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -8,10 +9,28 @@ CallOutcome = Literal["done", "failed", "denied", "cancelled", "unknown"]
 Role = Literal["user", "assistant", "tool"]
 
 
-class Text(msgspec.Struct, frozen=True, tag="text", tag_field="type"):
-    """Plain or markdown text."""
+class Citation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A source that a model's provider names for a stretch of a text part.
+
+    *start* and *end* are code points of the part, None when the provider names the source for the text as a whole.
+    *text* is what is quoted from the source; *url* is its address on the web, *source* any other name of it, and
+    *index* its number among the documents, search results or files that the model was given, from 0.
+    """
+
+    start: int | None = None
+    end: int | None = None
+    text: str | None = None
+    title: str | None = None
+    url: str | None = None
+    source: str | None = None
+    index: int | None = None
+
+
+class Text(msgspec.Struct, frozen=True, tag="text", tag_field="type", omit_defaults=True):
+    """Plain or markdown text; *citations* are the sources that its model's provider names for it."""
 
     text: str
+    citations: tuple[Citation, ...] = ()
 
 
 class Reasoning(msgspec.Struct, frozen=True, tag="reasoning", tag_field="type"):
@@ -54,15 +73,19 @@ class Render(msgspec.Struct, frozen=True, tag="render", tag_field="type"):
 Part = Text | Reasoning | ToolCall | ToolResult | File | Render
 
 
+NativePiece = str | int | tuple[int, int, int]
+
+
 class Native(msgspec.Struct, frozen=True, omit_defaults=True):
     """What *model* (`provider:name`) itself wrote, to be sent to that model again verbatim.
 
     *pieces* joined are its items as JSON, with commas between them; a number is a placeholder for the text of that
-    part, as a JSON string. *calls* are the provider's own ids of the message's calls or results, in their order.
+    part, as a JSON string, and three numbers are one for a stretch of it: the part, and where the stretch begins and
+    ends in it, in code points. *calls* are the provider's own ids of the message's calls or results, in their order.
     """
 
     model: str
-    pieces: tuple[str | int, ...] = ()
+    pieces: tuple["NativePiece", ...] = ()
     calls: tuple[str, ...] = ()
 
 
@@ -99,8 +122,19 @@ class Usage(msgspec.Struct, frozen=True):
 UNKNOWN_USAGE = Usage(None, None, None, None, None, None)
 
 
+def native_text(parts: Sequence[Part], piece: int | tuple[int, int, int]) -> str:
+    """Return the text for which *piece*, of a message's native items, is the placeholder."""
+    place, start, end = piece if isinstance(piece, tuple) else (piece, 0, None)
+    part = parts[place]
+    assert isinstance(part, Text | Reasoning), "A native item names a part that is no text."
+    return part.text[start:end]
+
+
 def text_of(parts: tuple[Part, ...]) -> str:
-    """Return the text parts of *parts*, joined by blank lines."""
+    """Return the text parts of *parts*, joined by blank lines.
+
+    They are paragraphs of their own: what a model wrote side by side is one part.
+    """
     return "\n\n".join(p.text for p in parts if isinstance(p, Text))
 
 

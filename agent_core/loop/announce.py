@@ -6,7 +6,7 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, ToolSpec
 from agent_core.domain.controls import recorded
 from agent_core.domain.events import FactBody
-from agent_core.domain.messages import CallOutcome, Text
+from agent_core.domain.messages import CallOutcome, Part, Text
 from agent_core.loop.compaction import Compact
 from agent_core.loop.state import REPAIR, RunState
 from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, Wait
@@ -17,8 +17,11 @@ STOPPED = "Stopped before it ended."
 UNKNOWN = "It is not known whether this call took effect: it was interrupted. Check before you repeat it."
 
 
-def announce(move: Move, state: RunState, agent: Agent) -> Sequence[FactBody]:
-    """Return the facts to append before *move* is acted on; `takes` of a step may be relative, see `StepStarted`."""
+def announce(move: Move, state: RunState, agent: Agent, shown: tuple[Part, ...] = ()) -> Sequence[FactBody]:
+    """Return the facts to append before *move* is acted on; `takes` of a step may be relative, see `StepStarted`.
+
+    *shown* is what people have read of the open message.
+    """
     match move:
         case Ask():
             return _ask(move, state)
@@ -29,16 +32,21 @@ def announce(move: Move, state: RunState, agent: Agent) -> Sequence[FactBody]:
         case Compact() | AskHooks() | Recall():
             return []
         case Finish():
-            return finish(move.end, state, agent.tools)
+            return finish(move.end, state, agent.tools, shown)
 
 
-def finish(end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec]) -> Sequence[FactBody]:
-    """Return the facts that end a run, the end of its open message, approvals and calls among them."""
+def finish(
+    end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec], shown: tuple[Part, ...] = ()
+) -> Sequence[FactBody]:
+    """Return the facts that end a run, the end of its open message, approvals and calls among them.
+
+    What was *shown* of that message stays, as a part of an answer.
+    """
     facts: list[FactBody] = []
     if state.step.is_open:
         stop = "cancelled" if isinstance(end, e.RunCancelled) else "error"
         facts.append(
-            e.MessageCompleted(message=state.step.message, role="assistant", parts=(), stop=stop, partial=True)
+            e.MessageCompleted(message=state.step.message, role="assistant", parts=shown, stop=stop, partial=True)
         )
     for call in state.waiting.open_calls():
         if call.status == "pending" and (asked := call.approval) and call.on == "approval":

@@ -13,7 +13,8 @@ class AnswerState(msgspec.Struct, frozen=True):
     """The last answer: its *text*, continuations joined, and why it ended (*stop*), None while a step is open.
 
     *continuations* counts answers in a row that the output limit cut, *reminders* answers in a row that had no content
-    (*is_empty*: the last one), and *completed* whole answers since a step consumed a person's message.
+    (*is_empty*: the last one), and *completed* whole answers since a step consumed a person's message. *results* counts
+    the calls of the run that are done.
     """
 
     text: str = ""
@@ -22,6 +23,7 @@ class AnswerState(msgspec.Struct, frozen=True):
     is_empty: bool = False
     reminders: int = 0
     completed: int = 0
+    results: int = 0
 
     def opened(self, *, is_new: bool, has_message: bool) -> "AnswerState":
         """Return the state as an attempt starts: of a *new* step or not, which consumed a person's message or not."""
@@ -43,4 +45,9 @@ class AnswerState(msgspec.Struct, frozen=True):
             is_empty=is_empty,
             reminders=self.reminders + 1 if is_empty else 0,
             completed=self.completed + (stop == "done" and not is_empty),
+            results=self.results,
         )
+
+    def with_result(self) -> "AnswerState":
+        """Return the state after one more call was done."""
+        return replace(self, results=self.results + 1)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from agent_core.domain import events as e
 from agent_core.domain.compaction import WindowFill
+from agent_core.domain.controls import Spent
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import Actor, Usage
 from agent_core.loop.answer import AnswerState
@@ -30,7 +31,8 @@ class RunState(msgspec.Struct, frozen=True):
     """Everything that the strategy needs to decide what comes next, in four parts: step, inbox, answer, waiting.
 
     *seq* is the newest fact of the session that is folded in. *failed_resumes* counts resumes after a crash since the
-    run last made progress. *usage* and *cost* (a decimal in US dollars) are sums; a sum with an unknown part is None.
+    run last made progress. *usage* and *cost* (a decimal in US dollars) are sums; a sum with an unknown part is None,
+    while *spent* sums what is known.
     *window_size* is how many entries the window has, *window_border* how many of them lie before the newest place where
     it may be cut; *fill* says how full it is, where the driver has looked. *asker* wrote the message that opened the
     run; that of a run for what another left is not in its own facts, see `for_inputs`.
@@ -48,6 +50,7 @@ class RunState(msgspec.Struct, frozen=True):
     waiting: WaitingState = WaitingState()
     usage: Usage | None = None
     cost: str | None = "0"
+    spent: Spent = Spent()
     window_size: int = 0
     window_border: int = 0
     fill: WindowFill | None = None
@@ -173,7 +176,8 @@ def _fold_step(
 
 def _billed(s: RunState, usage: Usage, cost: str | None) -> RunState:
     """Return the state after a model call that cost something."""
-    return replace(s, usage=usage if s.usage is None else s.usage + usage, cost=_sum_of(s.cost, cost))
+    total = usage if s.usage is None else s.usage + usage
+    return replace(s, usage=total, cost=_sum_of(s.cost, cost), spent=s.spent.plus(usage, cost))
 
 
 def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPending | e.ToolCompleted) -> RunState:
@@ -186,7 +190,8 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
             return replace(s, waiting=s.waiting.changed(body.call, status="pending", on=body.on))
         case e.ToolCompleted():
             waiting = s.waiting.changed(body.call, status="completed", outcome=body.outcome)
-            return replace(s, waiting=waiting, failed_resumes=0)
+            answer = s.answer.with_result() if body.outcome == "done" else s.answer
+            return replace(s, waiting=waiting, answer=answer, failed_resumes=0)
 
 
 def _with_verdict(waiting: WaitingState, body: e.HookRuled | e.ApprovalRequested | e.ApprovalDecided) -> WaitingState:

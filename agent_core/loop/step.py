@@ -9,7 +9,10 @@ from agent_core.domain import events as e
 from agent_core.domain.controls import Defaults, Override, merged
 
 TOOLS_WITHHELD, CHOICE_IGNORED, CONTROLS_REFUSED = "tools_withheld", "choice_ignored", "controls_refused"
-UNCOUNTED = frozenset({TOOLS_WITHHELD, CHOICE_IGNORED, CONTROLS_REFUSED, "stale_reasoning"})
+EMPTY_ANSWER = "empty_answer"
+ASKED_AGAIN = frozenset({TOOLS_WITHHELD, CHOICE_IGNORED, EMPTY_ANSWER})
+"""Failures after which a note asks the model for what it should have answered, at once."""
+UNCOUNTED = ASKED_AGAIN | {CONTROLS_REFUSED, "stale_reasoning"}
 """Failures that have a remedy of their own and use up none of a step's retries."""
 
 

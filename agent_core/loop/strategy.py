@@ -15,7 +15,7 @@ from agent_core.domain.structured import read_answer
 from agent_core.loop.compaction import OVERFLOW, Compact, of_messages, on_overflow, when_due
 from agent_core.loop.pauses import backoff, pause_before
 from agent_core.loop.state import RunState
-from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD, StepState
+from agent_core.loop.step import ASKED_AGAIN, CONTROLS_REFUSED, TOOLS_WITHHELD, StepState
 from agent_core.loop.waiting import CallState
 
 MAX_RETRIES = 3
@@ -26,7 +26,7 @@ MAX_REMINDERS = 1
 MAX_PAUSE = 120.0
 MAX_WAIT_BEFORE_FALLBACK = 5.0
 """Seconds to wait for a model, once, before its fallback model answers instead."""
-NO_FALLBACK = frozenset({"invalid", "stale_reasoning", TOOLS_WITHHELD, CHOICE_IGNORED, CONTROLS_REFUSED})
+NO_FALLBACK = ASKED_AGAIN | {"invalid", "stale_reasoning", CONTROLS_REFUSED}
 """Failures that another model would share; a full context is not one of them: the fallback's may be larger."""
 EMPTY_NOTE = "Your answer was empty. Answer now with what you have, in words."
 ONCE_MORE = "Answer once more, with the whole JSON value that fits the schema, and nothing else."
@@ -178,7 +178,7 @@ def _retry(state: RunState, agent: Agent) -> Move:
         repair = True
     elif overflowed and state.compaction.answers:
         pass  # the same model once more, with a shorter prompt
-    elif failure and failure.code not in (TOOLS_WITHHELD, CHOICE_IGNORED) and not _fits_in_note(step, agent):
+    elif failure and failure.code not in ASKED_AGAIN and not _fits_in_note(step, agent):
         pause = pause_before(state, failure)
         if fallback := _fallback_model(step, agent, failure, pause):
             model, pause = fallback, 0.0
@@ -228,7 +228,7 @@ def _next(state: RunState, agent: Agent) -> Move:
     note = _remedy(state, agent)
     if not (wants_more or note) or n > most:
         return _completed(state, _stop_reason(state, agent, most))
-    if budget and is_spent(budget, state.usage, state.cost):
+    if budget and is_spent(budget, state.spent):
         return _completed(state, "budget")
     ask = _ask(state, agent, chosen, n=n, note=note)
     if state.answer.stop == "continue" and step.controls:

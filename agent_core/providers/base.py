@@ -7,14 +7,14 @@ Failure of a model call is data (`CallFailed`), never an exception; exceptions a
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls
 from agent_core.domain.failures import FailureKind
-from agent_core.domain.messages import Message, Usage
+from agent_core.domain.messages import Citation, Message, NativePiece, Usage
 
 FinishReason = Literal["done", "tools", "length", "continue", "refused"]
 Files = Mapping[str, bytes]
@@ -33,7 +33,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class ModelTextDelta:
-    """More text of the part *slot*; slots are any hashable, unique per part of one answer."""
+    """More text of the part *slot*; slots are any hashable, unique per part of one answer.
+
+    What the model wrote side by side is one part; what lies between two parts parts paragraphs.
+    """
 
     slot: int
     text: str
@@ -48,15 +51,24 @@ class ModelReasoningDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCitation:
+    """The provider names a source for a stretch of the text in *slot*."""
+
+    slot: int
+    citation: Citation
+
+
+@dataclass(frozen=True, slots=True)
 class NativeItem:
     """An item of the answer in the provider's own JSON, to be replayed verbatim to the model that wrote it.
 
     *pieces* joined are the item: verbatim JSON, and in the place of a slot its text as a JSON string, so that text
-    is not stored twice; that text must not be blank, since blank parts are left out. *call* is the slot of the call
-    that the item is; it is kept only with that call.
+    is not stored twice; that text must not be blank, since blank parts are left out. Three numbers are a stretch of a
+    slot's text: the slot, and its begin and end in code points. Without pieces only the provider's ids of the calls are
+    kept. *call* is the slot of the call that the item is; it is kept only with that call.
     """
 
-    pieces: tuple[str | int, ...]
+    pieces: tuple[NativePiece, ...]
     call: int | None = None
 
 
@@ -128,6 +140,7 @@ ModelDelta = (
     Started
     | ModelTextDelta
     | ModelReasoningDelta
+    | ModelCitation
     | NativeItem
     | ToolStart
     | ToolArgsDelta
@@ -207,6 +220,15 @@ class Provider(Protocol):
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Yield batches of deltas, one per network read; closing it ends the model call at once."""
+        ...
+
+
+@runtime_checkable
+class CacheWriter(Protocol):
+    """A provider that marks the prompt cache of its requests, and is billed for what they write to it."""
+
+    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:
+        """Return for how many ms *model* keeps what is marked with *lifetime*; None where writes are not billed."""
         ...
 
 

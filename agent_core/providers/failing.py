@@ -32,8 +32,21 @@ _REMEDIES: dict[FailureKind, str] = {
     "stale_reasoning": "The earlier thinking is left out from now on, and the call is repeated once.",
     "controls_refused": "The `controls` are passed as text from now on, and the call is repeated once.",
 }
+_CALL_UNREAD = "tool_use_failed"
+"""The code of a call that the server itself could not read: the model wrote it badly, and may do better."""
+_UNREAD_PHRASES = ("failed to call a function", "see failed_generation")
+_UNREAD_REMEDY = "The model is asked once more; a lower temperature or another model makes this rarer."
+_REFUSED_THINKING = tuple(
+    f"{field}{words}"
+    for field in ("reasoning_content", "reasoning", "reasoning_details")
+    for words in (" is unsupported", ": extra inputs are not permitted")
+)
+"""How servers that take no thinking, which they sent themselves, refuse the field of it."""
+_UNSUMMARIZED = ("to generate reasoning summaries", "reasoning.summary is not supported")
+_UNSUMMARIZED_REMEDY = "No summaries of its thinking are asked for from now on, and the call is repeated."
 # Words of a type or a code that are more specific than the status; the first match decides.
 _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
+    ("error", (_CALL_UNREAD,)),
     ("stale_reasoning", ("invalid_encrypted_content",)),
     ("quota", ("insufficient_quota", "billing_error", "enforced_spend_limit_reached", "billing_hard_limit_reached")),
     ("context_overflow", ("context_length_exceeded", "exceed_context_size", "model_context_window_exceeded")),
@@ -70,6 +83,15 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("stale_reasoning", ("invalid_encrypted_content", "encrypted content could not be")),
     # OpenAI, of reasoning or the item that it led to without the other, and of reasoning that is no more than an id.
     ("stale_reasoning", ("was provided without its required", "items are not persisted when")),
+    # Compatible servers: what they wrote themselves is missing (DeepSeek, Gemini), spoiled, or another server's.
+    ("stale_reasoning", ("in the thinking mode must be passed back", "missing reasoning_content field")),
+    (
+        "stale_reasoning",
+        ("is missing a thought_signature", "thought signature is not valid", "corrupted thought signature"),
+    ),
+    ("stale_reasoning", ("but must be a-z, a-z, 0-9, with a length of 9",)),
+    # Others send thinking and take none (Cerebras, Groq, gateways to Mistral).
+    ("stale_reasoning", _REFUSED_THINKING),
     ("quota", ("insufficient_quota", "billing_error", "enforced_spend_limit_reached", "credit balance is too low")),
     ("quota", ("billing_hard_limit_reached", "specified api usage limits")),
     (
@@ -90,11 +112,12 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             "request_too_large",
         ),
     ),
+    ("error", _UNREAD_PHRASES),
     ("overloaded", ("overloaded", "overloaded_error", "slow down")),
     ("rate_limited", ("rate_limit_error", "rate_limit_exceeded")),
 )
 _REFUSALS = (400, 422)
-_OF_REQUESTS: tuple[FailureKind, ...] = ("stale_reasoning", "quota", "context_overflow")
+_OF_REQUESTS: tuple[FailureKind, ...] = ("stale_reasoning", "quota", "context_overflow", "error")
 _STATUSES: dict[int, FailureKind] = {
     401: "auth",
     402: "quota",
@@ -152,15 +175,18 @@ def _trusted(status: int | None, named: str) -> Collection[FailureKind]:
 
 
 def _phrase(text: str, kinds: Collection[FailureKind]) -> FailureKind | None:
-    for kind, phrases in _PHRASES:
-        if kind in kinds and any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) for phrase in phrases):
-            return kind
-    return None
+    return next((kind for kind, phrases in _PHRASES if kind in kinds and _has_one(text, phrases)), None)
 
 
-def failed(kind: FailureKind, said: str, *, retry_after: float | None = None, final: bool = False) -> CallFailed:
-    """Return a failure of *kind*; *said* is what happened, and what to do is added to it; a *final* one stays."""
-    text = f"{shown(said).rstrip('. ')}. {_REMEDIES[kind]}"
+def _has_one(text: str, phrases: Collection[str]) -> bool:
+    return any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) for phrase in phrases)
+
+
+def failed(
+    kind: FailureKind, said: str, *, retry_after: float | None = None, final: bool = False, remedy: str | None = None
+) -> CallFailed:
+    """Return a failure of *kind*; *said* is what happened, and the *remedy* is added to it; a *final* one stays."""
+    text = f"{shown(said).rstrip('. ')}. {remedy or _REMEDIES[kind]}"
     return CallFailed(kind, text, kind in RETRYABLE and not final, retry_after)
 
 
@@ -171,8 +197,12 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
     if kind in ("invalid", "misconfigured") and status in _REFUSALS and _OF_CONTROLS.search(f"{_param(body)} {text}"):
         kind = "controls_refused"
     request = headers.get("request-id") or headers.get("x-request-id")
-    named = " ".join(word for word in (str(status), type_, code if code != type_ else None) if word)
+    named = " ".join(dict.fromkeys(word for word in (str(status), type_, code) if word))
     message = f"`{provider}` answered {named}: {text or 'no text'}" + (f" (request {request})" if request else "")
+    if _is_unread(code, text):
+        return failed(kind, message, remedy=_UNREAD_REMEDY)
+    if status in _REFUSALS and refuses_summaries(text or ""):
+        return failed("error", message, retry_after=0.0, remedy=_UNSUMMARIZED_REMEDY)
     return failed(kind, message, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
 
 
@@ -183,30 +213,69 @@ def in_stream(provider: str, body: object) -> CallFailed:
     status = int(code) if code and re.fullmatch("[45][0-9]{2}", code) else None
     kind = classify(status, f"{type_ or ''} {code or ''}", text)
     named = " ".join(dict.fromkeys(word for word in (type_, code) if word)) or "an error"
-    return failed(kind, f"`{provider}` broke off its answer with {named}: {text or 'no text'}")
+    message = f"`{provider}` broke off its answer with {named}: {text or 'no text'}"
+    return failed(kind, message, remedy=_UNREAD_REMEDY if _is_unread(code, text) else None)
+
+
+def refuses_summaries(text: str) -> bool:
+    """Return whether *text*, of a failure, says that no summaries of thinking are to be had."""
+    return _has_one(_MARKS.sub("", text).lower(), _UNSUMMARIZED)
+
+
+def refuses_thinking(text: str) -> bool:
+    """Return whether *text*, of a failure, says that thinking is not taken at all."""
+    return _has_one(_MARKS.sub("", text).lower(), _REFUSED_THINKING)
+
+
+def _is_unread(code: str | None, text: str | None) -> bool:
+    """Return whether the server could not read the call that its model wrote."""
+    return code == _CALL_UNREAD or _has_one(_MARKS.sub("", text or "").lower(), _UNREAD_PHRASES)
 
 
 def said_in(body: object) -> tuple[str | None, str | None, str | None]:
     """Return type, code and text of an error in any of the shapes that servers use."""
     if isinstance(body, str):
         return None, None, body or None
-    if not isinstance(body, dict):
+    error = _object(body)
+    if error is None:
         return None, None, None
-    error = cast("dict[str, Any]", body)
     inner = error.get("error")
     if isinstance(inner, str):
         return _word(error.get("type")), _word(error.get("code")), inner
     if isinstance(inner, dict):
         error = cast("dict[str, Any]", inner)
-    text = error.get("message") or error.get("detail")
     details = cast("dict[str, Any]", error.get("details") if isinstance(error.get("details"), dict) else {})
     code = error.get("code") or details.get("error_code")
-    return _word(error.get("type")), _word(code), text if isinstance(text, str) else None
+    return _word(error.get("type") or error.get("status")), _word(code), _text_of(error)
+
+
+def _object(body: object) -> dict[str, Any] | None:
+    """Return the object that describes an error; Gemini's endpoint sends it as the only one of a list."""
+    listed = cast("list[object]", body) if isinstance(body, list) else [body]
+    return next((cast("dict[str, Any]", each) for each in listed if isinstance(each, dict)), None)
+
+
+def _text_of(error: dict[str, Any]) -> str | None:
+    """Return the text of an error: its message, or the faults that a validation lists under `detail`."""
+    text = error.get("message") or error.get("detail")
+    if isinstance(text, list):
+        text = "; ".join(_fault(each) for each in cast("list[object]", text)) or None
+    return text if isinstance(text, str) else None
+
+
+def _fault(fault: object) -> str:
+    """Return one fault of a validation by where it is and what it is."""
+    if not isinstance(fault, dict):
+        return str(fault)
+    given = cast("dict[str, Any]", fault)
+    where = given.get("loc")
+    path = ".".join(map(str, cast("list[object]", where))) if isinstance(where, list) else ""
+    return f"{path}: {given.get('msg')}" if path else str(given.get("msg"))
 
 
 def _param(body: object) -> str:
     """Return the field that an error of OpenAI's names."""
-    error = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    error = _object(body) or {}
     inner = error.get("error")
     error = cast("dict[str, Any]", inner) if isinstance(inner, dict) else error
     return str(error.get("param") or "")

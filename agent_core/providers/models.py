@@ -10,12 +10,14 @@ from importlib.resources import files
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from agent_core.domain.messages import Usage
 
 Thinking = Literal["none", "budget", "adaptive", "between_tools", "always"]
 """How thinking is requested from a model of Anthropic's."""
 _MILLION = Decimal(1_000_000)
+_NO_CACHE = {"cache_read": 0, "cache_write_short": 0, "cache_write_long": 0}
 _DAY = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
@@ -39,7 +41,7 @@ class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One model; *context*, *max_output* and *cacheable* (the fewest that a cache keeps) are tokens, None if unknown.
 
-    *efforts* are lowest first.
+    *efforts* are lowest first. *breakpoints*: whether its cache is written where a request marks it.
 
     *temperature* is whether one is accepted, or the efforts with which it is, `unset` when none is asked for.
     *structured* is whether its API enforces a JSON Schema on an answer.
@@ -52,16 +54,22 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     thinking: Thinking = "none"
     efforts: tuple[str, ...] = ()
     structured: bool = False
+    breakpoints: bool = False
     ends: date | None = None
+    since: date | None = None
     price: Price | None = None
     above: Above | None = None
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All models by `provider:name`, as of a day; *defaults* are the names used when only a provider is chosen."""
+    """All models by `provider:name`, as of a day; *defaults* are the names used when only a provider is chosen.
+
+    *small* are each provider's light models, for work beside the conversation such as summaries.
+    """
 
     as_of: date
     defaults: Mapping[str, str]
+    small: Mapping[str, str]
     models: Mapping[str, Model]
 
 
@@ -79,6 +87,13 @@ def find(name: str) -> Model:
     """Return what is known of *name*, `provider:model`; a dated id such as `…-20251101` is its model."""
     models = table().models
     return models.get(name) or models.get(_DAY.sub("", name), UNKNOWN)
+
+
+def small(name: str) -> str | None:
+    """Return the light model of the provider of *name*, both `provider:model`; None where none is known."""
+    provider = name.partition(":")[0]
+    found = table().small.get(provider)
+    return f"{provider}:{found}" if found else None
 
 
 def holds(known: Model) -> bool:
@@ -101,19 +116,27 @@ def tempered(model: Model, level: str | None) -> bool:
 
 
 def cost(name: str, usage: Usage) -> str | None:
-    """Return what *usage* of *name* costs in USD, a decimal; None when a price or a count of it is unknown."""
+    """Return what *usage* of *name* costs in USD, a decimal; None when a price, or its input or output, is unknown.
+
+    A missing count of the cache is none: the input is what of the total was not counted apart, so that all of the
+    prompt is in the bill. Azure, OpenRouter and OpenAI's older models do not count what they write to their caches.
+    """
     known = find(name)
     if known.price is None or usage.input is None or usage.output is None:
         return None
-    counts = (usage.input, usage.cache_read, usage.cache_write_short, usage.cache_write_long)
-    prompt = sum(count or 0 for count in counts)
-    price = known.above.price if known.above and prompt > known.above.tokens else known.price
-    total = Decimal(0)
-    prices = (price.input, price.read, price.write_short, price.write_long)
-    for count, each in ((usage.output, price.output), *zip(counts, prices, strict=True)):
-        if each is None and not count:
-            continue
-        if each is None or count is None:
+    counts = [count or 0 for count in (usage.input, usage.cache_read, usage.cache_write_short, usage.cache_write_long)]
+    price = known.above.price if known.above and sum(counts) > known.above.tokens else known.price
+    total = usage.output * price.output
+    for count, each in zip(counts, (price.input, price.read, price.write_short, price.write_long), strict=True):
+        if count and each is None:
             return None
-        total += count * each
+        total += count * (each or 0)
     return f"{(total / _MILLION).normalize():f}"
+
+
+def uncached_cost(name: str, usage: Usage) -> str | None:
+    """Return what *usage* of *name* would cost if its whole prompt were charged as input; None where `cost` is."""
+    if cost(name, usage) is None:
+        return None
+    counts = (usage.input, usage.cache_read, usage.cache_write_short, usage.cache_write_long)
+    return cost(name, replace(usage, input=sum(count or 0 for count in counts), **_NO_CACHE))

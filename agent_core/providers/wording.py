@@ -64,17 +64,33 @@ def plain_name(name: str, most: int) -> str:
     return _OTHER.sub("_", name)[:most] or "unnamed"
 
 
+def joined(start: bytes, wires: Iterable[bytes], end: bytes) -> bytes:
+    """Return *start*, the *wires* that are not empty with commas between them, and *end*.
+
+    A conversation may be megabytes, so it is copied once; a comma comes first unless *start* opens the list.
+    """
+    pieces = [start]
+    for wire in wires:
+        if wire:
+            pieces += (b",", wire)
+    if start.endswith(b"[") and len(pieces) > 1:
+        del pieces[1]
+    pieces.append(end)
+    return b"".join(pieces)
+
+
 class Starts:
-    """The starts of requests, made once per snapshot; the least recently used one is dropped."""
+    """The starts of requests, made once per snapshot and its cache marks; the least recently used one is dropped."""
 
-    def __init__(self, make: Callable[[Snapshot], bytes]) -> None:
+    def __init__(self, make: Callable[..., bytes]) -> None:
         self._make = make
-        self._made: dict[str, bytes] = {}
+        self._made: dict[tuple[object, ...], bytes] = {}
 
-    def of(self, snapshot: Snapshot) -> bytes:
-        """Return the start of a request with *snapshot*."""
-        start = self._made.pop(snapshot.hash, None)
-        self._made[snapshot.hash] = start = self._make(snapshot) if start is None else start
+    def of(self, snapshot: Snapshot, *marks: object) -> bytes:
+        """Return the start of a request with *snapshot* and *marks*, what else the maker takes."""
+        known = (snapshot.hash, *marks)
+        start = self._made.pop(known, None)
+        self._made[known] = start = self._make(snapshot, *marks) if start is None else start
         if len(self._made) > _STARTS:
             del self._made[next(iter(self._made))]
         return start

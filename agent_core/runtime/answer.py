@@ -10,18 +10,44 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.controls import is_forced, listed, permitted
 from agent_core.domain.events import FactBody
-from agent_core.domain.messages import UNKNOWN_USAGE, Native, Part, Reasoning, Text, ToolCall, Usage, clean
+from agent_core.domain.messages import (
+    UNKNOWN_USAGE,
+    Citation,
+    Native,
+    NativePiece,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    Usage,
+    clean,
+)
 from agent_core.ids import new_id
 from agent_core.loop.state import RunState
-from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, TOOLS_WITHHELD
-from agent_core.loop.strategy import Ask
+from agent_core.loop.step import CHOICE_IGNORED, CONTROLS_REFUSED, EMPTY_ANSWER, TOOLS_WITHHELD
+from agent_core.loop.strategy import EMPTY_NOTE, Ask
 from agent_core.providers import base as p
-from agent_core.providers.models import cost, find
+from agent_core.providers.citing import MAX_CITATIONS, within
+from agent_core.providers.models import cost, find, uncached_cost
 
 WITHHELD = "Tools cannot be used in this step, so this call was not run. Answer now with what you know."
 
 _INSISTED = frozenset({CHOICE_IGNORED, CONTROLS_REFUSED})
 """Failures after which a note asked the model for the required call; that is done once."""
+_ASKED_FOR_WORDS = frozenset({TOOLS_WITHHELD, EMPTY_ANSWER})
+"""Failures after which a note asked the model for an answer in words; that is done once."""
+
+
+def out_of_steps(most: int, results: int) -> str:
+    """Return what a person reads when *most* steps, and *results* of tools, came to no answer in words."""
+    if not results:
+        return "I could not find an answer in words without the use of tools. Please ask again, or in another way."
+    steps = "one step" if most == 1 else f"{most} steps"
+    there = "1 tool result is" if results == 1 else f"{results} tool results are"
+    return (
+        f"I reached the limit of {steps} before I could put the answer into words. {there} there already: "
+        "ask me to continue, and I will answer from what was found."
+    )
 
 
 @dataclass(slots=True)
@@ -29,7 +55,7 @@ class _Block:
     """One part of the message while it streams.
 
     *index* is its place in the message, None while it is blank; *shown* counts the texts that were shown and
-    *length* their code points. *call* is the provider's own id of a call.
+    *length* their code points. *call* is the provider's own id of a call; *citations* are those of a text.
     """
 
     kind: type[e.TextDelta | e.ReasoningDelta] | None
@@ -41,6 +67,7 @@ class _Block:
     call: str = ""
     arguments: dict[str, object] | None = None
     ended: bool = False
+    citations: list[Citation] = field(default_factory=list[Citation])
 
     @property
     def text(self) -> str:
@@ -59,11 +86,21 @@ class Answer:
         self._refused = False
         self._native: list[p.NativeItem] = []
         self._begun = False
+        self._cited = 0
         self._end: p.Finished | p.CallFailed | None = None
 
     @property
     def ended(self) -> bool:
         return self._end is not None
+
+    @property
+    def refused(self) -> bool:
+        return self._refused
+
+    @property
+    def shown(self) -> tuple[Part, ...]:
+        """Return what was shown of this attempt; nothing of a refusal."""
+        return tuple(_part(block) for block in self._said())
 
     def take(self, batch: Iterable[p.ModelDelta]) -> list[e.Delta]:
         """Fold one batch in and return its text as one delta per part; a part begins with what is not blank."""
@@ -96,16 +133,13 @@ class Answer:
                 return self._finished(state, agent)
 
     def _finished(self, state: RunState, agent: Agent) -> Sequence[FactBody]:
-        calls = self._calls()
+        calls, chosen = self._calls(), self._move.controls
+        if chosen.tool_choice == "none" and agent.tools and not (self._has_words and not calls):
+            return self._wordless(calls, state)
         if not calls:
             if is_forced(self._move.controls.tool_choice) and not _INSISTED.intersection(state.step.remedied):
                 return self._insist(agent)
             return [self._message("done", self._said()), self._completed()]
-        if self._move.controls.tool_choice == "none" and agent.tools:
-            again = any(call.outcome == "denied" for call in state.waiting.calls)
-            if again:
-                return [self._message("done", self._said()), self._completed()]
-            return self._refuse(calls)
         ids = [new_id("call") for _ in calls]
         return [
             self._message("tools", [block for block in self._placed() if block.kind or block.ended], ids),
@@ -122,6 +156,25 @@ class Answer:
             ),
             e.ContextAdded(source="note", text=f"Your answer was not taken: call {names} now, without an answer."),
         ]
+
+    def _wordless(self, calls: list[_Block], state: RunState) -> Sequence[FactBody]:
+        """Return what becomes of an answer with *calls*, or without a word, in a step without tools.
+
+        The model is asked for words once more. If none come in the last step, a sentence stands in their place: a
+        person who waited gets an answer, and the results are there for the next one.
+        """
+        most = self._move.controls.max_steps or 1
+        is_last, was_asked = self._move.n >= most, not _ASKED_FOR_WORDS.isdisjoint(state.step.remedied)
+        if calls and not was_asked:
+            return self._refuse(calls)
+        if self._has_words or not is_last or (most == 1 and not calls):
+            return [self._message("done", self._said()), self._completed()]
+        if not was_asked:
+            failed = self._failed(EMPTY_ANSWER, "The model's last answer was empty.", retryable=True)
+            return [failed, e.ContextAdded(source="note", text=EMPTY_NOTE)]
+        parts = (Text(out_of_steps(most, state.answer.results)),)
+        said = e.MessageCompleted(message=self._move.message, role="assistant", parts=parts, stop="done")
+        return [said, self._completed()]
 
     def _refuse(self, calls: list[_Block]) -> Sequence[FactBody]:
         """Refuse calls in a step without tools: the attempt counts as failed and the model is asked once more."""
@@ -163,6 +216,10 @@ class Answer:
                 block.arguments = arguments if _is_encodable(arguments) else None
             case p.NativeItem():
                 self._native.append(delta)
+            case p.ModelCitation(slot, citation):
+                self._cited += 1
+                if self._cited <= MAX_CITATIONS and slot in self._blocks:
+                    self._blocks[slot].citations.append(citation)
             case p.Refusal():
                 self._refused = True
             case p.UsageReport(usage):
@@ -197,6 +254,10 @@ class Answer:
             text=text,
         )
 
+    @property
+    def _has_words(self) -> bool:
+        return any(block.kind is e.TextDelta for block in self._said())
+
     def _calls(self) -> list[_Block]:
         return [block for block in self._blocks.values() if block.kind is None and block.ended]
 
@@ -228,19 +289,18 @@ class Answer:
         """Return the native items of *blocks*, with commas between them; an item of a call goes with that call."""
         places = {id(block): place for place, block in enumerate(blocks)}
         where = {slot: places.get(id(block)) for slot, block in self._blocks.items()}
-        pieces: list[str | int] = []
+        pieces: list[NativePiece] = []
         for item in self._native:
             if item.call is not None and where.get(item.call) is None:
                 continue
-            placed = [piece if isinstance(piece, str) else where.get(piece) for piece in item.pieces]
-            assert None not in placed, "A native item names a part that is blank."
-            pieces += ["," if pieces else "", *(piece for piece in placed if piece is not None)]
+            pieces += ["," if pieces else "", *(_placed(piece, where) for piece in item.pieces)]
         calls = tuple(block.call for block in blocks if block.kind is None)
-        return Native(self._model, _joined(pieces), calls) if pieces else None
+        return Native(self._model, _joined(pieces), calls) if pieces or (calls and self._native) else None
 
     def _completed(self) -> e.StepCompleted:
         usage = self._usage or UNKNOWN_USAGE
-        return e.StepCompleted(n=self._move.n, usage=usage, cost=cost(self._model, usage))
+        price, uncached = cost(self._model, usage), uncached_cost(self._model, usage)
+        return e.StepCompleted(n=self._move.n, usage=usage, cost=price, uncached_cost=uncached)
 
     def _room(self) -> str:
         """Return the model's context size as a sentence, which not every vendor's error has; empty if unknown."""
@@ -259,6 +319,7 @@ class Answer:
             partial=bool(self._blocks),
             usage=usage,
             cost=cost(self._model, usage) if usage else None,
+            uncached_cost=uncached_cost(self._model, usage) if usage else None,
         )
 
 
@@ -272,16 +333,29 @@ def _is_encodable(arguments: dict[str, Any] | None) -> bool:
 
 
 def _part(block: _Block) -> Part:
-    return Text(block.text) if block.kind is e.TextDelta else Reasoning(block.text)
+    if block.kind is not e.TextDelta:
+        return Reasoning(block.text)
+    text = block.text
+    return Text(text, tuple(within(each, len(text)) for each in block.citations))
 
 
 def _call(block: _Block, name: str) -> ToolCall:
     return ToolCall(name, block.name, dict(block.arguments or {}))
 
 
-def _joined(pieces: list[str | int]) -> tuple[str | int, ...]:
+def _placed(piece: NativePiece, where: dict[int, int | None]) -> NativePiece:
+    """Return *piece* with the number of a part in the place of its slot, see *where*."""
+    if isinstance(piece, str):
+        return piece
+    slot, stretch = (piece[0], piece[1:]) if isinstance(piece, tuple) else (piece, None)
+    place = where.get(slot)
+    assert place is not None, "A native item names a part that is blank."
+    return place if stretch is None else (place, *stretch)
+
+
+def _joined(pieces: list[NativePiece]) -> tuple[NativePiece, ...]:
     """Return *pieces* with neighbouring texts made one."""
-    found: list[str | int] = []
+    found: list[NativePiece] = []
     for piece in pieces:
         if isinstance(piece, str) and found and isinstance(found[-1], str):
             found[-1] += piece

@@ -1,11 +1,11 @@
 """Compacting: how full windows are, by what their models take and cost, and the calls that sum them up."""
 
 import asyncio
+import dataclasses
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass
 from functools import cache
 
 import msgspec
@@ -28,6 +28,8 @@ from agent_core.loop.compaction import OVERFLOW, Compact
 from agent_core.loop.state import RunState
 from agent_core.providers import base as p
 from agent_core.providers import models
+from agent_core.runtime.prompt_cache import PromptCache
+from agent_core.runtime.summary_calls import SummaryAnswer, SummarySpending
 
 SMALL = {"anthropic": "anthropic:claude-haiku-5-5", "openai": "openai:gpt-6-luna"}
 """The light model of each vendor that writes summaries where it is cheaper than the conversation's own."""
@@ -47,68 +49,6 @@ _PREFIXES = 64
 _log = structlog.get_logger("parley.compaction")
 
 
-@dataclass(slots=True)
-class Spent:
-    """What the calls of a compaction have used so far; *model* is the one that was asked last."""
-
-    model: str = ""
-    usage: Usage | None = None
-    cost: str | None = "0"
-
-    def add(self, model: str, usage: Usage) -> None:
-        """Add a call of *model*."""
-        cost = models.cost(model, usage)
-        self.model = model
-        self.cost = None if self.cost is None or cost is None else f"{Decimal(self.cost) + Decimal(cost):f}"
-        self.usage = usage if self.usage is None else self.usage + usage
-
-    def failed(self, code: str, message: str) -> e.CompactionFailed:
-        """Return the fact that no summary was made."""
-        cost = self.cost if self.usage else None
-        return e.CompactionFailed(model=self.model, code=code, message=message, usage=self.usage, cost=cost)
-
-
-@dataclass(slots=True)
-class _Said:
-    """What one call answered: text, or why there is none (*code*, *message*)."""
-
-    texts: list[str] = field(default_factory=list[str])
-    usage: Usage | None = None
-    begun: bool = False
-    code: str | None = None
-    message: str = ""
-    ended: bool = False
-
-    def take(self, delta: p.ModelDelta) -> None:
-        """Note one delta of the answer."""
-        self.begun = self.begun or not isinstance(delta, p.CallFailed)
-        match delta:
-            case p.ModelTextDelta(_, text):
-                self.texts.append(text)
-            case p.UsageReport(usage):
-                self.usage = usage
-            case p.ToolStart(_, _, name):
-                self.code, self.message = "tool_called", f"The model called `{name}` instead of writing a summary."
-            case p.Refusal(text):
-                self.code, self.message = "refused", text or "The model refused to write a summary."
-            case p.CallFailed(kind, message):
-                self.code, self.message, self.ended = kind, message, True
-            case p.Finished("refused"):
-                self.code, self.message, self.ended = "refused", "The model refused to write a summary.", True
-            case p.Finished():
-                self.ended = True
-            case _:
-                return
-
-    def closed(self) -> "_Said":
-        """Return the answer once its stream is over: a summary is whole, and not empty."""
-        if self.code is None and not self.ended:
-            self.code, self.message = "network", "The summary broke off before its end."
-        elif self.code is None and not "".join(self.texts).strip():
-            self.code, self.message = "empty", "The model answered without a summary."
-        return self
-
-
 @dataclass(frozen=True, slots=True)
 class Fork:
     """A summary to be written: of *entries*, by *model*, asked as *controls* say, within about *tokens* tokens."""
@@ -120,7 +60,7 @@ class Fork:
     controls: Controls
     session: str
     tokens: int
-    spent: Spent
+    spent: SummarySpending
 
 
 class Compactor:
@@ -131,8 +71,10 @@ class Compactor:
         provider_for: Callable[[str], p.Provider],
         clock: Clock,
         read_file: Callable[[str], Awaitable[bytes | None]],
+        prompt_cache: PromptCache,
     ) -> None:
         self._provider_for, self._clock, self._read_file = provider_for, clock, read_file
+        self._prompt_cache = prompt_cache
         self._calibrations: OrderedDict[str, Calibration] = OrderedDict()
         self._prefixes: OrderedDict[str, int] = OrderedDict()
 
@@ -191,7 +133,7 @@ class Compactor:
         if move.kind == "prune":
             return window.compacted("prune", window.seq_at(len(window.entries) - move.keep))
         place = window.start_of(move.keep, whole=move.whole)
-        from_seq, spent = window.seq_at(place), Spent()
+        from_seq, spent = window.seq_at(place), SummarySpending()
         try:
             if move.delay and not stopped():
                 await self._clock.sleep(move.delay)
@@ -212,7 +154,7 @@ class Compactor:
         place: int,
         controls: Controls,
         session: str,
-        spent: Spent,
+        spent: SummarySpending,
         *,
         failures: int = 0,
     ) -> Fork:
@@ -251,7 +193,7 @@ class Compactor:
         limit = bounds_of(fork.model, fork.agent, room=SUMMARY_ROOM).limit
         spare = prefix + 2 * fork.tokens
         room = None if limit is None else max(_LEAST_ROOM, round((limit - spare) * (1 - calibration.error)))
-        said, text = _Said(), ""
+        said, text = SummaryAnswer(), ""
         for _ in range(1 + MAX_HALVINGS):
             said, text = await self._in_pieces(fork, pieces(fork.entries, room, calibration))
             if said.code != OVERFLOW:
@@ -264,10 +206,10 @@ class Compactor:
             return fork.spent.failed(said.code, said.message)
         return self._summed(fork, fork.window.compacted("summary", from_seq), text)
 
-    async def _in_pieces(self, fork: Fork, parts: Sequence[Sequence[WindowEntry]]) -> tuple[_Said, str]:
+    async def _in_pieces(self, fork: Fork, parts: Sequence[Sequence[WindowEntry]]) -> tuple[SummaryAnswer, str]:
         """Sum up *parts*, each after a summary of those before it; return the last answer and its text."""
         encode = self._provider_for(fork.model).encoder(p.named(fork.model))
-        said, text = _Said(), ""
+        said, text = SummaryAnswer(), ""
         for part in parts:
             before = [going_on(text, fork.window.frames, encode)] if text else []
             said = await self._ask(fork, [*before, *part, asking(fork.tokens, fork.window.frames, encode)])
@@ -276,9 +218,9 @@ class Compactor:
             text = bounded("".join(said.texts), fork.tokens)
         return said, text
 
-    async def _ask(self, fork: Fork, entries: Sequence[WindowEntry]) -> _Said:
+    async def _ask(self, fork: Fork, entries: Sequence[WindowEntry]) -> SummaryAnswer:
         """Ask the model once; what it used is noted even when it is cancelled."""
-        provider, model, said = self._provider_for(fork.model), p.named(fork.model), _Said()
+        provider, model, said = self._provider_for(fork.model), p.named(fork.model), SummaryAnswer()
         encode = provider.encoder(model)
         sent = [entry.encoded_by(encode) for entry in entries]
         for entry in sent:
@@ -286,7 +228,12 @@ class Compactor:
                 read = {name: await self._read_file(name) for name in wanted}
                 entry.load({name: data for name, data in read.items() if data is not None})
         request = p.Request(
-            model=model, snapshot=fork.agent.snapshot, messages=sent, controls=fork.controls, session=fork.session
+            model=model,
+            snapshot=fork.agent.snapshot,
+            messages=sent,
+            controls=fork.controls,
+            session=fork.session,
+            cache=self._marks(fork, entries),
         )
         try:
             async with aclosing(provider.stream(request)) as stream:
@@ -300,12 +247,27 @@ class Compactor:
                 fork.spent.add(fork.model, said.usage or UNKNOWN_USAGE)
         return said.closed()
 
+    def _marks(self, fork: Fork, entries: Sequence[WindowEntry]) -> p.CacheMarks | None:
+        """Return how *fork* uses the cache: it reads what the session's last requests wrote, else it writes nothing."""
+        if list(entries[:-1]) != list(fork.entries) or not is_warm(fork.window, fork.model, self._clock.now()):
+            return None
+        marks = self._prompt_cache.marks(fork.agent, fork.model, fork.window.history)
+        return None if marks is None else dataclasses.replace(marks, previous=len(fork.entries))
+
     def _summed(self, fork: Fork, made: e.ContextCompacted, text: str | None) -> e.ContextCompacted:
         """Return the fact *made* with the summary *text*, and with what it cost to try."""
         spent, tokens = fork.spent, UNCALIBRATED.tokens(Weight(len(text or ""), 0))
         after = None if made.tokens_after is None else made.tokens_after + tokens
-        cost = spent.cost if spent.usage else None
-        return replace(made, summary=text, tokens_after=after, model=spent.model, usage=spent.usage, cost=cost)
+        cost, uncached = spent.costs
+        return replace(
+            made,
+            summary=text,
+            tokens_after=after,
+            model=spent.model,
+            usage=spent.usage,
+            cost=cost,
+            uncached_cost=uncached,
+        )
 
     def _summariser(self, own: str, agent: Agent, window: Window, tokens: int, summary: int) -> str:
         """Return the model that sums up a prompt of *tokens* tokens: the agent's choice, or the cheaper one.

@@ -49,12 +49,12 @@ class CompletionNotifier:
         assert fact.run is not None
         name = fact.run
         try:
-            cached = await self._cache.get(fact.session)
-            if not cached.agent.hooks("OnRunComplete"):
-                return
             run, seen = await self._store.read(
                 lambda connection: (runs.find(connection, name)[0], readings.run(connection, name))
             )
+            cached = await self._cache.get(fact.session, run)
+            if not cached.agent.hooks("OnRunComplete"):
+                return
             await self._segments.hooks(run, cached.agent).after_end(seen.status, seen.text)
         except (NotFound, Unavailable):
             _log.info("hook.not_notified", run=name)

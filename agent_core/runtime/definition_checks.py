@@ -2,8 +2,10 @@
 
 from collections.abc import Collection
 
+import msgspec
+
 from agent_core.domain import quotas
-from agent_core.domain.agents import RENDER_TOOLS, DeclaredTool, Definition
+from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, RENDER_TOOLS, DeclaredTool, Definition
 from agent_core.domain.control_checks import check as check_controls
 from agent_core.domain.schemas import schema_problem
 from agent_core.errors import InvalidInput
@@ -25,6 +27,7 @@ def check_fields(definition: Definition, added: Collection[str] = RENDER_TOOLS) 
     _check_name(definition.name)
     if len(definition.instructions) > MAX_INSTRUCTIONS:
         raise InvalidInput("instructions", f"instructions have at most {MAX_INSTRUCTIONS} characters.")
+    _check_prompt(definition)
     limit = definition.limits.max_context_messages
     if limit is not None and limit < 2:  # noqa: PLR2004 - a question and its answer
         raise InvalidInput("limits.max_context_messages", "at least 2, or null for all.")
@@ -62,6 +65,18 @@ def _check_name(name: str) -> None:
         raise InvalidInput("name", f"`{name}` cannot be part of a path; choose another name.")
     if name.startswith(RESERVED):
         raise InvalidInput("name", f"`{name}` begins with `{RESERVED}`, as ids do; choose another name.")
+
+
+def _check_prompt(definition: Definition) -> None:
+    """Raise `InvalidInput` for texts that are too long for a prompt, and a pause that is no time."""
+    persona = {} if definition.persona is None else msgspec.structs.asdict(definition.persona)
+    texts = {f"persona.{name}": text for name, text in persona.items()}
+    for path, text in {"operating_contract": definition.operating_contract, **texts}.items():
+        if len(text or "") > MAX_CONTRACT:
+            raise InvalidInput(path, f"at most {MAX_CONTRACT} characters.")
+    idle = definition.idle_refreeze_s
+    if idle is not None and not 0 <= idle <= MAX_IDLE:
+        raise InvalidInput("idle_refreeze_s", f"between 0 and {MAX_IDLE} seconds.")
 
 
 def _check_declared(path: str, tool: DeclaredTool, known: Collection[str]) -> None:

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from agent_core.clock import Clock
 from agent_core.context.window import Window
 from agent_core.domain.agents import Agent
 from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed, StepCompleted
-from agent_core.domain.messages import text_of
+from agent_core.domain.messages import Part, text_of
 from agent_core.engine.interrupt import Interrupt
 from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce
@@ -23,9 +23,11 @@ from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, Wait, message_id, react
 from agent_core.providers.base import ModelDelta, Provider, Request, named
 from agent_core.runtime.answer import Answer
+from agent_core.runtime.burst import Lead
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.compacting import Compactor
 from agent_core.runtime.pressure import Pressure
+from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.runtime.sources import Sources
 from agent_core.store.log import Appended, RunRef
 
@@ -61,6 +63,7 @@ class Ports:
     pressure: Pressure
     sources: Sources
     compactor: Compactor
+    prompt_cache: PromptCache
 
 
 class Driver:
@@ -84,6 +87,7 @@ class Driver:
         self._held: list[FactBody] = []
         self._has_asked = False
         self._estimated: int | None = None
+        self._shown: tuple[Part, ...] = ()
 
     async def drive(self, announced: Move | None = None) -> RunRef | None:
         """Go on until the run waits or ends; return the session's next run when that was started.
@@ -104,10 +108,14 @@ class Driver:
             move = None
 
     def _report(self, move: Finish | Wait) -> None:
-        """Log a run that failed.
+        """Log a run that failed, or whose budget in dollars could not be held because a call had no known cost.
 
         The provider's message is the run's `error.detail`: it may quote what a person wrote, so no logger gets it.
         """
+        budget: Any = (self._state.step.controls or {}).get("budget") or {}
+        if isinstance(move, Finish) and budget.get("usd") and self._state.spent.has_unknown:
+            remedy = "give the budget `tokens` too; docs/models.md names the models that have a price"
+            _log.warning("budget.unknown_cost", run=self._run.id, model=self._state.step.model, remedy=remedy)
         if isinstance(move, Finish) and isinstance(move.end, RunFailed):
             end, failure = move.end, self._state.step.failure
             remedy = f"see `parley runs show {self._run.id}`"
@@ -129,7 +137,7 @@ class Driver:
         if isinstance(move, Ask):
             self._estimated = fill.tokens
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
-        facts = announce(move, seen, self._agent)
+        facts = announce(move, seen, self._agent, self._shown)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
         written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
         self._interrupt.leaving &= written.said
@@ -201,8 +209,9 @@ class Driver:
             if move.delay and not self._interrupt.called:
                 await self._clock.sleep(move.delay)
             if not self._interrupt.called:
-                async with aclosing(await self._stream(move)) as stream:
+                async with self._sending(move) as (stream, lead):
                     async for batch in stream:
+                        lead = lead and lead.began(batch)  # noqa: PLW2901
                         shown = answer.take(batch)
                         for delta in () if is_ruled else shown:
                             self._log.show(self._run, delta)
@@ -214,8 +223,22 @@ class Driver:
             if not self._interrupt.called:
                 raise
         facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
-        for fact in await self._ruled(facts) if is_ruled else facts:
+        for fact in await self._ruled(facts) if is_ruled else self._kept(facts, answer):
             yield fact
+
+    def _kept(self, facts: Sequence[FactBody], answer: Answer) -> Sequence[FactBody]:
+        """Return *facts*, in which people keep what they have read when no attempt comes to more.
+
+        An attempt that broke off leaves its text until another one shows text; a crash loses it, as it does all text
+        that is not in the log yet.
+        """
+        first, *others = facts
+        if not isinstance(first, MessageCompleted):
+            self._shown = answer.shown or self._shown
+            return facts
+        shown, self._shown = self._shown, ()
+        was_read = first.partial and not first.parts and not answer.refused
+        return [replace(first, parts=shown), *others] if was_read else facts
 
     async def _ruled(self, facts: Sequence[FactBody]) -> Sequence[FactBody]:
         """Ask the hooks about an answer before it is appended; the text of an interrupted one is dropped.
@@ -280,19 +303,29 @@ class Driver:
         if fact := await self._ports.compactor.compact(move, self._window, self._agent, session, stopped):
             yield fact
 
-    async def _stream(self, move: Ask) -> AsyncGenerator[Sequence[ModelDelta]]:
-        """Ask the model of this step: the window in its API's format, with the files that are not encoded yet."""
-        provider, model = self._ports.provider_for(move.controls.model or ""), named(move.controls.model or "")
-        self._window.recode(provider.encoder(model))
+    @asynccontextmanager
+    async def _sending(self, move: Ask) -> AsyncGenerator[tuple[AsyncGenerator[Sequence[ModelDelta]], Lead | None]]:
+        """Ask the model of this step: the window in its API's format, with the files that are not encoded yet.
+
+        Gives its answer, and the lead of a request that was sent while the shared part of its prompt was not cached.
+        """
+        name, history, cache = move.controls.model or "", self._window.history, self._ports.prompt_cache
+        provider = self._ports.provider_for(name)
+        self._window.recode(provider.encoder(named(name)))
         for entry in self._window.entries:
             if wanted := entry.files:
-                read = {name: await self._ports.read_file(name) for name in wanted}
-                entry.load({name: data for name, data in read.items() if data is not None})
+                read = {file: await self._ports.read_file(file) for file in wanted}
+                entry.load({file: data for file, data in read.items() if data is not None})
         request = Request(
-            model=model,
+            model=named(name),
             snapshot=self._agent.snapshot,
             messages=self._window.entries,
             controls=move.sends or move.controls,
             session=self._run.session_id,
+            cache=cache.marks(self._agent, name, history),
         )
-        return provider.stream(request)
+        async with (
+            cache.passing(self._agent, name, provider, request, history) as lead,
+            aclosing(provider.stream(request)) as stream,
+        ):
+            yield stream, lead

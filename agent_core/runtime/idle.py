@@ -10,8 +10,9 @@ from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import read, sent
 from agent_core.domain.events import Fact
 from agent_core.errors import Unavailable
-from agent_core.runtime.compacting import CACHE_LIFE, Compactor, Fork, Spent, price_of, rates_of
+from agent_core.runtime.compacting import CACHE_LIFE, Compactor, Fork, price_of, rates_of
 from agent_core.runtime.session_cache import CachedSession, SessionCache
+from agent_core.runtime.summary_calls import SummarySpending
 from agent_core.store.store import Store
 from agent_core.traces import trace_of
 
@@ -83,7 +84,7 @@ class IdleCompaction:
 
     async def _later(self, wait: float, session: str, seq: int, run: str) -> None:
         """Wait, then sum up *session*, whose newest fact is *seq*."""
-        spent, written = Spent(), False
+        spent, written = SummarySpending(), False
         try:
             await self._store.clock.sleep(wait)
             async with self._calls:
@@ -102,7 +103,7 @@ class IdleCompaction:
         except Exception as error:  # noqa: BLE001 - the boundary: no caller awaits this task, so a bug of ours is logged here
             _log.error("compaction.failed", session=session, exception=trace_of(error))
 
-    def _fork(self, session: str, seq: int, spent: Spent) -> tuple[Fork, int] | None:
+    def _fork(self, session: str, seq: int, spent: SummarySpending) -> tuple[Fork, int] | None:
         """Return the summary to be written and where the window then begins, None where it does not pay."""
         cached = self._cache.peek(session)
         if cached is None or cached.window.seq != seq:

@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from agent_core.context.contract import prompt_of
-from agent_core.context.snapshot import freeze
+from agent_core.context.snapshot import variant
 from agent_core.domain.agents import RENDER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec
 from agent_core.tools.base import Tool
 
@@ -46,8 +45,7 @@ def with_renders(agent: Agent, *, include: bool) -> Agent:
         tools = {name: spec for name, spec in agent.tools.items() if name in kept}
     if len(wanted) == len(frozen):
         return agent
-    instructions = prompt_of(agent.definition.instructions, tools)
-    snapshot = freeze(model=agent.snapshot.model, instructions=instructions, tools=wanted)
+    snapshot = variant(agent.snapshot, agent.definition, tools=wanted)
     return replace(agent, snapshot=snapshot, tools=tools)
 
 

@@ -1,15 +1,13 @@
 """Openings: a message in, prepared outside the transaction so that one transaction carries it to its first step."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import msgspec
 
-from agent_core.context.contract import prompt_of
 from agent_core.context.estimates import weight_of_parts
 from agent_core.context.frames import new_marker
-from agent_core.context.snapshot import freeze
+from agent_core.context.snapshot import variant
 from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
@@ -28,6 +26,7 @@ from agent_core.loop.strategy import Ask, Move, react
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.offers import with_renders
+from agent_core.runtime.refreezing import Refreezing, Successor
 from agent_core.runtime.refusals import Refusals
 from agent_core.runtime.roster import Prototype, Roster
 from agent_core.runtime.segments import Segments
@@ -36,7 +35,7 @@ from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
 from agent_core.store.work.intake import Intake, Received, input_facts
 from agent_core.store.work.runs import Finish
-from agent_core.store.work.sessions import FIRST_SEQS, NewSession, SessionRef, StaleAgent, StaleSession
+from agent_core.store.work.sessions import FIRST_SEQS, BusySession, NewSession, SessionRef, StaleAgent, StaleSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,7 @@ class Openings:
         self._store, self._cache, self._roster, self._segments = store, cache, roster, segments
         self._finish, self._backlog, self._dispatcher = finish, backlog, dispatcher
         self._refusals = Refusals(store.clock, store.counters)
+        self._refreezing = Refreezing(roster, store.clock)
 
     async def open(
         self, *, agent: str, actor: Actor, metadata: dict[str, Any], address: str | None, origin: Origin
@@ -100,26 +100,64 @@ class Openings:
 
         *owner* is the agent whose session it must be, if that is in question.
         """
+        may_refreeze = True
         for _ in range(MAX_TRIES):
             try:
-                return await self._receive(cached, inbound, owner)
-            except StaleSession:  # redacted since it was loaded, as a rule by another process
+                found = await self._refreezing.due(cached) if may_refreeze else None
+                return await self._receive(cached, inbound, owner, found)
+            except StaleSession:  # redacted or frozen again since it was loaded, as a rule by another process
                 self._cache.forget(cached.ref.id)
                 cached = await self._cache.get(cached.ref.id)
+            except StaleAgent:
+                self._refreezing.forget(cached)
+            except BusySession:
+                may_refreeze = False
+            except InvalidInput:
+                if may_refreeze and (known := await self._known(cached, inbound)):  # it was valid when first received
+                    return known
+                raise
         raise _changing("session", cached.ref.id)
 
-    async def _receive(self, cached: CachedSession, inbound: Inbound, owner: str | None) -> Receipt:
+    async def refreeze(self, session: str) -> None:
+        """Let a session take up the newest version of its agent; see `Core.refreeze_session`."""
+        for _ in range(MAX_TRIES):
+            cached = await self._cache.get(session)
+            found = await self._refreezing.successor(cached, "asked")
+            try:
+                await self._store.refreeze(session, found.wanted)
+            except StaleAgent:
+                self._refreezing.forget(cached)
+            else:
+                return
+        raise _changing("session", session)
+
+    async def _receive(
+        self, cached: CachedSession, inbound: Inbound, owner: str | None, found: Successor | None
+    ) -> Receipt:
         with self._dispatcher.reserve() as has_capacity:
+            own, refreeze = (cached.agent, None) if found is None else found
             window = cached.window
-            prepared = self._prepare(cached.agent, window, inbound, after=window.seq, has_capacity=has_capacity)
-            wanted = msgspec.structs.replace(prepared.intake, agent=owner, redactions=cached.ref.redactions)
-            dispatch = partial(self._dispatch, cached, prepared)
+            prefix = refreeze.prefix_after(cached.ref.snapshot, window.snapshot) if refreeze else window.snapshot
+            prepared = self._prepare(own, window, inbound, after=window.seq, has_capacity=has_capacity, prefix=prefix)
+            wanted = msgspec.structs.replace(prepared.intake, agent=owner, loaded=cached.ref, refreeze=refreeze)
+
+            def dispatch(done: Received) -> None:
+                if done.refrozen is not None:
+                    cached.agent, cached.ref = own, done.refrozen
+                self._dispatch(cached, prepared, done)
+
             try:
                 with self._refusals.noted("message", cached.agent.id, inbound.actor, inbound.origin):
                     return (await self._store.receive(cached.ref.id, wanted, self._finish, dispatch)).receipt
             except NotFound:
                 self._cache.forget(cached.ref.id)  # another process deleted it
                 raise
+
+    async def _known(self, cached: CachedSession, inbound: Inbound) -> Receipt | None:
+        """Return the receipt of an earlier use of a session's key; raises `IdempotencyMismatch`."""
+        if inbound.key is None or inbound.key_scope != "session":
+            return None
+        return await self._store.read(lambda connection: intake.seen(connection, inbound, cached.ref.key))
 
     async def receive_first(self, agent: str, inbound: Inbound) -> Receipt:
         """Receive *inbound* in a new session of *agent*, opened in the same transaction; a known key opens none.
@@ -144,7 +182,9 @@ class Openings:
         opening = self._opening(found, inbound.actor, metadata, None, inbound.origin)
         window = self._cache.window(found.agent, opening.marker)
         with self._dispatcher.reserve() as has_capacity:
-            prepared = self._prepare(found.agent, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity)
+            prepared = self._prepare(
+                found.agent, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity, prefix=window.snapshot
+            )
 
             def dispatch(done: Received) -> None:
                 if done.opened is not None:
@@ -209,16 +249,16 @@ class Openings:
         model = inbound.controls.model
         if inbound.instructions is None and model is None:
             return msgspec.structs.replace(own, overrides=inbound.controls) if inbound.controls != NOTHING else own
-        given = inbound.instructions
-        snapshot = freeze(
-            model=model or own.snapshot.model,
-            instructions=own.snapshot.instructions if given is None else prompt_of(given, own.tools),
-            tools=own.snapshot.tools,
-        )
+        snapshot = variant(own.snapshot, own.definition, model=model, instructions=inbound.instructions)
         return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
 
-    def _prepare(self, own: Agent, window: Window, inbound: Inbound, *, after: int, has_capacity: bool) -> _Prepared:
-        """Prepare *inbound* for a session of the agent *own* whose newest fact is *after*; raises `InvalidInput`."""
+    def _prepare(
+        self, own: Agent, window: Window, inbound: Inbound, *, after: int, has_capacity: bool, prefix: str
+    ) -> _Prepared:
+        """Prepare *inbound* for a session of the agent *own* whose newest fact is *after*; raises `InvalidInput`.
+
+        *prefix* is the prompt that is in force as its run begins.
+        """
         agent = self._agent(own, inbound)
         options = RunOptions(inbound.controls, inbound.tool_context or None)
         prepared = Intake(
@@ -233,7 +273,7 @@ class Openings:
             owner=self._dispatcher.worker if has_capacity else None,
             after=after,
             step=(),
-            freezes=agent.snapshot.hash != window.snapshot,
+            freezes=agent.snapshot.hash != prefix,
             now=self._store.clock.now(),
             refusal=self._backlog.refusal(inbound.lane),
             refused=self._refusals.of("message", own.id, inbound.actor, inbound.origin),

@@ -84,7 +84,7 @@ class Outputs:
             raise InvalidInput("outputs", f"between 1 and {MAX_OUTPUTS} outputs.")
         ref, calls = await self._store.read(lambda connection: _calls(connection, run))
         open_calls = {call.call: call for call in calls if call.status == "pending" and call.on == "client"}
-        cached = await self._cache.get(ref.session_id, ref.redactions)
+        cached = await self._cache.get(ref.session_id, ref)
         agent = await self._segments.agent_of(ref, cached)
         calls_of, changes = self._segments.calls(ref, agent, cached), changes or NO_CHANGES
         changes.check(agent.tools)

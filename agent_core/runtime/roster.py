@@ -9,8 +9,7 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_core.context.contract import prompt_of
-from agent_core.context.snapshot import freeze
+from agent_core.context.snapshot import snapshot_of
 from agent_core.domain.agents import (
     PLAIN_DEFAULTS,
     RENDER_TOOLS,
@@ -76,7 +75,7 @@ class Roster:
         defaults: AgentDefaults = PLAIN_DEFAULTS,
     ) -> None:
         """*defaults* hold for agents that do not say it themselves."""
-        self._defaults = defaults
+        self.defaults = defaults
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
         self._has_sources, self._tools_looked_for = has_sources, tools_looked_for
@@ -162,7 +161,7 @@ class Roster:
 
     def check(self, definition: Definition, known: Collection[str]) -> None:
         """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*."""
-        check_fields(definition, added(definition, known, include_render=self._defaults.include_render))
+        check_fields(definition, added(definition, known, include_render=self.defaults.include_render))
         check_tools(definition, known, self._tools_looked_for)
         check_hooks(definition.hooks, self._channels)
         if self._guard is not None:
@@ -170,16 +169,18 @@ class Roster:
         check_matchers(definition)
         warn_open(definition)
         if definition.model is not None:
-            self._check_model("model", definition.model)
+            self.check_model("model", definition.model)
         for place, model in enumerate(definition.fallback_models):
-            self._check_model(f"fallback_models[{place}]", model)
+            self.check_model(f"fallback_models[{place}]", model)
         if definition.controls.model is not None:
-            self._check_model("controls.model", definition.controls.model)
+            self.check_model("controls.model", definition.controls.model)
+        if definition.compaction.model is not None:
+            self.check_model("compaction.model", definition.compaction.model)
 
     def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
         """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
         if controls.model is not None:
-            self._check_model("controls.model", controls.model)
+            self.check_model("controls.model", controls.model)
         check(controls, tools)
 
     async def prototype(self, name: str) -> Prototype:
@@ -210,11 +211,9 @@ class Roster:
         for tool in _lacking(definition, known):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
-        tools = offered(definition, known, include_render=self._defaults.include_render)
-        return freeze(
-            model=definition.controls.model or definition.model or self._default_model,
-            instructions=prompt_of(definition.instructions, [spec.name for spec in tools]),
-            tools=tools,
+        tools = offered(definition, known, include_render=self.defaults.include_render)
+        return snapshot_of(
+            definition, tools, model=definition.controls.model or definition.model or self._default_model
         )
 
     async def agent(
@@ -238,7 +237,7 @@ class Roster:
             render_tools=tuple(_guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
             able=self._able,
             has_sources=self._has_sources,
-            defaults=self._defaults,
+            defaults=self.defaults,
         )
 
     def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:
@@ -279,7 +278,8 @@ class Roster:
         provider = self._providers.get(model.partition(":")[0])
         return provider.able(named(model)) if provider else ABLE
 
-    def _check_model(self, path: str, model: str) -> None:
+    def check_model(self, path: str, model: str) -> None:
+        """Raise `InvalidInput` when no provider here serves *model*, which the field at *path* names."""
         name = model.partition(":")[0]
         provider = self._providers.get(name)
         if provider is None:

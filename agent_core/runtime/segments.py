@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import msgspec
 from structlog.contextvars import bind_contextvars
@@ -25,7 +26,9 @@ from agent_core.runtime.calls import Calls, Place
 from agent_core.runtime.compacting import Compactor
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.drive import Driver, Ports
+from agent_core.runtime.idle import IdleCompaction
 from agent_core.runtime.pressure import Pressure
+from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
@@ -82,7 +85,15 @@ class Segments:
         self._sources = Sources(store, context_sources)
         self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.counters.late.observe)
-        self.compactor = Compactor(lambda model: provider_for(providers, model), store.clock, self._file)
+        self._prompt_cache = PromptCache(store.clock)
+        ask = partial(provider_for, providers)
+        self.compactor = Compactor(ask, store.clock, self._file, self._prompt_cache)
+        self._idle = IdleCompaction(store, cache, self.compactor)
+
+    async def stop(self) -> None:
+        """Measure no more, and compact nothing at idle any more."""
+        self.pressure.stop()
+        await self._idle.stop()
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker
@@ -118,7 +129,7 @@ class Segments:
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
             with self._held(run):
-                cached = await self._cache.get(run.session_id, run.redactions)
+                cached = await self._cache.get(run.session_id, run)
                 agent = await self.agent_of(run, cached)
                 state = await self._cache.state_of(cached, run)
                 tools = {call.call: call.name for call in state.waiting.open_calls() if call.name in agent.tools}
@@ -170,6 +181,7 @@ class Segments:
             pressure=self.pressure,
             sources=self._sources,
             compactor=self.compactor,
+            prompt_cache=self._prompt_cache,
         )
         return Driver(run, agent, state=state, window=cached.window, ports=ports, interrupt=interrupt)
 

@@ -37,10 +37,10 @@ class SessionCache:
         self._store, self._roster, self._encode_for = store, roster, encode_for
         self._cache: OrderedDict[str, CachedSession] = OrderedDict()
 
-    async def get(self, session: str, redactions: int = 0) -> CachedSession:
-        """Return the session, loaded when it is not here or has fewer *redactions*; raises `NotFound`."""
+    async def get(self, session: str, run: RunRef | None = None) -> CachedSession:
+        """Return the session, loaded when it is not here or outdated for *run*, a run of it; raises `NotFound`."""
         cached = self._cache.get(session)
-        if cached is None or cached.ref.redactions < redactions:
+        if cached is None or (run is not None and _is_outdated(cached.ref, run)):
             loaded = await self._store.read(lambda connection: loading.load(connection, session))
             cached = self.keep(await self._built(loaded))
         self._cache.move_to_end(session)
@@ -91,3 +91,8 @@ class SessionCache:
         window.recall(loaded.recalled)
         window.apply(loaded.facts)
         return CachedSession(ref, agent, window, loaded.opener)
+
+
+def _is_outdated(ref: SessionRef, run: RunRef) -> bool:
+    """Return whether the session was redacted, or took up another version of its agent, before *run* began."""
+    return ref.redactions < run.redactions or ref.agent_version < run.agent_version

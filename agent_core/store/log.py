@@ -30,7 +30,8 @@ PARENT = RUN.alias("parent_run")
 class RunRef(msgspec.Struct, frozen=True, kw_only=True):
     """What names a run to the log: keys, public ids, and the epoch of its driver; and who waits and pays for it.
 
-    *redactions* are its session's: their number cannot change while the run is open.
+    *redactions* are its session's: their number cannot change while the run is open. *asker* is who asked, as JSON of
+    an `Actor` without a name, and *address* the session's: where the run's spending belongs.
     """
 
     key: int
@@ -49,6 +50,8 @@ class RunRef(msgspec.Struct, frozen=True, kw_only=True):
     queued_at: int = 0
     charged: bytes | None = None
     redactions: int = 0
+    asker: bytes | None = None
+    address: str | None = None
 
 
 class SessionKey(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ They are for what a message, a step, the start and the end of a run, and a page 
 | `work.sessions` | `_INSERT`, `_SHARE_AGENT`, `_BY_ID`, `_HOLD` |
 | `work.intake` | `_SEEN`, `_KEEP`, `_SET_TITLE`, `_STEERED` |
 | `work.catalog` | `_KEY`, `_KEPT` |
+| `work.spending` | `_ADD` |
 | `store.reading.follow` | `_OPEN` |
 | `store.reading.listing` | `_OBJECT` |
 

@@ -29,11 +29,23 @@ from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub, Subscriber
 from agent_core.store.log import Appended, RunRef
-from agent_core.store.work import blobs, changes, compacting, deciding, intake, results, runs, sessions, stopping
+from agent_core.store.work import (
+    blobs,
+    changes,
+    compacting,
+    deciding,
+    intake,
+    refreezing,
+    results,
+    runs,
+    sessions,
+    stopping,
+)
 from agent_core.store.work.changes import Also, Changed
 from agent_core.store.work.compacting import Compacted
 from agent_core.store.work.deciding import Ruled, Submitted
 from agent_core.store.work.intake import Intake, Received
+from agent_core.store.work.refreezing import Refreeze, Refrozen
 from agent_core.store.work.runs import Cancelled, Ended, Finish
 from agent_core.store.work.sessions import NewSession, OpenedSession
 from agent_core.store.work.stopping import StopResult
@@ -159,6 +171,11 @@ class Store:
     ) -> Received:
         """Open a session with its first message, see `intake.receive_first`; *then* drives its run."""
         return await self._write(lambda connection: intake.receive_first(connection, opening, snapshot, wanted), then)
+
+    async def refreeze(self, session: str, wanted: Refreeze) -> Refrozen:
+        """Freeze a session again, see `refreezing.ask`."""
+        now = self.clock.now()
+        return await self._write(lambda connection: refreezing.ask(connection, session, wanted, now=now))
 
     async def resume(self, run: int, cause: str, *, owner: str, expire_after: int, epoch: int | None = None) -> Ended:
         """Take a run for the worker *owner*, see `runs.resume`."""

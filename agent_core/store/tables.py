@@ -156,7 +156,7 @@ class RunRow(SQLModel, table=True):
     """A run. *input_seq* orders the session's queue; *due_at* is when it must be looked at again.
 
     *lane*, *actor* (a number, see `quotas.key_of`) and *queued_at* order the queue of all sessions; *charged* are the
-    numbers of those whose quotas it uses, 8 bytes each.
+    numbers of those whose quotas it uses, 8 bytes each. *asker* is JSON of the `Actor` who asked, without a name.
     """
 
     __tablename__ = "run"
@@ -187,6 +187,7 @@ class RunRow(SQLModel, table=True):
     actor: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
     queued_at: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
     charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    asker: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
 
 
 class ServedRow(SQLModel, table=True):

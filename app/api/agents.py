@@ -19,26 +19,29 @@ BAD = (400, 401, 403, 413, 422)
 @router.get("", responses=answers(Page[Agent], 400, 401, 403, 422))
 async def list_agents(wired: Wired, _: Operator, limit: Limit, cursor: Cursor = None) -> Response:
     """List the agents."""
-    return page(await wired.core.agents.list(limit=limit, cursor=cursor), agent_wire)
+    agents = wired.core.agents
+    return page(await agents.list(limit=limit, cursor=cursor), agent_wire, agents.defaults)
 
 
 @router.post("", status_code=201, responses=answers(Agent, *BAD, 409, status=201))
 async def create_agent(wired: Wired, _: Operator, body: AgentBody) -> Response:
     """Make an agent."""
-    return answer(agent_wire(await wired.core.agents.create(body.value())), 201)
+    agents = wired.core.agents
+    return answer(agent_wire(await agents.create(body.value()), agents.defaults), 201)
 
 
 @router.get("/{id}", responses=answers(Agent, 401, 403, 404, 422))
 async def get_agent(wired: Wired, _: Operator, id: AgentId) -> Response:
     """Return an agent at its newest version."""
-    return answer(agent_wire(await wired.core.agents.get(id)))
+    agents = wired.core.agents
+    return answer(agent_wire(await agents.get(id), agents.defaults))
 
 
 @router.patch("/{id}", responses=answers(Agent, *BAD, 404, 409))
 async def change_agent(wired: Wired, _: Operator, id: AgentId, body: AgentChanges) -> Response:
-    """Make a new version of an agent; sessions keep the one that they began with."""
-    changed = await wired.core.agents.update(id, body.model_dump(exclude_unset=True))
-    return answer(agent_wire(changed))
+    """Make a new version of an agent; a session takes it up after a pause, a compaction, or when it is asked to."""
+    agents = wired.core.agents
+    return answer(agent_wire(await agents.update(id, body.model_dump(exclude_unset=True)), agents.defaults))
 
 
 @router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 409, 422, status=204))

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints, field_validator, mode
 from pydantic_core import PydanticKnownError
 
 from agent_core import Actor, Compaction, Controls, DeclaredTool, Definition, Hook, Limits, Message, Persona, Text
-from agent_core.domain.agents import gathered
+from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.domain.quotas import MOST, AddressQuota, Quota, VisitorQuota
@@ -21,7 +21,6 @@ from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
-MAX_IDLE = 30 * 86_400
 DEFAULT_TIMEOUT = 120.0
 
 # At least one character that is no white space.
@@ -31,7 +30,7 @@ Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}$")]
 Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=NOT_BLANK)]
 # Empty: none.
-Contract = Annotated[str, StringConstraints(max_length=50_000)]
+Contract = Annotated[str, StringConstraints(max_length=MAX_CONTRACT)]
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
 # What a repeated request may change: how the caller waits, not what is done.
 NOT_PART_OF_THE_WORK = {"idempotency_key", "mode", "timeout", "on_disconnect"}

@@ -24,6 +24,7 @@ RECORDED = (
     "PATCH /v1/agents/{id}",
     "DELETE /v1/agents/{id}",
     "POST /v1/sessions/{id}/close",
+    "POST /v1/sessions/{id}/refreeze",
     "DELETE /v1/sessions/{id}",
     "POST /v1/approvals/{id}",
     "POST /v1/runs/{id}/cancel",

@@ -126,6 +126,12 @@ async def close_session(wired: Wired, _: Operator, id: str) -> Response:
     return answer(session_wire(await wired.core.close_session(id)))
 
 
+@router.post("/{id}/refreeze", responses=answers(Session, 400, 401, 403, 404, 409, 413, 422))
+async def refreeze_session(wired: Wired, _: Operator, id: str) -> Response:
+    """Let a session without a run take up the newest version of its agent, prompt included, with its next message."""
+    return answer(session_wire(await wired.core.refreeze_session(id)))
+
+
 @router.post(
     "/{id}/messages",
     status_code=202,

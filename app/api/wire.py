@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from agent_core import (
+    AgentDefaults,
     AgentObject,
     ApprovalObject,
     AuditEntry,
@@ -23,6 +24,7 @@ from agent_core import (
 from agent_core import Feedback as FeedbackObject
 from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
+from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.objects import Vote as VoteObject
 from app.api.agent_fields import AgentFields
 from app.api.derived import is_time, wire_of
@@ -73,9 +75,19 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval: Approval | None = None
 
 
-class Agent(wire_of(AgentObject, AgentFields, without=("definition", "channels")), frozen=True, kw_only=True):
-    """An agent at its newest version; *channels* are the settings of those that have no field of their own."""
+_EFFECTIVE = ("prompt_caching", "idle_refreeze_s")
 
+
+class Agent(
+    wire_of(AgentObject, AgentFields, without=("definition", "channels", *_EFFECTIVE)), frozen=True, kw_only=True
+):
+    """An agent at its newest version; *channels* are the settings of those that have no field of their own.
+
+    *prompt_caching* and *idle_refreeze_s* are what holds for the agent, also where it does not say it itself.
+    """
+
+    prompt_caching: bool
+    idle_refreeze_s: int
     channels: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -108,6 +120,16 @@ class Run(wire_of(RunObject, without=("text", "parts", "structured", "feedback")
 
 class RenderAnswer(wire_of(RenderObject), frozen=True, kw_only=True):
     """Something that a call showed; a client that does not know its *kind* shows the *text*."""
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums of what model calls cost, of UTC days: `from` inclusive, `to` exclusive; null without a bound."""
+
+    by: CostGroup
+    start: str | None = msgspec.field(name="from")
+    end: str | None = msgspec.field(name="to")
+    items: tuple[CostItem, ...]
+    next_cursor: str | None
 
 
 class RunTree(msgspec.Struct, frozen=True):
@@ -159,9 +181,10 @@ class Health(msgspec.Struct, frozen=True):
 _OWN_FIELDS = frozenset({web.NAME, slack.NAME})
 
 
-def agent_wire(agent: AgentObject) -> Agent:
-    """Return *agent* with its definition's fields spread out."""
+def agent_wire(agent: AgentObject, defaults: AgentDefaults) -> Agent:
+    """Return *agent* with its definition's fields spread out; *defaults* hold for what it does not say."""
     made = agent.definition
+    effective = {name: getattr(defaults, name) for name in _EFFECTIVE if getattr(made, name) is None}
     others = {name: given for name, given in made.channels.items() if name not in _OWN_FIELDS}
     more = {
         "controls": without_context(made.controls),
@@ -169,7 +192,7 @@ def agent_wire(agent: AgentObject) -> Agent:
         "slack": slack.settings_of(made),
         "channels": others or msgspec.UNSET,
     }
-    return _copy(agent, Agent, **{**asdict(made), **more})
+    return _copy(agent, Agent, **{**asdict(made), **effective, **more})
 
 
 def session_wire(session: SessionObject, show: ShowTools | None = None) -> Session | dict[str, Any]:

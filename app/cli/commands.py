@@ -246,6 +246,13 @@ def show_session(id: str) -> None:
     asyncio.run(print_all())
 
 
+@sessions.command("refreeze")
+def refreeze_session(id: str) -> None:
+    """Let a session take up the newest version of its agent, prompt included, with its next message."""
+    session = request("POST", f"/v1/sessions/{quote(id, safe='')}/refreeze")
+    row(session["id"], session["status"])
+
+
 @slack.callback()
 def listen_to_slack(context: typer.Context) -> None:
     """Receive from Slack by Socket Mode until Ctrl-C (SLACK_APP_TOKEN); on SQLite `parley serve` does so too."""

@@ -42,9 +42,9 @@ ACTORS = ("actor", "by", "started_by")
 ANY_OPERATOR = {"id": "operator", "kind": "service"}
 # Left out of an event's body, whatever the agent shows of its tools.
 OPERATORS: dict[str, tuple[str, ...]] = {
-    "context.compacted": ("tokens_before", "tokens_after", "summary", "model", "usage", "cost"),
+    "context.compacted": ("tokens_before", "tokens_after", "summary", "model", "usage", "cost", "uncached_cost"),
     "step.started": ("controls", "cache_note"),
-    "step.completed": ("usage", "cost"),
+    "step.completed": ("usage", "cost", "uncached_cost"),
     "run.completed": ("usage", "cost"),
     "run.failed": ("detail",),
 }
@@ -64,6 +64,7 @@ APPROVAL_OPERATORS = ("hook", "deliver_to")
 APPROVAL_CONTENTS = ("arguments", "asked", "digest", "votes")
 RUN_OPERATORS = ("usage", "cost")
 MESSAGE_OPERATORS = ("native",)
+CITATION_OPERATORS = ("source",)
 SESSION_OPERATORS = ("metadata",)
 
 
@@ -105,13 +106,19 @@ def visible_message(message: Fields, show: ShowTools) -> Fields:
 
 def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
     """Return *parts* as *show* allows: all, tools by name, or no tools."""
+    seen = [_cited(part) if "citations" in part else part for part in parts]
     match show:
         case "full":
-            return parts
+            return seen
         case "names":
-            return [without(part, PART_CONTENTS.get(part["type"], ())) for part in parts]
+            return [without(part, PART_CONTENTS.get(part["type"], ())) for part in seen]
         case "none":
-            return [part for part in parts if part["type"] not in PART_CONTENTS]
+            return [part for part in seen if part["type"] not in PART_CONTENTS]
+
+
+def _cited(part: Fields) -> Fields:
+    """Return a text part whose citations name sources on the web alone: another name may be that of a place inside."""
+    return {**part, "citations": [without(each, CITATION_OPERATORS) for each in part["citations"]]}
 
 
 def visible_run(run: Fields, show: ShowTools) -> Fields:

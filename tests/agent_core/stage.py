@@ -79,9 +79,13 @@ class Stage:
         return (await self.core.receive(self.session, inbound)).run
 
     async def done(self, run: str) -> RunObject:
-        """Return the run once it has ended or waits."""
+        """Return the run once it has ended or waits; a late notification may resume one that waits, for a moment."""
+        ends = asyncio.get_running_loop().time() + PATIENCE
         found = await self.core.settled(run, timeout=PATIENCE)
-        assert found.status not in ("queued", "running"), f"`{run}` is still {found.status}"
+        while found.status in ("queued", "running") and asyncio.get_running_loop().time() < ends:
+            found = await self.core.settled(run, timeout=PATIENCE)
+        seen = [(fact.type, fact.raw) for fact in await self.log()][-4:]
+        assert found.status not in ("queued", "running"), f"`{run}` is still {found.status} after {seen}"
         return found
 
     async def play(self, text: str = "Go", **controls: Any) -> RunObject:

@@ -19,7 +19,7 @@ from agent_core import (
     ToolCompleted,
     ToolOutput,
 )
-from agent_core.context.contract import prompt_of
+from agent_core.context.contract import RULES, contract_of
 from agent_core.domain.controls import NamedTool
 from agent_core.providers.base import Request
 from agent_core.testing import ScriptedProvider, call, say
@@ -68,8 +68,9 @@ async def test_an_agent_can_show_tables_and_charts(make_core: MakeCore):
     stage = await stage_of(make_core)
     assert await prompts(stage, {}) == [BOTH]
     (request,) = stage.provider.requests
-    assert request.snapshot.instructions == prompt_of("Be brief.", BOTH)
-    assert "`render_table`" in request.snapshot.instructions
+    assert request.snapshot.instructions == "Be brief."
+    assert request.snapshot.contract == contract_of(None, BOTH)
+    assert "`render_table`" in request.snapshot.contract
 
 
 async def test_an_agent_that_names_them_has_them_once(make_core: MakeCore):
@@ -82,7 +83,7 @@ async def test_an_agent_may_do_without(make_core: MakeCore):
     """`include_render: false` takes both out of the prompt, and the prompt is what it was without such tools."""
     stage = await stage_of(make_core, tools=("look", "render_table"), controls=Controls(include_render=False))
     assert await prompts(stage, {}) == [["look"]]
-    assert stage.provider.requests[0].snapshot.instructions == "Be brief."
+    assert stage.provider.requests[0].snapshot.shared == f"{RULES}\n\nBe brief."
 
 
 async def test_the_environment_may_do_without(make_core: MakeCore):
@@ -145,7 +146,8 @@ async def test_instructions_of_a_run_keep_the_contract(make_core: MakeCore):
     stage = await stage_of(make_core)
     inbound = Inbound(parts=(Text("Go"),), actor=ANN, instructions="Be loud.")
     await stage.done((await stage.core.receive(stage.session, inbound)).run)
-    assert stage.provider.requests[0].snapshot.instructions == prompt_of("Be loud.", BOTH)
+    (request,) = stage.provider.requests
+    assert (request.snapshot.contract, request.snapshot.instructions) == (contract_of(None, BOTH), "Be loud.")
 
 
 async def test_a_refused_render_does_not_end_the_run(make_core: MakeCore):
@@ -193,11 +195,16 @@ async def test_a_hook_may_guard_the_render_tools(make_core: MakeCore):
 
 
 def test_the_contract_is_about_the_tools_that_are_there():
-    """Instructions without such tools are unchanged; each line is there for its tool alone."""
-    assert prompt_of("Be brief.", ["look"]) == "Be brief."
-    assert prompt_of("", []) == ""
-    table, chart, both = (prompt_of("Be brief.", given) for given in (["render_table"], ["render_chart"], BOTH))
+    """Without such tools it has its rules alone; each line is there for its tool alone."""
+    assert contract_of(None, ["look"]) == RULES
+    table, chart, both = (contract_of(None, given) for given in (["render_table"], ["render_chart"], BOTH))
     assert "render_chart" not in table
     assert "render_table" not in chart
-    assert both.startswith("Be brief.\n\nShow rows with `render_table`")
-    assert len(both) < 500
+    assert both.startswith(f"{RULES}\n- Show rows with `render_table`")
+    assert len(both) - len(RULES) < 500
+
+
+def test_a_contract_of_its_own_is_all_that_an_agent_has():
+    """What an agent says itself replaces the rules and the lines for its tools; an empty text is none."""
+    assert contract_of("Obey Ann.", BOTH) == "Obey Ann."
+    assert contract_of(" \n", BOTH) == ""

@@ -21,7 +21,7 @@ from agent_core.context.frames import CORRECTION, STOPPED_NOTE
 from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
-from agent_core.domain.messages import Message, text_of
+from agent_core.domain.messages import Message, Part, text_of
 from agent_core.loop.announce import announce
 from agent_core.loop.compaction import Compact
 from agent_core.loop.state import replay
@@ -66,13 +66,17 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str
                 start = window.seq_at(window.start_of(move.keep, whole=move.whole))
                 return following[0] == decided and (made.kind, made.from_seq) == (move.kind, start)
             continue
-        expected = [
-            _placed(body, fact.seq) for body, fact in zip(announce(move, state, agent), following, strict=False)
-        ]
+        announced = announce(move, state, agent, _shown(following[0].body))
+        expected = [_placed(body, fact.seq) for body, fact in zip(announced, following, strict=False)]
         written = [fact.body for fact in following[: len(expected)]]
         if expected == written and decided in following[: len(expected)]:
             return True
     return False
+
+
+def _shown(body: e.FactBody) -> tuple[Part, ...]:
+    """Return what people had read of an answer that no attempt completed: it happened, no strategy decides it."""
+    return body.parts if isinstance(body, MessageCompleted) and body.partial else ()
 
 
 def _placed(body: e.FactBody, seq: int) -> e.FactBody:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent_core import (
     Budget,
@@ -256,18 +257,29 @@ async def test_refused_call_fulfils_no_stop_condition(make_core: MakeCore):
     [
         (Budget(tokens=40), {"input": 10, "output": 5}, 3, "budget"),
         (Budget(tokens=1000), {"input": 10, "output": 5}, 4, "end_turn"),
-        (Budget(tokens=40), {}, 1, "budget"),
-        (Budget(usd="1"), {"input": 10, "output": 5}, 1, "budget"),
+        (Budget(tokens=40), {}, 4, "end_turn"),
+        (Budget(usd="1"), {"input": 10, "output": 5}, 4, "end_turn"),
     ],
     ids=["spent", "enough", "of unknown use", "of unknown price"],
 )
 async def test_a_budget_ends_a_run_before_its_next_question(make_core: MakeCore, budget, used, calls, reason):
-    """The calls of a step are recorded; the model is not asked again once the budget is used, or its use is unknown."""
+    """The calls of a step are recorded; the model is not asked again once the budget is used, as far as is known."""
     script = [(call("look", what=str(n)), usage(**used)) for n in range(3)]
     stage = await set_stage(make_core, [*script, (say("Done."), usage(**used))], tools=[look])
     run = await stage.play(budget=budget)
     assert (run.status, run.stop_reason, stage.provider.calls) == ("completed", reason, calls)
     check_log(await stage.log())
+
+
+async def test_a_budget_without_a_price_is_logged(make_core: MakeCore):
+    """An operator learns once per run that its budget in dollars could not be held; one in tokens needs no word."""
+    script = [(call("look", what="a"), usage(input=10, output=5)), (say("Done."), usage(input=10, output=5))]
+    stage = await set_stage(make_core, [*script, *script], tools=[look])
+    with capture_logs() as logs:
+        await stage.play(budget=Budget(usd="1"))
+        await stage.play(budget=Budget(tokens=1000))
+    (said,) = [line for line in logs if line["event"] == "budget.unknown_cost"]
+    assert (said["log_level"], "tokens" in said["remedy"]) == ("warning", True)
 
 
 async def test_complete_answer_is_kept_beyond_the_budget(make_core: MakeCore):

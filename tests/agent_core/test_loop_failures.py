@@ -1,6 +1,8 @@
 """The loop when the model fails: what is tried again, after which pause, and how it ends."""
 
 import asyncio
+import functools
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -9,17 +11,24 @@ from structlog.testing import capture_logs
 from agent_core import (
     Heartbeat,
     MessageCompleted,
+    Reasoning,
     RunFailed,
     RunObject,
     RunResumed,
     StepFailed,
     StepStarted,
+    Text,
     TextDelta,
+    text_of,
 )
+from agent_core.context.frames import STOPPED_NOTE
 from agent_core.domain.failures import explanation
 from agent_core.loop.strategy import MAX_RESUMES, MAX_RETRIES, backoff
-from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, say, think
+from agent_core.providers.base import Request
+from agent_core.testing import FakeClock, bug, call, cut, fail, pause, raw_call, refuse, say, think
+from agent_core.testing.script import Answer
 from agent_core.tools.function import tool
+from channels.view import EMPTY, view
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import PATIENCE, Stage, asleep, is_a, set_stage, texts
 from tests.conftest import MakeCore
@@ -152,10 +161,72 @@ async def test_a_reader_who_joins_in_the_pause_sees_no_half_message(make_core: M
 
 
 async def test_a_lasting_failure_in_an_answer_fails_the_run(make_core: MakeCore):
-    """An answer that breaks off on every attempt fails the run; the half message is not kept."""
-    stage = await set_stage(make_core, [(say("Half a mess"), fail("invalid", retryable=False))])
+    """An answer that breaks off for good fails the run; what people have read stays, and the model sees it later."""
+    script = [(think("Hm."), say("Half a mess"), fail("invalid", retryable=False)), (say("Yes."),)]
+    stage = await set_stage(make_core, script)
     run = await stage.play()
-    assert (run.status, run.text, run.parts) == ("failed", "", ())
+    assert (run.status, run.text, run.parts) == ("failed", "Half a mess", (Reasoning("Hm."), Text("Half a mess")))
+    (message,) = await stage.said(MessageCompleted)
+    assert (message.partial, message.stop) == (True, "error")
+    assert (await stage.types(run.id))[-3:] == ["step.failed", "message.completed", "run.failed"]
+    check_log(await stage.log())
+    await stage.play("Go on")
+    seen = texts(stage.provider.requests[1])
+    assert seen == [("user", "Go"), ("assistant", "Half a mess"), ("user", STOPPED_NOTE), ("user", "Go on")]
+
+
+def attempts(*first: Answer) -> Callable[[Request], Answer]:
+    """Return a script that plays *first*, then fails before it says a word."""
+    left = iter(first)
+    return lambda _: next(left, (fail(),))
+
+
+@pytest.mark.parametrize(
+    ("first", "kept"),
+    [
+        ([(say("Half"), cut())], "Half"),
+        ([(say("Half"), cut()), (say("A newer half"), cut())], "A newer half"),
+        ([(say("Half"), cut()), (think("Hm."), cut())], ""),
+        ([(say(" "), cut())], ""),
+    ],
+    ids=["of the first attempt", "of the newest that showed something", "its text was cleared", "nothing was shown"],
+)
+async def test_what_people_read_last_stays_when_every_attempt_fails(make_core: MakeCore, first, kept):
+    """When the last attempt has failed, what a reader sees is what the message keeps."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, attempts(*first), clock=clock)
+    async with stage.reader() as reader:
+        run = await stage.send()
+        for failures in (1, 2, 3):
+            await paused(stage, clock, run, failures)
+        await stage.done(run)
+        end = await reader.until(is_a(MessageCompleted))
+    assert isinstance(end.body, MessageCompleted)
+    assert (text_of(end.body.parts), end.body.partial, end.body.stop) == (kept, True, "error")
+    shown = functools.reduce(view, reader.events[:-1], EMPTY).recent[-1]
+    assert shown.text.strip() == kept
+    check_log(await stage.log())
+
+
+async def test_a_stop_in_the_pause_keeps_what_people_have_read(make_core: MakeCore):
+    """A run that is stopped while it waits to try again keeps the text of the attempt that broke off."""
+    stage = await set_stage(make_core, attempts((say("Half"), cut())), clock=FakeClock())
+    run = await stage.send()
+    await stage.until(is_a(StepFailed))
+    done = await stage.stop(run)
+    assert (done.status, done.text) == ("cancelled", "Half")
+    (message,) = await stage.said(MessageCompleted)
+    assert (message.partial, message.stop) == (True, "cancelled")
+
+
+async def test_a_refusal_leaves_nothing_of_an_earlier_attempt(make_core: MakeCore):
+    """What an attempt said before it broke off is withdrawn when the next one refuses."""
+    clock = FakeClock()
+    stage = await set_stage(make_core, [(say("Half"), cut()), (say("Well, "), refuse())], clock=clock)
+    run = await stage.send()
+    await paused(stage, clock, run)
+    done = await stage.done(run)
+    assert (done.stop_reason, done.text, done.parts) == ("refused", "", ())
 
 
 async def test_an_answer_that_always_breaks_off_fails_the_run(make_core: MakeCore):

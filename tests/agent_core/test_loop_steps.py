@@ -18,6 +18,7 @@ from agent_core import (
 from agent_core.domain.agents import DEFAULT_MAX_STEPS
 from agent_core.loop.strategy import CONTINUE_NOTE, EMPTY_NOTE
 from agent_core.providers.base import Request
+from agent_core.runtime.answer import out_of_steps
 from agent_core.testing import call, finish, refuse, say, step_of, think, usage
 from agent_core.testing.script import Answer
 from agent_core.tools.function import tool
@@ -147,6 +148,40 @@ async def test_second_withheld_call_ends_the_run_with_the_text(make_core: MakeCo
     assert [end.outcome for end in await stage.said(ToolCompleted)] == ["done", "denied"]
     assert len(await stage.said(ToolRequested)) == 2
     assert not any(part for part in run.parts if not isinstance(part, Text))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [(call("look", what=2),), (call("look", what=3),)],
+        [(call("look", what=2),), (think("Hm."),)],
+        [(think("Hm."),), (call("look", what=3),), ()],
+        [(), ()],
+    ],
+    ids=["calls twice", "calls, then thinks", "thinks, calls, then nothing", "nothing twice"],
+)
+async def test_a_last_step_that_finds_no_words_tells_the_person_so(make_core: MakeCore, last):
+    """A model that is asked for words once more and has none leaves the person with a sentence, not with nothing."""
+    stage = await set_stage(make_core, [(call("look"), call("look", what=1)), *last, (say("Go on."),)], tools=[look])
+    run = await stage.play(max_steps=2)
+    assert (run.status, run.stop_reason, run.steps) == ("completed", "max_steps", 2)
+    assert run.text == out_of_steps(2, 2)
+    (_, end) = await stage.said(MessageCompleted)
+    assert (end.parts, end.stop, end.partial) == ((Text(run.text),), "done", False)
+    assert 1 <= len(await stage.said(ContextAdded)) <= 2
+    check_log(await stage.log())
+    await stage.play("Go on")
+    assert ("assistant", run.text) in texts(stage.provider.requests[-1])
+
+
+async def test_an_empty_last_answer_is_asked_for_in_words(make_core: MakeCore):
+    """An empty answer in the last step is tried once more, with a note, and the words that come then are the answer."""
+    stage = await set_stage(make_core, [(call("look"),), (think("Hm."),), (say("It is fine."),)], tools=[look])
+    run = await stage.play(max_steps=2)
+    assert (run.stop_reason, run.text, run.steps) == ("max_steps", "It is fine.", 2)
+    assert [failed.code for failed in await stage.said(StepFailed)] == ["empty_answer"]
+    assert texts(stage.provider.requests[2])[-1] == ("user", f"[note] {EMPTY_NOTE}")
+    assert stage.provider.prefixes[2].startswith(stage.provider.prefixes[1])
 
 
 async def test_withheld_tools_are_refused_all_at_once(make_core: MakeCore):

@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
+import yaml
 
-from agent_core import Channels, ConfigError, Controls
+from agent_core import Channels, ConfigError, Controls, DeclaredTool
+from agent_core.context.snapshot import snapshot_of
 from app.agents import load_agents
+from app.api.bodies import AgentBody
 from app.compose import CHANNELS
+from tests.agent_core.shuffled import DECLARED, shuffled
 
 TOOLS = ("calculate", "current_time")
 KNOWN = Channels(CHANNELS)
@@ -39,6 +44,24 @@ def test_files_become_definitions(tmp_path):
     assert ant.controls == Controls(max_steps=3, max_output_tokens=500, effort="low", temperature=1.0)
 
 
+def test_a_file_and_the_api_make_the_same_prompt(tmp_path):
+    """An agent in YAML and one over HTTP, keys and numbers written in other ways, have one snapshot."""
+    tool = {"name": "pick", "kind": "client", "description": "Pick.", "parameters": DECLARED.parameters}
+    fields = {"tools": [tool], "persona": {"style": "Short.", "identity": "Otto."}, "idle_refreeze_s": 60}
+    body = AgentBody.model_validate({"name": "ant", "instructions": "Walk.", **fields})
+    other = {**fields, "tools": [{**tool, "parameters": shuffled(DECLARED).parameters}]}
+    written = {"instructions": "Walk.", **dict(reversed(other.items())), "name": "ant"}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(written, sort_keys=False))
+    (read,) = load_agents(tmp_path, tools=TOOLS, channels=KNOWN, check=check)
+    first, second = (
+        snapshot_of(made, [tool.spec for tool in made.tools if isinstance(tool, DeclaredTool)], model="demo")
+        for made in (body.value(), read)
+    )
+    assert first == second
+    assert msgspec.json.encode(first) == msgspec.json.encode(second)
+    assert "Who you are: Otto." in first.shared
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -55,6 +78,14 @@ def test_files_become_definitions(tmp_path):
         ("name: a\ninstructions: b\nmodel: openai:gpt", "`model`: `openai:gpt`"),
         ("name: a\ninstructions: b\ncontrols: {model: openai:gpt}", "`controls.model`: `openai:gpt`"),
         ("name: a\ninstructions: b\nfallback_models: [demo, openai:gpt]", "`fallback_models[1]`: `openai:gpt`"),
+        ("name: a\ninstructions: b\ncompaction: {model: openai:gpt}", "`compaction.model`: `openai:gpt`"),
+        ("name: a\ninstructions: b\ncompaction: {kind: squeeze}", "`compaction.kind`"),
+        ("name: a\ninstructions: b\npersona: {mood: dark}", "mood"),
+        ("name: a\ninstructions: b\npersona: {style: [short]}", "`persona.style`"),
+        ("name: a\ninstructions: b\nidle_refreeze_s: -1", "`idle_refreeze_s`"),
+        ("name: a\ninstructions: b\nidle_refreeze_s: half an hour", "`idle_refreeze_s`"),
+        ("name: a\ninstructions: b\nprompt_caching: sometimes", "`prompt_caching`"),
+        ("name: a\ninstructions: b\noperating_contract: [be nice]", "`operating_contract`"),
         ("name: a\ninstructions: b\ncontrols: {effort: huge}", "`controls.effort`"),
         ("name: a\ninstructions: b\ncontrols: {temperature: warm}", "`controls.temperature`"),
         ("name: ''\ninstructions: b", "must not be empty"),

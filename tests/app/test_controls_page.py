@@ -25,7 +25,7 @@ ENDS = {
     "active_tools": "end_turn",
     "step_rules": "end_turn",
     "stop_conditions": "stop_condition",
-    "budget": "budget",
+    "budget": "end_turn",
     "output_schema": "end_turn",
     "tool_context": "end_turn",
 }

@@ -270,7 +270,7 @@ async def test_a_golden_log_is_shown_whole_after_a_restart(name):
     made.feed.push(*golden(name))
     await whole(made)
     said = [each["text"] for each in expected(name)["transcript"] if each["role"] == "assistant"]
-    assert "".join(each.text.replace("\n", "") for each in made.toy.shown) == "".join(said)
+    assert "".join(each.text.replace("\n", "") for each in made.toy.shown) == "".join(said).replace("\n", "")
     assert all(each.verb == "post" for each in made.toy.shown)
 
 

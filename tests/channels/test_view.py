@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Actor, Event, Fact, Live, Text, TextDelta, ToolCall
+from agent_core import Actor, Event, Fact, Live, Text, TextDelta, ToolCall, Usage
 from agent_core.domain import events as e
-from channels.base import CallView, ConversationView, MessageLimits, ShownMessage
+from channels.base import CallView, ConversationView, MessageLimits, RunView, ShownMessage
 from channels.plain import end_of
 from channels.segments import Segment, border, cut
 from channels.view import EMPTY, view
@@ -35,6 +35,38 @@ def summary(body: ConversationView) -> dict[str, Any]:
         **approvals,
         **renders,
     }
+
+
+@pytest.mark.parametrize(
+    ("parts", "stop", "cut"),
+    [((Text("Half"),), "error", True), ((), "error", False), ((Text("Half"),), "length", True), ((), "done", False)],
+)
+def test_an_ended_run_knows_whether_its_answer_is_complete(parts, stop, cut):
+    """What stays of an answer that broke off, or was cut, is a part of one: the run in the view says so."""
+    emit = Emitter()
+    said = e.MessageCompleted(message="m", role="assistant", parts=parts, stop=stop, partial=stop == "error")
+    begun = [emit(e.StepStarted(n=1, attempt=1, message="m", takes=(), snapshot="s")), emit(said)]
+    failed = fold([*begun, emit(e.RunFailed(code="provider_error", message="Gone.", retryable=True))])
+    assert failed.runs[-1].cut is cut
+    usage = Usage(None, None, None, None, None, None)
+    completed = fold([*begun, emit(e.RunCompleted(stop_reason="end_turn", usage=usage, cost=None))])
+    assert completed.runs[-1].cut is cut
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (RunView("run_1", "failed", error="Ask again.", cut=True), "! The answer above is incomplete. Ask again."),
+        (
+            RunView("run_1", "completed", reason="max_steps", cut=True),
+            "(ended: max steps, before the answer was complete)",
+        ),
+        (RunView("run_1", "completed", reason="end_turn", cut=True), "(ended before the answer was complete)"),
+    ],
+)
+def test_an_answer_that_is_not_complete_says_so(run, words):
+    """Below a text that is a part of an answer stands that it is one."""
+    assert end_of(run) == words
 
 
 def settled(body: ConversationView) -> ConversationView:

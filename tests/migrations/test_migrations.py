@@ -72,7 +72,7 @@ def test_the_migrations_create_tables_without_rowid(config: Config, url: str):
     }
     found = schema(url)
     assert {name: "WITHOUT ROWID" in found[name] for name in wanted} == wanted
-    assert {name for name, without in wanted.items() if without} == {"event", "receipt"}
+    assert {name for name, without in wanted.items() if without} == {"event", "receipt", "spending"}
 
 
 @on_sqlite

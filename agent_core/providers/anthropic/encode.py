@@ -3,19 +3,25 @@
 Each ends with `}]}`, the ends of its last block, its content and itself, where a cache mark can be inserted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
-from agent_core.providers.base import Encode, Files
+from agent_core.domain.messages import File, Message, Native, Part, ToolCall, ToolResult, native_text
+from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, Files, RequestEntry
 from agent_core.providers.wording import Readable, note, plain_name, readable
 
 _NAME_LENGTH = 128
 """The longest name of a tool that the API takes; it has letters, digits, `_` and `-` alone."""
 Block = dict[str, Any]
+MARKS: Mapping[CacheLifetime, Block] = {
+    "short": {"cache_control": {"type": "ephemeral"}},
+    "long": {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
+}
+_INSERTED = {lifetime: b"," + msgspec.json.encode(mark)[1:-1] for lifetime, mark in MARKS.items()}
+_ENDS = len(b"}]}")
 
 
 @lru_cache(maxsize=256)
@@ -35,20 +41,39 @@ def encoder_of(model: str) -> Encode:
     return encode
 
 
+def wires(entries: Sequence[RequestEntry], marks: CacheMarks | None) -> list[bytes]:
+    """Return the request JSON of *entries*, with cache marks where the request before ended and at the newest block.
+
+    Each mark is in the last block of a user's message or of results. An answer is passed over: it may end in thinking
+    or in what a server's tool found, which take no mark; the mark before it and the next request's cover it.
+    """
+    found = [entry.wire for entry in entries]
+    if marks is not None:
+        for place in {_marked(entries, marks.previous), _marked(entries, len(entries))} - {None}:
+            assert place is not None
+            wire = found[place]
+            found[place] = b"".join((wire[:-_ENDS], _INSERTED[marks.rest], wire[-_ENDS:]))
+    return found
+
+
+def _marked(entries: Sequence[RequestEntry], end: int) -> int | None:
+    """Return the last of the first *end* entries that takes a mark, None if none does."""
+    places = range(min(end, len(entries)) - 1, -1, -1)
+    return next((place for place in places if entries[place].message.role != "assistant" and entries[place].wire), None)
+
+
 def _message(blocks: Sequence[Block], role: str = "assistant") -> bytes:
     return msgspec.json.encode({"role": role, "content": blocks}) if blocks else b""
 
 
 def _verbatim(parts: Sequence[Part], native: Native) -> bytes:
     """Return an answer as the model wrote it."""
-    pieces = [piece if isinstance(piece, str) else _text_at(parts, piece) for piece in native.pieces]
+    pieces = [piece if isinstance(piece, str) else _json(native_text(parts, piece)) for piece in native.pieces]
     return b'{"role":"assistant","content":[%s]}' % "".join(pieces).encode()
 
 
-def _text_at(parts: Sequence[Part], place: int) -> str:
-    part = parts[place]
-    assert isinstance(part, Text | Reasoning), "A native item names a part that is no text."
-    return msgspec.json.encode(part.text).decode()
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def _answer(message: Message) -> list[Block]:

@@ -1,12 +1,12 @@
 """The Messages stream as a fold: Anthropic's events in, neutral deltas out."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
 
 import msgspec
 
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
 from agent_core.ids import new_id
+from agent_core.providers.anthropic.blocks import ContentBlock, arguments, json_of, raw_text
 from agent_core.providers.base import (
     Finished,
     FinishReason,
@@ -35,7 +35,6 @@ _REASONS: dict[str, FinishReason] = {
     "compaction": "continue",
     "refusal": "refused",
 }
-_PLAIN = {"text": frozenset({"type", "text"}), "tool_use": frozenset({"type", "id", "name", "input"})}
 _THINKING = ("thinking", "redacted_thinking")
 
 
@@ -97,67 +96,14 @@ class _Event(msgspec.Struct):
 _EVENT = msgspec.json.Decoder(_Event)
 
 
-class _ContentBlock:
-    """One content block: its members as JSON text in the order they came, and what grows in it."""
-
-    __slots__ = ("citations", "kind", "members", "slot", "texts")
-
-    def __init__(self, slot: int, members: dict[str, str]) -> None:
-        self.slot, self.members = slot, members
-        self.kind = self.word("type")
-        self.texts: list[str] = []
-        self.citations: list[str] = []
-
-    def word(self, name: str) -> str:
-        """Return the member *name* as text; nothing when it is none."""
-        value: object = msgspec.json.decode(self.members.get(name, '""'))
-        return value if isinstance(value, str) else ""
-
-    @property
-    def raw(self) -> str:
-        """Return the arguments as they came: in deltas, or whole at the start."""
-        return "".join(self.texts) or self.members.get("input", "")
-
-    @property
-    def is_plain(self) -> bool:
-        """Return whether the neutral form is complete: plain text or a call, with nothing else in the block."""
-        return _PLAIN.get(self.kind, frozenset()) >= self.members.keys() and not self.citations
-
-    def native(self) -> tuple[str | int, ...]:
-        """Return the block as it must be sent back; nothing when the API would not take it.
-
-        It takes neither blank text nor thinking without its signature.
-        """
-        members: dict[str, str | int] = {**self.members}
-        text = "".join(self.texts)
-        match self.kind:
-            case "text":
-                members["text"] = self.slot if text.strip() else ""
-            case "thinking":
-                members["thinking"] = self.slot if text.strip() else _json(text)
-                members["signature"] = _json(self.word("signature")) if self.word("signature") else ""
-            case _ if text or self.kind == "tool_use":
-                members["input"] = self.raw if _arguments(self.raw) else "{}"
-            case _:
-                pass
-        if self.citations:
-            members["citations"] = f"[{','.join(self.citations)}]"
-        if "" in members.values():
-            return ()
-        pieces: list[str | int] = []
-        for name, value in members.items():
-            pieces += [f"{',' if pieces else '{'}{_json(name)}:", value]
-        return (*pieces, "}") if pieces else ()
-
-
 class AnthropicFold:
     """One answer as it comes in; blocks are known by the wire's own index as long as they are open."""
 
     def __init__(self) -> None:
         self.over = False
-        self._blocks: list[_ContentBlock] = []
-        self._open: dict[int | None, _ContentBlock] = {}
-        self._growing: _ContentBlock | None = None
+        self._blocks: list[ContentBlock] = []
+        self._open: dict[int | None, ContentBlock] = {}
+        self._growing: ContentBlock | None = None
         self._fresh: list[str] = []
         self._usage = _MessageUsage()
         self._stop_reason = ""
@@ -198,16 +144,16 @@ class AnthropicFold:
                     self._say(out)
                     out.append(ToolArgsDelta(block.slot, change.partial_json))
             case "signature_delta" if change.signature:
-                block.members["signature"] = _json(change.signature)
+                block.members["signature"] = json_of(change.signature)
             case "citations_delta" if change.citation != _NOTHING:
-                block.citations.append(_raw_text(change.citation))
+                block.citations.append(raw_text(change.citation))
             case "compaction_delta":
                 given = {"content": change.content, "encrypted_content": change.encrypted_content}
-                block.members |= {name: _raw_text(raw) for name, raw in given.items() if raw != _NOTHING}
+                block.members |= {name: raw_text(raw) for name, raw in given.items() if raw != _NOTHING}
             case _:
                 return
 
-    def _hear(self, block: _ContentBlock, text: str | None, out: list[ModelDelta]) -> None:
+    def _hear(self, block: ContentBlock, text: str | None, out: list[ModelDelta]) -> None:
         if block is not self._growing:
             self._say(out)
             self._growing = block
@@ -259,20 +205,27 @@ class AnthropicFold:
 
     def _begin(self, index: int | None, given: dict[str, msgspec.Raw], out: list[ModelDelta]) -> None:
         self._close(index, out)  # for servers that number every block alike
-        block = _ContentBlock(len(self._blocks), {name: _raw_text(raw) for name, raw in given.items()})
+        block = ContentBlock(len(self._blocks), {name: raw_text(raw) for name, raw in given.items()})
+        before = self._blocks[-1] if self._blocks else block
+        if block.kind == before.kind == "text" and block is not before and before not in self._open.values():
+            block.slot, block.start = before.slot, before.end  # it may be the rest of a sentence
         self._blocks.append(block)
         self._open[index] = block
         if block.kind in ("text", "thinking"):
             self._hear(block, block.word(block.kind), out)
         elif block.kind == "tool_use":
             call = block.word("id") or new_id("toolu")
-            block.members["id"] = _json(call)
+            block.members["id"] = json_of(call)
             out.append(ToolStart(block.slot, call, block.word("name")))
 
     def _close(self, index: int | None, out: list[ModelDelta]) -> None:
         block = self._open.pop(index, None)
         if block is not None and block.kind == "tool_use":
-            out.append(ToolEnd(block.slot, block.raw, _arguments(block.raw)))
+            out.append(ToolEnd(block.slot, block.raw, arguments(block.raw)))
+        elif block is not None and block.kind == "text":
+            self._say(out)
+            if block.texts:
+                out += block.cited
 
     def _count(self, usage: _MessageUsage, out: list[ModelDelta]) -> None:
         """Merge *usage*: its counts are totals, and absent ones stay as they were."""
@@ -289,31 +242,46 @@ class AnthropicFold:
         if self._stop_reason == _WINDOW_FULL and not self._has_text:
             out.append(failed("context_overflow", f"`anthropic` broke off its answer with {_WINDOW_FULL}"))
             return
+        lengths = {block.slot: block.end for block in self._blocks}
         if reason == "refused":
             out.append(Refusal(self._refusal))
         else:
-            out += self._natives(whole=reason == "continue")
+            if reason == "continue" and (cut := self._paragraph()):
+                out.append(cut)
+                lengths[cut.slot] += len(cut.text)
+            out += self._natives(lengths, whole=reason == "continue")
         out.append(Finished(reason, self._stop_reason))
 
     @property
     def _has_text(self) -> bool:
         """Return whether the answer holds text for people: it was paid for, so it is kept."""
-        return any(block.kind == "text" and "".join(block.texts).strip() for block in self._blocks)
+        return any(block.kind == "text" and block.text.strip() for block in self._blocks)
 
-    def _natives(self, *, whole: bool) -> Iterator[NativeItem]:
+    def _paragraph(self) -> ModelTextDelta | None:
+        """Return the end of the last paragraph of a paused answer; None if its text may go on in the next answer.
+
+        Texts of two answers are joined as they come, but these have the use of a tool of the server between them.
+        """
+        last = next((block for block in reversed(self._blocks) if block.kind == "text"), None)
+        if last is None or last is self._blocks[-1] or last.text.endswith("\n"):
+            return None
+        return ModelTextDelta(last.slot, "\n\n") if self._has_text else None
+
+    def _natives(self, lengths: dict[int, int], *, whole: bool) -> Iterator[NativeItem]:
         """Return the blocks as they must be sent back.
 
         An answer must not end with thinking. So thinking goes with what follows it, a call too, which may be dropped
         when the answer was cut; only an answer that is to be continued goes back *whole*. Thinking is bound to all that
         precedes it: after a block that is not sent back it is left out, and after a call it goes with that call.
-        One of plain text and plain calls needs no native form: the neutral one says the same.
+        One of plain text and plain calls needs no native form: the neutral one says the same. *lengths* are those of
+        the texts by their slots.
         """
         if not whole and all(block.is_plain for block in self._blocks):
             return
         held: list[NativeItem] = []
         bound, is_changed = None, False
         for block in self._blocks:
-            pieces, thinks = block.native(), block.kind in _THINKING
+            pieces, thinks = block.native(lengths[block.slot]), block.kind in _THINKING
             is_changed = is_changed or not pieces
             if not pieces or (thinks and is_changed):
                 continue
@@ -341,22 +309,3 @@ def _neutral(usage: _MessageUsage) -> Usage:
         cache_write_short=short,
         cache_write_long=long,
     )
-
-
-def _arguments(raw: str) -> dict[str, Any] | None:
-    """Return the arguments in *raw*: empty for no text and `null`; None when it is not a JSON object."""
-    try:
-        value: object = msgspec.json.decode(raw) if raw.strip() else None
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-    if value is None:
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _raw_text(raw: msgspec.Raw) -> str:
-    return bytes(raw).decode()
-
-
-def _json(text: str) -> str:
-    return msgspec.json.encode(text).decode()

@@ -5,14 +5,15 @@ from typing import Any, get_args
 
 import msgspec
 
+from agent_core.context.history import LONG_LIFE, SHORT_LIFE
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool, is_forced
 from agent_core.providers import models
-from agent_core.providers.anthropic.encode import encoder_of
+from agent_core.providers.anthropic.encode import MARKS, encoder_of, wires
 from agent_core.providers.anthropic.fold import AnthropicFold
-from agent_core.providers.base import Encode, ModelDelta, Request, RequestEntry
+from agent_core.providers.base import CacheLifetime, Encode, ModelDelta, Request, RequestEntry
 from agent_core.providers.client import Sdk, SdkClient
-from agent_core.providers.wording import Starts
+from agent_core.providers.wording import Starts, joined
 
 PATH = "/v1/messages"
 DEFAULT_ROOM = 32_000
@@ -67,8 +68,13 @@ class AnthropicProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
-        body = body_of(request, self._starts.of(request.snapshot))
-        return self._client.stream(PATH, body, AnthropicFold())
+        marks = request.cache
+        start = self._starts.of(request.snapshot, *((marks.shared, marks.rest) if marks else ()))
+        return self._client.stream(PATH, body_of(request, start), AnthropicFold())
+
+    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - the same for all models
+        """Return how long a mark of *lifetime* is kept, in ms."""
+        return LONG_LIFE if lifetime == "long" else SHORT_LIFE
 
     async def prepare(self) -> None:
         """Import the SDK ahead of the first request."""
@@ -79,17 +85,21 @@ class AnthropicProvider:
         await self._client.close()
 
 
-def prefix_of(snapshot: Snapshot) -> bytes:
-    """Return system and tools as members of the body; each ends with `}]`, where a cache mark can be inserted."""
-    members: dict[str, Any] = {}
-    if snapshot.shared.strip():
-        members["system"] = [{"type": "text", "text": snapshot.shared}]
-    if snapshot.tools:
-        members["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-            for tool in snapshot.tools
-        ]
-    return msgspec.json.encode(members)[1:-1]
+def prefix_of(snapshot: Snapshot, shared: CacheLifetime | None = None, own: CacheLifetime | None = None) -> bytes:
+    """Return system and tools as members of the body, with cache marks of the lifetimes *shared* and *own*, if any.
+
+    The first mark ends what sessions share: its text, or the tools, which the cache has before the texts. The second
+    one ends the session's own text, if it has one.
+    """
+    tools: list[dict[str, Any]] = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in snapshot.tools
+    ]
+    said: Sequence[tuple[str, CacheLifetime | None]] = ((snapshot.shared, shared), (snapshot.own, own))
+    texts = [{"type": "text", "text": text, **(MARKS[mark] if mark else {})} for text, mark in said if text.strip()]
+    if shared and tools and not snapshot.shared.strip():
+        tools[-1] |= MARKS[shared]
+    members = {"system": texts, "tools": tools}
+    return msgspec.json.encode({name: each for name, each in members.items() if each})[1:-1]
 
 
 def body_of(request: Request, prefix: bytes) -> bytes:
@@ -107,9 +117,8 @@ def body_of(request: Request, prefix: bytes) -> bytes:
         settings["output_config"] = output
     if request.snapshot.tools and (choice := _choice(controls)):
         settings["tool_choice"] = choice
-    messages = b",".join([wire for entry in request.messages if (wire := entry.wire)])
-    members = (msgspec.json.encode(settings)[1:-1], prefix, b'"messages":[' + messages + b"]")
-    return b"{" + b",".join([member for member in members if member]) + b"}"
+    head = msgspec.json.encode(settings)[:-1] + b"," + (prefix + b"," if prefix else b"")
+    return joined(head + b'"messages":[', wires(request.messages, request.cache), b"]}")
 
 
 def _choice(controls: Controls) -> dict[str, Any] | None:

@@ -6,15 +6,17 @@ ollama/ollama#7881 and #9632, vllm-project/vllm#14951 and #36849.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from agent_core.providers.base import ModelDelta, ToolArgsDelta, ToolEnd, ToolStart
+from agent_core.providers.compatible.ids import call_id
 from agent_core.providers.openai.items import arguments, raw_of
 
 _PLACEHOLDER = "{}"
 """What some servers send with the name, before the arguments."""
+_NONE = msgspec.Raw(b"null")
 _SHORT = 4096
 """Characters of arguments that may be read at each delta to see whether they are whole."""
 
@@ -27,18 +29,30 @@ class Function(msgspec.Struct):
 
 
 class CallDelta(msgspec.Struct):
-    """More of a call."""
+    """More of a call; *extra_content* is what Gemini's endpoint wants back with it."""
 
     index: Any = None
     id: Any = None
     function: Function | None = None
+    extra_content: msgspec.Raw = _NONE
+
+
+class FoldedCall(NamedTuple):
+    """A whole call; *extra* is the JSON that came with it."""
+
+    slot: int
+    id: str
+    name: str
+    raw: str
+    extra: str
 
 
 @dataclass(slots=True)
 class _PartialCall:
     """A call as it grows; *index* and *id* are the server's own, *shown* is the id in our deltas.
 
-    *size* and *depth* are the characters of its arguments and their open braces, those within texts too.
+    *extra* is the JSON that the server added. *size* and *depth* are the characters of its arguments and their open
+    braces, those within texts too.
     """
 
     slot: int
@@ -46,6 +60,7 @@ class _PartialCall:
     id: str
     shown: str
     name: str = ""
+    extra: str = ""
     started: bool = False
     said: list[str] = field(default_factory=list[str])
     size: int = 0
@@ -73,9 +88,10 @@ class _PartialCall:
 
 
 class CallFold:
-    """Collects the calls of one answer; their slots begin at *first*."""
+    """Collects the calls of one answer; their slots begin at *first*, and *answer* is the answer's own id."""
 
     def __init__(self, first: int) -> None:
+        self.answer = ""
         self._first = first
         self._calls: list[_PartialCall] = []
 
@@ -95,6 +111,8 @@ class CallFold:
             # Servers that start a second call with its arguments alone send the name once.
             call = self._new(index, id_, name or (call.name if call else ""))
         call.id, call.name = call.id or id_, call.name or name
+        if delta.extra_content != _NONE:
+            call.extra = bytes(delta.extra_content).decode()
         yield from _grow(call, more)
 
     def end(self) -> Iterator[ModelDelta]:
@@ -103,6 +121,10 @@ class CallFold:
             if not call.started:
                 yield from _start(call)
             yield ToolEnd(call.slot, call.raw, arguments(call.raw))
+
+    def whole(self) -> list[FoldedCall]:
+        """Return the calls as they ended."""
+        return [FoldedCall(call.slot, call.shown, call.name, call.raw, call.extra) for call in self._calls]
 
     def _place(self, index: int | None, id_: str) -> _PartialCall | None:
         """Return the call that a delta with *index* and *id_* would continue."""
@@ -115,7 +137,8 @@ class CallFold:
     def _new(self, index: int | None, id_: str, name: str) -> _PartialCall:
         slot = self._first + len(self._calls)
         taken = any(call.shown == id_ for call in self._calls)
-        call = _PartialCall(slot, index, id_, id_ if id_ and not taken else f"call_{slot}", name)
+        made_up = call_id(f"{self.answer}/{slot}")
+        call = _PartialCall(slot, index, id_, id_ if id_ and not taken else made_up, name)
         self._calls.append(call)
         return call
 

@@ -1,29 +1,54 @@
 """One message as messages of a Chat Completions request."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from agent_core.domain.messages import File, Message, Part, Text, ToolCall, ToolResult
 from agent_core.providers.base import Files
+from agent_core.providers.compatible.ids import call_id
+from agent_core.providers.compatible.native import NAME_LENGTH
 from agent_core.providers.wording import Readable, note, plain_name, readable
 
 EMPTY = "(no output)"
-_NAME_LENGTH = 64
+UNSIGNED = "skip_thought_signature_validator"
+"""What Gemini's endpoint takes in place of the signature of a call that it did not write."""
 Json = Mapping[str, Any]
 
 
-def encode(message: Message, files: Files) -> bytes:
-    """Return *message* as text and calls: this wire has no native items to replay."""
+class Wants(NamedTuple):
+    """What a server asks of the answers that it gets back.
+
+    *thinking*: its `own`, as it wrote it; `always` some, so that answers of others have an empty one; or `never` any.
+    *signature*: one on the first call of an answer, so that those of others have a stand-in.
+    """
+
+    thinking: Literal["own", "always", "never"] = "own"
+    signature: bool = False
+
+
+def encode(reader: str, wants: Wants, message: Message, files: Files) -> bytes:
+    """Return *message* for *reader*, `provider:model`: its own answers verbatim, those of others as text and calls."""
+    native = message.native if message.native and message.native.model == reader else None
     match message.role:
         case "user":
             messages = _user(message, files)
         case "assistant":
-            messages = _assistant(message)
+            if native and native.pieces and wants.thinking != "never":
+                return _verbatim(message, native.pieces)
+            messages = _assistant(message, native.calls if native else (), wants)
         case "tool":
-            messages = _results(message, files)
+            messages = _results(message, native.calls if native else (), files)
     return b",".join(map(msgspec.json.encode, messages))
+
+
+def _verbatim(message: Message, pieces: Sequence[str | int]) -> bytes:
+    return b"".join(piece.encode() if isinstance(piece, str) else _text_at(message, piece) for piece in pieces)
+
+
+def _text_at(message: Message, place: int) -> bytes:
+    return msgspec.json.encode(getattr(message.parts[place], "text", ""))
 
 
 def _user(message: Message, files: Files) -> Iterator[Json]:
@@ -31,12 +56,26 @@ def _user(message: Message, files: Files) -> Iterator[Json]:
         yield {"role": "user", "content": _content(contents)}
 
 
-def _assistant(message: Message) -> Iterator[Json]:
+def _assistant(message: Message, ids: Sequence[str], wants: Wants) -> Iterator[Json]:
+    """Return an answer from its parts; *ids* are the server's own of its calls, if they are known."""
     texts = [text for part in message.parts if (text := _said(part)).strip()]
-    calls = [_call(part) for part in message.parts if isinstance(part, ToolCall)]
-    if texts or calls:
-        said = {"role": "assistant", "content": "\n\n".join(texts) or None}
-        yield {**said, "tool_calls": calls} if calls else said
+    made = [part for part in message.parts if isinstance(part, ToolCall)]
+    calls = [_call(part, id_) for part, id_ in zip(made, _ids(ids, made), strict=True)]
+    if not texts and not calls:
+        return
+    said: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
+    if wants.thinking == "always":
+        said["reasoning_content"] = ""
+    if calls:
+        if wants.signature:
+            calls[0] = {**calls[0], "extra_content": {"google": {"thought_signature": UNSIGNED}}}
+        said["tool_calls"] = calls
+    yield said
+
+
+def _ids(own: Sequence[str], parts: Sequence[ToolCall | ToolResult]) -> Sequence[str]:
+    """Return the ids of calls for their server: its *own*, else some that every server takes."""
+    return own or [call_id(part.call) for part in parts]
 
 
 def _said(part: Part) -> str:
@@ -49,21 +88,18 @@ def _said(part: Part) -> str:
             return ""
 
 
-def _call(part: ToolCall) -> Json:
+def _call(part: ToolCall, id_: str) -> Json:
     arguments = msgspec.json.encode(part.arguments).decode()
-    return {
-        "id": part.call,
-        "type": "function",
-        "function": {"name": plain_name(part.name, _NAME_LENGTH), "arguments": arguments},
-    }
+    function = {"name": plain_name(part.name, NAME_LENGTH), "arguments": arguments}
+    return {"id": id_, "type": "function", "function": function}
 
 
-def _results(message: Message, files: Files) -> Iterator[Json]:
+def _results(message: Message, ids: Sequence[str], files: Files) -> Iterator[Json]:
     """Return a message per result; results are text only here, so other parts follow as a user's message."""
     shown: list[Json] = []
-    for result in message.parts:
-        if isinstance(result, ToolResult):
-            yield {"role": "tool", "tool_call_id": result.call, "content": _output(result, files, shown)}
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    for result, id_ in zip(results, _ids(ids, results), strict=True):
+        yield {"role": "tool", "tool_call_id": id_, "content": _output(result, files, shown)}
     if shown:
         yield {"role": "user", "content": [_text_block("[Files that the tools returned]"), *shown]}
 

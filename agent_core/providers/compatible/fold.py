@@ -22,6 +22,7 @@ from agent_core.providers.base import (
     UsageReport,
 )
 from agent_core.providers.compatible.calls import CallDelta, CallFold
+from agent_core.providers.compatible.native import Thinking, native_item
 from agent_core.providers.failing import failed, in_stream
 
 _THOUGHT, _TEXT, _CALLS = 0, 1, 2
@@ -36,6 +37,7 @@ class _ChatDelta(msgspec.Struct):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_details: Any = None
     refusal: Any = None
     tool_calls: list[CallDelta | None] | None = None
 
@@ -112,8 +114,8 @@ class ChatFold:
     def __init__(self, provider: str, model: str) -> None:
         self.over = False
         self._provider, self._model = provider, model
-        self._calls = CallFold(_CALLS)
-        self._started = self._spoken = self._refused = False
+        self._calls, self._thinking = CallFold(_CALLS), Thinking(_THOUGHT)
+        self._started = self._spoken = self._refused = self._worded = False
         self._reason: str | None = None
 
     def take(self, events: Sequence[bytes]) -> list[ModelDelta]:
@@ -121,6 +123,8 @@ class ChatFold:
         for data in events:
             if data.startswith(b"[") and data.strip(b"[] ") == b"DONE":
                 batch.add(self._done())
+            elif data.startswith(b"[{"):  # Gemini's endpoint sends errors as lists
+                batch.add(iter((self._fail(in_stream(self._provider, msgspec.json.decode(data))),)))
             elif chunk := _CHUNK.decode(data):
                 self._fold(chunk, data, batch)
             if self.over:
@@ -152,12 +156,13 @@ class ChatFold:
             batch.add(_usage(chunk.usage))
 
     def _say(self, said: _ChatDelta, batch: _Batch) -> None:
-        if thought := said.reasoning_content or said.reasoning:
-            self._spoken = True
-            batch.say(ModelReasoningDelta, _content_text(thought))
+        if said.reasoning_content is not None or said.reasoning is not None or said.reasoning_details:
+            self._think(said, batch)
         if text := said.content:
             self._spoken = True
-            batch.say(ModelTextDelta, text if isinstance(text, str) else _content_text(text))
+            words = text if isinstance(text, str) else _content_text(text)
+            self._worded = self._worded or bool(words.strip())
+            batch.say(ModelTextDelta, words)
         if said.tool_calls:
             self._spoken = True
             for call in said.tool_calls:
@@ -166,6 +171,15 @@ class ChatFold:
         if said.refusal and isinstance(said.refusal, str):
             self._refused = True
             batch.add(iter((Refusal(said.refusal),)))
+
+    def _think(self, said: _ChatDelta, batch: _Batch) -> None:
+        if said.reasoning_content is not None or said.reasoning is not None:
+            thought = _content_text(said.reasoning_content or said.reasoning or "")
+            self._thinking.say("reasoning" if said.reasoning_content is None else "reasoning_content", thought)
+            if thought:
+                self._spoken = True
+                batch.say(ModelReasoningDelta, thought)
+        self._thinking.detail(said.reasoning_details)
 
     def _odd(self, chunk: _Chunk, choice: _Choice, data: bytes) -> Iterator[ModelDelta]:
         """Fail when the chunk holds an error, in any of its shapes."""
@@ -181,6 +195,7 @@ class ChatFold:
 
     def _start(self, chunk: _Chunk) -> Iterator[ModelDelta]:
         self._started = True
+        self._calls.answer = str(chunk.id or "")
         yield Started(str(chunk.id or ""), str(chunk.model or self._model))
 
     def _done(self) -> Iterator[ModelDelta]:
@@ -194,6 +209,8 @@ class ChatFold:
         reason = self._neutral()
         if reason != "length":  # the last call was cut there
             yield from self._calls.end()
+            if reason != "refused":
+                yield from native_item(_TEXT if self._worded else None, self._thinking, self._calls.whole())
         yield Finished(reason, self._reason or "")
 
     def _neutral(self) -> FinishReason:

@@ -1,6 +1,8 @@
 """OpenAI-compatible: Chat Completions, as Ollama, vLLM, gateways and OpenAI itself speak it."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,11 +12,13 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
-from agent_core.providers.base import Encode, ModelDelta, Request
+from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.client import Sdk, SdkClient
-from agent_core.providers.compatible.encode import encode
+from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
-from agent_core.providers.wording import ANSWER, Starts
+from agent_core.providers.failing import refuses_thinking
+from agent_core.providers.openai.cache import is_openai, key_fields
+from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai-compatible"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -23,11 +27,13 @@ NO_KEY = "none"
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0) -> "CompatibleProvider":
+def compatible(
+    *, api_key: str | None, base_url: str | None, idle: float = 600.0, official: bool | None = None
+) -> "CompatibleProvider":
     """Return the provider for the server at *base_url*, OpenAI's own when None.
 
     *idle* is the seconds without a byte after which an answer counts as cut: local models read a long prompt in
-    silence, for minutes.
+    silence, for minutes. *official* is whether that is OpenAI itself, as its host says unless it is given.
     """
     url = base_url or OPENAI_URL
 
@@ -37,17 +43,36 @@ def compatible(*, api_key: str | None, base_url: str | None, idle: float = 600.0
         http = DefaultAioHttpClient()
         return Sdk(AsyncOpenAI(api_key=api_key or NO_KEY, base_url=url, max_retries=0, http_client=http), http)
 
-    official = urlsplit(url).hostname == urlsplit(OPENAI_URL).hostname
-    return CompatibleProvider(SdkClient(NAME, make, idle=idle), official=official)
+    official = is_openai(url) if official is None else official
+    return CompatibleProvider(SdkClient(NAME, make, idle=idle), official=official, wants=wants_of(url))
+
+
+def wants_of(url: str) -> Wants:
+    """Return what the server at *url* is known to ask of answers; other servers may be found to ask it later."""
+    host = urlsplit(url).hostname or ""
+    return Wants("always" if _is_of(host, "deepseek.com") else "own", signature=_is_of(host, "googleapis.com"))
+
+
+def _is_of(host: str, domain: str) -> bool:
+    return host == domain or host.endswith(f".{domain}")
+
+
+@lru_cache(maxsize=256)
+def _encoder(reader: str, wants: Wants) -> Encode:
+    return partial(encode, reader, wants)
 
 
 class CompatibleProvider:
-    """Asks the models of one server; *official* when that is OpenAI's own."""
+    """Asks the models of one server; *official* when that is OpenAI's own.
+
+    *wants* is what it asks of answers. A refusal that says so adds to it, for that model: gateways have no known host.
+    """
 
     name = NAME
 
-    def __init__(self, client: SdkClient, *, official: bool) -> None:
+    def __init__(self, client: SdkClient, *, official: bool, wants: Wants) -> None:
         self._client, self._official = client, official
+        self._wants, self._found = wants, dict[str, Wants]()
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
@@ -58,11 +83,28 @@ class CompatibleProvider:
         holds = self._official and models.holds(models.find(f"openai:{model}"))
         return Abilities(narrows=self._official, structured="any" if holds else "none")
 
-    def encoder(self, model: str) -> Encode:  # noqa: ARG002 - the wire is the same for every model
-        return encode
+    def encoder(self, model: str) -> Encode:
+        """Return how a message becomes request JSON; another function once *model* was found to want more."""
+        return _encoder(f"{self.name}:{model}", self._found.get(model, self._wants))
 
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        return self._client.stream("/chat/completions", self._body(request), ChatFold(NAME, request.model))
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        fold = ChatFold(self.name, request.model)
+        async with aclosing(self._client.stream("/chat/completions", self._body(request), fold)) as batches:
+            async for batch in batches:
+                if isinstance(batch[0], CallFailed):
+                    self._learn(request.model, batch[0])
+                yield batch
+
+    def _learn(self, model: str, failure: CallFailed) -> None:
+        """Note what the server of *model* asks of answers, as its refusal says."""
+        if failure.kind != "stale_reasoning":
+            return
+        known, text = self._found.get(model, self._wants), failure.message.lower()
+        if refuses_thinking(text):
+            known = known._replace(thinking="never")
+        elif "reasoning_content" in text:
+            known = known._replace(thinking="always")
+        self._found[model] = known._replace(signature=known.signature or "thought_signature" in text)
 
     async def prepare(self) -> None:
         await self._client.prepare()
@@ -72,12 +114,13 @@ class CompatibleProvider:
 
     def _body(self, request: Request) -> bytes:
         head = self._starts.of(request.snapshot)
-        messages = b",".join([wire for entry in request.messages if (wire := entry.wire)])
-        comma = b"," if messages and not head.endswith(b"[") else b""
         settings = _settings(request.model, request.controls, official=self._official)
         if request.snapshot.tools and (choice := _choice(request.controls)):
             settings["tool_choice"] = choice
-        return b"".join((head, comma, messages, b"],", msgspec.json.encode(settings)[1:]))
+        if self._official:
+            settings |= key_fields(request)
+        wires = (entry.wire for entry in request.messages)
+        return joined(head, wires, b"]," + msgspec.json.encode(settings)[1:])
 
 
 def _head(snapshot: Snapshot) -> bytes:
@@ -89,8 +132,8 @@ def _head(snapshot: Snapshot) -> bytes:
         }
         for tool in snapshot.tools
     ]
-    said = snapshot.shared
-    first = msgspec.json.encode({"role": "system", "content": said}) if said.strip() else b""
+    said = "\n\n".join(text for text in (snapshot.shared, snapshot.own) if text.strip())  # some take one such message
+    first = msgspec.json.encode({"role": "system", "content": said}) if said else b""
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
     return b"".join((b"{", listed, b'"messages":[', first))
 

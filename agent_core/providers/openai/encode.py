@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agent_core.domain.messages import File, Message, Part, Text, ToolCall, ToolResult
+from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, native_text
 from agent_core.providers.base import Files
 from agent_core.providers.openai.items import function_call
 from agent_core.providers.wording import Readable, note, plain_name, readable
@@ -30,12 +30,12 @@ def encode(reader: str, message: Message, files: Files) -> bytes:
     return b",".join(map(msgspec.json.encode, items))
 
 
-def _verbatim(message: Message, pieces: Sequence[str | int]) -> bytes:
+def _verbatim(message: Message, pieces: Sequence[NativePiece]) -> bytes:
     return b"".join(piece.encode() if isinstance(piece, str) else _text_at(message, piece) for piece in pieces)
 
 
-def _text_at(message: Message, place: int) -> bytes:
-    return msgspec.json.encode(getattr(message.parts[place], "text", ""))
+def _text_at(message: Message, piece: int | tuple[int, int, int]) -> bytes:
+    return msgspec.json.encode(native_text(message.parts, piece))
 
 
 def _user(message: Message, files: Files) -> list[Json]:

@@ -62,6 +62,7 @@ class Whole(msgspec.Struct):
     arguments: str | None = None
     input: str | None = None
     item: msgspec.Raw = msgspec.Raw()
+    annotation: msgspec.Raw = msgspec.Raw()
     response: Response | None = None
 
 

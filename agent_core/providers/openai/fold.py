@@ -4,7 +4,7 @@ State is kept by output index and content or summary index, never by item id: ga
 each event. What deltas left out is taken from `.done` events and from the end of the response.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
@@ -16,6 +16,7 @@ from agent_core.providers.base import (
     CallFailed,
     Finished,
     FinishReason,
+    ModelCitation,
     ModelDelta,
     ModelReasoningDelta,
     ModelTextDelta,
@@ -27,6 +28,7 @@ from agent_core.providers.base import (
     ToolStart,
     UsageReport,
 )
+from agent_core.providers.citing import citation
 from agent_core.providers.failing import failed, in_stream, said_in
 from agent_core.providers.openai import items
 from agent_core.providers.openai.events import EVENT, WHOLE, Event, Response, usage_of
@@ -83,10 +85,14 @@ class _FunctionCall:
 
 @dataclass(slots=True)
 class _Item:
-    """One output item; *pieces* are its native form once it is *done*, needed unless it is *plain*."""
+    """One output item; *pieces* are its native form once it is *done*, needed unless it is *plain*.
+
+    *annotations* are those that came in events of their own.
+    """
 
     index: int
     texts: dict[Place, _Text] = field(default_factory=dict[Place, _Text])
+    annotations: list[tuple[Place, msgspec.Raw]] = field(default_factory=list[tuple[Place, msgspec.Raw]])
     call: _FunctionCall | None = None
     reasoning: bool = False
     done: bool = False
@@ -95,6 +101,13 @@ class _Item:
 
     def slots(self) -> Slots:
         return {place: (text.slot, "".join(text.said)) for place, text in self.texts.items()}
+
+    def cited(self, final: Iterable[tuple[Place, msgspec.Raw]] = ()) -> Iterator[ModelCitation]:
+        """Return the sources of its texts: of its *final* annotations, or of those that came before."""
+        for place, annotation in tuple(final) or self.annotations:
+            text = self.texts.get(place)
+            if text is not None and (found := citation(annotation)) is not None:
+                yield ModelCitation(text.slot, found)
 
 
 class ResponsesFold:
@@ -179,10 +192,13 @@ class ResponsesFold:
                     whole = WHOLE.decode(data)
                     call.arguments = whole.input if call.custom else whole.arguments
                 return []
-            case "response.refusal.delta":
-                return self._refuse(event.delta, again=True)
-            case "response.refusal.done":
-                return self._refuse(WHOLE.decode(data).refusal)
+            case "response.output_text.annotation.added":
+                place = ("content", event.content_index or 0)
+                self._item(event.output_index).annotations.append((place, WHOLE.decode(data).annotation))
+                return []
+            case "response.refusal.delta" | "response.refusal.done":
+                again = event.type == "response.refusal.delta"
+                return self._refuse(event.delta or WHOLE.decode(data).refusal, again=again)
             case "error" | None:
                 return self._error(event, data)
             case kind if kind in _DONES:
@@ -242,6 +258,7 @@ class ResponsesFold:
         for place, final in items.texts(data, raw):
             kind = ModelTextDelta if data.type == "message" else ModelReasoningDelta
             yield from self._text_at(item, place, kind).rest(final)
+        yield from item.cited(items.annotations(data, raw))
         for refusal in items.refusals(data, raw):
             yield from self._refuse(refusal)
         if data.type in items.CALLS:
@@ -299,6 +316,7 @@ class ResponsesFold:
             if item.call is not None and whole:
                 yield self._ended(item, item.call, None, whole=True)
             else:
+                yield from item.cited()
                 shown = [text for text in item.texts.values() if text.kind is ModelTextDelta]
                 item.pieces = items.native_text((text.slot, "".join(text.said)) for text in shown)
 

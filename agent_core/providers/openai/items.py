@@ -30,6 +30,7 @@ class _Content(msgspec.Struct):
     type: str | None = None
     text: str | None = None
     refusal: str | None = None
+    annotations: list[msgspec.Raw] | None = None
 
 
 class _Contents(msgspec.Struct):
@@ -64,6 +65,13 @@ def texts(item: Item, raw: msgspec.Raw) -> Iterator[tuple[Place, str]]:
         for number, each in enumerate(found or ()):
             if each.type in ("output_text", "summary_text", "reasoning_text"):
                 yield (part, number), each.text or ""
+
+
+def annotations(item: Item, raw: msgspec.Raw) -> Iterator[tuple[Place, msgspec.Raw]]:
+    """Return what the final texts of a message are annotated with."""
+    if item.type == "message":
+        for number, each in enumerate(_CONTENTS.decode(raw).content or ()):
+            yield from ((("content", number), annotation) for annotation in each.annotations or ())
 
 
 def refusals(item: Item, raw: msgspec.Raw) -> Iterator[str]:

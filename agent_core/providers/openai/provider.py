@@ -1,6 +1,7 @@
 """OpenAI: the Responses API, asked without storing anything there; every request carries the whole window."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -10,11 +11,13 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
-from agent_core.providers.base import Encode, ModelDelta, Request
+from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.failing import refuses_summaries
+from agent_core.providers.openai.cache import BREAKPOINT, LIFE, has_breakpoints, is_openai, key_fields
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
-from agent_core.providers.wording import ANSWER, Starts
+from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -22,8 +25,13 @@ MIN_OUTPUT_TOKENS = 16
 """The smallest bound of an answer that Responses accepts."""
 
 
-def openai(*, api_key: str, base_url: str | None = None, idle: float = 600.0) -> "OpenAIProvider":
-    """Return the provider for *api_key*; *idle* is the seconds without a byte after which an answer counts as cut."""
+def openai(
+    *, api_key: str, base_url: str | None = None, idle: float = 600.0, official: bool | None = None
+) -> "OpenAIProvider":
+    """Return the provider for *api_key*; *idle* is the seconds without a byte after which an answer counts as cut.
+
+    *official* is whether OpenAI itself answers at *base_url*, as its host says unless it is given.
+    """
 
     def make() -> Sdk:
         from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - slow to import, so in a thread
@@ -31,17 +39,22 @@ def openai(*, api_key: str, base_url: str | None = None, idle: float = 600.0) ->
         http = DefaultAioHttpClient()
         return Sdk(AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http), http)
 
-    return OpenAIProvider(SdkClient(NAME, make, idle=idle))
+    official = is_openai(base_url) if official is None else official
+    return OpenAIProvider(SdkClient(NAME, make, idle=idle), official=official)
 
 
 class OpenAIProvider:
-    """Asks OpenAI's models."""
+    """Asks OpenAI's models, for summaries of their thinking too, until one refuses: some organizations get none.
+
+    *official* when no other server does, so that it takes what it documents of its cache.
+    """
 
     name = NAME
 
-    def __init__(self, client: SdkClient) -> None:
-        self._client = client
+    def __init__(self, client: SdkClient, *, official: bool = True) -> None:
+        self._client, self._official = client, official
         self._encoders: dict[str, Encode] = {}
+        self._unsummarized = set[str]()
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
@@ -53,8 +66,17 @@ class OpenAIProvider:
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{NAME}:{model}"))
 
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        return self._client.stream("/responses", self._body(request), ResponsesFold(NAME, request.model))
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        fold = ResponsesFold(NAME, request.model)
+        async with aclosing(self._client.stream("/responses", self._body(request), fold)) as batches:
+            async for batch in batches:
+                if isinstance(batch[0], CallFailed) and refuses_summaries(batch[0].message):
+                    self._unsummarized.add(request.model)
+                yield batch
+
+    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
+        """Return how long a breakpoint is kept, in ms; None for models that have none."""
+        return LIFE if self._official and has_breakpoints(model) else None
 
     async def prepare(self) -> None:
         await self._client.prepare()
@@ -63,17 +85,19 @@ class OpenAIProvider:
         await self._client.close()
 
     def _body(self, request: Request) -> bytes:
-        head = self._starts.of(request.snapshot)
-        items = b",".join(entry.wire for entry in request.messages if entry.wire)
-        rest = msgspec.json.encode(_settings(request.model, request.controls, tools=bool(request.snapshot.tools)))
-        comma = b"," if items and not head.endswith(b"[") else b""
-        return b"".join((head, comma, items, b"],", rest[1:]))
+        marked = self._official and request.cache is not None
+        head = self._starts.of(request.snapshot, marked and has_breakpoints(request.model))
+        summary = request.model not in self._unsummarized
+        settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools), summary=summary)
+        rest = msgspec.json.encode(settings | key_fields(request) if marked else settings)
+        return joined(head, (entry.wire for entry in request.messages), b"]," + rest[1:])
 
 
-def _head(snapshot: Snapshot) -> bytes:
-    """Return a request up to its first item: the tools, and the instructions as a developer message.
+def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is part of a key, see `Starts`
+    """Return a request up to its first item: the tools, and the system's texts as developer messages.
 
-    Not as `instructions`, which cannot carry a cache breakpoint.
+    Not as `instructions`, which cannot carry a cache breakpoint. When *marked*, each message ends in one; the end of
+    the conversation gets one from the API itself.
     """
     tools = [
         {
@@ -86,15 +110,20 @@ def _head(snapshot: Snapshot) -> bytes:
         }
         for tool in snapshot.tools
     ]
-    said = snapshot.shared
-    content = [{"type": "input_text", "text": said}]
-    first = msgspec.json.encode({"type": "message", "role": "developer", "content": content}) if said.strip() else b""
+    mark = BREAKPOINT if marked else {}
+    texts = [text for text in (snapshot.shared, snapshot.own) if text.strip()]
+    parts = [{"type": "input_text", "text": text, **mark} for text in texts]
+    items = [{"type": "message", "role": "developer", "content": [part]} for part in parts]
+    first = b",".join(map(msgspec.json.encode, items))
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
     return b"".join((b"{", listed, b'"input":[', first))
 
 
-def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
-    """Return the body after the prefix; a model that is not in the table gets all options that were set."""
+def _settings(model: str, controls: Controls, *, tools: bool, summary: bool) -> dict[str, Any]:
+    """Return the body after the prefix; a model that is not in the table gets all options that were set.
+
+    One that is in it and thinks is asked to show a *summary*, and to send its thinking encrypted, for the next request.
+    """
     known = models.find(f"{NAME}:{model}")
     settings: dict[str, Any] = {"model": model, "stream": True, "store": False}
     if tools:
@@ -104,7 +133,12 @@ def _settings(model: str, controls: Controls, *, tools: bool) -> dict[str, Any]:
     level = None
     if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
         level = models.effort(known, controls.effort, EFFORTS)
-        settings["reasoning"] = {"effort": level}
+    thinking = {"effort": level} if level else {}
+    if known.efforts:
+        settings["include"] = ["reasoning.encrypted_content"]
+        thinking |= {"summary": "auto"} if summary and level != "none" else {}
+    if thinking:
+        settings["reasoning"] = thinking
     if controls.temperature is not None and models.tempered(known, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:

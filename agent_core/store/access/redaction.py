@@ -84,7 +84,8 @@ def redacted(kind: str, body: Json, who: ForgottenPerson, *, theirs: bool = Fals
         body = kept | {name: value for name, value in changes.items() if kept.get(name) is not None}
     elif kind == "context.added":
         body = {**body, "text": _without_author(body["text"], who.names)}
-    return scrubbed(body, who)
+    left = scrubbed(body, who)
+    return _realigned(left) if kind == "message.completed" and texts_of(left) != texts_of(body) else left
 
 
 def scrubbed(value: Any, who: ForgottenPerson) -> Any:
@@ -146,10 +147,25 @@ def _message(body: Json, *, theirs: bool) -> Json:
     return {**{name: value for name, value in body.items() if name != "native"}, "parts": parts}
 
 
+def _realigned(body: Json) -> Json:
+    """Return a message whose text has changed without what names stretches of it: native items, places of sources."""
+    return {
+        **{name: value for name, value in body.items() if name != "native"},
+        "parts": [_without_places(part) if "citations" in part else part for part in body["parts"]],
+    }
+
+
+def _without_places(part: Json) -> Json:
+    cited = [
+        {name: value for name, value in each.items() if name not in ("start", "end")} for each in part["citations"]
+    ]
+    return {**part, "citations": cited}
+
+
 def _part(part: Json) -> Json | None:
     match part["type"]:
         case "text":
-            return {**part, "text": DELETED}
+            return {"type": "text", "text": DELETED}
         case "tool_call":
             return {**part, "arguments": {}}
         case "tool_result":

@@ -1,13 +1,13 @@
 """The catalog: agents, their versions, and frozen snapshots. Each function is one transaction's work."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from sqlalchemy import Connection, bindparam, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from agent_core.domain.agents import Controls, Definition, Limits, Snapshot, spread
+from agent_core.domain.agents import Compaction, Controls, Definition, Limits, Persona, Snapshot, spread
 from agent_core.domain.channels import ChannelConflict, Channels
 from agent_core.domain.objects import AgentObject, Page
 from agent_core.domain.quotas import AddressQuota, Quota, VisitorQuota
@@ -36,7 +36,7 @@ _KEPT = Statement(
 )
 
 
-_GROUPS = (Limits, Controls, VisitorQuota, AddressQuota, Quota)
+_GROUPS = (Limits, Controls, VisitorQuota, AddressQuota, Quota, Persona, Compaction)
 
 
 class StoredAgent(msgspec.Struct, frozen=True):
@@ -238,6 +238,11 @@ def _known(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         if field.name in value:
-            group: Any = field.type
-            kept[field.name] = _known(value[field.name], group) if group in _GROUPS else value[field.name]
+            group, given = _group_of(field.type), value[field.name]
+            kept[field.name] = given if group is None or given is None else _known(given, group)
     return kept
+
+
+def _group_of(type_: Any) -> type[msgspec.Struct] | None:
+    """Return the group that a field of *type_* holds, optional or not."""
+    return next((each for each in get_args(type_) or (type_,) if each in _GROUPS), None)

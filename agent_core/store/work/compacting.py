@@ -7,7 +7,7 @@ from agent_core.domain import events as e
 from agent_core.domain.events import Fact
 from agent_core.errors import NotFound, SessionBusy
 from agent_core.store import log
-from agent_core.store.work import quotas, runs, sessions
+from agent_core.store.work import quotas, runs, sessions, spending
 
 OUTDATED = "outdated"
 
@@ -40,10 +40,18 @@ def write_idle(
     body = made
     if isinstance(made, e.ContextCompacted) and (ref.newest != after or ref.closed or _is_busy(connection, ref)):
         said = "Something came in while the summary was written."
-        body = e.CompactionFailed(model=made.model or "", code=OUTDATED, message=said, usage=made.usage, cost=made.cost)
+        body = e.CompactionFailed(
+            model=made.model or "",
+            code=OUTDATED,
+            message=said,
+            usage=made.usage,
+            cost=made.cost,
+            uncached_cost=made.uncached_cost,
+        )
     first = log.take_seqs(connection, ref.key, 1)
     facts = log.write(connection, ref.session_key, first, [(None, body)], now=now)
     quotas.bill(connection, known, [body], ended=False, now=now)
+    spending.bill(connection, known, [body], now=now)
     return Compacted(facts)
 
 

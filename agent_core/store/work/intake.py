@@ -17,7 +17,8 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
-from agent_core.store.work import catalog, limits, notes, quotas, runs, sessions, steering
+from agent_core.store.work import catalog, limits, notes, quotas, refreezing, runs, sessions, spending, steering
+from agent_core.store.work.refreezing import Refreeze
 from agent_core.store.work.runs import Finish
 
 _RECEIPT = table_of(ReceiptRow)
@@ -74,9 +75,10 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     *agent*, if given, is the id or name of the agent whose session it must be. *run* and *message* are fresh ids;
     *owner* is this worker when it has room to drive another run. *snapshot* is what the run will use, to be stored when
     it is *new_prefix*. *step* is the announcement of the first step, valid if the run starts at once, there is no fact
-    beyond the seq *after*, nothing is noted, and the prefix changes exactly if *freezes* says so. *redactions* are
-    those of the session's log when it was loaded. *refusal* is raised if the message needs a run of its own, since too
-    many are queued; *refused* unless it is repeated, since a quota has just refused the same actor.
+    beyond the seq *after*, nothing is noted, and the prefix changes exactly if *freezes* says so. *loaded* is the
+    session as it was loaded, *refreeze* what it takes up first, if it is due for that. *refusal* is raised if the
+    message needs a run of its own, since too many are queued; *refused* unless it is repeated, since a quota has just
+    refused the same actor.
     """
 
     inbound: Inbound
@@ -92,7 +94,8 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
     step: tuple[FactBody, ...]
     freezes: bool
     now: int
-    redactions: int = 0
+    loaded: sessions.SessionRef | None = None
+    refreeze: Refreeze | None = None
     refusal: RateLimited | None = None
     refused: RateLimited | None = None
 
@@ -105,7 +108,8 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of receiving a message.
 
     *started*: the new run if it started, now to be driven; *said*: its first step is announced; *interrupted*: a run to
-    be stopped; *freed*: the key of a run that waits for capacity only; *opened*: the session, if it was opened.
+    be stopped; *freed*: the key of a run that waits for capacity only; *opened*: the session, if it was opened;
+    *refrozen*: the session as it is since it took up what it was due for.
     """
 
     receipt: Receipt
@@ -116,6 +120,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     said: bool = False
     interrupted: RunRef | None = None
     freed: int | None = None
+    refrozen: sessions.SessionRef | None = None
 
 
 def seen(connection: Connection, inbound: Inbound, owner: int) -> Receipt | None:
@@ -140,8 +145,8 @@ def seen(connection: Connection, inbound: Inbound, owner: int) -> Receipt | None
 def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -> Received:
     """Write the message and what follows from it at once in the session *name*, up to the first step of its run.
 
-    Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`, `RateLimited`,
-    `StaleSession`.
+    Raises `NotFound`, `SessionClosed`, `SessionBusy` (overlap `reject`), `IdempotencyMismatch`, `RateLimited`; for a
+    session that is not what it was prepared for `StaleSession`, `StaleAgent`, `BusySession`.
     """
     session, inbound = _hold(connection, name, intake), intake.inbound
     if known := seen(connection, inbound, _key_owner(session, inbound)):
@@ -155,10 +160,21 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     if inbound.metadata:
         sessions.merge_metadata(connection, session, inbound.metadata)
     intake = _named(connection, session, intake)
-    busy = runs.active(connection, session.key)
+    return _place(connection, session, intake, charged, finish)
+
+
+def _place(
+    connection: Connection, session: sessions.SessionRef, intake: Intake, charged: bytes | None, finish: Finish
+) -> Received:
+    """Add the message to the active run or open a run for it, by its overlap policy."""
+    inbound, busy = intake.inbound, runs.active(connection, session.key)
+    queued = limits.queued_in(connection, session.key)
+    if (wanted := intake.refreeze) is not None:
+        is_busy = busy is not None or queued > 0
+        if refreezing.moves(session, wanted, after=intake.after, is_busy=is_busy):
+            return _after_refreeze(connection, session, intake, charged, wanted)
     if busy and inbound.overlap == "steer":
         return _join(connection, session, intake, busy[0])
-    queued = limits.queued_in(connection, session.key)
     if inbound.overlap == "reject" and (busy or queued):
         raise SessionBusy(f"Session `{session.id}` is answering; send again when it is idle, or use another `overlap`.")
     if refusal := intake.refusal or limits.refusal_of(session.id, queued, inbound.lane):
@@ -171,16 +187,32 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     free = busy is None and not queued
     if stopped is None:
         return _open_run(connection, session, intake, charged, free=free)
-    received = _open_run(connection, sessions.find(connection, name), intake, charged, free=free)
+    received = _open_run(connection, sessions.find(connection, session.id), intake, charged, free=free)
     freed = received.freed if stopped.freed is None else stopped.freed
     facts = [*stopped.facts, *received.facts]
     return msgspec.structs.replace(received, facts=facts, interrupted=stopped.running, freed=freed)
 
 
+def _after_refreeze(
+    connection: Connection,
+    session: sessions.SessionRef,
+    intake: Intake,
+    charged: bytes | None,
+    wanted: Refreeze,
+) -> Received:
+    """Let a session without a run take up what is *wanted*, and open the run of the message."""
+    if refusal := intake.refusal:
+        raise refusal
+    done = refreezing.refreeze(connection, session, wanted, now=intake.now)
+    intake = msgspec.structs.replace(intake, after=done.ref.newest)
+    received = _open_run(connection, done.ref, intake, charged, free=True)
+    return msgspec.structs.replace(received, facts=[*done.facts, *received.facts], refrozen=done.ref)
+
+
 def _hold(connection: Connection, name: str, intake: Intake) -> sessions.SessionRef:
     """Return the session *name*, locked, if it is what *intake* was prepared for; raises `NotFound`, `StaleSession`."""
     session = sessions.hold(connection, name)
-    if session.redactions != intake.redactions:
+    if intake.loaded is not None and intake.loaded.is_outdated(session):
         raise sessions.StaleSession
     if intake.agent is not None and catalog.key_of(connection, intake.agent) != session.agent:
         raise NotFound(f"session of agent `{intake.agent}`", name)
@@ -273,6 +305,8 @@ def _draft(session: sessions.SessionRef, intake: Intake, charged: bytes | None, 
         queued_at=intake.now,
         charged=charged,
         redactions=session.redactions,
+        asker=spending.asker_of(inbound.actor),
+        address=session.address,
     )
 
 

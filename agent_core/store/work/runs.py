@@ -19,7 +19,7 @@ from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey
 from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import approvals, due, limits, notes, progress, queue, quotas, steering
+from agent_core.store.work import approvals, due, limits, notes, progress, queue, quotas, spending, steering
 
 WOKEN = "rung"
 RESTARTED = "restarted"
@@ -44,6 +44,8 @@ _COLUMNS = (
     RUN.c.actor,
     RUN.c.queued_at,
     RUN.c.charged,
+    RUN.c.asker,
+    SESSION.c.address,
     SESSION.c.prefix,
     SESSION.c.window_seq,
     SESSION.c.noted,
@@ -75,19 +77,11 @@ _HOLD = Statement(
     .values(status="running", epoch=bindparam("b_epoch"), owner=bindparam("b_owner"), due_at=bindparam("b_due"))
 )
 _SET_PREFIX = update(SESSION).where(SESSION.c.key == bindparam("b_session")).values(prefix=bindparam("b_prefix"))
-_INSERT = Statement(
-    insert(RUN)
-    .values(
-        {
-            name: bindparam(f"b_{name}")
-            for name in (
-                "project", "id", "session", "agent", "agent_version", "status", "epoch", "owner", "input_seq",
-                "first_seq", "snapshot", "options", "lane", "actor", "queued_at", "charged",
-            )
-        }
-    )
-    .returning(RUN.c.key)
+_NEW = (
+    "project", "id", "session", "agent", "agent_version", "status", "epoch", "owner", "input_seq", "first_seq",
+    "snapshot", "options", "lane", "actor", "queued_at", "charged", "asker",
 )  # fmt: skip
+_INSERT = Statement(insert(RUN).values({name: bindparam(f"b_{name}") for name in _NEW}).returning(RUN.c.key))
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -163,25 +157,10 @@ def open_roots(*columns: Any) -> CompoundSelect[*tuple[Any, ...]]:
 
 def create(connection: Connection, run: RunRef, *, owner: str | None, input_seq: int, project: int) -> RunRef:
     """Insert *run*, running when *owner* is given, else queued; return it with its key."""
-    values: dict[str, Any] = {
-        "project": project,
-        "id": run.id,
-        "session": run.session,
-        "agent": run.agent,
-        "agent_version": run.agent_version,
-        "status": "running" if owner else "queued",
-        "epoch": run.epoch,
-        "owner": owner,
-        "input_seq": input_seq,
-        "first_seq": run.first_seq,
-        "snapshot": run.snapshot,
-        "options": run.options,
-        "lane": run.lane,
-        "actor": run.actor,
-        "queued_at": run.queued_at,
-        "charged": run.charged,
-    }
-    key = _INSERT.run(connection, **{f"b_{name}": value for name, value in values.items()}).scalar_one()
+    status = "running" if owner else "queued"
+    given: dict[str, Any] = {"project": project, "status": status, "owner": owner, "input_seq": input_seq}
+    values = {f"b_{name}": given[name] if name in given else getattr(run, name) for name in _NEW}
+    key = _INSERT.run(connection, **values).scalar_one()
     return replace(run, key=key)
 
 
@@ -207,6 +186,7 @@ def append(
     last = announcement[-1] if announcement else None
     ends = written.said and isinstance(last, e.TERMINAL)
     quotas.bill(connection, run, record, ended=ends, now=now)
+    spending.bill(connection, run, record, now=now)
     if not written.said or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
         return written
     ended = settle(connection, run, last, written.facts[-1].seq, left=left, owner=owner, now=now)
@@ -397,4 +377,6 @@ def _ref(row: Any) -> RunRef:
         queued_at=row.queued_at,
         charged=row.charged,
         redactions=row.redactions,
+        asker=row.asker,
+        address=row.address,
     )

@@ -19,7 +19,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RENDER, RUN, SESSION, SessionKey
 from agent_core.store.statements import Rows, Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import notes, quotas, results
+from agent_core.store.work import notes, quotas, results, spending
 from agent_core.store.work.blobs import BLOB
 from agent_core.store.work.catalog import AGENT, keep_snapshot
 from agent_core.store.work.quotas import AgentBounds
@@ -36,6 +36,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     """What the core needs of a session to work in it; *bounds* are its agent's, *noted* see `store.notes`.
 
     *shared*: others than its opener, *actor*, have written in it. *redactions*: how often its log was redacted.
+    *newest_version* is its agent's, *agent_version* the one that it has taken up.
     """
 
     key: int
@@ -53,10 +54,19 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     noted: bytes | None = None
     shared: bool = False
     redactions: int = 0
+    newest_version: int = 0
 
     @property
     def session_key(self) -> SessionKey:
         return SessionKey(self.key, self.id)
+
+    def is_outdated(self, now: "SessionRef") -> bool:
+        """Return whether what was read with this row does not hold *now*: redacted since, or frozen again."""
+        return (self.redactions, self.agent_version, self.snapshot) != (
+            now.redactions,
+            now.agent_version,
+            now.snapshot,
+        )
 
 
 _NEW = (
@@ -71,7 +81,8 @@ _SHARE_AGENT = Statement(
 )
 _CAP = select(AGENT.c.max_runs).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
 _QUOTAS = select(AGENT.c.quotas).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
-_FIND = select(SESSION, _CAP.label("max_runs"), _QUOTAS.label("quotas")).where(
+_NEWEST = select(AGENT.c.version).where(AGENT.c.key == SESSION.c.agent).scalar_subquery()
+_FIND = select(SESSION, _CAP.label("max_runs"), _QUOTAS.label("quotas"), _NEWEST.label("newest_version")).where(
     SESSION.c.id == bindparam("b_id"), SESSION.c.project == bindparam("b_project")
 )
 _BY_ID, _HOLD = Statement(_FIND), Statement(_FIND.with_for_update())
@@ -119,11 +130,15 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StaleAgent(Exception):
-    """The agent of a session to open has a newer version, or was deleted; this error never leaves the core."""
+    """The agent of a session has a newer version, or was deleted; this error never leaves the core."""
 
 
 class StaleSession(Exception):
-    """The session was redacted since it was loaded into memory; this error never leaves the core."""
+    """The session is not as it was loaded into memory; this error never leaves the core."""
+
+
+class BusySession(Exception):
+    """A run of the session is queued or open, so that its prompt has to stay; this error never leaves the core."""
 
 
 class OpenedSession(msgspec.Struct, frozen=True):
@@ -174,6 +189,7 @@ def open_session(connection: Connection, opening: NewSession, bounds: AgentBound
         window_seq=1,
         bounds=bounds,
         address=opening.address,
+        newest_version=opening.agent_version,
     )
     ref = msgspec.structs.replace(ref, key=_insert(connection, ref, opening))
     bodies: list[e.FactBody] = [
@@ -261,6 +277,7 @@ def delete(connection: Connection, session: SessionRef) -> None:
     """Remove a session and its log. Raises `SessionBusy` while a run is queued or open."""
     refuse_busy(connection, session, "delete")
     quotas.give_back(connection, session.key)
+    spending.forget_session(connection, session.id)
     connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
 
 
@@ -377,4 +394,5 @@ def _ref(row: Any) -> SessionRef:
         noted=row.noted,
         shared=bool(row.shared),
         redactions=row.redactions,
+        newest_version=row.newest_version,
     )

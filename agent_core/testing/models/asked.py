@@ -23,6 +23,7 @@ class Head(msgspec.Struct):
     instructions: msgspec.Raw = msgspec.Raw(b"null")
     stream_options: dict[str, Any] | None = None
     thinking: dict[str, Any] | None = None
+    reasoning: dict[str, Any] | None = None
     max_tokens: int | None = None
 
 

@@ -9,10 +9,12 @@ from agent_core.providers.base import CallFailed, FinishReason, Refusal
 from agent_core.testing.models.failing import error_of
 from agent_core.testing.models.items import NativeWire
 from agent_core.testing.models.score import MARK, NOW, Part, Spoken, Take, encode, tokens
+from agent_core.testing.models.servers import Server, call_id, signature
 from agent_core.testing.script import Say, ScriptedCall, Think
 
 Json = dict[str, Any]
-_OWN = MARK.decode()
+_ID = "@@id-of-call-{:02}@"
+"""A placeholder for the id of a call, which is made for each answer."""
 _DONE = b"data: [DONE]\n\n"
 _REASONS: dict[FinishReason, str] = {
     "done": "stop",
@@ -30,6 +32,7 @@ class Quirks:
     *index* of calls: their own, `zero` for all, or `none`. *repeat*: id and name in each delta of a call.
     *empty_ids*: later deltas have the id "". *lump*: arguments in one piece. *stop*: the finish reason is `stop` though
     there are calls. *usage*: when it was asked for, in `each` chunk, or `never`. *done*: the stream ends with `[DONE]`.
+    *server*: whose ids and additions it has, and whose rules. *counts*: whether it counts what it wrote to a cache.
     """
 
     index: Literal["own", "zero", "none"] = "own"
@@ -40,6 +43,8 @@ class Quirks:
     reasoning: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     usage: Literal["asked", "each", "never"] = "asked"
     done: bool = True
+    server: Server = "openai"
+    counts: bool = True
 
 
 class ChatVoice:
@@ -47,7 +52,7 @@ class ChatVoice:
 
     def __init__(self, model: str, quirks: Quirks, *, include_usage: bool = False, obfuscate: bool = True) -> None:
         self.usage = UNKNOWN_USAGE
-        self._quirks, self._obfuscate = quirks, obfuscate
+        self._model, self._quirks, self._obfuscate = model, quirks, obfuscate
         self._include = include_usage and quirks.usage != "never"
         self._head = b'data: {"id":"chatcmpl-%b","object":"chat.completion.chunk","created":%b,"model":%b,' % (
             MARK,
@@ -61,12 +66,16 @@ class ChatVoice:
         self._reason: str | None = None
 
     def start(self) -> list[Part]:
+        if self._quirks.server == "deepseek":  # it thinks always, perhaps nothing
+            return [self._chunk({"role": "assistant", "content": None, "reasoning_content": ""})]
         return [self._chunk({"role": "assistant", "content": "", "refusal": None})]
 
     def say(self, item: Spoken) -> Iterator[list[Part]]:
         match item:
             case Say():
                 yield from self._text("content", item.pieces)
+            case Think() if self._quirks.server in ("gemini", "mistral"):
+                return  # shown by the one in other ways, by the other not at all
             case Think():
                 self._thought += tokens("".join(item.pieces))
                 yield from self._text(self._quirks.reasoning, item.pieces)
@@ -99,7 +108,14 @@ class ChatVoice:
             message["tool_calls"] = self._calls
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason}
         head = self._head.removeprefix(b"data: ").replace(b"chat.completion.chunk", b"chat.completion")
-        return take.fill(b'%b"choices":[%b],"usage":%b}' % (head, encode(choice), encode(self._usage(take))))
+        return self._named(take, b'%b"choices":[%b],"usage":%b}' % (head, encode(choice), encode(self._usage(take))))
+
+    def _named(self, take: Take, data: bytes) -> bytes:
+        """Return *data* with the ids of this answer and of its calls."""
+        filled = take.fill(data)
+        for n in range(len(self._calls)):
+            filled = filled.replace(_ID.format(n).encode(), call_id(self._quirks.server, take.own.decode(), n).encode())
+        return filled
 
     def _text(self, key: str, pieces: tuple[str, ...]) -> Iterator[list[Part]]:
         self._output += tokens("".join(pieces))
@@ -110,19 +126,26 @@ class ChatVoice:
     def _call(self, item: ScriptedCall) -> Iterator[list[Part]]:
         quirks, n, raw = self._quirks, len(self._calls), "".join(item.pieces)
         self._output += tokens(raw + item.name)
-        call = {"id": f"call_{_OWN}{n:02}", "type": "function", "function": {"name": item.name, "arguments": raw}}
+        call: Json = {"id": _ID.format(n), "type": "function", "function": {"name": item.name, "arguments": raw}}
+        if quirks.server == "gemini" and n == 0:
+            call["extra_content"] = {"google": {"thought_signature": signature(self._model, item.name, raw)}}
         self._calls.append(call)
         index = {} if quirks.index == "none" else {"index": n if quirks.index == "own" else 0}
-        named = {**index, "id": call["id"], "type": "function"}
+        named = {**index, **{key: value for key, value in call.items() if key != "function"}}
         pieces = ("",) if quirks.lump else tuple(piece for piece in item.pieces if piece)
         first = raw if quirks.lump else ""
-        yield [self._chunk({"tool_calls": [{**named, "function": {"name": item.name, "arguments": first}}]})]
+        yield [self._call_chunk({**named, "function": {"name": item.name, "arguments": first}})]
         if quirks.lump:
             return
         for piece in pieces:
             function: Json = {"name": item.name, "arguments": piece} if quirks.repeat else {"arguments": piece}
-            later = named if quirks.repeat else {**index, "id": ""} if quirks.empty_ids else index
-            yield [self._chunk({"tool_calls": [{**later, "function": function}]})]
+            later: Json = named if quirks.repeat else {**index, "id": ""} if quirks.empty_ids else index
+            yield [self._call_chunk({**later, "function": function})]
+
+    def _call_chunk(self, call: Json) -> Part:
+        """Return a delta of a call; its id is made for each answer."""
+        part = self._chunk({"tool_calls": [call]})
+        return lambda take: self._named(take, part if isinstance(part, bytes) else part(take))
 
     def _chunk(self, delta: Json, reason: str | None = None) -> Part:
         said = encode(delta)
@@ -144,10 +167,11 @@ class ChatVoice:
         total = (bill.plain if given.input is None else given.input) + read + short
         output = self._output if given.output is None else given.output
         thought = self._thought if given.reasoning is None else given.reasoning
+        written = {"cache_write_tokens": short} if self._quirks.counts else {}
         return {
             "prompt_tokens": total,
             "completion_tokens": output,
             "total_tokens": total + output,
-            "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": short, "audio_tokens": 0},
+            "prompt_tokens_details": {"cached_tokens": read, **written, "audio_tokens": 0},
             "completion_tokens_details": {"reasoning_tokens": thought, "audio_tokens": 0},
         }

@@ -139,7 +139,7 @@ _OPENAI: dict[FailureKind, tuple[int, str, str | None, str | None, str]] = {
     ),
 }
 _CHAT_OVERFLOW = (
-    "This model's maximum context length is 128000 tokens. However, your messages resulted in 130021 tokens. "
+    "This model's maximum context length is {most} tokens. However, your messages resulted in {tokens} tokens. "
     "Please reduce the length of the messages."
 )
 _STREAM_CODES: dict[FailureKind, str] = {"overloaded": "server_is_overloaded", "error": "server_error"}
@@ -150,11 +150,36 @@ class RuleBroken(ValueError):
     """The request breaks a rule of its wire: the text, and what OpenAI adds to it."""
 
     def __init__(
-        self, text: str, *, param: str | None = None, code: str | None = None, kind: FailureKind = "invalid"
+        self,
+        text: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        kind: FailureKind = "invalid",
+        status: int | None = None,
     ) -> None:
         super().__init__(text)
-        self.text, self.param, self.code = text, param, code
+        self.text, self.param, self.code, self.status = text, param, code, status
         self.kind: FailureKind = kind
+
+
+def too_long(wire: Wire, tokens: int, most: int, words: str | None = None) -> RuleBroken:
+    """Return the refusal of a prompt of so many *tokens*, more than the *most* that its model takes.
+
+    *words* are those of a server with an own form, which names no code.
+    """
+    if words is not None:
+        return RuleBroken(words, status=400)
+    if wire == "messages":
+        return RuleBroken(f"prompt is too long: {tokens} tokens > {most} maximum", kind="context_overflow")
+    text = _OPENAI["context_overflow"][4] if wire == "responses" else _CHAT_OVERFLOW.format(most=most, tokens=tokens)
+    return RuleBroken(text, param="input" if wire == "responses" else "messages", kind="context_overflow")
+
+
+def too_large(wire: Wire) -> RuleBroken:
+    """Return the refusal of a request with too many bytes."""
+    text = "Request exceeds the maximum size" if wire == "messages" else "Request body too large"
+    return RuleBroken(text, kind="context_overflow", code="request_too_large", status=413)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +195,11 @@ def refusal(wire: Wire, refused: RuleBroken, request: str) -> Reply:
     """Return the answer to a request that breaks a rule."""
     if wire == "messages":
         status, type_, _ = _ANTHROPIC[refused.kind]
-        return _reply(wire, status, _anthropic(type_, refused.text, request), request)
+        error = _anthropic(refused.code or type_, refused.text, request)
+        return _reply(wire, refused.status or status, error, request)
     status, type_, code, _, _ = _OPENAI[refused.kind]
     error = _openai(type_, refused.text, refused.code or (code if refused.kind != "invalid" else None), refused.param)
-    return _reply(wire, status, {"error": error}, request)
+    return _reply(wire, refused.status or status, {"error": error}, request)
 
 
 def failure(wire: Wire, failed: CallFailed, model: str, request: str) -> Reply:
@@ -197,7 +223,7 @@ def error_of(wire: Wire, failed: CallFailed, model: str, request: str) -> tuple[
         return status, _anthropic(type_, said or text.format(model=model), request)
     status, type_, code, param, text = _OPENAI[failed.kind]
     if wire == "chat" and failed.kind == "context_overflow":
-        text, param = _CHAT_OVERFLOW, "messages"
+        text, param = _CHAT_OVERFLOW.format(most=128000, tokens=130021), "messages"
     return status, {"error": _openai(type_, said or text.format(model=model), code, param)}
 
 

@@ -28,8 +28,9 @@ class Renderings:
         obfuscate = options.get("include_obfuscation") is not False
         include = options.get("include_usage") is True
         omit = (head.thinking or {}).get("display") == "omitted"
+        summaries = bool((head.reasoning or {}).get("summary"))
         model = head.model if asked.wire == "chat" else None
-        key = (id(answer), asked.wire, model, obfuscate, include, omit)
+        key = (id(answer), asked.wire, model, obfuscate, include, omit, summaries)
         items = tuple(answer)
         if (found := self._kept.get(key)) and found[1] == items:
             self._kept.move_to_end(key)
@@ -38,7 +39,7 @@ class Renderings:
         if asked.wire == "messages":
             voice = MessagesVoice(omit=omit)
         elif asked.wire == "responses":
-            voice = ResponsesVoice(obfuscate=obfuscate)
+            voice = ResponsesVoice(obfuscate=obfuscate, summaries=summaries)
         else:
             voice = ChatVoice(head.model, self._quirks, include_usage=include, obfuscate=obfuscate)
         score = compose(items, voice, split=self._split)

@@ -20,11 +20,14 @@ Json = dict[str, Any]
 
 
 class ResponsesVoice:
-    """One answer as a response; *obfuscate* pads each delta, as the vendor does unless asked not to."""
+    """One answer as a response; *obfuscate* pads each delta, as the vendor does unless asked not to.
 
-    def __init__(self, *, obfuscate: bool = True) -> None:
+    Without *summaries* nothing of the thinking is shown: the vendor summarizes it only when asked.
+    """
+
+    def __init__(self, *, obfuscate: bool = True, summaries: bool = True) -> None:
         self.usage = UNKNOWN_USAGE
-        self._obfuscate = obfuscate
+        self._obfuscate, self._summaries = obfuscate, summaries
         self._numbers = count()
         self._items: list[Callable[[Take], Json]] = []
         self._text: list[str] | None = None  # of the open message
@@ -40,7 +43,8 @@ class ResponsesVoice:
             case Say():
                 yield from self._say(item)
             case Think():
-                yield from self._think(item)
+                self._thought += tokens("".join(item.pieces))
+                yield from self._think(item if self._summaries else Think(()))
             case ScriptedCall():
                 yield from self._call(item)
             case Refusal():
@@ -160,7 +164,6 @@ class ResponsesVoice:
             opening.append(self._event("response.reasoning_summary_text.done", {**place, "text": text}))
             opening.append(self._event("response.reasoning_summary_part.done", {**place, "part": part}))
         self._output += tokens(text)
-        self._thought += tokens(text)
         yield [*opening, self._hole("response.output_item.done", index, reasoning)]
 
     def _call(self, item: ScriptedCall) -> Iterator[list[Part]]:

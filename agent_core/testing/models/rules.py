@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from agent_core.testing.models import rules_chat, rules_messages, rules_responses, seals
+from agent_core.testing.models import rules_chat, rules_messages, rules_responses, seals, servers
 from agent_core.testing.models.asked import ModelCall
 from agent_core.testing.models.failing import RuleBroken
 from agent_core.testing.models.prefix import Position
@@ -12,9 +12,18 @@ BAD_KEY = "bad-key"
 
 
 def check_request(
-    asked: ModelCall, positions: Sequence[Position], sealed: Collection[str] | None, *, counting: bool = False
+    asked: ModelCall,
+    positions: Sequence[Position],
+    sealed: Collection[str] | None,
+    *,
+    counting: bool = False,
+    server: servers.Server = "openai",
+    verified: bool = True,
 ) -> None:
-    """Raise `RuleBroken` for what the vendor of *asked* would refuse."""
+    """Raise `RuleBroken` for what the vendor of *asked* would refuse.
+
+    That of the Chat wire is *server*; OpenAI gives summaries of thinking to a *verified* organization.
+    """
     _check_key(asked)
     match asked.wire:
         case "messages":
@@ -22,29 +31,12 @@ def check_request(
             if seals.bound(asked.model, sealed):
                 seals.check(asked.model, positions)
         case "responses":
-            rules_responses.check(asked.body)
+            rules_responses.check(asked.body, verified=verified)
             if seals.bound(asked.model, sealed):
                 seals.check_items(asked.model, seals.reasoning_in(asked.body))
         case "chat":
             rules_chat.check(asked.body)
-
-
-def check_length(asked: ModelCall, tokens: int, most: int | None) -> None:
-    """Raise `RuleBroken`, as the vendor says it, for a prompt of more than *most* tokens."""
-    if most is None or tokens <= most:
-        return
-    match asked.wire:
-        case "messages":
-            raise RuleBroken(f"prompt is too long: {tokens} tokens > {most} maximum", kind="context_overflow")
-        case "responses":
-            said = "Your input exceeds the context window of this model. Please adjust your input and try again."
-            raise RuleBroken(said, param="input", kind="context_overflow")
-        case "chat":
-            said = (
-                f"This model's maximum context length is {most} tokens. However, your messages resulted in {tokens} "
-                "tokens. Please reduce the length of the messages."
-            )
-            raise RuleBroken(said, param="messages", kind="context_overflow")
+            servers.check(server, asked.model, asked.body)
 
 
 def _check_key(asked: ModelCall) -> None:

@@ -26,14 +26,18 @@ EFFORTS: Mapping[str, Sequence[str]] = {
 """The efforts that OpenAI's models were seen to take (November 2026), apart from our table, which is held to them."""
 _AT_REST = r"gpt-5\.(1|2|4)(-mini|-nano)?"
 """Those that do not think unless they are asked to."""
+_THOUGHTLESS = r"gpt-4(\.1|o)(-mini)?"
+"""Those that do not think."""
+_UNMARKED = r"gpt-[34]|gpt-5(-|$|\.[0-5])|o\d"
+"""Those that take no explicit cache breakpoint."""
 _DAY = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _ROLES = ("assistant", "system", "developer", "user")
 _OUTPUT = ("output_text", "refusal")
 _INPUT = ("input_text", "input_image", "input_file", "input_audio")
 
 
-def check(body: Json) -> None:
-    """Raise `RuleBroken` for the first rule that *body* breaks."""
+def check(body: Json, *, verified: bool = True) -> None:
+    """Raise `RuleBroken` for the first rule that *body* breaks; *verified*: the organization may have summaries."""
     for field in body:
         if field not in FIELDS:
             raise RuleBroken(f"Unknown parameter: '{field}'.", param=field, code="unknown_parameter")
@@ -52,11 +56,13 @@ def check(body: Json) -> None:
         if tool["type"] == "function" and not tool.get("name"):
             raise missing(f"tools[{n}].name")
     _check_effort(body)
+    _check_thinking(body, verified=verified)
     items = dicts(body["input"])
     if isinstance(body["input"], list) and not items:
         raise RuleBroken("Invalid 'input': empty array. Expected an array with minimum length 1.", param="input")
     for n, item in enumerate(items):
         _check_item(n, item)
+        _check_breakpoints(str(body["model"]), n, item)
     _check_ids(items)
     _check_pairs(items)
 
@@ -79,6 +85,29 @@ def _check_effort(body: Json) -> None:
     thinks = (asked or ("none" if re.fullmatch(_AT_REST, known) else "medium")) != "none"
     if thinks and body.get("temperature") is not None:
         raise RuleBroken("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature")
+
+
+def _check_thinking(body: Json, *, verified: bool) -> None:
+    """Refuse what a model that does not think cannot give, and summaries for an organization without them."""
+    model, asked = str(body["model"]), cast("Json", body.get("reasoning") or {})
+    if re.fullmatch(_THOUGHTLESS, _DAY.sub("", model)):
+        if asked:
+            field = f"reasoning.{next(iter(asked))}"
+            raise RuleBroken(
+                f"Unsupported parameter: '{field}' is not supported with this model.",
+                param=field,
+                code="unsupported_parameter",
+            )
+        if "reasoning.encrypted_content" in cast("Sequence[str]", body.get("include") or ()):
+            raise RuleBroken("Encrypted content is not supported with this model.", param="include")
+    if asked.get("summary") and not verified:
+        raise RuleBroken(
+            "Your organization must be verified to generate reasoning summaries. Please go to: "
+            "https://platform.openai.com/settings/organization/general and click on Verify Organization. If you just "
+            "verified, it can take up to 15 minutes for access to propagate.",
+            param="reasoning.summary",
+            code="unsupported_value",
+        )
 
 
 def missing(field: str) -> RuleBroken:
@@ -106,6 +135,23 @@ def _check_item(n: int, item: Json) -> None:
     for field in needed.get(str(type_), ()):
         if item.get(field) is None:
             raise missing(f"input[{n}].{field}")
+
+
+def _check_breakpoints(model: str, n: int, item: Json) -> None:
+    """Refuse a cache breakpoint of a model that has none, or of another part than one of the input."""
+    field = "prompt_cache_breakpoint"
+    for key in ("content", "output"):
+        for m, part in enumerate(dicts(item.get(key))):
+            if (mark := part.get(field)) is None:
+                continue
+            param = f"input[{n}].{key}[{m}].{field}"
+            if re.match(_UNMARKED, model):
+                raise RuleBroken(f"Unsupported parameter: '{field}' is not supported with this model.", param=param)
+            if part.get("type") not in _INPUT[:3]:
+                raise RuleBroken(f"Unknown parameter: '{param}'.", param=param, code="unknown_parameter")
+            mode = cast("Json", mark).get("mode") if isinstance(mark, dict) else None
+            if mode != "explicit":
+                raise RuleBroken(f"Invalid value: '{mode}'. Supported values are: 'explicit'.", param=f"{param}.mode")
 
 
 def invalid(param: str, value: object, allowed: Sequence[str]) -> RuleBroken:

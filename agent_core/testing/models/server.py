@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -15,15 +15,17 @@ from agent_core.testing.level import Level
 from agent_core.testing.models.asked import Head, ModelCall, Wire, read
 from agent_core.testing.models.caching import TAIL, Caches
 from agent_core.testing.models.chat import Quirks
-from agent_core.testing.models.failing import Reply, RuleBroken, failure, refusal, request_header
+from agent_core.testing.models.failing import Reply, RuleBroken, failure, refusal, request_header, too_large, too_long
 from agent_core.testing.models.items import Answer, Script, Stall, WholeResponse
 from agent_core.testing.models.listing import listed
 from agent_core.testing.models.prefix import of_messages
 from agent_core.testing.models.rendering import Renderings
-from agent_core.testing.models.rules import check_length, check_request
+from agent_core.testing.models.rules import check_request
 from agent_core.testing.models.score import Beats, Bill, End, Score, Sign, Take, tokens
 from agent_core.testing.models.seals import Chain, sign_item
 from agent_core.testing.models.sending import Sender
+from agent_core.testing.models.servers import shaped
+from agent_core.testing.models.servers import too_long as worded
 from agent_core.testing.script import Pause, Sleep, fail, finish
 from agent_core.testing.scripted import ScriptExhausted
 
@@ -42,16 +44,19 @@ class Options:
 
     *quirks* of the Chat wire. *split*: all streams in pieces of so many bytes. *minimum*: tokens below which nothing is
     cached, None for each model's own. *sealed*: starts of the names of the models whose thinking is checked, None for
-    all. *context*: tokens of the longest prompt that any model takes, None for no bound. *models*: what
-    `GET /v1/models` lists; any model is played.
+    all. *models*: what `GET /v1/models` lists; any model is played. *contexts*: a prompt's most tokens by model, ""
+    for all others, counted as they are billed. *largest*: the most bytes of a request. *verified*: whether OpenAI
+    gives this organization summaries of thinking.
     """
 
     quirks: Quirks = field(default_factory=Quirks)
     split: int = 0
     minimum: int | None = None
     sealed: Collection[str] | None = None
-    context: int | None = None
     models: tuple[str, ...] = ("claude-sonnet-5-5", "claude-haiku-5-5", "gpt-6.1-sol", "gpt-6-luna")
+    contexts: Mapping[str, int] = field(default_factory=dict[str, int])
+    largest: int | None = None
+    verified: bool = True
 
 
 @dataclass(slots=True)
@@ -142,7 +147,7 @@ class FakeModels:
                 call = self._prepare(request, asked, head, name.removeprefix("req_"))
                 answer = self._answer(asked, head)
             except RuleBroken as refused:
-                return _response(refusal(wire, refused, name))
+                return _response(self._shaped(wire, refusal(wire, refused, name)))
             self.open += 1
             try:
                 return await self._play(call, self._renderings.score(asked, head, answer))
@@ -151,16 +156,25 @@ class FakeModels:
 
         return serve
 
+    def _shaped(self, wire: Wire, reply: Reply) -> Reply:
+        """Return *reply*, an error, as the server that is played says it."""
+        return shaped(self._options.quirks.server, reply) if wire == "chat" else reply
+
     def _prepare(self, request: web.Request, asked: ModelCall, head: Head, own: str) -> _OpenCall:
         """Check the request, count what it costs, and make what its answer is filled in with; raises `RuleBroken`."""
-        sealed = self._options.sealed
+        options, sealed = self._options, self._options.sealed
+        if options.largest is not None and len(asked.raw) > options.largest:
+            raise too_large(asked.wire)
         positions = of_messages(asked.body) if asked.wire == "messages" and (self._check or self._caches) else []
         if self._check:
-            check_request(asked, positions, sealed)
+            check_request(asked, positions, sealed, server=options.quirks.server, verified=options.verified)
         bill, begun = Bill(tokens(asked.raw)), _nothing
         if self._caches is not None:
             bill, begun = self._caches.bill(asked, positions)
-        check_length(asked, bill.total, self._options.context)
+        most = options.contexts.get(head.model, options.contexts.get(""))
+        if most is not None and bill.total > most:
+            words = worded(options.quirks.server, bill.total, most) if asked.wire == "chat" else None
+            raise too_long(asked.wire, bill.total, most, words)
         sign: Sign = Chain(head.model, positions).sign
         if asked.wire == "responses":
             sign = lambda _, __: sign_item(head.model)  # noqa: E731
@@ -205,7 +219,8 @@ class FakeModels:
                 case Stall():
                     await _until_the_client_leaves()
                 case CallFailed():
-                    return _response(failure(call.asked.wire, move, call.head.model, _name(call)))
+                    reply = failure(call.asked.wire, move, call.head.model, _name(call))
+                    return _response(self._shaped(call.asked.wire, reply))
                 case WholeResponse():
                     return web.Response(status=move.code, body=move.body, headers=dict(move.headers))
                 case End():

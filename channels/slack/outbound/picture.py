@@ -285,18 +285,21 @@ def _task(call: CallView, *, ended: bool) -> ToolTask:
 def _notice(run: RunView) -> str:
     match run.status:
         case "failed":
-            return run.error or "The answer could not be finished."
+            error = run.error or "The answer could not be finished."
+            return f"The answer above is incomplete. {error}" if run.cut else error
         case "cancelled":
             return "Stopped."
         case "waiting" | "requires_action":
             return "Waiting for a decision."
         case "completed" if run.blank:
             return BLANK
-        case "completed" if run.reason == "max_steps":
-            return "Ended: the most steps of one answer were taken."
         case "completed" if run.reason == "max_tokens":
             return "Ended: the answer was cut at its length limit."
         case "completed" if run.reason not in (None, "end_turn"):
-            return f"Ended: {run.reason.replace('_', ' ')}."
+            most = run.reason == "max_steps"
+            why = "the most steps of one answer were taken" if most else run.reason.replace("_", " ")
+            return f"Ended: {why}{', before the answer was complete' if run.cut else ''}."
+        case "completed" if run.cut:
+            return "Ended before the answer was complete."
         case _:
             return ""

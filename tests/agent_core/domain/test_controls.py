@@ -21,6 +21,7 @@ from agent_core.domain.controls import (
     HasToolCall,
     NamedTool,
     Override,
+    Spent,
     StepRule,
     ToolKind,
     is_spent,
@@ -173,19 +174,28 @@ def test_note_covers_changed_and_lifted_controls():
     assert news(formed, formed, (ABLE, UNABLE), KINDS) is not None, "another model took over and needs the note"
 
 
+UNKNOWN = Usage(None, None, None, None, None, None)
+
+
 @pytest.mark.parametrize(
-    ("budget", "usage", "cost", "spent"),
+    ("budget", "calls", "spent"),
     [
-        (Budget(tokens=100), None, "0", False),
-        (Budget(tokens=100), Usage(10, 20, None, None, None, None), None, False),
-        (Budget(tokens=100), Usage(10, 20, 15, 70, None, None), None, True),
-        (Budget(tokens=100), Usage(None, 20, None, None, None, None), "0.1", True),
-        (Budget(usd="0.50"), Usage(10, 20, None, None, None, None), "0.4999", False),
-        (Budget(usd="0.50"), Usage(10, 20, None, None, None, None), "0.5", True),
-        (Budget(usd="0.50"), Usage(10, 20, None, None, None, None), None, True),
-        (Budget(usd="0.50", tokens=29), Usage(10, 20, None, None, None, None), "0.1", True),
+        (Budget(tokens=100), [], False),
+        (Budget(tokens=100), [(Usage(10, 20, None, None, None, None), None)], False),
+        (Budget(tokens=100), [(Usage(10, 20, 15, 70, None, None), None)], True),
+        (Budget(tokens=100), [(Usage(None, 20, None, None, None, None), "0.1")], False),
+        (Budget(tokens=100), [(UNKNOWN, None), (Usage(90, 20, None, None, None, None), None)], True),
+        (Budget(usd="0.50"), [(Usage(10, 20, None, None, None, None), "0.4999")], False),
+        (Budget(usd="0.50"), [(Usage(10, 20, None, None, None, None), "0.25")] * 2, True),
+        (Budget(usd="0.50"), [(Usage(10, 20, None, None, None, None), None)], False),
+        (Budget(usd="0.50"), [(UNKNOWN, None), (Usage(10, 20, None, None, None, None), "0.5")], True),
+        (Budget(usd="0.50", tokens=29), [(Usage(10, 20, None, None, None, None), "0.1")], True),
     ],
 )
-def test_unknown_usage_spends_a_budget(budget, usage, cost, spent):
-    """Tokens in and out count, cached ones too; what is not known cannot be shown to be within the budget."""
-    assert is_spent(budget, usage, cost) == spent
+def test_what_is_known_spends_a_budget(budget, calls, spent):
+    """Tokens in and out count, cached ones too; what is not known counts as nothing, and hides nothing known."""
+    total = Spent()
+    for usage, cost in calls:
+        total = total.plus(usage, cost)
+    assert is_spent(budget, total) == spent
+    assert total.has_unknown == any(cost is None for _, cost in calls)

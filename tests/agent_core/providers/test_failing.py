@@ -77,7 +77,83 @@ SAID = {
     (None, None, "Overloaded"): "overloaded",
     (None, None, "An overloadedness of words"): "error",
     (400, "invalid_encrypted_content", "The encrypted content could not be verified."): "stale_reasoning",
+    (400, "invalid_request_error tool_use_failed", "Failed to call a function. Please adjust your prompt."): "error",
+    (400, "invalid_request_error", "Failed to call a function. See 'failed_generation' for more details."): "error",
+    (None, "tool_use_failed", "tool call validation failed: parameters for tool look did not match schema"): "error",
+    (400, None, "Missing `reasoning_content` field in the assistant message at message index 2."): "stale_reasoning",
+    (
+        400,
+        "invalid_request_error",
+        "Error from provider (DeepSeek): The `reasoning_content` in the thinking mode must be passed back to the API.",
+    ): "stale_reasoning",
+    (
+        400,
+        "INVALID_ARGUMENT 400",
+        "Function call is missing a thought_signature in functionCall parts. This is required for tools to work.",
+    ): "stale_reasoning",
+    (400, "INVALID_ARGUMENT 400", "Thought signature is not valid."): "stale_reasoning",
+    (
+        400,
+        "invalid_function_call 3280",
+        "Tool call id was call_0fypS1hVX but must be a-z, A-Z, 0-9, with a length of 9.",
+    ): "stale_reasoning",
+    (400, None, "property 'messages.2.assistant.reasoning_content' is unsupported"): "stale_reasoning",
+    (400, None, "'messages.2' : property 'reasoning' is unsupported"): "stale_reasoning",
+    (400, None, "property 'messages.2.assistant.name' is unsupported"): "invalid",
 }
+
+
+OVERFLOW = "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."
+LISTED = [{"error": {"code": 400, "message": OVERFLOW, "status": "INVALID_ARGUMENT"}}]
+
+
+def test_an_error_in_a_list_reads_as_the_error():
+    """Gemini's endpoint wraps its error in a list: it has its text and kind, in an answer and within a stream."""
+    for failure in (refused("p", 400, LISTED, {}), in_stream("p", LISTED)):
+        assert failure.kind == "context_overflow"
+        assert "1200293" in failure.message
+    assert refused("p", 400, LISTED, {}).message.startswith("`p` answered 400 INVALID_ARGUMENT: The input")
+    assert said_in([]) == said_in([1]) == (None, None, None)
+
+
+def test_the_faults_of_a_validation_are_read():
+    """Servers with a schema list what they do not take, and where."""
+    where = ["body", "messages", 1, "assistant", "reasoning_content"]
+    fault = {"type": "extra_forbidden", "loc": where, "msg": "Extra inputs are not permitted", "input": "x"}
+    failure = refused("p", 422, {"detail": [fault, "Odd"]}, {})
+    assert "body.messages.1.assistant.reasoning_content: Extra inputs are not permitted; Odd" in failure.message
+    assert failure.kind == "stale_reasoning"
+
+
+def test_a_refusal_of_summaries_is_no_refusal_of_the_call():
+    """An organization without summaries is asked again at once, without them."""
+    text = "Your organization must be verified to generate reasoning summaries. Please go to: https://example.org"
+    error = {
+        "message": text,
+        "type": "invalid_request_error",
+        "param": "reasoning.summary",
+        "code": "unsupported_value",
+    }
+    failure = refused("openai", 400, {"error": error}, {})
+    assert (failure.kind, failure.retryable, failure.retry_after) == ("error", True, 0.0)
+    assert failure.message.endswith("and the call is repeated.")
+    other = {**error, "message": "Unsupported value: 'max' is not supported.", "param": "reasoning.effort"}
+    assert refused("openai", 400, {"error": other}, {}).kind == "misconfigured"
+
+
+@pytest.mark.parametrize("where", ["answer", "stream"])
+def test_a_call_that_its_server_could_not_read_may_be_tried_again(where):
+    """Groq refuses what its own model wrote: another try may go well, whatever the header says of requests."""
+    error = {
+        "message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+        "type": "invalid_request_error",
+        "code": "tool_use_failed",
+        "failed_generation": "<function=look{}</function>",
+    }
+    body, headers = {"error": error}, {"x-should-retry": "false"}
+    failure = refused("groq", 400, body, headers) if where == "answer" else in_stream("groq", body)
+    assert (failure.kind, failure.retryable) == ("error", True)
+    assert failure.message.endswith("another model makes this rarer.")
 
 
 REFUSED_THINKING = [

@@ -13,7 +13,7 @@ import pytest
 
 from agent_core.domain.controls import Effort
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
-from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, table
+from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, small, table, uncached_cost
 
 ORDER = get_args(Effort)
 MODELS = table().models
@@ -38,6 +38,25 @@ def test_the_table_has_a_day_and_its_defaults():
         model = MODELS[f"{provider}:{name}"]
         assert model.price is not None
         assert model.ends is None or model.ends > table().as_of
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_provider_has_a_small_model(provider):
+    """The light model of a provider is the same for all its models, priced, and cheaper than its default."""
+    name = small(f"{provider}:{table().defaults[provider]}")
+    assert name is not None
+    assert name.startswith(f"{provider}:")
+    assert small(name) == small(f"{provider}:unlisted") == name
+    light, default = MODELS[name].price, MODELS[f"{provider}:{table().defaults[provider]}"].price
+    assert light is not None
+    assert default is not None
+    assert light.input < default.input
+
+
+@pytest.mark.parametrize("name", ["demo", "openai-compatible:mine", ""])
+def test_no_small_model_is_supposed(name):
+    """A provider whose models are not in the table has no light one."""
+    assert small(name) is None
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -83,6 +102,76 @@ def test_openais_models_end_when_its_sdk_says():
     }
     ending = {name for name, day in days.items() if day > table().as_of and "audio" not in name}
     assert {name for name in ending if find(name) is UNKNOWN} == set()
+
+
+# Input, write of 5 (OpenAI: 30) minutes, of an hour, read, output; then the fewest tokens that a cache keeps.
+LISTED = """
+fable-5-2 mythos-5-2              | 8 10 16 0.20 40        | 512
+fable-5-1 mythos-5-1              | 10 12.5 20 0.25 50     | 512
+fable-5 mythos-5                  | 10 12.5 20 1 50        | 512
+opus-5-5                          | 4 5 8 0.20 20          | 512
+opus-5                            | 5 6.25 10 0.50 25      | 512
+opus-4-8                          | 5 6.25 10 0.50 25      | 1024
+opus-4-7                          | 5 6.25 10 0.50 25      | 2048
+opus-4-6 opus-4-5                 | 5 6.25 10 0.50 25      | 4096
+sonnet-5-5                        | 2 2.5 4 0.10 10        | 512
+sonnet-5                          | 2 2.5 4 0.20 10        | 1024
+sonnet-4-6 sonnet-4-5             | 3 3.75 6 0.30 15       | 1024
+haiku-5-5                         | 0.10 0.125 0.20 0.01 0.50 | 512
+haiku-4-5                         | 1 1.25 2 0.10 5        | 4096
+gpt-6-astra                       | 10 12.5 - 1 50         | 1024
+gpt-6.1-sol                       | 2 2.5 - 0.10 10        | 1024
+gpt-6.1-terra                     | 1 1.25 - 0.05 5        | 1024
+gpt-6-sol                         | 2 2.5 - 0.20 10        | 1024
+gpt-6-luna                        | 0.10 0.125 - 0.01 0.50 | 1024
+gpt-5.6-sol                       | 4 5 - 0.40 20          | 1024
+gpt-5.6-terra                     | 2 2.5 - 0.20 12        | 1024
+gpt-5.6-luna                      | 0.2 0.25 - 0.02 1.2    | 1024
+gpt-5.5                           | 5 - - 0.5 30           | 1024
+gpt-5.4                           | 2.5 - - 0.25 15        | 1024
+gpt-5.4-mini                      | 0.75 - - 0.075 4.5     | 1024
+"""
+ROWS = [
+    (f"openai:{name}" if name.startswith("gpt") else f"anthropic:claude-{name}", prices.split(), int(least))
+    for names, prices, least in (line.split("|") for line in LISTED.strip().splitlines())
+    for name in names.split()
+]
+
+
+@pytest.mark.parametrize(("name", "prices", "least"), ROWS, ids=[row[0] for row in ROWS])
+def test_a_price_is_the_vendors(name, prices, least):
+    """Every model that the vendors list has their prices, of long prompts too, and the least that its cache keeps."""
+    model = MODELS[name]
+    wanted = [None if each == "-" else Decimal(each) for each in prices]
+    price = model.price
+    assert price is not None
+    assert [price.input, price.write_short, price.write_long, price.read, price.output] == wanted
+    assert model.cacheable == least
+    assert model.breakpoints == (price.write_short is not None)
+    if name.startswith("openai:") and name != "openai:gpt-5.4-mini":
+        assert model.above is not None
+        long = model.above.price
+        assert model.above.tokens == 272_000
+        assert (long.input, long.output) == (2 * price.input, price.output * Decimal("1.5"))
+        assert [long.read, long.write_short] == [each and 2 * each for each in (price.read, price.write_short)]
+
+
+def test_haiku_has_two_tiers():
+    """A prompt of more than 100,000 tokens costs five times as much on the small model, its answer too."""
+    model = MODELS["anthropic:claude-haiku-5-5"]
+    assert model.price is not None
+    assert model.above is not None
+    assert model.above.tokens == 100_000
+    for field in Price.__struct_fields__:
+        assert getattr(model.above.price, field) == 5 * getattr(model.price, field)
+
+
+def test_a_price_has_its_day():
+    """A price that changed says since when, which is before the day of the table."""
+    days = [model.since for model in MODELS.values() if model.since is not None]
+    assert days
+    assert max(days) <= table().as_of
+    assert all(model.price for model in MODELS.values() if model.since)
 
 
 @pytest.mark.parametrize(("name", "price"), PRICES)
@@ -134,10 +223,12 @@ COSTS = [
     ("anthropic:claude-sonnet-5-5", UNKNOWN_USAGE, None),
     ("anthropic:claude-sonnet-5-5", usage(None, 5), None),
     ("anthropic:claude-sonnet-5-5", usage(5, None), None),
-    ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_read=None), None),
-    ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_write_short=None), None),
+    ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_read=None), "0.00006"),
+    ("anthropic:claude-sonnet-5-5", usage(5, 5, cache_write_short=None, cache_write_long=None), "0.00006"),
+    ("openai:gpt-6.1-sol", usage(1000, 100, cache_read=500, cache_write_short=None, cache_write_long=None), "0.00305"),
+    ("openai:gpt-6.1-sol", Usage(1000, 100, None, None, None, None), "0.003"),
     ("openai:gpt-6.2-astra", usage(5, 5), None),
-    ("openai:gpt-4o-2024-11-20", usage(5, 5), None),
+    ("openai:gpt-4o-2024-11-20", usage(5, 5), "0.0000625"),
 ]
 
 
@@ -162,3 +253,13 @@ EFFORTS = [
 def test_a_wish_becomes_the_nearest_effort(has, wish, level):
     """A model without the wished level takes the nearest below, or its lowest; an unknown one is asked as wished."""
     assert effort(Model(efforts=has), wish, ORDER) == level
+
+
+def test_without_a_cache_the_whole_prompt_is_input():
+    """The uncached cost charges tokens that a cache read or wrote as input, by the tier of the same prompt."""
+    spent = usage(input=1000, output=100, cache_read=8000, cache_write_short=500, cache_write_long=500)
+    assert cost("anthropic:claude-sonnet-5", spent) == "0.00785"
+    assert uncached_cost("anthropic:claude-sonnet-5", spent) == "0.021"
+    assert uncached_cost("anthropic:claude-haiku-5-5", usage(input=1, cache_read=100_000)) == "0.0500005"
+    assert uncached_cost("anthropic:claude-sonnet-5", usage(input=None)) is None
+    assert uncached_cost("compatible:llama", spent) is None

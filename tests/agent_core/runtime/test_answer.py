@@ -10,12 +10,26 @@ from agent_core import Controls, Reasoning, Text, ToolCall, Usage
 from agent_core.domain import events as e
 from agent_core.domain.controls import ToolChoice
 from agent_core.domain.events import FactBody
-from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.domain.messages import UNKNOWN_USAGE, Citation, native_text
 from agent_core.loop.state import replay
-from agent_core.loop.strategy import Ask
+from agent_core.loop.step import TOOLS_WITHHELD
+from agent_core.loop.strategy import EMPTY_NOTE, Ask
 from agent_core.providers import base as p
-from agent_core.runtime.answer import Answer
-from tests.agent_core.history import RUN, ended, history, make_agent, opened, requested, spec, started, wish
+from agent_core.providers.citing import MAX_CITATIONS
+from agent_core.runtime.answer import Answer, out_of_steps
+from tests.agent_core.history import (
+    RUN,
+    ended,
+    failed,
+    history,
+    make_agent,
+    opened,
+    requested,
+    said,
+    spec,
+    started,
+    wish,
+)
 
 AGENT = make_agent(spec("look"))
 DONE = p.Finished("done")
@@ -240,13 +254,82 @@ def test_withheld_calls_are_refused_and_the_step_asked_again():
 
 def test_a_second_withheld_call_ends_with_the_text():
     """When a step that may not call does so once more, its text is the answer and the call is dropped."""
-    before = [*opened(), started(), requested(wish("c0")), ended("c0", outcome="denied"), started(attempt=2)]
-    answer = make_answer("none", attempt=2)
-    answer.take([p.ModelTextDelta(0, "All I know."), *calling(1, arguments={}), DONE])
-    facts = answer.facts(replay(RUN, history(*before)), AGENT, interrupted=False)
+    facts = again(p.ModelTextDelta(0, "All I know."), *calling(1, arguments={}))
     assert message(facts).stop == "done"
     assert message(facts).parts == (Text("All I know."),)
     assert [type(fact) for fact in facts[1:]] == [e.StepCompleted]
+
+
+def again(*deltas: p.ModelDelta, code: str = TOOLS_WITHHELD, most: int = 3, results: int = 0) -> Sequence[FactBody]:
+    """Return the facts of the second attempt at the last of *most* steps, after so many *results* of tools."""
+    calls = [wish(f"c{n}") for n in range(results)]
+    found = [fact for each in calls for fact in (requested(each), ended(each.call))]
+    tried = [failed(most, code=code), started(most, attempt=2)]
+    before = history(*opened(), started(), said(1, *calls, stop="tools"), *found, started(most), *tried)
+    chosen = Controls(tool_choice="none", max_steps=most)
+    move = Ask(n=most, attempt=2, message=f"msg_{most}", takes=(), controls=chosen, snapshot="s")
+    answer = Answer(move, 2)
+    answer.take([*deltas, DONE])
+    return answer.facts(replay(RUN, before), AGENT, interrupted=False)
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [calling(0, arguments={}), [p.ModelReasoningDelta(0, "Hm.")], [p.ModelTextDelta(0, " ")], []],
+    ids=["a call again", "reasoning", "blanks", "nothing"],
+)
+def test_a_last_step_without_words_says_what_there_is(deltas):
+    """Where the second try of the last step has no words either, the person reads how far the run has come."""
+    said, step = again(*deltas, results=2)
+    assert message([said]).parts == (Text(out_of_steps(3, 2)),)
+    assert "limit of 3 steps" in out_of_steps(3, 2)
+    assert "2 tool results are there" in out_of_steps(3, 2)
+    assert (message([said]).stop, message([said]).partial) == ("done", False)
+    assert isinstance(step, e.StepCompleted)
+    alone, _ = again(*calling(0, arguments={}), most=1)
+    assert message([alone]).parts == (Text(out_of_steps(1, 0)),)
+
+
+def test_an_empty_last_answer_is_asked_for_in_words_once():
+    """An empty answer in the last step is a failed attempt and a note; one of a single step stays as it is."""
+    failed_, note = again(p.ModelReasoningDelta(0, "Hm."), code="network", results=1)
+    assert isinstance(failed_, e.StepFailed)
+    assert (failed_.code, failed_.retryable) == ("empty_answer", True)
+    assert note == e.ContextAdded(source="note", text=EMPTY_NOTE)
+    assert message(again(code="empty_answer", results=1)).parts == (Text(out_of_steps(3, 1)),)
+    assert message(again(code="network", most=1)).parts == ()
+
+
+def test_citations_are_kept_on_their_text():
+    """What a provider names as a source stands with the part; a stretch that is not in it is left out."""
+    whole, beyond = Citation(start=0, end=4, url="https://a"), Citation(start=2, end=9, title="B")
+    facts = play(
+        p.ModelReasoningDelta(0, "Hm."),
+        p.ModelTextDelta(1, "Rain"),
+        p.ModelCitation(1, whole),
+        p.ModelCitation(1, beyond),
+        p.ModelCitation(7, whole),
+        DONE,
+    )
+    assert message(facts).parts == (Reasoning("Hm."), Text("Rain", (whole, Citation(title="B"))))
+
+
+def test_citations_of_an_answer_are_bounded():
+    """Of an answer that names ever more sources the first 200 are kept."""
+    cited = [p.ModelCitation(0, Citation(title=str(n))) for n in range(MAX_CITATIONS + 5)]
+    (text,) = message(play(p.ModelTextDelta(0, "Rain"), *cited, DONE)).parts
+    assert isinstance(text, Text)
+    assert [each.title for each in text.citations] == [str(n) for n in range(200)]
+
+
+def test_native_items_name_stretches_of_parts():
+    """A stretch of a slot's text in a native item becomes one of the part in which that text is kept."""
+    stretch = p.NativeItem(('{"text":', (4, 2, 5), "}"))
+    facts = play(p.ModelReasoningDelta(3, "Hm."), p.ModelTextDelta(4, "It rains."), stretch, DONE)
+    native = message(facts).native
+    assert native is not None
+    assert native.pieces == ('{"text":', (1, 2, 5), "}")
+    assert native_text(message(facts).parts, (1, 2, 5)) == " ra"
 
 
 def test_delta_part_numbers_match_the_message():

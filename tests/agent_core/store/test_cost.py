@@ -169,7 +169,7 @@ async def test_a_message_to_a_long_session_costs_what_any_costs(core: Core, past
 
 
 async def test_a_step_in_a_warm_session_reads_nothing(make_core: MakeCore):
-    """A step of a session in memory touches the database with its append alone; nothing is read."""
+    """A step of a session in memory touches the database with its append, and what it spent; nothing is read."""
     clock = FakeClock()
     said = iter([[call("look", what="a")], [call("look", what="b")], [say("Done.")]])
     core = await make_core(ScriptedProvider(lambda _: next(said)), tools=(look,), clock=clock)
@@ -180,8 +180,9 @@ async def test_a_step_in_a_warm_session_reads_nothing(make_core: MakeCore):
         await until(lambda: not local(core).pool.driven)
     steps = " ".join(seen).split("COMMIT")
     append = "BEGIN IMMEDIATE UPDATE session INSERT event"
-    assert steps[1].split() == append.split(), "the answer, its step's end and the call's begin"
-    assert [" ".join(step.split()) for step in steps[2:5]] == [append] * 3
+    billed = f"{append} INSERT spending"
+    assert steps[1].split() == billed.split(), "the answer, its step's end and the call's begin"
+    assert [" ".join(step.split()) for step in steps[2:5]] == [append, billed, append]
     assert "BEGIN" not in seen, "a read transaction"
     last = [kind for kind in steps[5].split() if kind != "IMMEDIATE"]
     assert last[:3] == ["BEGIN", "UPDATE", "session"]

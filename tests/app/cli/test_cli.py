@@ -42,7 +42,7 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
     async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
         run = (await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})).json()
     id, session = run["id"], run["session"]
-    listed, runs, shown, tail, cancelled, sessions, talk, line, other = await asyncio.gather(
+    listed, runs, shown, tail, cancelled, sessions, talk, frozen, line, other = await asyncio.gather(
         shell.said("agents", "list"),
         shell.said("runs", "list"),
         shell.said("runs", "show", id),
@@ -50,6 +50,7 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
         shell.said("runs", "cancel", id),
         shell.said("sessions", "list"),
         shell.said("sessions", "show", session),
+        shell.said("sessions", "refreeze", session),
         shell.refused("runs", "show", "run_none?run=1"),
         shell.refused("chat", "--session", session, "Hello"),
     )
@@ -61,6 +62,7 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
     assert "completed" in cancelled
     assert session in sessions
     assert "user: Hello" in talk
+    assert frozen == f"{session}  idle\n"
     assert "run_none?run=1" in line
     assert f"`{session}` is a conversation of " in other
 

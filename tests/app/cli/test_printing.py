@@ -38,6 +38,7 @@ COMMANDS = (
     ("runs", "tail", "run_1"),
     ("sessions", "list"),
     ("sessions", "show", "ses_1"),
+    ("sessions", "refreeze", "ses_1"),
     ("approvals", "list"),
     ("approvals", "list", "--json"),
     ("keys", "list"),

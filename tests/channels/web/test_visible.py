@@ -115,6 +115,22 @@ def test_parts_of_tools_follow_the_same_rule():
     assert seen("message.completed", body, "none")["parts"] == [PARTS[0], PARTS[3]]
 
 
+@pytest.mark.parametrize("show", ["none", "names", "full"])
+def test_visitors_see_sources_on_the_web(show):
+    """The citations of an answer are a part of it; only names of sources that are no web address are the operator's."""
+    quoted = {"start": 0, "end": 4, "text": "Rain", "title": "Oslo", "url": "https://a.example", "index": 0}
+    part = {"type": "text", "text": "Rain", "citations": [quoted, {"title": "Notes", "source": "s3://inside/notes"}]}
+    (kept,) = visible_parts([part], show)
+    assert kept == {**part, "citations": [quoted, {"title": "Notes"}]}
+    body = {"message": "m", "role": "assistant", "parts": [part], "stop": "done", "native": {"model": "a:b"}}
+    assert seen("message.completed", body, show) == {
+        "message": "m",
+        "role": "assistant",
+        "parts": [kept],
+        "stop": "done",
+    }
+
+
 def test_a_call_for_the_page_is_visible_to_the_page():
     """The visitor's own page sees what it is to execute, whatever the agent shows of its tools."""
     body = {"call": "c", "on": "client", "tool": "where", "arguments": {"what": "home"}}

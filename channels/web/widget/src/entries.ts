@@ -29,7 +29,7 @@ export interface Answer {
   /** Nothing is being written or called just now, but the run continues. */
   readonly thinking: boolean;
   readonly run: Run | undefined;
-  readonly mark: "stopped" | "refused" | "cut" | "blank" | null;
+  readonly mark: "stopped" | "refused" | "cut" | "partial" | "blank" | null;
   /** Who answered in the agent's place: the name, empty without one; null for the agent's own answers. */
   readonly by: string | null;
   /** The question to ask again after a failure; only under the newest answer. */
@@ -121,7 +121,8 @@ function isBlank(blocks: readonly Block[], run: Run | undefined): boolean {
 
 function markOf(last: Message | undefined, run: Run | undefined): Answer["mark"] {
   if (run && isBusy(run)) return null;
-  if (last?.partial || run?.status === "cancelled") return "stopped";
+  if (last?.stop === "cancelled" || run?.status === "cancelled") return "stopped";
+  if (last?.stop === "continue" || (last?.stop === "error" && last.parts.length)) return "partial";
   if (last?.stop === "refused") return "refused";
   return last?.stop === "length" ? "cut" : null;
 }

@@ -4,9 +4,20 @@ export type Outcome = "done" | "failed" | "denied" | "cancelled" | "unknown";
 export type Stop = "done" | "tools" | "length" | "continue" | "refused" | "cancelled" | "error";
 export type WaitingOn = "approval" | "client" | "run";
 
+/** A source of a stretch of text; `start` and `end` are in Unicode code points of that part. */
+export interface Citation {
+  readonly start?: number;
+  readonly end?: number;
+  readonly text?: string;
+  readonly title?: string;
+  readonly url?: string;
+  readonly source?: string;
+  readonly index?: number;
+}
 export interface TextPart {
   readonly type: "text";
   readonly text: string;
+  readonly citations?: readonly Citation[];
 }
 export interface ReasoningPart {
   readonly type: "reasoning";

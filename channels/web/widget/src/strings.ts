@@ -34,6 +34,7 @@ export const STRINGS = {
   refused: "The assistant declined to answer this.",
   blank: "The assistant gave no answer. Ask again, or put it in other words.",
   cut: "The answer was cut at its length limit.",
+  partial: "The answer is incomplete.",
   waiting: "Waiting for an approval.",
   action: "Waiting for this page to answer.",
   onPage: "waiting for this page",

@@ -154,6 +154,28 @@ test("an answer that was cut and went on is one text", () => {
   assert.equal(answer.mark, null);
 });
 
+test("cited sentences are one flowing text, also after a pause of the model", () => {
+  const answer = entries("cited").at(-1) as Answer;
+  const whole = "I look it up.\n\nToday it rains 🌧️ in Oslo from noon on.\n\nTake a coat.";
+  assert.deepEqual(answer.blocks.map((block) => block.kind === "text" && block.text), [whole]);
+  assert.equal(answer.mark, null);
+});
+
+test("what people have read of an answer that broke off stays, marked as incomplete", () => {
+  const broken = (parts: unknown): Answer => {
+    const { now, follower } = stage({}, "ses_1");
+    for (const frame of framesOf("failed")) {
+      const { data } = frame as { data: Record<string, unknown> };
+      follower().frame(frame.type === "message.completed" ? ({ ...frame, data: { ...data, parts } } as Frame) : frame);
+    }
+    return entriesOf(now()).at(-1) as Answer;
+  };
+  const kept = broken([{ type: "text", text: "Half a mess" }]);
+  assert.deepEqual([kept.mark, kept.run?.status, kept.blocks.map(({ kind }) => kind)], ["partial", "failed", ["text"]]);
+  assert.equal(STRINGS.partial, "The answer is incomplete.");
+  assert.equal(broken([]).mark, null);
+});
+
 test("answers are marked as stopped and refused, and failures say whether to try again", () => {
   const last = (name: string): Answer => entries(name).at(-1) as Answer;
   assert.deepEqual([last("cancel").mark, last("refused").mark, last("plain").mark], ["stopped", "refused", null]);

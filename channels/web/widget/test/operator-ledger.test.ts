@@ -15,9 +15,9 @@ const step = (run: string, cost: string | null, used = usage(10, 2)): Frame => f
 
 test("the steps of a run add up while it works, and its end says the whole", () => {
   const working = fold(step("run_1", "0.1"), step("run_1", "0.2", usage(5, 1, 100)));
-  assert.equal(spentLine(working.runs.get("run_1")!), "115 in (100 cached) · 3 out · $0.3 · 2 steps");
+  assert.equal(spentLine(working.runs.get("run_1")!), "115 in (100 cached) · 3 out · 30\u00a0¢ · 2 steps");
   const done = note(working, [fact("run.completed", "run_1", { stop_reason: "end_turn", usage: usage(1500, 30), cost: "0.0123" })]);
-  assert.equal(spentLine(done.runs.get("run_1")!), "1,500 in · 30 out · $0.0123 · 2 steps");
+  assert.equal(spentLine(done.runs.get("run_1")!), "1,500 in · 30 out · 1.23\u00a0¢ · 2 steps");
 });
 
 test("a run without a known price has no cost, nor has the conversation", () => {
@@ -34,8 +34,22 @@ test("unknown tokens are left out, not shown as none", () => {
   assert.equal(spentLine(fold(step("run_1", null, nothing)).runs.get("run_1")!), "1 step");
 });
 
-test("costs are written without zeros at their end", () => {
-  assert.deepEqual(["0.012300", "2.000", "10", "0.10"].map(money), ["$0.0123", "$2", "$10", "$0.1"]);
+test("costs below a dollar are in cents, others in dollars", () => {
+  const written = ["0.012300", "0.0000417", "0.10", "0", "0.99999", "1", "10.507"].map(money);
+  assert.deepEqual(written, ["1.23\u00a0¢", "0.00417\u00a0¢", "10\u00a0¢", "0\u00a0¢", "100\u00a0¢", "$1.00", "$10.51"]);
+});
+
+test("a try that broke off and a compaction are paid too, and are no steps", () => {
+  const failed = { n: 1, attempt: 1, code: "network", message: "", retryable: true };
+  const broken = fact("step.failed", "run_1", { ...failed, usage: usage(10, 2), cost: "0.25" });
+  const summary = fact("context.compacted", "run_1", { kind: "summary", from_seq: 3, usage: usage(100, 20), cost: "0.5" });
+  const unpriced = fact("compaction.failed", "run_2", { model: "local:m", usage: usage(1, 1), cost: null });
+  const refused = fact("step.failed", "run_2", failed);
+  const { runs } = fold(broken, step("run_1", "0.125"), summary, unpriced, refused, step("run_2", "0.5"));
+  assert.equal(spentLine(runs.get("run_1")!), "120 in · 24 out · 87.5\u00a0¢ · 1 step");
+  assert.equal(spentLine(runs.get("run_2")!), "11 in · 3 out · 1 step", "one price is not known");
+  const idle = fact("context.compacted", null, { kind: "summary", from_seq: 3, usage: usage(100, 20), cost: "0.5" });
+  assert.equal(costOf(fold(step("run_1", "0.25"), idle)), "0.75", "of the whole conversation");
 });
 
 test("each message has its person and its time, a reply too", () => {

@@ -79,8 +79,12 @@ def native(found: Sequence[ModelDelta]) -> list:
     said: dict[int, str] = {}
     for delta in of(ModelTextDelta | ModelReasoningDelta, found):
         said[delta.slot] = said.get(delta.slot, "") + delta.text
-    items = of(NativeItem, found)
-    return [json.loads("".join(p if isinstance(p, str) else json.dumps(said[p]) for p in i.pieces)) for i in items]
+
+    def put(piece: str | int | tuple[int, int, int]) -> str:
+        slot, *stretch = piece if isinstance(piece, tuple) else (piece,)
+        return piece if isinstance(piece, str) else json.dumps(said[slot][slice(*stretch or (None,))])
+
+    return [json.loads("".join(map(put, item.pieces))) for item in of(NativeItem, found)]
 
 
 def joined(found: Sequence[Any]) -> list:

@@ -1,6 +1,7 @@
 """Chat Completions requests: what each message becomes, and what is asked beside the messages."""
 
 import base64
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,8 +14,10 @@ from agent_core.context.window import WindowEntry
 from agent_core.domain.agents import Controls, ToolSpec
 from agent_core.domain.messages import File, Message, Native, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers.base import Request
-from agent_core.providers.compatible.encode import encode
-from agent_core.providers.compatible.provider import compatible
+from agent_core.providers.compatible import encode as wire
+from agent_core.providers.compatible.encode import Wants
+from agent_core.providers.compatible.ids import call_id
+from agent_core.providers.compatible.provider import compatible, wants_of
 
 PARAMS = TypeAdapter(CompletionCreateParamsStreaming)
 TOOL = ToolSpec(name="look", description="Look.", parameters={"type": "object", "properties": {"b": {}, "a": {}}})
@@ -22,7 +25,10 @@ PNG = File("blob_1", "cat.png", "image/png", 3)
 PDF = File("blob_2", "paper.pdf", "application/pdf", 4)
 NOTES = File("blob_3", "notes.txt", "text/plain; charset=utf-8", 5)
 ZIP = File("blob_4", "all.zip", "application/zip", 6)
+READER = "openai-compatible:qwen3"
+encode = partial(wire.encode, READER, Wants())
 FILES = {"blob_1": b"png", "blob_2": b"%PDF", "blob_3": b"h\xc3\xa9y\xff", "blob_4": b"PK"}
+ID_1 = "Bu09e4fdz"
 TALK = (
     Message("user", (Text("Look"), PNG, PDF, NOTES, ZIP)),
     Message("assistant", (Reasoning("Hm"), Text("I look."), ToolCall("call_1", "look", {"b": 1, "a": [None]}))),
@@ -141,19 +147,27 @@ def test_a_file_that_is_gone_is_named():
 
 
 def test_an_answer_is_its_text_and_calls():
-    """Thinking stays out; calls go under our ids, with their arguments as JSON text."""
+    """Thinking stays out; calls go under ids that every server takes, with their arguments as JSON text."""
     call = {"name": "look", "arguments": '{"b":1,"a":[null]}'}
     assert encoded(TALK[1]) == [
         {
             "role": "assistant",
             "content": "I look.",
-            "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
+            "tool_calls": [{"id": ID_1, "type": "function", "function": call}],
         }
     ]
 
 
+def test_an_id_that_every_server_takes_is_always_the_same():
+    """It is nine letters and digits, on Mistral's account, and differs for each call."""
+    ids = [call_id(f"call_{n}") for n in range(1000)]
+    assert call_id("call_1") == ID_1
+    assert len(set(ids)) == 1000
+    assert all(len(each) == 9 and each.isascii() and each.isalnum() for each in ids)
+
+
 def test_native_items_of_others_are_not_sent():
-    """What another provider wrote in its own words goes as text and calls, under our ids on both sides."""
+    """What another provider wrote in its own words goes as text and calls, under made ids on both sides."""
     native = Native("anthropic:claude-sonnet-5-5", ('{"type":"thinking"}',), ("toolu_1",))
     for message in TALK[1:3]:
         assert encode(Message(message.role, message.parts, native), FILES) == encode(message, FILES)
@@ -186,14 +200,14 @@ def test_results_follow_in_the_order_of_their_calls():
         ToolResult("call_4", "cancelled", ()),
     )
     assert encoded(Message("tool", results)) == [
-        {"role": "tool", "tool_call_id": "call_1", "content": "Seen\n\nTwice"},
-        {"role": "tool", "tool_call_id": "call_2", "content": "(no output)"},
+        {"role": "tool", "tool_call_id": call_id("call_1"), "content": "Seen\n\nTwice"},
+        {"role": "tool", "tool_call_id": call_id("call_2"), "content": "(no output)"},
         {
             "role": "tool",
-            "tool_call_id": "call_3",
+            "tool_call_id": call_id("call_3"),
             "content": "[This call did not succeed: denied]\n\nNot allowed.",
         },
-        {"role": "tool", "tool_call_id": "call_4", "content": "[This call did not succeed: cancelled]"},
+        {"role": "tool", "tool_call_id": call_id("call_4"), "content": "[This call did not succeed: cancelled]"},
     ]
 
 
@@ -203,7 +217,7 @@ def test_images_in_results_follow_as_a_users_message():
     first, second, shown = encoded(Message("tool", results))
     assert first["content"].startswith("[File cat.png (image/png, 3 bytes): it follows")
     assert "héy" in first["content"]
-    assert (second["tool_call_id"], shown["role"]) == ("call_2", "user")
+    assert (second["tool_call_id"], shown["role"]) == (call_id("call_2"), "user")
     assert [part["type"] for part in shown["content"]] == ["text", "image_url"]
 
 
@@ -212,8 +226,70 @@ def test_the_same_message_is_the_same_bytes():
     assert [encode(message, FILES) for message in TALK] == [encode(message, dict(FILES)) for message in TALK]
 
 
-def test_the_encoder_is_one_for_all_models():
-    """A change of the model encodes no message again."""
+def test_the_encoder_of_a_model_stays_the_same():
+    """A model's encoder is one function, so that its messages are encoded once; another model has another."""
     provider = compatible(api_key=None, base_url=None)
-    assert provider.encoder("a") is provider.encoder("b")
+    assert provider.encoder("a") is provider.encoder("a") is compatible(api_key=None, base_url=None).encoder("a")
+    assert provider.encoder("a") is not provider.encoder("b")
     assert [provider.accepts(model) for model in ("qwen3:8b", "org/model", " ", "")] == [True, True, False, False]
+
+
+NATIVE = Native(
+    READER, ('{"role":"assistant","content":', 1, ',"reasoning_content":', 0, ',"tool_calls":[{"id":"x"}]}'), ("x",)
+)
+
+
+def test_a_model_reads_what_it_wrote_itself():
+    """Its own answer goes back as it came, with text from its place, and the results go under its own ids."""
+    answer, results = (Message(m.role, m.parts, NATIVE) for m in TALK[1:3])
+    assert encoded(answer) == [
+        {"role": "assistant", "content": "I look.", "reasoning_content": "Hm", "tool_calls": [{"id": "x"}]}
+    ]
+    assert encoded(results)[0]["tool_call_id"] == "x"
+
+
+def test_a_server_that_takes_no_thinking_gets_its_ids():
+    """Its own answer goes from its parts then, and still under its own ids."""
+    answer = msgspec.json.decode(wire.encode(READER, Wants("never"), Message("assistant", TALK[1].parts, NATIVE), {}))
+    assert "reasoning_content" not in answer
+    assert (answer["content"], answer["tool_calls"][0]["id"]) == ("I look.", "x")
+
+
+def test_ids_alone_are_a_native_form():
+    """An answer of plain text and calls is sent from its parts, under the server's own ids on both sides."""
+    native = Native(READER, calls=("chatcmpl-tool-1",))
+    answer, results = (Message(m.role, m.parts, native) for m in TALK[1:3])
+    assert encoded(answer)[0]["tool_calls"][0]["id"] == encoded(results)[0]["tool_call_id"] == "chatcmpl-tool-1"
+    assert "reasoning_content" not in encoded(answer)[0]
+
+
+@pytest.mark.parametrize(
+    ("wants", "thinking", "extra"),
+    [
+        (Wants(), None, None),
+        (Wants("always"), "", None),
+        (Wants("never"), None, None),
+        (Wants(signature=True), None, {"google": {"thought_signature": "skip_thought_signature_validator"}}),
+    ],
+)
+def test_an_answer_of_another_model_has_what_its_server_wants(wants, thinking, extra):
+    """A server that refuses answers without thinking gets an empty one, one that wants a signature its own stand-in."""
+    calls = tuple(ToolCall(f"call_{n}", "look", {}) for n in (1, 2))
+    found = msgspec.json.decode(wire.encode(READER, wants, Message("assistant", calls), {}))
+    assert found.get("reasoning_content") == thinking
+    assert [call.get("extra_content") for call in found["tool_calls"]] == [extra, None]
+
+
+@pytest.mark.parametrize(
+    ("url", "wants"),
+    [
+        ("https://api.deepseek.com/v1", Wants("always")),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", Wants(signature=True)),
+        ("https://api.openai.com/v1", Wants()),
+        ("https://notdeepseek.com/v1", Wants()),
+        ("http://localhost:11434/v1", Wants()),
+    ],
+)
+def test_what_a_known_server_wants(url, wants):
+    """Two servers are known by their host; all others are asked first."""
+    assert wants_of(url) == wants

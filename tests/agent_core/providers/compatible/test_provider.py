@@ -33,6 +33,12 @@ def chunks(*bodies: object, done: bool = True) -> bytes:
     return b"".join(f"data: {json.dumps(body)}\n\n".encode() for body in bodies) + (DONE if done else b"")
 
 
+def sent(id_: str, arguments: str, **extra: object) -> str:
+    """Return a call as it goes back to its server."""
+    call = {"id": id_, "type": "function", "function": {"name": "look", "arguments": arguments}, **extra}
+    return msgspec.json.encode(call).decode()
+
+
 RICH = (
     b": ping\r\n\r\n"
     + w.chat(
@@ -65,6 +71,17 @@ def test_a_rich_answer_is_reported_in_order():
         p.UsageReport(Usage(9, 4, None, None, None, None)),
         p.ToolEnd(2, ARGS_A, {"what": "a"}),
         p.ToolEnd(3, ARGS_B, {"what": "b"}),
+        p.NativeItem(
+            (
+                '{"role":"assistant","content":',
+                1,
+                ',"reasoning_content":',
+                0,
+                f',"tool_calls":[{sent("t_1", ARGS_A)},{sent("t_2", ARGS_B)}]',
+                "}",
+            ),
+            2,
+        ),
         p.Finished("tools", "tool_calls"),
     ]
 

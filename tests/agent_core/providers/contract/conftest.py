@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from agent_core import Core, DeclaredTool, Definition, Message, SqliteDatabase
+from agent_core import AgentDefaults, Core, DeclaredTool, Definition, Message, SqliteDatabase
 from agent_core.clock import Clock
+from agent_core.domain.agents import PLAIN_DEFAULTS
 from agent_core.providers.base import ModelDelta, Provider
 from agent_core.store.database import Database
 from agent_core.testing.models import FakeModels
@@ -108,6 +109,7 @@ async def scene(dial: Dial, database_path: Path) -> AsyncIterator[SetScene]:
         stand_in: Line | None = None,
         server: dict[str, Any] | None = None,
         declared: Sequence[DeclaredTool] = (),
+        defaults: AgentDefaults = PLAIN_DEFAULTS,
         **definition: Any,
     ) -> Scene:
         line = line or await dial(wire, script, **(server or {}))
@@ -119,6 +121,7 @@ async def scene(dial: Dial, database_path: Path) -> AsyncIterator[SetScene]:
             tools={tool.spec.name: tool for tool in tools},
             default_model=wire.full,
             clock=clock,
+            defaults=defaults,
         )
         cores.append(core)
         await core.start()

@@ -41,7 +41,7 @@ def received(deltas: Sequence[p.ModelDelta]) -> Received:
         end=end.reason if isinstance(end, p.Finished) else end.kind if isinstance(end, p.CallFailed) else "none",
         refused=any(isinstance(d, p.Refusal) for d in deltas),
         usage=usage[-1] if usage else None,
-        native=tuple(_native(d, deltas) for d in deltas if isinstance(d, p.NativeItem)),
+        native=tuple(_native(d, deltas) for d in deltas if isinstance(d, p.NativeItem) and d.pieces),
         raw=tuple(d.raw for d in calls.values()),
         ids=tuple(d.call_id for d in starts.values()),
         failure=end if isinstance(end, p.CallFailed) else None,
@@ -71,7 +71,7 @@ def check(deltas: Sequence[p.ModelDelta]) -> None:
                 texts = {piece: text_of(deltas, piece) for piece in pieces if isinstance(piece, int)}
                 assert all(text.strip() for text in texts.values()), f"a native item names a blank part: {d}"
                 assert call is None or call in open_ | closed
-                assert isinstance(msgspec.json.decode(_native(d, deltas)), dict)
+                assert not pieces or isinstance(msgspec.json.decode(_native(d, deltas)), dict)
             case _:
                 continue
 

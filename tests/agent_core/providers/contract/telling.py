@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 
 from agent_core.testing.models import ModelCall
+from agent_core.testing.models.prefix import of_messages
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
+from tests.agent_core.providers.contract.wires import unmarked
 
 
 @tool(concurrency_safe=True)
@@ -41,8 +43,8 @@ def extends(earlier: ModelCall, later: ModelCall, messages: Callable[[ModelCall]
 
 
 def head_of(asked: ModelCall) -> Mapping[str, bytes]:
-    """Return what stands before the messages: the system's text and the tools, as they were sent."""
-    whole = msgspec.json.decode(asked.raw, type=dict[str, msgspec.Raw])
+    """Return what stands before the messages: the system's text and the tools, as they were sent, but for marks."""
+    whole = msgspec.json.decode(unmarked(asked.raw), type=dict[str, msgspec.Raw])
     return {name: bytes(whole[name]) for name in ("system", "instructions", "tools", "model") if name in whole}
 
 
@@ -52,3 +54,9 @@ def thoughts(asked: ModelCall) -> int:
         return sum(item.get("type") == "reasoning" for item in asked.body["input"])
     contents = [message["content"] for message in asked.body["messages"] if isinstance(message["content"], list)]
     return sum(block["type"] in ("thinking", "redacted_thinking") for content in contents for block in content)
+
+
+def marks_of(asked: ModelCall) -> list[tuple[str, str]]:
+    """Return where a request to Anthropic is marked, and for how long, in the order of its cache."""
+    marked = [(each.path, each.block.get("cache_control")) for each in of_messages(asked.body)]
+    return [(path, mark.get("ttl", "5m")) for path, mark in marked if mark]

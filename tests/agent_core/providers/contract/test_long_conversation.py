@@ -15,7 +15,7 @@ from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, Wire
 
 CONTEXT = 5_000
 ENDLESS = Limits(None)
-SMALL = {"options": Options(context=CONTEXT)}
+SMALL = {"options": Options(contexts={"": CONTEXT})}
 
 
 def sums_up(asked: ModelCall) -> bool:

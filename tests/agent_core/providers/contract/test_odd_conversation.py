@@ -8,6 +8,7 @@ from agent_core import (
     Limits,
     Message,
     MessageCompleted,
+    Reasoning,
     StepCompleted,
     StepFailed,
     Text,
@@ -72,6 +73,16 @@ async def test_an_answer_cut_at_the_limit_continues_and_its_calls_do_not_run(sce
     assert said == ["One, ", "two.", "You are welcome."]
 
 
+async def test_an_answer_that_is_cut_each_time_ends_as_max_tokens(scene, wire):
+    """After its last continuation a cut answer ends the run with what there is; a call in it is not run."""
+    cut = [say("more "), call("look", what="a"), finish("length")]
+    stage = await scene(wire, lambda asked: cut, tools=TOOLS)
+    run = await stage.play("One")
+    assert (run.status, run.stop_reason, run.text) == ("completed", "max_tokens", "more " * 4)
+    assert stage.line.models.calls == 4
+    assert await stage.said(ToolCompleted) == []
+
+
 @pytest.mark.parametrize("failures", [(), ("network",), (STALE,), ("network", STALE)])
 async def test_a_message_during_a_paused_answer_goes_with_the_step_after_it(scene, failures):
     """Nothing but its continuation may follow a paused answer: what is said meanwhile waits, and is not lost."""
@@ -108,6 +119,53 @@ async def test_a_session_outlives_an_answer_that_stayed_paused(scene):
     stage = await scene(MESSAGES, lambda asked: next(answers))
     await stage.play("One", max_steps=1)
     assert (await stage.play("Two")).status == "completed"
+
+
+async def test_thinking_shows_on_every_wire(scene, wire):
+    """A model that thinks shows it, in the log as in the stream; OpenAI's summarizes it because it is asked to."""
+    stage = await scene(wire, lambda asked: [think("Hm, a greeting."), say("Hi.")])
+    await stage.play("Hello")
+    (message,) = await stage.said(MessageCompleted)
+    assert message.parts == (Reasoning("Hm, a greeting."), Text("Hi."))
+
+
+async def test_an_organization_without_summaries_is_answered(scene):
+    """OpenAI refuses to summarize for some: that costs one try, after which no summary is asked for."""
+    server = {"options": Options(verified=False)}
+    stage = await scene(RESPONSES, lambda asked: [think("Hm."), say("Hi.")], server=server)
+    assert [(await stage.play(text)).status for text in ("One", "Two")] == ["completed"] * 2
+    assert [failed.code for failed in await stage.said(StepFailed)] == ["error"]
+    asked = stage.line.models.asked
+    assert ["reasoning" in each.body for each in asked] == [True, False, False]
+    assert [message.parts for message in await stage.said(MessageCompleted)] == [(Text("Hi."),)] * 2
+
+
+PAUSED = {
+    "text": [[say("Well. "), native(SEARCH), finish("continue")]],
+    "thinking": [[think("a"), native(SEARCH), finish("continue")]],
+    "after a tool": [
+        [think("a"), call("look", what="a")],
+        [think("b"), say("Well. "), native(SEARCH), finish("continue")],
+    ],
+    "twice": [
+        [think("a"), native(SEARCH), finish("continue")],
+        [native(FOUND), think("b"), say("Well. "), native({**SEARCH, "id": "srvtoolu_2"}), finish("continue")],
+    ],
+}
+
+
+@pytest.mark.parametrize("case", PAUSED)
+@pytest.mark.parametrize("end", [[], [say("It is"), finish("length")], [native(FOUND), say("It"), finish("length")]])
+async def test_a_paused_answer_that_never_goes_on_is_sent_rightly_at_once(scene, case, end):
+    """A run ends while an answer is paused, or its continuation is cut: the next request is not refused first."""
+    if case == "twice" and end and end[0] == native(FOUND):
+        end = [native({**FOUND, "tool_use_id": "srvtoolu_2"}), *end[1:]]
+    answers = iter([*PAUSED[case], *([end] if end else []), [think("c"), say("Yes.")], [say("Bye.")]])
+    stage = await scene(MESSAGES, lambda asked: next(answers), tools=TOOLS)
+    steps = len(PAUSED[case]) + bool(end)
+    assert [(await stage.play("One", max_steps=steps)).status, (await stage.play("Two")).status] == ["completed"] * 2
+    assert await stage.said(StepFailed) == []
+    assert (await stage.play("Three")).status == "completed"
 
 
 @pytest.mark.parametrize(

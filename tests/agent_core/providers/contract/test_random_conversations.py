@@ -11,7 +11,7 @@ from agent_core import Controls, Inbound, Limits, Overlap, RunFailed, StepFailed
 from agent_core.testing import call, fail, finish, raw_call, refuse, say, think
 from agent_core.testing.models import ModelCall, native, redacted
 from tests.agent_core.laws import check_log
-from tests.agent_core.providers.contract.telling import TOOLS
+from tests.agent_core.providers.contract.telling import TOOLS, marks_of
 from tests.agent_core.providers.contract.wires import MESSAGES, Wire
 from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import ANN, PATIENCE
@@ -120,3 +120,4 @@ async def test_no_conversation_leads_to_a_request_that_is_refused(seed, scene, w
     assert failures == []
     assert {failed.code for failed in await stage.said(RunFailed)} <= {"provider_error", "doom_loop"}
     check_log(facts)
+    assert wire is not MESSAGES or {len(marks_of(asked)) for asked in stage.line.models.asked} == {2, 3}

@@ -1,5 +1,6 @@
 """The three wires, as their vendors' SDKs are pointed at the local model server."""
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -34,6 +35,14 @@ class Model(Provider, Protocol):
     async def close(self) -> None: ...
 
 
+_MARK = re.compile(rb',"(cache_control|prompt_cache_breakpoint)":\{[^{}]*\}')
+
+
+def unmarked(body: bytes) -> bytes:
+    """Return a request without its cache marks, which are no part of what a cache knows it by."""
+    return _MARK.sub(b"", body)
+
+
 @dataclass(frozen=True)
 class Wire:
     """One of the wires: its provider, a model of it with a known price (if any), and where its requests keep things."""
@@ -57,7 +66,7 @@ class Wire:
             case "anthropic":
                 return anthropic(api_key=key, base_url=url, idle=idle)
             case "openai":
-                return openai(api_key=key, base_url=f"{url}/v1", idle=idle)
+                return openai(api_key=key, base_url=f"{url}/v1", idle=idle, official=True)
             case _:
                 return compatible(api_key=key, base_url=f"{url}/v1", idle=idle)
 
@@ -77,8 +86,8 @@ class Wire:
         )
 
     def sent(self, asked: ModelCall) -> list[bytes]:
-        """Return the messages of a request as they were sent, byte for byte."""
-        whole = msgspec.json.decode(asked.raw, type=dict[str, msgspec.Raw])
+        """Return the messages of a request as they were sent, byte for byte, without cache marks."""
+        whole = msgspec.json.decode(unmarked(asked.raw), type=dict[str, msgspec.Raw])
         return [bytes(each) for each in msgspec.json.decode(whole[self.history], type=list[msgspec.Raw])]
 
 

@@ -178,7 +178,7 @@ def test_a_request_stores_nothing_and_leads_with_the_instructions(provider):
 def test_a_request_leaves_out_what_there_is_not(provider):
     """Without tools, instructions or wishes there is no field of them; an empty message leaves no gap."""
     found = body(provider, user(Text(" ")), user(Text("Hi")), instructions=" ", tools=())
-    assert found.keys() == {"input", "model", "stream", "store"}
+    assert found.keys() == {"input", "model", "stream", "store", "include", "reasoning"}
     assert len(found["input"]) == 1
 
 
@@ -188,17 +188,20 @@ def test_tools_that_may_not_be_called_stay(provider):
     assert (len(found["tools"]), found["tool_choice"]) == (2, "none")
 
 
+SUMMARY = {"summary": "auto"}
+
+
 @pytest.mark.parametrize(
     ("model", "controls", "settings"),
     [
-        (MODEL, {"effort": "high"}, {"reasoning": {"effort": "high"}}),
-        (MODEL, {"effort": "none"}, {"reasoning": {"effort": "low"}}),
-        (MODEL, {"effort": "max"}, {"reasoning": {"effort": "max"}}),
-        ("gpt-5.5", {"effort": "max"}, {"reasoning": {"effort": "xhigh"}}),
+        (MODEL, {"effort": "high"}, {"reasoning": {"effort": "high", **SUMMARY}}),
+        (MODEL, {"effort": "none"}, {"reasoning": {"effort": "low", **SUMMARY}}),
+        (MODEL, {"effort": "max"}, {"reasoning": {"effort": "max", **SUMMARY}}),
+        ("gpt-5.5", {"effort": "max"}, {"reasoning": {"effort": "xhigh", **SUMMARY}}),
         ("gpt-6-sol", {"effort": "minimal"}, {"reasoning": {"effort": "none"}}),
         (MODEL, {"temperature": 0.5}, {}),
         ("gpt-6-sol", {"temperature": 0.5}, {}),
-        ("gpt-6-sol", {"temperature": 0.5, "effort": "low"}, {"reasoning": {"effort": "low"}}),
+        ("gpt-6-sol", {"temperature": 0.5, "effort": "low"}, {"reasoning": {"effort": "low", **SUMMARY}}),
         ("gpt-6-sol", {"temperature": 0.5, "effort": "none"}, {"temperature": 0.5, "reasoning": {"effort": "none"}}),
         ("gpt-5.2", {"temperature": 0.5}, {"temperature": 0.5}),
         ("gpt-99", {"temperature": 0.0, "effort": "max"}, {"temperature": 0.0, "reasoning": {"effort": "max"}}),
@@ -210,6 +213,21 @@ def test_controls_are_asked_as_the_model_takes_them(provider, model, controls, s
     """A known model is asked in its own levels and without what it refuses, an unknown one as was wished."""
     plain = body(provider, user(Text("Hi")), model=model)
     assert body(provider, user(Text("Hi")), model=model, **controls) == {**plain, **settings}
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        (MODEL, {"reasoning": SUMMARY, "include": ["reasoning.encrypted_content"]}),
+        ("gpt-5.4-mini", {"reasoning": SUMMARY, "include": ["reasoning.encrypted_content"]}),
+        ("gpt-4.1", {}),
+        ("gpt-99", {}),
+    ],
+)
+def test_a_model_that_thinks_is_asked_to_show_it(provider, model, asked):
+    """One that thinks shows a summary and gives its thinking for the next request; others would refuse to."""
+    found = body(provider, user(Text("Hi")), model=model)
+    assert {name: value for name, value in found.items() if name in ("reasoning", "include")} == asked
 
 
 def test_a_request_that_the_sdk_does_not_know_is_found():

@@ -240,3 +240,23 @@ async def test_a_refused_request_takes_no_answer():
         assert (await asker.ask({**user("hi"), "x": 1})).status == 400
         assert (await asker.ask("hi")).status == 200
         assert asker.fake.calls == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "role", "part", "said"),
+    [
+        ("gpt-5.5", "user", "input_text", "is not supported with this model"),
+        ("o3", "user", "input_text", "is not supported with this model"),
+        ("gpt-6.1-sol", "assistant", "output_text", "Unknown parameter"),
+        ("gpt-5.6-sol", "user", "input_text", None),
+        ("gpt-6.1-sol", "developer", "input_text", None),
+    ],
+)
+async def test_where_a_cache_breakpoint_may_be(model, role, part, said):
+    """Models from 5.6 on take an explicit breakpoint on parts of the input; others, and other parts, take none."""
+    content = [{"type": part, "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}]
+    body = {"model": model, "input": [{"role": role, "content": content}]}
+    if said is None:
+        await accepted(body, "responses")
+    else:
+        assert said in (await refused(body, "responses")).said

@@ -14,7 +14,7 @@ from agent_core.testing.script import call, fail, finish, refuse, say, think, us
 ANSWER = [think("They want ", "a sum."), say("12 * 7", " is…"), call("calculate", expression="12 * 7"), call("now")]
 HELLO = [{"role": "user", "content": "Hello"}]
 CLAUDE = {"model": "claude-opus-5-5", "max_tokens": 100, "messages": HELLO}
-GPT = {"model": "gpt-6.1-sol", "input": HELLO}
+GPT = {"model": "gpt-6.1-sol", "input": HELLO, "reasoning": {"summary": "auto"}}
 CHAT = {"model": "llama", "messages": HELLO}
 
 

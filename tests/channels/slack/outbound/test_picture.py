@@ -26,6 +26,25 @@ def test_the_reason_of_an_end_is_a_sentence(reason: str, words: str):
     assert picture(body).notice == words
 
 
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ({"status": "failed", "error": "Please ask again."}, "The answer above is incomplete. Please ask again."),
+        (
+            {"status": "completed", "reason": "max_steps"},
+            "Ended: the most steps of one answer were taken, before the answer was complete.",
+        ),
+        ({"status": "completed", "reason": "max_tokens"}, "Ended: the answer was cut at its length limit."),
+        ({"status": "completed", "reason": "end_turn"}, "Ended before the answer was complete."),
+    ],
+)
+def test_an_answer_that_is_not_complete_says_so(run: dict[str, str], words: str):
+    """Whatever ended a run, a person sees that the text above is a part of an answer."""
+    message = ShownMessage("msg_1", role="assistant", run="run_1", border=True)
+    ended = RunView("run_1", **run, cut=True)  # pyright: ignore[reportArgumentType]
+    assert picture(ConversationView(recent=(message,), runs=(ended,), closed=True)).notice == words
+
+
 TASK = ToolTask("call_1", "render chart", "complete")
 CHART = DrawnItem("ren_1", ({"type": "image"},), "Orders", 0)
 TABLE = DrawnItem("ren_2", ({"type": "data_table"},), "Orders", 0)

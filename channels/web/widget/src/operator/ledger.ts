@@ -22,6 +22,8 @@ export interface Spent {
   /** In USD as a decimal, null where no price is known. */
   readonly cost: string | null;
   readonly steps: number;
+  /** Model calls that were paid for: steps, tries that broke off, compactions. */
+  readonly calls: number;
   /** Why it failed, in words for operators. */
   readonly detail: string | null;
 }
@@ -31,12 +33,13 @@ export interface Ledger {
   /** When the newest fact was written, in RFC 3339; empty before there is one. */
   readonly time: string;
   readonly said: ReadonlyMap<string, Said>;
+  /** By the run's id; what belongs to none, such as a compaction of an idle conversation, is under "". */
   readonly runs: ReadonlyMap<string, Spent>;
 }
 
 export const NO_LEDGER: Ledger = { seq: 0, time: "", said: new Map(), runs: new Map() };
 const NOTHING: Usage = { input: null, output: null, reasoning: null, cache_read: null, cache_write_short: null, cache_write_long: null };
-const FRESH: Spent = { usage: NOTHING, cost: null, steps: 0, detail: null };
+const FRESH: Spent = { usage: NOTHING, cost: null, steps: 0, calls: 0, detail: null };
 
 interface Body {
   readonly message?: string;
@@ -59,8 +62,8 @@ export function note(ledger: Ledger, frames: readonly Frame[]): Ledger {
 function write(said: Map<string, Said>, runs: Map<string, Spent>, { type, time, run, data }: Frame): void {
   const { message, actor, usage, cost = null, detail = null } = data as Body;
   const spend = (to: (spent: Spent) => Partial<Spent>): void => {
-    const before = run === null ? null : (runs.get(run) ?? FRESH);
-    if (run !== null && before) runs.set(run, { ...before, ...to(before) });
+    const before = runs.get(run ?? "") ?? FRESH;
+    runs.set(run ?? "", { ...before, ...to(before) });
   };
   switch (type) {
     case "message.received":
@@ -69,7 +72,11 @@ function write(said: Map<string, Said>, runs: Map<string, Spent>, { type, time, 
       if (message !== undefined && !said.get(message)?.person) said.set(message, { person: actor ?? null, time: said.get(message)?.time ?? time });
       return;
     case "step.completed":
-      return spend(({ usage: before, cost: sum, steps }) => ({ usage: added(before, usage), cost: total(sum, cost, steps), steps: steps + 1 }));
+      return spend((before) => ({ ...paid(before, usage, cost), steps: before.steps + 1 }));
+    case "step.failed":
+    case "context.compacted":
+    case "compaction.failed":
+      return usage && spend((before) => paid(before, usage, cost)); // others were not answered by a model
     case "run.completed":
       return spend(({ usage: before }) => ({ usage: usage ?? before, cost }));
     case "run.failed":
@@ -77,9 +84,14 @@ function write(said: Map<string, Said>, runs: Map<string, Spent>, { type, time, 
   }
 }
 
+/** Return *before* with one more call. */
+function paid({ usage: before, cost: sum, calls }: Spent, usage: Usage | undefined, cost: string | null): Pick<Spent, "usage" | "cost" | "calls"> {
+  return { usage: added(before, usage), cost: total(sum, cost, calls), calls: calls + 1 };
+}
+
 /** Return what all runs of *ledger* have cost, null where the price of one is not known. */
 export function costOf({ runs }: Ledger): string | null {
-  const costs = [...runs.values()].filter(({ steps }) => steps).map(({ cost }) => cost);
+  const costs = [...runs.values()].filter(({ calls }) => calls).map(({ cost }) => cost);
   return costs.reduce<string | null>((sum, cost, index) => total(sum, cost, index), null);
 }
 

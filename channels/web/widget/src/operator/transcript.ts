@@ -113,7 +113,8 @@ interface Row {
 function rowOf(entry: Entry, actions: DeskActions, draw: Draw): Row {
   const drawn: Shown<Entry> = showEntry(entry, TALK, actions.decide, draw);
   const who = h("p", { class: "who" });
-  const used = h("p", { class: "used" });
+  const sum = h("span");
+  const used = h("p", { class: "used" }, h("span", { class: "hidden" }, WORDS.used), sum);
   const detail = h("p", { class: "wrong cause" });
   const answer = drawn.node.querySelector(".turn");
   (answer ?? drawn.node).prepend(who);
@@ -126,7 +127,8 @@ function rowOf(entry: Entry, actions: DeskActions, draw: Draw): Row {
       if (next.kind === "answer") setAttribute(drawn.node, "data-person", ledger.said.get(next.key)?.person != null);
       if (next.kind === "question") return;
       const spent = next.run && ledger.runs.get(next.run.id);
-      setText(used, spent && !next.busy ? spentLine(spent) : "");
+      setText(sum, spent && !next.busy ? spentLine(spent) : "");
+      used.hidden = !sum.textContent;
       setText(detail, spent?.detail ?? "");
     },
   };

@@ -42,6 +42,7 @@ export const WORDS = {
   stop: "Stop",
   stopping: "Stopping…",
   total: "total",
+  used: "Used: ",
   reply: {
     label: "Reply as a person",
     placeholder: "Reply as a person…",
@@ -108,9 +109,11 @@ export function spentLine({ usage, cost, steps }: Spent): string {
   return all.filter(Boolean).join(" · ");
 }
 
-/** Return *cost*, a decimal in USD. */
+/** Return *cost*, a decimal in USD: below a dollar in cents, with three digits. */
 export function money(cost: string): string {
-  return `$${cost.includes(".") ? cost.replace(/0+$/, "").replace(/\.$/, "") : cost}`;
+  const dollars = Number(cost);
+  if (dollars >= 1) return `$${dollars.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return `${(dollars * 100).toLocaleString("en", { maximumSignificantDigits: 3 })}\u00a0¢`;
 }
 
 function count(tokens: number): string {

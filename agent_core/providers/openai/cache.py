@@ -1,0 +1,48 @@
+"""What a request says of OpenAI's prompt cache.
+
+The fields: `prompt_cache_key` and `prompt_cache_breakpoint` in `openai.types.responses.response_create_params` and
+`response_input_text_param`. Models from 5.6 on have breakpoints; they bill what is written, and keep it for half an
+hour after its last use. Of older ones a key is served by few machines, which take about 15 requests a minute.
+"""
+
+import hashlib
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent_core.providers.base import Request
+
+LIFE = 1_800_000
+"""Milliseconds for which a breakpoint is kept at least."""
+SHARDS = 8
+"""Keys of an agent for older models: 120 requests a minute."""
+BREAKPOINT: dict[str, Any] = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+_HOST = "api.openai.com"
+_VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
+_FIRST = (5, 6)
+
+
+def is_openai(url: str | None) -> bool:
+    """Return whether *url* is OpenAI's own API, of any region; None is the SDK's default."""
+    host = urlsplit(url).hostname if url else _HOST
+    return host == _HOST or (host or "").endswith(f".{_HOST}")
+
+
+def has_breakpoints(model: str) -> bool:
+    """Return whether *model* takes explicit breakpoints."""
+    found = _VERSION.match(model)
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= _FIRST
+
+
+def key_fields(request: Request) -> dict[str, Any]:
+    """Return the member of the body that names the requests whose prefix is shared; none without cache marks.
+
+    A model with breakpoints has one key per agent and prefix. For an older one sessions are spread over `SHARDS` keys,
+    each always under the same one.
+    """
+    if request.cache is None:
+        return {}
+    key = request.cache.key
+    if not has_breakpoints(request.model):
+        key = f"{key}-{hashlib.sha256(request.session.encode()).digest()[0] % SHARDS}"
+    return {"prompt_cache_key": key}

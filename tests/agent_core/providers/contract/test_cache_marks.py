@@ -1,0 +1,265 @@
+"""Cache marks at the other end of the wires: what is marked, what is read for it, and what switches it off."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agent_core import AgentDefaults, Controls, Limits, StepCompleted, StepFailed
+from agent_core.context.snapshot import freeze
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.messages import Actor, Message, Text
+from agent_core.providers.base import CacheMarks, Encode, ModelDelta, Request
+from agent_core.providers.compatible.provider import compatible
+from agent_core.providers.openai.provider import openai
+from agent_core.testing import FakeClock, call, finish, pause, say, think
+from agent_core.testing.models import FakeModels, ModelCall, native
+from tests.agent_core.providers.contract.telling import TOOLS, extends, marks_of
+from tests.agent_core.providers.contract.wires import KEY, MESSAGES, RESPONSES, TOOL, Model, collect, unmarked
+from tests.agent_core.scenes import inbound
+from tests.agent_core.stage import PATIENCE, asleep
+from tests.polling import until
+
+RULES = "A rule that is worth keeping. " * 400
+BILLED = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
+BREAKPOINT = {"mode": "explicit"}
+STEPS = 12
+
+
+def busy(asked: ModelCall) -> list[Any]:
+    """Look things up in all steps but the last, in some of them two at once."""
+    if asked.step == STEPS - 1:
+        return [say("Done.")]
+    n = asked.step
+    return [think(f"Step {n}."), *([say("On.")] if n % 3 else []), *[call("look", what=f"{n}")] * (1 + n % 2)]
+
+
+def written(step: StepCompleted) -> int:
+    return (step.usage.cache_write_short or 0) + (step.usage.cache_write_long or 0)
+
+
+async def ask(provider: Model, model: str, snapshot: Snapshot, *, messages: int = 3, **fields: Any) -> None:
+    """Send a request of so many messages by a provider."""
+    encode = provider.encoder(model)
+    entries = [_Entry(Message("user", (Text(f"Message {n}"),)), encode) for n in range(messages)]
+    made = Request(model=model, snapshot=snapshot, messages=entries, controls=Controls(), session="s", **fields)
+    await collect(provider.stream(made))
+
+
+class _Entry:
+    def __init__(self, message: Message, encode: Encode) -> None:
+        self.message, self.wire = message, encode(message, {})
+
+
+@BILLED
+async def test_each_step_reads_what_the_one_before_it_wrote(scene, wire):
+    """Over twelve steps with tools, and with a restart in the middle, each request reads the whole one before it."""
+    stage = await scene(wire, busy, tools=TOOLS, instructions=RULES, limits=Limits(None))
+    await stage.play("One")
+    await stage.core.stop()
+    again = await scene(wire, line=stage.line, tools=TOOLS, session=stage.session)
+    await again.play("Two")
+    assert await again.said(StepFailed) == []
+    steps = await again.said(StepCompleted)
+    assert len(steps) == 2 * STEPS
+    assert steps[0].usage.cache_read == 0 < written(steps[0])
+    assert [after.usage.cache_read for after in steps[1:]] == [
+        (before.usage.cache_read or 0) + written(before) for before in steps[:-1]
+    ]
+    assert max(step.usage.input or 0 for step in steps) <= 4
+    assert all(extends(before, after, wire.sent) for before, after in pairwise(stage.line.models.asked))
+
+
+async def test_the_marks_of_anthropic(scene):
+    """What sessions share is marked for an hour; then where the last request ended, and the newest block."""
+    stage = await scene(MESSAGES, busy, tools=TOOLS)
+    await stage.play("One")
+    first, second, third = (marks_of(asked) for asked in stage.line.models.asked[:3])
+    assert first == [("system.0", "1h"), ("messages.0.content.0", "5m")]
+    assert second == [*first, ("messages.2.content.0", "5m")]
+    assert third == [first[0], second[-1], ("messages.4.content.1", "5m")]
+
+
+async def test_a_paused_answer_takes_no_mark(scene):
+    """An answer that goes on is sent back without a mark; the message before it keeps its own."""
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    script = [[think("Hm."), native(search), finish("continue")], [native(found), say("Found.")], [say("Again.")]]
+    stage = await scene(MESSAGES, script)
+    await stage.play("One")
+    await stage.play("Two")
+    assert await stage.said(StepFailed) == []
+    marks = [marks_of(asked)[1:] for asked in stage.line.models.asked]
+    begun = [("messages.0.content.0", "5m")]
+    assert marks == [begun, begun, [*begun, ("messages.3.content.0", "5m")]]
+
+
+async def test_the_first_request_after_a_compaction_marks_its_summary(dial):
+    """What a compaction left at the window's start is marked with the newest block."""
+    line = await dial(MESSAGES, lambda _: [say("Yes.")])
+    snapshot = freeze(model=MESSAGES.full, instructions=RULES, tools=())
+    await ask(line.provider, MESSAGES.model, snapshot, cache=CacheMarks(key="k", previous=1, rest="long"))
+    places = ["system.0", "messages.0.content.0", "messages.2.content.0"]
+    assert marks_of(line.models.asked[0]) == [(place, "1h") for place in places]
+
+
+@pytest.mark.parametrize(
+    ("texts", "tools", "expected"),
+    [
+        ({"instructions": "Rules."}, (TOOL,), [("system.0", "1h")]),
+        ({"instructions": " "}, (TOOL,), [("tools.0", "1h")]),
+        ({"instructions": " "}, (), []),
+        ({"instructions": "Rules.", "profile": "Ann."}, (TOOL,), [("system.0", "1h"), ("system.1", "5m")]),
+        ({"instructions": "", "profile": "Ann."}, (TOOL,), [("tools.0", "1h"), ("system.0", "5m")]),
+    ],
+)
+async def test_where_the_shared_part_ends(dial, texts, tools, expected):
+    """The shared text is marked, or the tools without one; a session's own text has a mark of its own."""
+    line = await dial(MESSAGES, lambda _: [say("Yes.")])
+    snapshot = freeze(model=MESSAGES.full, tools=tools, **texts)
+    await ask(line.provider, MESSAGES.model, snapshot, cache=CacheMarks(key="k", previous=1))
+    tail = [("messages.0.content.0", "5m"), ("messages.2.content.0", "5m")]
+    assert marks_of(line.models.asked[0]) == [*expected, *tail]
+
+
+@pytest.mark.parametrize(("model", "marked"), [("gpt-6.1-sol", True), ("gpt-5.6-luna", True), ("gpt-5.5", False)])
+async def test_openai_has_a_key_for_all_and_breakpoints_for_newer_models(dial, model, marked):
+    """The system's texts end in breakpoints where the model has them; without, sessions are spread over keys."""
+    line = await dial(RESPONSES, lambda _: [say("Yes.")])
+    snapshot = freeze(model=f"openai:{model}", instructions="Rules.", tools=(), profile="Ann.")
+    await ask(line.provider, model, snapshot, cache=CacheMarks(key="agent"))
+    body = line.models.asked[0].body
+    parts = [part for item in body["input"] for part in item["content"]]
+    found = [part.get("prompt_cache_breakpoint") for part in parts]
+    assert found == ([BREAKPOINT] * 2 if marked else [None] * 2) + [None] * 3
+    key = body["prompt_cache_key"]
+    assert key == "agent" if marked else key.startswith("agent-")
+
+
+async def test_servers_that_are_not_openai_get_none_of_it():
+    """A foreign server gets no field of the cache on either wire; OpenAI's own chat endpoint gets the key alone."""
+    snapshot = freeze(model="openai:gpt-6.1-sol", instructions="Rules.", tools=())
+    async with FakeModels(lambda _: [say("Yes.")]) as models:
+        url = f"{models.url}/v1"
+        made = [
+            openai(api_key=KEY, base_url=url),
+            compatible(api_key=KEY, base_url=url),
+            compatible(api_key=KEY, base_url=url, official=True),
+        ]
+        for provider in made:
+            await ask(provider, "gpt-6.1-sol", snapshot, cache=CacheMarks(key="agent", previous=1))
+            await provider.close()
+    found = [[name for name in asked.body if "cache" in name] for asked in models.asked]
+    assert found == [[], [], ["prompt_cache_key"]]
+    assert all(b"cache_control" not in asked.raw and b"breakpoint" not in asked.raw for asked in models.asked)
+
+
+@pytest.mark.parametrize(
+    ("options", "controls"),
+    [
+        ({"defaults": AgentDefaults(prompt_caching=False)}, {}),
+        ({"prompt_caching": False}, {}),
+        ({"controls": Controls(prompt_caching=False)}, {}),
+        ({"prompt_caching": True}, {"prompt_caching": False}),
+    ],
+    ids=["environment", "agent", "agent's controls", "run"],
+)
+async def test_caching_is_switched_off(scene, wire, options, controls):
+    """Wherever it is switched off no byte about the cache is sent, on any wire, and the rest is as it was."""
+    stage = await scene(wire, lambda _: [say("Yes.")], tools=TOOLS, **options)
+    for _ in range(2):
+        await stage.play("One", **controls)
+    assert await stage.said(StepFailed) == []
+    assert not any(b"cache" in asked.raw for asked in stage.line.models.asked)
+
+
+@BILLED
+async def test_marks_change_nothing_else(dial, wire):
+    """Without its marks and its key a request has the bytes of one that was sent without caching."""
+    line = await dial(wire, lambda _: [say("Yes.")])
+    snapshot = freeze(model=wire.full, instructions="Rules.", tools=(TOOL,), profile="Ann.")
+    for cache in (None, CacheMarks(key="k", previous=2)):
+        await ask(line.provider, wire.model, snapshot, cache=cache)
+    plain, marked = (unmarked(asked.raw).replace(b',"prompt_cache_key":"k"', b"") for asked in line.models.asked)
+    assert plain == marked
+    assert line.models.asked[0].raw != line.models.asked[1].raw
+
+
+class _Ungated:
+    """A provider that does not say what it is billed for, so that the gate leaves its requests alone."""
+
+    def __init__(self, provider: Model) -> None:
+        self.name, self.accepts, self.able = provider.name, provider.accepts, provider.able
+        self.encoder, self._stream = provider.encoder, provider.stream
+
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        return self._stream(request)
+
+
+@BILLED
+@pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
+async def test_a_burst_pays_one_write(scene, wire, gated):
+    """Of sessions that begin at once one writes what they share and the others read it; without the gate all write."""
+    clock, begin, end, many = FakeClock(), asyncio.Event(), asyncio.Event(), 5
+    stage = await scene(
+        wire,
+        lambda _: [pause(begin), say("Yes."), pause(end)],
+        clock=clock,
+        instructions=RULES,
+        server={"clock": clock},
+        wrap=None if gated else _Ungated,
+    )
+    gate = stage.core._segments._prompt_cache.gate
+    runs: list[str] = []
+    for n in range(many):
+        receipt = await stage.core.run_agent("assistant", inbound(f"Hello {n}", actor=Actor(f"person-{n}", "user")))
+        runs.append(receipt.run)
+    if gated:
+        await until(lambda: gate.waits == many - 1)
+    await stage.line.models.reached(1 if gated else many)
+    assert stage.line.models.calls == (1 if gated else many)
+    begin.set()
+    async with asyncio.timeout(PATIENCE):
+        await stage.line.models.reached(many)  # while the first answer goes on
+    end.set()
+    usages = [(await stage.done(run)).usage for run in runs]
+    shared = len(RULES) // 4
+    assert [(usage.cache_read or 0) >= shared for usage in usages].count(True) == (many - 1 if gated else 0)
+    wrote = [(usage.cache_write_short or 0) + (usage.cache_write_long or 0) for usage in usages]
+    assert [each >= shared for each in wrote].count(True) == (1 if gated else many)
+
+
+async def test_a_stop_ends_the_wait_for_a_leader(scene):
+    """A run that waits for a leader is stopped at once, without having asked the model; the leader goes on."""
+    clock, begin = FakeClock(), asyncio.Event()
+    stage = await scene(MESSAGES, lambda _: [pause(begin), say("Yes.")], clock=clock, instructions=RULES)
+    leader = await stage.send("One")
+    await stage.line.models.reached(1)
+    waiting = (await stage.core.run_agent("assistant", inbound("Two"))).run
+    await asleep(clock, 3)
+    assert (await stage.stop(waiting)).status == "cancelled"
+    begin.set()
+    assert (await stage.done(leader)).status == "completed"
+    assert stage.line.models.calls == 1
+
+
+async def test_a_session_with_pauses_is_kept_for_an_hour(scene):
+    """After two pauses that outlived five minutes all is written for an hour, and the next pause costs nothing."""
+    clock = FakeClock()
+    stage = await scene(
+        MESSAGES, lambda _: [say("Yes.")], clock=clock, instructions=RULES, server={"clock": clock}, limits=Limits(None)
+    )
+    for text in ("One " * 400, "Two", "Three", "Four"):
+        await stage.play(text)
+        clock.advance(25 * 60)
+    marks = [{length for _, length in marks_of(asked)} for asked in stage.line.models.asked]
+    assert marks == [{"1h", "5m"}, {"1h", "5m"}, {"1h"}, {"1h"}]
+    steps = await stage.said(StepCompleted)
+    missed = [(step.usage.cache_read or 0) < _size(before) for before, step in pairwise(steps)]
+    assert missed == [True, True, False]
+
+
+def _size(step: StepCompleted) -> int:
+    return (step.usage.cache_read or 0) + written(step)

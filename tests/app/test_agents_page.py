@@ -1,0 +1,44 @@
+"""docs/agents.md against the product: its example is an agent, its commands run, its numbers are the code's."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import httpx
+import msgspec
+import yaml
+
+from agent_core import Core, Persona, SnapshotFrozen
+from agent_core.domain.agents import MAX_IDLE, PLAIN_DEFAULTS
+from app.api.agent_fields import AgentFields
+from tests.agent_core.scenes import log_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
+(EXAMPLE,) = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+CURLS = [shlex.split(line) for block in BLOCKS for line in re.sub(r"\\\n", " ", block).splitlines()]
+
+
+async def test_the_example_runs(client: httpx.AsyncClient, core: Core):
+    """The agent of the page is made, edited, and taken up by a session as the page says."""
+    assert (await client.post("/v1/agents", json=EXAMPLE)).status_code == 201
+    session = (await client.post("/v1/sessions", json={"agent": "concierge", "actor": "ann"})).json()["id"]
+    edit, refreeze = CURLS
+    path = edit[edit.index("PATCH") + 1].removeprefix("localhost:8000")
+    edited = await client.patch(path, json=json.loads(edit[-1]))
+    assert (edited.status_code, edited.json()["persona"]["style"]) == (200, "Formal.")
+    path = refreeze[refreeze.index("POST") + 1].removeprefix("localhost:8000").replace("$SESSION", session)
+    assert (await client.post(path)).status_code == 200
+    frozen = [fact.body for fact in await log_of(core, session) if isinstance(fact.body, SnapshotFrozen)]
+    assert [each.reason for each in frozen] == ["opened", "asked"]
+
+
+def test_the_page_names_what_there_is():
+    """Its fields are an agent's, its texts of a persona are all there are, its numbers are the defaults and bounds."""
+    named = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
+    assert set(named) - {"idle", "compaction", "asked"} <= set(AgentFields.__struct_fields__)
+    assert all(f"`{name}`" in PAGE for name in Persona.__struct_fields__)
+    assert f"{PLAIN_DEFAULTS.idle_refreeze_s:,}" in PAGE
+    assert f"{MAX_IDLE:,}" in PAGE
+    assert msgspec.convert(EXAMPLE, AgentFields).persona is not None
