@@ -15,12 +15,12 @@ MAX_FAILURES = 3
 """Failed tries after which a run compacts no more."""
 OVERFLOW = "context_overflow"
 TARGET = 0.6
-"""Part of the threshold that a compaction aims at; a prune that does not get there is not worth its cache."""
+"""Part of the threshold, less the prefix, to aim at; a prune that does not get there is not worth its cache."""
 OVERFLOW_TARGET = 0.5
-"""Part of a prompt that did not fit; where the model's limit is unknown a few halvings find it."""
+"""Part of the messages that did not fit; where the model's limit is unknown a few halvings find it."""
 _SUMMARY_SHARE = 4
 _LEAST_FREED = 0.1
-"""Part of the prompt that a compaction has to free: the rest is all written to the cache again."""
+"""Part of the messages that a compaction has to free: the rest is all written to the cache again."""
 
 
 class Compact(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ def on_overflow(fill: WindowFill | None, size: int, policy: Compaction) -> Compa
     if fill is None:
         return None
     known = min(fill.tokens, fill.limit or fill.tokens)
-    return _best(fill, _ways(fill, size, policy.kind, whole=False, must=True), round(known * OVERFLOW_TARGET))
+    return _best(fill, _ways(fill, size, policy.kind, whole=False, must=True), _aim(fill, known, OVERFLOW_TARGET))
 
 
 def when_due(fill: WindowFill | None, size: int, policy: Compaction, *, whole: bool) -> Compact | None:
@@ -98,7 +98,12 @@ def when_due(fill: WindowFill | None, size: int, policy: Compaction, *, whole: b
     most = fill.limit if policy.kind == "cut" else fill.threshold
     if most is None or fill.tokens <= most:
         return None
-    return _best(fill, _ways(fill, size, policy.kind, whole=whole, must=must), round(most * TARGET))
+    return _best(fill, _ways(fill, size, policy.kind, whole=whole, must=must), _aim(fill, most, TARGET))
+
+
+def _aim(fill: WindowFill, tokens: int, share: float) -> int:
+    """Return the tokens to aim at: the prefix, which stays, and a *share* of what *tokens* leave for messages."""
+    return fill.prefix + round(max(0, tokens - fill.prefix) * share)
 
 
 def _best(fill: WindowFill, ways: Iterator[tuple[Compact, int]], target: int) -> Compact | None:
@@ -108,7 +113,7 @@ def _best(fill: WindowFill, ways: Iterator[tuple[Compact, int]], target: int) ->
         if left <= target:
             return way
     way, left = min(found, key=lambda each: each[1], default=(None, 0))
-    return way if left <= fill.tokens * (1 - _LEAST_FREED) else None
+    return way if fill.tokens - left >= _LEAST_FREED * (fill.tokens - fill.prefix) else None
 
 
 def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: bool) -> Iterator[tuple[Compact, int]]:

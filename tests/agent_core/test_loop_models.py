@@ -93,7 +93,7 @@ async def test_context_overflow_goes_to_the_fallback(make_core: MakeCore):
     """A stand-in may have a larger window, once nothing more can be left out; else the run fails as what it is."""
     full = (fail("context_overflow", retryable=False),)
     stage = await set_stage(make_core, [full, (say("It fits."),), *[full] * 4], stand_ins=STAND_INS)
-    assert (await stage.play()).text == "It fits."
+    assert (await stage.play("word " * 1_000)).text == "It fits."
     run = await stage.play("More")
     assert run.error
     assert run.error.code == "context_overflow"
