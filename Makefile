@@ -71,7 +71,7 @@ fuzz: workshop ## Try new random examples, where `make test` tries the same few 
 	@$(PYTEST) --hypothesis-profile=default $(PARALLEL) -m hypothesis
 	@$(PYTEST) --whole -q tests/e2e/test_openapi.py
 
-bench: workshop ## Measure this machine against a bare byte pipe, in about six minutes
+bench: workshop ## Measure this machine against a bare byte pipe, and bills against the cheapest, in about ten minutes
 	@$(BIN)/python -m tests.bench
 
 # The storm alone takes about 16 minutes; before it kills at each transaction of each scenario, then a thousand races and

@@ -51,6 +51,7 @@ from agent_core.runtime.replies import OperatorReplies
 from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
 from agent_core.runtime.session_cache import SessionCache
+from agent_core.runtime.session_costs import SessionCosts
 from agent_core.runtime.shown import ChartDrawer, Renders
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
@@ -116,6 +117,7 @@ class Core:
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
         self.renders, self.drawer, self.costs = Renders(store), drawer, Costs(store)
+        self.session_costs = SessionCosts(store)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
@@ -218,10 +220,7 @@ class Core:
         return await self.session(id)
 
     async def refreeze_session(self, id: str) -> SessionObject:
-        """Let a session take up the newest version of its agent.
-
-        Raises `NotFound`, `SessionBusy`, `SessionClosed`, and `InvalidInput` when that version cannot run here.
-        """
+        """Let a session take up the newest version of its agent, see `Openings.refreeze`."""
         await self._openings.refreeze(id)
         return await self.session(id)
 

@@ -36,6 +36,7 @@ FIGURES = {
     "the same, at most": 1,
     "a chart without an end": 1,
     "delay of a heartbeat": 1,
+    "bill of": 4,
     "process start to first text": 2,
     "memory, idle": 2,
     "memory per open stream": 1,

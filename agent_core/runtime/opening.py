@@ -119,7 +119,10 @@ class Openings:
         raise _changing("session", cached.ref.id)
 
     async def refreeze(self, session: str) -> None:
-        """Let a session take up the newest version of its agent; see `Core.refreeze_session`."""
+        """Let a session take up the newest version of its agent.
+
+        Raises `NotFound`, `SessionBusy`, `SessionClosed`, and `InvalidInput` when that version cannot run here.
+        """
         for _ in range(MAX_TRIES):
             cached = await self._cache.get(session)
             found = await self._refreezing.successor(cached, "asked")

@@ -29,6 +29,7 @@ from app.api.wire import (
     Run,
     RunTree,
     Session,
+    SessionCost,
     TokenAnswer,
 )
 from channels.spec import ChannelPreview
@@ -65,6 +66,7 @@ WIRE = (
     Run,
     RunTree,
     Session,
+    SessionCost,
     ChannelPreview,
     TokenAnswer,
     Forgotten,

@@ -29,6 +29,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "GET /v1/runs/{id}/tree": "read",
     "GET /v1/sessions": "read",
     "GET /v1/sessions/{id}": "read",
+    "GET /v1/sessions/{id}/cost": "read",
     "GET /v1/sessions/{id}/events": "read",
     "GET /v1/sessions/{id}/messages": "read",
     "POST /v1/agents/{id}/runs": "run",

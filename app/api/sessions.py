@@ -29,7 +29,18 @@ from app.api.deps import (
 )
 from app.api.problems import NOT_BLANK, answers
 from app.api.sse import SSE, open_stream
-from app.api.wire import Message, Posted, Session, answer, message_wire, page, posted, session_wire
+from app.api.wire import (
+    Message,
+    Posted,
+    Session,
+    SessionCost,
+    answer,
+    cost_wire,
+    message_wire,
+    page,
+    posted,
+    session_wire,
+)
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 Sought = Annotated[str, Query(min_length=1, max_length=200, pattern=NOT_BLANK)]
@@ -105,6 +116,15 @@ async def get_session(session: OwnSession, show: Show) -> Response:
 async def list_messages(wired: Wired, session: OwnSession, show: Show, limit: Limit, cursor: Cursor = None) -> Response:
     """List a session's messages, oldest first."""
     return page(await wired.core.messages(session.id, limit=limit, cursor=cursor), message_wire, show)
+
+
+@router.get("/{id}/cost", responses=answers(SessionCost, 401, 403, 404, 422))
+async def session_cost(wired: Wired, _: Operator, id: str) -> Response:
+    """Return what each model call of a session cost, what it would have cost with a perfect prompt cache, and why.
+
+    The log is replayed for it: `causes` are in USD and add up to the difference of `billed` and `ideal`.
+    """
+    return answer(cost_wire(await wired.core.session_costs.of(id)))
 
 
 @router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 409, 422, status=204))

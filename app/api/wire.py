@@ -22,6 +22,7 @@ from agent_core import (
     SessionObject,
 )
 from agent_core import Feedback as FeedbackObject
+from agent_core.caching.report import CallBill, SessionBill
 from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
@@ -164,6 +165,16 @@ class OperationLine(wire_of(OperationEntry), frozen=True, kw_only=True):
     """One line of the record of operations: who did what to which object, and the HTTP status of the answer."""
 
 
+class CallCost(wire_of(CallBill), frozen=True, kw_only=True):
+    """A model call as it was billed; its `causes` add up to `billed` less `ideal`, in USD."""
+
+
+class SessionCost(wire_of(SessionBill, without=("calls",)), frozen=True, kw_only=True):
+    """What a session cost, as it was billed and with a perfect cache; the sums leave out what is not known."""
+
+    calls: tuple[CallCost, ...]
+
+
 class TokenAnswer(msgspec.Struct, frozen=True):
     """A visitor's token, when it ends, and the *id* by which it can be revoked."""
 
@@ -251,6 +262,11 @@ def secret_wire(key: KeyObject, secret: str) -> KeyWithSecret:
 def revoked_wire(revocation: Revocation) -> Revoked:
     """Return *revocation* as it travels."""
     return _copy(revocation, Revoked)
+
+
+def cost_wire(cost: SessionBill) -> SessionCost:
+    """Return *cost* as it travels."""
+    return _copy(cost, SessionCost, calls=tuple(_copy(call, CallCost) for call in cost.calls))
 
 
 def operation_line(entry: OperationEntry) -> OperationLine:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import typer
 
 from app.cli.approvals import approvals
+from app.cli.cost import cost
 from app.cli.keys import actors, audit, keys, revoke
 from app.cli.printing import AsJson, Column, age, connect, every, listed, request, row, short, show
 from app.cli.project import dev, init, print_version
@@ -43,6 +44,7 @@ app.command("init")(init)
 app.command("dev")(dev)
 app.command("revoke")(revoke)
 app.command("audit")(audit)
+app.command("cost")(cost)
 
 Limit = Annotated[int, typer.Option(min=1, max=100, help="How many to show at most.")]
 

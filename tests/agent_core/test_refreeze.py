@@ -361,7 +361,7 @@ async def test_a_repeated_key_is_answered_after_an_edit(make_core: MakeCore, clo
 async def test_agents_of_the_same_name_are_not_mixed_up(stage: Stage, clock: FakeClock):
     """A session follows its agent by id: another that takes over the name changes nothing."""
     await stage.core.agents.update("assistant", {"name": "renamed"})
-    await stage.core.agents.create(Definition(name="assistant", instructions="Be somebody else."))
+    await stage.core.agents.create(Definition(name="assistant", instructions="Be another."))
     clock.advance(PAUSE)
     assert (await stage.play("two")).agent_version == 2
     assert instructions(stage) == ["Be brief."] * 2

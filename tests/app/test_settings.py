@@ -26,7 +26,6 @@ def test_defaults_are_those_of_the_contract():
     assert settings.default_model == "demo"
     assert (settings.demo, settings.demo_rate) == (True, 50)
     assert settings.include_render
-    assert (settings.prompt_caching, settings.idle_refreeze) == (True, 1800)
     assert (settings.chart_backend, settings.quickchart_url) == ("local", "https://quickchart.io")
 
 
@@ -40,20 +39,9 @@ def test_charts_are_drawn_elsewhere_where_the_settings_say_so(monkeypatch):
     assert not settings.include_render
 
 
-def test_defaults_of_agents_are_settings(monkeypatch):
-    """PARLEY_PROMPT_CACHING and PARLEY_IDLE_REFREEZE hold for agents that do not say it themselves."""
-    monkeypatch.setenv("PARLEY_PROMPT_CACHING", "off")
-    monkeypatch.setenv("PARLEY_IDLE_REFREEZE", "0")
-    settings = load_settings()
-    assert (settings.prompt_caching, settings.idle_refreeze) == (False, 0)
-
-
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
-        ("PARLEY_PROMPT_CACHING", "sometimes", "give on or off"),
-        ("PARLEY_IDLE_REFREEZE", "-1", "give seconds, from 0 to 2592000"),
-        ("PARLEY_IDLE_REFREEZE", "half an hour", "give seconds"),
         ("CHART_BACKEND", "remote", "give local .* or quickchart"),
         ("QUICKCHART_URL", "quickchart.io", "give the address of a QuickChart server"),
         ("QUICKCHART_URL", "file:///etc/passwd", "give the address of a QuickChart server"),
@@ -61,8 +49,8 @@ def test_defaults_of_agents_are_settings(monkeypatch):
         ("PARLEY_INCLUDE_RENDER", "perhaps", "give on or off"),
     ],
 )
-def test_a_setting_of_prompts_or_charts_that_cannot_work_names_the_remedy(monkeypatch, name, value, remedy):
-    """An unknown backend or switch, a pause that is none, and an address that is not http(s) or holds a password."""
+def test_a_setting_of_charts_that_cannot_work_names_the_remedy(monkeypatch, name, value, remedy):
+    """An unknown backend or switch is refused, and an address that is not http(s) or holds a password."""
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=f"^{name} cannot be used .*{remedy}") as refused:
         load_settings()

@@ -15,7 +15,7 @@ from typing import TypeVar
 from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
 from app.settings import Settings
 from app.storage.migrate import migrate
-from tests.bench import drawn
+from tests.bench import billed, drawn
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange
@@ -41,7 +41,7 @@ async def measure(scale: Scale, folder: Path, *, only: str = "", profile: Path |
     async with model() as models:
         bench = Bench(scale, folder, models, profile)
         groups = (bench.flat_out, bench.wires, bench.paced, bench.first_text, bench.stored)
-        for group in (*groups, bench.kept, bench.hostile, bench.drawn, bench.start, bench.memory):
+        for group in (*groups, bench.kept, bench.hostile, bench.drawn, bench.billed, bench.start, bench.memory):
             if not only or group.__name__ in only.split(","):
                 begin = time.monotonic()
                 rows += await group()
@@ -269,6 +269,10 @@ class Bench:
         """Measure tables and charts, which need no server."""
         scale = self._scale
         return await drawn.rows(rounds=scale.slow_rounds, pictures=scale.pictures, seconds=scale.stuck)
+
+    async def billed(self) -> list[Row]:
+        """Bill conversations by the simulated prompt caches, which need no server either."""
+        return await billed.rows(self._scale.talks, self._folder, self._template)
 
     @asynccontextmanager
     async def _pair(self, wires: Sequence[Wire] = (MESSAGES,)) -> AsyncIterator[tuple[Side, Side]]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tests.bench.billed import FEW, Conversations
 from tests.bench.exchange import Exchange
 from tests.bench.table import Goal
 
@@ -32,6 +33,7 @@ class Scale:
     *burst* is the number of runs that start at once, each in a new session.
     *held* has numbers of streams that are open together while memory is measured; the goal is that of the last.
     *pictures* is the number of charts that are drawn, *stuck* the seconds after which one without an end is killed.
+    *talks* are the conversations that are billed.
     *stored* has numbers of stored messages; the last two are also measured with all in the window, and read again.
     """
 
@@ -51,6 +53,7 @@ class Scale:
     held: tuple[int, ...]
     pictures: int
     stuck: float
+    talks: Conversations
 
 
 FULL = Scale(
@@ -70,6 +73,7 @@ FULL = Scale(
     held=(20, 100, 300),
     pictures=50,
     stuck=5.0,
+    talks=Conversations(),
 )
 QUICK = Scale(
     rounds=1,
@@ -88,4 +92,5 @@ QUICK = Scale(
     held=(20,),
     pictures=8,
     stuck=0.5,
+    talks=FEW,
 )

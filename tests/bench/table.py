@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-Unit = Literal["ms", "s", "%", "bytes", "kB", "MB"]
-FACTORS: dict[Unit, float] = {"ms": 1e3, "s": 1, "%": 100, "bytes": 1, "kB": 1e-3, "MB": 1e-6}
+Unit = Literal["ms", "s", "%", "bytes", "kB", "MB", "USD"]
+FACTORS: dict[Unit, float] = {"ms": 1e3, "s": 1, "%": 100, "bytes": 1, "kB": 1e-3, "MB": 1e-6, "USD": 1}
 LIMIT = "the limit"
 HEAD = ("figure", "Parley", "compared with", "its figure", "ratio", "of each round", "must", "aim", "")
 

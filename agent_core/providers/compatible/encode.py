@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from agent_core.domain.messages import File, Message, Part, Text, ToolCall, ToolResult
+from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, native_text
 from agent_core.providers.base import Files
 from agent_core.providers.compatible.ids import call_id
 from agent_core.providers.compatible.native import NAME_LENGTH
@@ -43,12 +43,13 @@ def encode(reader: str, wants: Wants, message: Message, files: Files) -> bytes:
     return b",".join(map(msgspec.json.encode, messages))
 
 
-def _verbatim(message: Message, pieces: Sequence[str | int]) -> bytes:
-    return b"".join(piece.encode() if isinstance(piece, str) else _text_at(message, piece) for piece in pieces)
+def _verbatim(message: Message, pieces: Sequence[NativePiece]) -> bytes:
+    said = (piece if isinstance(piece, str) else _text_at(message, piece) for piece in pieces)
+    return "".join(said).encode()
 
 
-def _text_at(message: Message, place: int) -> bytes:
-    return msgspec.json.encode(getattr(message.parts[place], "text", ""))
+def _text_at(message: Message, piece: int | tuple[int, int, int]) -> str:
+    return msgspec.json.encode(native_text(message.parts, piece)).decode()
 
 
 def _user(message: Message, files: Files) -> Iterator[Json]:

@@ -6,6 +6,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from agent_core.caching.caches import Bill
+from agent_core.caching.positions import tokens as tokens  # noqa: PLC0414 - the wires count with it
 from agent_core.domain.messages import Usage
 from agent_core.providers.base import CallFailed, Finished, FinishReason, ModelTextDelta, Refusal, UsageReport
 from agent_core.testing.models.asked import Head
@@ -16,20 +18,6 @@ MARK = b"@@this-answers-own-part@"
 """A placeholder in rendered bytes for the part of ids that is unique per answer: as long as `Take.own`."""
 NOW = b"@@now-sec@"
 """A placeholder in rendered bytes for the seconds since the epoch, ten digits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """Input tokens of one request by what they cost."""
-
-    plain: int = 0
-    read: int = 0
-    write_short: int = 0
-    write_long: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.plain + self.read + self.write_short + self.write_long
 
 
 Sign = Callable[[Sequence[bytes], str], str]
@@ -269,8 +257,3 @@ def _packed(parts: Sequence[Part]) -> Write:
 def encode(value: object) -> bytes:
     """Return *value* as JSON."""
     return msgspec.json.encode(value)
-
-
-def tokens(text: str | bytes) -> int:
-    """Count about as models do: a token is four bytes, and nothing is less than one."""
-    return max(1, len(text if isinstance(text, bytes) else text.encode()) // 4)

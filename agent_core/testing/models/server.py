@@ -13,7 +13,7 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.providers.base import CallFailed
 from agent_core.testing.level import Level
 from agent_core.testing.models.asked import Head, ModelCall, Wire, read
-from agent_core.testing.models.caching import TAIL, Caches
+from agent_core.testing.models.caching import TAIL, ServerCaches
 from agent_core.testing.models.chat import Quirks
 from agent_core.testing.models.failing import Reply, RuleBroken, failure, refusal, request_header, too_large, too_long
 from agent_core.testing.models.items import Answer, Script, Stall, WholeResponse
@@ -96,7 +96,7 @@ class FakeModels:
         self._script, self._port, self._rate = script, port, rate
         self._clock: Clock = clock or SystemClock()
         self._record, self._check, self._options = record, check, options
-        self._caches = Caches(self._clock, options.minimum) if cache else None
+        self._caches = ServerCaches(self._clock, options.minimum) if cache else None
         self._renderings = Renderings(options.quirks, options.split)
         self._level, self._played = Level(), 0
         self._runner: web.AppRunner | None = None

@@ -81,8 +81,10 @@ def native(found: Sequence[ModelDelta]) -> list:
         said[delta.slot] = said.get(delta.slot, "") + delta.text
 
     def put(piece: str | int | tuple[int, int, int]) -> str:
-        slot, *stretch = piece if isinstance(piece, tuple) else (piece,)
-        return piece if isinstance(piece, str) else json.dumps(said[slot][slice(*stretch or (None,))])
+        if isinstance(piece, str):
+            return piece
+        slot, start, end = piece if isinstance(piece, tuple) else (piece, 0, None)
+        return json.dumps(said[slot][start:end])
 
     return [json.loads("".join(map(put, item.pieces))) for item in of(NativeItem, found)]
 

@@ -116,6 +116,11 @@ def _parts(
 
 def _native(item: p.NativeItem, deltas: Sequence[p.ModelDelta]) -> str:
     return "".join(
-        piece if isinstance(piece, str) else msgspec.json.encode(text_of(deltas, piece)).decode()
+        piece if isinstance(piece, str) else msgspec.json.encode(_stretch(deltas, piece)).decode()
         for piece in item.pieces
     )
+
+
+def _stretch(deltas: Sequence[p.ModelDelta], piece: int | tuple[int, int, int]) -> str:
+    slot, start, end = piece if isinstance(piece, tuple) else (piece, 0, None)
+    return text_of(deltas, slot)[start:end]

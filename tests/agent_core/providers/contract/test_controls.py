@@ -83,7 +83,7 @@ ROWS = {
         {"effort": "low"},
         {
             ANTHROPIC: {"output_config": {"effort": "low"}},
-            OPENAI: {"reasoning": {"effort": "low"}},
+            OPENAI: {"reasoning": {"effort": "low", "summary": "auto"}},
             COMPATIBLE: {"reasoning_effort": "low"},
         },
     ),

@@ -63,10 +63,12 @@ def native(deltas: Sequence[p.ModelDelta]) -> list[Json]:
 
 
 def _whole(item: p.NativeItem, deltas: Sequence[p.ModelDelta]) -> str:
-    return "".join(
-        each if isinstance(each, str) else json.dumps(said(deltas, p.ModelTextDelta | p.ModelReasoningDelta, each))
-        for each in item.pieces
-    )
+    kinds = p.ModelTextDelta | p.ModelReasoningDelta
+    found: list[str] = []
+    for each in item.pieces:
+        assert not isinstance(each, tuple), "OpenAI's texts are whole parts"
+        found.append(each if isinstance(each, str) else json.dumps(said(deltas, kinds, each)))
+    return "".join(found)
 
 
 def said(deltas: Sequence[Any], kind: Any, slot: int | None = None) -> str:

@@ -205,7 +205,7 @@ async def test_newer_models_bill_what_they_write(wire):
 
 async def test_explicit_breakpoints_are_kept():
     """With explicit breakpoints only what is before them is written."""
-    part = {"type": "input_text", "text": LONG, "prompt_cache_breakpoint": {"type": "default"}}
+    part = {"type": "input_text", "text": LONG, "prompt_cache_breakpoint": {"mode": "explicit"}}
     body = {**user([part], "responses"), "prompt_cache_options": {"mode": "explicit"}}
     bare = {**user(LONG, "responses"), "prompt_cache_options": {"mode": "explicit"}}
     async with asking(always) as asker:

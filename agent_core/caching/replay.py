@@ -1,0 +1,174 @@
+"""The model calls of a session as its log tells them: when, of which model, with which prompt, billed as what. Pure."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from agent_core.caching.fitting import AT_MOST_LEFT, fitted, prefixes_of
+from agent_core.caching.positions import tokens
+from agent_core.caching.sent import PromptPiece
+from agent_core.context.window import Window, WindowEntry
+from agent_core.domain import events as e
+from agent_core.domain.agents import Snapshot
+from agent_core.domain.events import Fact
+from agent_core.domain.messages import Usage
+from agent_core.providers.base import neutral
+
+CallKind = Literal["step", "summary", "child"]
+"""A step of the session; a summary of older messages; a step of a child run, whose prompt is not the session's."""
+_WITH_THE_PROMPT = ("effort", "tool_choice", "output_schema")
+"""Controls that are a part of what the vendors' caches keep the messages under."""
+
+
+class LoggedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A model call that was answered; *time* is when it was asked, in ms.
+
+    Its *pieces* have as many tokens as were counted; they are empty where these, or the prompt, are not known.
+    """
+
+    run: str | None
+    n: int
+    attempt: int
+    kind: CallKind
+    time: int
+    model: str
+    usage: Usage
+    pieces: tuple[PromptPiece, ...] = ()
+
+
+def logged_calls(facts: Iterable[Fact], snapshots: Mapping[str, Snapshot], marker: str) -> list[LoggedCall]:
+    """Return the calls that *facts*, all of a session, tell of; *marker* is that of its frames."""
+    return _Replay(snapshots, marker).calls(facts)
+
+
+def prompt_tokens(usage: Usage) -> int | None:
+    """Return the tokens of a whole prompt, None where the uncached ones were not counted."""
+    cached = (usage.cache_read, usage.cache_write_short, usage.cache_write_long)
+    return None if usage.input is None else usage.input + sum(count or 0 for count in cached)
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    body: e.StepStarted
+    time: int
+    model: str
+    pieces: tuple[PromptPiece, ...]
+
+
+class _Replay:
+    """Folds a session's log; the window is that of the core, so a prompt has the messages that it really had."""
+
+    def __init__(self, snapshots: Mapping[str, Snapshot], marker: str) -> None:
+        self._snapshots, self._window = snapshots, Window(neutral, marker=marker)
+        self._snapshot: Snapshot | None = None
+        self._asked: dict[str | None, _Asked] = {}
+        self._controls: dict[str | None, dict[str, Any]] = {}
+        self._heads: dict[str, tuple[PromptPiece, ...]] = {}
+        self._entries: dict[WindowEntry, PromptPiece] = {}
+        self._counted: dict[tuple[str, int], int] = {}
+
+    def calls(self, facts: Iterable[Fact]) -> list[LoggedCall]:
+        found: list[LoggedCall] = []
+        for fact in facts:
+            if (call := self._call(fact)) is not None:
+                found.append(call)
+            self._window.apply([fact])
+            if isinstance(fact.body, e.StepStarted):
+                self._start(fact, fact.body)
+        return sorted(found, key=lambda call: call.time)
+
+    def _start(self, fact: Fact, body: e.StepStarted) -> None:
+        if body.controls is not None:
+            self._controls[fact.run] = body.controls
+        controls = self._controls.get(fact.run, {})
+        snapshot = self._snapshots.get(body.snapshot)
+        model = str(controls.get("model") or (snapshot.model if snapshot else ""))
+        pieces: tuple[PromptPiece, ...] = ()
+        if fact.parent_run is None:
+            self._snapshot = snapshot
+            pieces = self._prompt(snapshot, controls) if snapshot else ()
+        self._asked[fact.run] = _Asked(body, fact.time, model, pieces)
+
+    def _call(self, fact: Fact) -> LoggedCall | None:
+        """Return the call whose end *fact* is, None if it is none, or nothing was answered."""
+        match fact.body:
+            case e.StepCompleted(usage=usage):
+                return self._step(fact, usage)
+            case e.StepFailed(usage=Usage() as usage):
+                return self._step(fact, usage)
+            case e.ContextCompacted(usage=Usage() as usage, model=str(model)):
+                return self._summary(fact, usage, model)
+            case e.CompactionFailed(usage=Usage() as usage, model=model):
+                return self._summary(fact, usage, model)
+            case _:
+                return None
+
+    def _step(self, fact: Fact, usage: Usage) -> LoggedCall | None:
+        asked = self._asked.pop(fact.run, None)
+        if asked is None:
+            return None
+        return LoggedCall(
+            run=fact.run,
+            n=asked.body.n,
+            attempt=asked.body.attempt,
+            kind="child" if fact.parent_run is not None else "step",
+            time=asked.time,
+            model=asked.model,
+            usage=usage,
+            pieces=self._sized(asked.model, asked.pieces, usage, fact.seq),
+        )
+
+    def _summary(self, fact: Fact, usage: Usage, model: str) -> LoggedCall:
+        """Return the call that wrote a summary: the prompt as it was before, and what asked for the summary."""
+        before = self._prompt(self._snapshot, self._controls.get(fact.run, {})) if self._snapshot else ()
+        asked = (*before, PromptPiece(b"summary %d" % fact.seq, "messages", 1)) if before else ()
+        return LoggedCall(
+            run=fact.run,
+            n=0,
+            attempt=1,
+            kind="summary",
+            time=fact.time,
+            model=model,
+            usage=usage,
+            pieces=self._sized(model, asked, usage, fact.seq),
+        )
+
+    def _prompt(self, snapshot: Snapshot, controls: Mapping[str, Any]) -> tuple[PromptPiece, ...]:
+        head = self._heads.get(snapshot.hash)
+        if head is None:
+            head = self._heads[snapshot.hash] = _head(snapshot)
+        said = {name: value for name in _WITH_THE_PROMPT if (value := controls.get(name)) not in (None, "auto")}
+        ahead = PromptPiece(msgspec.json.encode(said, order="sorted"), "messages", 0)
+        return (*head, ahead, *(self._piece(entry) for entry in self._window.entries))
+
+    def _piece(self, entry: WindowEntry) -> PromptPiece:
+        known = self._entries.get(entry)
+        if known is None:
+            known = self._entries[entry] = _piece("messages", entry.wire)
+        return known
+
+    def _sized(self, model: str, pieces: tuple[PromptPiece, ...], usage: Usage, seq: int) -> tuple[PromptPiece, ...]:
+        """Return *pieces* with the tokens that were counted, and one more for those at the end that no cache keeps."""
+        total = prompt_tokens(usage)
+        if not pieces or total is None:
+            return ()
+        left = min(AT_MOST_LEFT, usage.input or 0)
+        prefixes = prefixes_of(pieces)
+        known = {n: self._counted[model, each] for n, each in enumerate(prefixes) if (model, each) in self._counted}
+        sized = fitted(pieces, total - left, known)
+        self._counted[model, prefixes[-1]] = total - left
+        return (*sized, PromptPiece(b"end %d" % seq, "messages", left))
+
+
+def _head(snapshot: Snapshot) -> tuple[PromptPiece, ...]:
+    tools = [
+        _piece("tools", msgspec.json.encode([tool.name, tool.description, tool.parameters], order="sorted"))
+        for tool in snapshot.tools
+    ]
+    texts = [_piece("system", text.encode()) for text in (snapshot.shared, snapshot.own) if text.strip()]
+    return (*tools, *texts)
+
+
+def _piece(tier: Literal["tools", "system", "messages"], data: bytes) -> PromptPiece:
+    return PromptPiece(hashlib.sha256(data).digest(), tier, tokens(data))
