@@ -138,11 +138,11 @@ class Core:
         """
         clock = asyncio.get_running_loop().time
         until = clock() + grace
-        self._segments.pressure.stop()
         async with AsyncExitStack() as steps:  # the last one that is pushed is the first one that is done
             steps.push_async_callback(self._store.database.close)
             if self._bus is not None:
                 steps.push_async_callback(self._bus.stop)
+            steps.push_async_callback(self._segments.stop)
             steps.push_async_callback(lambda: self._completion.stop(max(0.0, until - clock())))
             steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
             steps.push_async_callback(_ended, self._work, self._counting)

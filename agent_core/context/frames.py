@@ -19,7 +19,7 @@ STOPPED_NOTE = "[The answer above was stopped before its end.]"
 CORRECTION = "[Correction of an earlier message]"
 LENGTH = 10
 """Characters of a marker: 60 random bits."""
-_NAMES = ("note", "thread", "clock", "memory", "knowledge", "tools", "correction", "stopped", "speaker")
+_NAMES = ("note", "thread", "clock", "memory", "knowledge", "tools", "correction", "stopped", "speaker", "summary")
 _PHRASES = ("end of what others", "the answer above was", "correction of an earlier")
 _ALIKE = {
     "a": "\u0430\u03b1",

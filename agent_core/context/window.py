@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import msgspec
-
 from agent_core.context.edits import Edit, edited
+from agent_core.context.estimates import UNCALIBRATED, Weight, total, weight_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
+from agent_core.context.pruning import prunable, pruned
+from agent_core.context.summaries import in_window
 from agent_core.domain import events as e
+from agent_core.domain.context import CompactionKind
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
 
@@ -17,18 +19,27 @@ Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 class WindowEntry:
     """One message of the window; its request JSON is made once, when first asked for.
 
-    The bytes of its *files* must be set with `load` before that. *paused* is an answer that the next one continues.
+    The bytes of its *files* must be set with `load` before that. *paused* is an answer that the next one continues,
+    *summary* stands for what was before the window.
     """
 
-    __slots__ = ("_encode", "_files", "_wire", "border", "message", "paused", "seq")
+    __slots__ = ("_encode", "_files", "_weight", "_wire", "border", "message", "paused", "seq", "summary")
 
     def __init__(
-        self, seq: int, message: Message, encode: Encode, *, border: bool = False, paused: bool = False
+        self,
+        seq: int,
+        message: Message,
+        encode: Encode,
+        *,
+        border: bool = False,
+        paused: bool = False,
+        summary: bool = False,
     ) -> None:
-        self.seq, self.message, self.border, self.paused = seq, message, border, paused
+        self.seq, self.message, self.border, self.paused, self.summary = seq, message, border, paused, summary
         self._encode = encode
         self._files: Mapping[str, bytes] = {}
         self._wire: bytes | None = None
+        self._weight: Weight | None = None
 
     @property
     def wire(self) -> bytes:
@@ -47,9 +58,31 @@ class WindowEntry:
         self._files = files
 
     @property
-    def size(self) -> int:
-        """Return the bytes of the request JSON, or an estimate while it is not made."""
-        return len(self._wire if self._wire is not None else msgspec.json.encode(self.message))
+    def tokens(self) -> int:
+        """Return the estimated tokens of the message, by the ratio of a model of which nothing is known."""
+        return UNCALIBRATED.tokens(self.weight)
+
+    @property
+    def weight(self) -> Weight:
+        """Return what the message weighs, whether its request JSON is made or not."""
+        if self._weight is None:
+            self._weight = weight_of(self.message)
+        return self._weight
+
+    def encoded_by(self, encode: Encode) -> "WindowEntry":
+        """Return the entry as *encode* makes its request JSON: itself, if that is how it is made."""
+        return self if encode == self._encode else self.changed(self.message, encode=encode)
+
+    def changed(self, message: Message, *, encode: Encode | None = None) -> "WindowEntry":
+        """Return the entry with another *message*, or encoded for another API."""
+        return WindowEntry(
+            self.seq,
+            message,
+            encode or self._encode,
+            border=self.border,
+            paused=self.paused and message == self.message,
+            summary=self.summary,
+        )
 
 
 class Window:
@@ -108,33 +141,46 @@ class Window:
         """Encode for another API from now on: every message is encoded again when next asked for."""
         if encode != self._encode:
             self._encode = encode
-            self.entries = [
-                WindowEntry(x.seq, x.message, encode, border=x.border, paused=x.paused) for x in self.entries
-            ]
+            self.entries = [entry.changed(entry.message, encode=encode) for entry in self.entries]
+
+    @property
+    def head(self) -> int:
+        """Return how many entries are a summary of what was before: one, the first, or none."""
+        return int(bool(self.entries) and self.entries[0].summary)
 
     @property
     def border(self) -> int:
-        """Return how many entries lie before the newest place where the window may be cut."""
-        return next((i for i in range(len(self.entries) - 1, 0, -1) if self.entries[i].border), 0)
+        """Return how many entries lie before the newest place where the window may be cut; a summary alone is none."""
+        return next((i for i in range(len(self.entries) - 1, self.head, -1) if self.entries[i].border), 0)
 
-    def tokens(self, start: int = 0) -> int:
-        """Estimate the tokens of the entries from *start*: a quarter of the bytes."""
-        return sum(entry.size for entry in self.entries[start:]) // 4
+    def pending(self, seqs: Iterable[int]) -> Weight:
+        """Return what the messages *seqs* weigh, which no step has taken yet."""
+        return total(weight_of(self._pending[seq]) for seq in seqs if seq in self._pending)
 
-    def cut(self, keep: int, *, whole: bool = False) -> e.ContextCompacted:
-        """Return the fact that cuts the window to at most *keep* entries, or to its newest border.
+    def start_of(self, keep: int, *, whole: bool = False) -> int:
+        """Return the place of the border from which on at most *keep* entries are kept, or of the newest border.
 
         With *whole* a user message comes next, so that the end of the window is a border too.
         """
         first = max(len(self.entries) - keep, 1)
         newest = len(self.entries) if whole else self.border
-        start = next((i for i in range(first, len(self.entries)) if self.entries[i].border), newest)
-        return e.ContextCompacted(
-            kind="cut",
-            from_seq=self.entries[start].seq if start < len(self.entries) else self.seq + 1,
-            tokens_before=self.tokens(),
-            tokens_after=self.tokens(start),
-        )
+        return next((i for i in range(first, len(self.entries)) if self.entries[i].border), newest)
+
+    def seq_at(self, place: int) -> int:
+        """Return the seq from which on the entries from *place* on were made."""
+        return self.entries[place].seq if place < len(self.entries) else self.seq + 1
+
+    def cut(self, keep: int, *, whole: bool = False) -> e.ContextCompacted:
+        """Return the fact that cuts the window at `start_of` *keep*; without measured tokens."""
+        start = self.start_of(keep, whole=whole)
+        return self.compacted("cut", self.seq_at(start))
+
+    def compacted(self, kind: CompactionKind, from_seq: int) -> e.ContextCompacted:
+        """Return the fact that compacts the window from *from_seq* on, with tokens by the usual ratio of bytes."""
+        before = sum(entry.tokens for entry in self.entries)
+        kept = [entry for entry in self.entries if entry.seq >= from_seq]
+        after = sum(entry.tokens for entry in (self._pruned(from_seq) if kind == "prune" else kept))
+        return e.ContextCompacted(kind=kind, from_seq=from_seq, tokens_before=before, tokens_after=after)
 
     def _fold(self, seq: int, body: FactBody) -> None:
         match body:
@@ -150,7 +196,7 @@ class Window:
                 if call in self._calls:
                     self._edits[call] = edited(self._edits.get(call, Edit()), body)
             case e.ContextCompacted():
-                self.entries = [entry for entry in self.entries if entry.seq >= body.from_seq]
+                self.entries = self._compacted(body)
                 self._forget_reasoning()
             case e.SnapshotFrozen():
                 self.snapshot = body.hash
@@ -244,6 +290,27 @@ class Window:
             if parts:
                 self._add(entry.seq, Message("assistant", parts), border=entry.border)
 
+    def _compacted(self, body: e.ContextCompacted) -> list[WindowEntry]:
+        """Return the entries after *body*; a summary's seq is before those that it precedes."""
+        if body.kind == "prune":
+            return self._pruned(body.from_seq)
+        kept = [entry for entry in self.entries if entry.seq >= body.from_seq]
+        if body.summary is None:
+            return kept
+        message = Message("user", (Text(self.frames.context("summary", in_window(body.summary))),))
+        return [WindowEntry(body.from_seq - 1, message, self._encode, summary=True), *kept]
+
+    def _pruned(self, from_seq: int) -> list[WindowEntry]:
+        """Return the entries with placeholders for the large results before *from_seq*."""
+        older = [entry for entry in self.entries if entry.seq < from_seq]
+        tools = {part.call: part.name for x in older for part in x.message.parts if isinstance(part, ToolCall)}
+        return [
+            entry.changed(pruned(entry.message, tools, self.frames))
+            if entry.seq < from_seq and prunable(entry.message)
+            else entry
+            for entry in self.entries
+        ]
+
     def _forget_reasoning(self) -> None:
         """Drop the reasoning of all earlier answers: newer models refuse it once the prefix has changed."""
         self._native = None
@@ -253,8 +320,7 @@ class Window:
             if len(parts) == len(entry.message.parts) and entry.message.native is None:
                 kept.append(entry)
             elif parts:
-                message = Message(entry.message.role, parts)
-                kept.append(WindowEntry(entry.seq, message, self._encode, border=entry.border))
+                kept.append(entry.changed(Message(entry.message.role, parts)))
         self.entries = kept
 
 

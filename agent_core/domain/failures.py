@@ -22,7 +22,7 @@ _EXPLANATIONS: dict[str, str] = {
     "rate_limited": "The model is asked more than its limit allows. Nothing is lost; please ask again shortly.",
     "network": "The connection to the model broke off. Nothing is lost; please ask again.",
     "error": "The model's provider had a fault of its own. Nothing is lost; please ask again.",
-    "context_overflow": "This conversation has become too long for the model. Please begin a new one.",
+    "context_overflow": "This is too long for the model. Please send less at once, or begin a new conversation.",
     "quota": "The account that pays for the model has reached its limit. Only an operator can fix this.",
     "auth": "The model's provider does not accept the key it was given. Only an operator can fix this.",
     "misconfigured": "The model is not set up correctly here. Only an operator can fix this.",

@@ -8,8 +8,9 @@ from agent_core.domain.controls import recorded
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import CallOutcome, Part, Text
 from agent_core.loop.cache_notes import cache_note
+from agent_core.loop.compaction import Compact
 from agent_core.loop.state import REPAIR, RunState
-from agent_core.loop.strategy import Ask, AskHooks, CallTools, Compact, Finish, Move, Recall, Wait
+from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, Wait
 from agent_core.loop.waiting import CallState
 
 NOT_RUN = "Not run: the run ended before this call was started."

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from agent_core.domain import events as e
 from agent_core.domain.caching import PromptCall
+from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import Spent
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import Actor, Usage
 from agent_core.loop.answer import AnswerState
+from agent_core.loop.compaction import OVERFLOW, CompactionState
 from agent_core.loop.inbox import InboxState
 from agent_core.loop.step import StepState
 from agent_core.loop.waiting import WaitingState
@@ -33,8 +35,9 @@ class RunState(msgspec.Struct, frozen=True):
     run last made progress. *usage* and *cost* (a decimal in US dollars) are sums; a sum with an unknown part is None,
     while *spent* sums what is known.
     *window_size* is how many entries the window has, *window_border* how many of them lie before the newest place where
-    it may be cut; *last_call* is the session's newest model call. *asker* wrote the message that opened the run; that
-    of a run for what another left is not in its own facts, see `for_inputs`.
+    it may be cut; *last_call* is the session's newest model call, and *fill* says how full the window is, where the
+    driver has looked. *asker* wrote the message that opened the run; that of a run for what another left is not in its
+    own facts, see `for_inputs`.
     """
 
     run: str
@@ -53,6 +56,8 @@ class RunState(msgspec.Struct, frozen=True):
     window_size: int = 0
     window_border: int = 0
     last_call: PromptCall | None = None
+    fill: WindowFill | None = None
+    compaction: CompactionState = CompactionState()
     asker: Actor | None = None
 
     def apply(self, *facts: Fact) -> "RunState":
@@ -80,13 +85,21 @@ class RunState(msgspec.Struct, frozen=True):
         askers = (fact.body.actor for fact in inputs if isinstance(fact.body, e.MessageReceived))
         return replace(self, asker=self.asker or next(askers, None))
 
-    def with_window(self, *, size: int, border: int, asked: bool = False, last: PromptCall | None = None) -> "RunState":
+    def with_window(
+        self,
+        *,
+        size: int,
+        border: int,
+        fill: WindowFill | None = None,
+        asked: bool = False,
+        last: PromptCall | None = None,
+    ) -> "RunState":
         """Return the state with the window's shape noted, and whether the driver has *asked* the context sources.
 
         *last* is the newest model call of the window's history.
         """
         inbox = self.inbox.with_sources_asked() if asked else self.inbox
-        return replace(self, window_size=size, window_border=border, last_call=last, inbox=inbox)
+        return replace(self, window_size=size, window_border=border, fill=fill, last_call=last, inbox=inbox)
 
 
 def replay(run: str, facts: Iterable[Fact]) -> RunState:
@@ -160,12 +173,17 @@ def _fold_step(
                 inbox=s.inbox.consumed(body.takes),
                 answer=s.answer.opened(is_new=is_new, has_message=has_message),
                 waiting=s.waiting.without_calls() if is_new else s.waiting,
+                compaction=s.compaction.started() if is_new else s.compaction,
             )
         case e.StepFailed():
-            failed = replace(s, step=s.step.failed(body))
+            compaction = s.compaction.overflowed() if body.code == OVERFLOW else s.compaction
+            failed = replace(s, step=s.step.failed(body), compaction=compaction)
             return failed if body.usage is None else _billed(failed, body.usage, body.cost)
         case e.ContextCompacted() | e.CompactionFailed():
-            return s if body.usage is None else _billed(s, body.usage, body.cost)
+            is_made = isinstance(body, e.ContextCompacted)
+            compaction = s.compaction.succeeded() if is_made else s.compaction.failed(s.step.n)
+            tried = replace(s, compaction=compaction)
+            return tried if body.usage is None else _billed(tried, body.usage, body.cost)
         case e.StepCompleted():
             return _billed(replace(s, step=s.step.without_failures(), failed_resumes=0), body.usage, body.cost)
 

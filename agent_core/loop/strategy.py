@@ -1,6 +1,5 @@
 """Strategies: pure functions from what has happened to what comes next."""
 
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,8 @@ from agent_core.domain.controls import UNABLE, Abilities, Controls, is_spent, ne
 from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE, Actor
 from agent_core.domain.structured import read_answer
+from agent_core.loop.compaction import OVERFLOW, Compact, of_messages, on_overflow, when_due
+from agent_core.loop.pauses import backoff, pause_before
 from agent_core.loop.state import RunState
 from agent_core.loop.step import ASKED_AGAIN, CONTROLS_REFUSED, TOOLS_WITHHELD, StepState
 from agent_core.loop.waiting import CallState
@@ -75,16 +76,6 @@ class Wait(msgspec.Struct, frozen=True):
     """End the segment: a call is finished by a person, a client or another run."""
 
     on: tuple[e.WaitingOn, ...]
-
-
-class Compact(msgspec.Struct, frozen=True):
-    """Cut the window to at most *keep* messages at one of its borders.
-
-    With *whole* a user message comes next, so that all of the window may go.
-    """
-
-    keep: int
-    whole: bool
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -180,10 +171,15 @@ def _retry(state: RunState, agent: Agent) -> Move:
     step = state.step
     failure, model = step.failure, step.model
     pause, repair = 0.0, False
+    overflowed = failure is not None and failure.code == OVERFLOW
+    if overflowed and not state.compaction.answers and (compact := _make_room(state, agent)):
+        return compact
     if failure and failure.code == "stale_reasoning" and not step.reasoning_dropped:
         repair = True
+    elif overflowed and state.compaction.answers:
+        pass  # the same model once more, with a shorter prompt
     elif failure and failure.code not in ASKED_AGAIN and not _fits_in_note(step, agent):
-        pause = _pause(state, failure)
+        pause = pause_before(state, failure)
         if fallback := _fallback_model(step, agent, failure, pause):
             model, pause = fallback, 0.0
         elif not failure.retryable or step.failures > MAX_RETRIES or pause > MAX_PAUSE:
@@ -203,26 +199,6 @@ def _fits_in_note(step: StepState, agent: Agent) -> bool:
     chosen = chosen if agent.tools else replace(chosen, tool_choice=None)
     was_asked = sent(chosen, agent.able(step.model or "")) != sent(chosen, UNABLE)
     return was_asked and step.remedied.count(CONTROLS_REFUSED) == 1
-
-
-def _pause(state: RunState, failure: e.StepFailed) -> float:
-    """Return the seconds before the next attempt: what the provider asks for, or a backoff, spread by run.
-
-    A provider that asks for no pause at all gets none, once.
-    """
-    growing = backoff(state.run, state.step.failures, longer=failure.code == "overloaded")
-    if failure.retry_after is None:
-        return growing
-    return failure.retry_after if state.step.failures <= 1 else max(failure.retry_after, growing)
-
-
-def backoff(run: str, failures: int, *, longer: bool = False) -> float:
-    """Return the seconds before the next attempt after *failures*: about 0.5, 1, 2; four times that if *longer*.
-
-    They are up to a quarter shorter, by the run's id, so that runs which failed together do not retry together.
-    """
-    spread = zlib.crc32(f"{run}.{failures}".encode()) / 2**32
-    return 0.5 * 2.0 ** (failures - 1) * (4 if longer else 1) * (1 - 0.25 * spread)
 
 
 def _fallback_model(step: StepState, agent: Agent, failure: e.StepFailed, pause: float) -> str | None:
@@ -257,7 +233,7 @@ def _next(state: RunState, agent: Agent) -> Move:
     ask = _ask(state, agent, chosen, n=n, note=note)
     if state.answer.stop == "continue" and step.controls:
         return _resumed(ask, state, agent)
-    return _compact(state, agent, more=len(state.inbox.unconsumed) + bool(ask.note)) or ask
+    return _compact(state, agent, ask) or ask
 
 
 def _resumed(ask: Ask, state: RunState, agent: Agent) -> Ask:
@@ -313,15 +289,36 @@ def _completed(state: RunState, reason: e.StopReason, *, structured: Any = msgsp
     return Finish(e.RunCompleted(stop_reason=reason, usage=usage, cost=cost, structured=structured))
 
 
-def _compact(state: RunState, agent: Agent, *, more: int) -> Compact | None:
-    """Return the cut, to half the limit, that makes room for *more* messages when they would exceed the limit."""
-    limit = agent.definition.limits.max_context_messages
-    if limit is None or state.window_size + more <= limit:
+def _make_room(state: RunState, agent: Agent) -> Compact | None:
+    """Return the compaction after which a prompt may fit that did not; None if the run has none left.
+
+    It comes before a fallback model with a larger context: that one would be billed for all of the prompt, and so would
+    each next message of the session, which is as long; the fallback is for what no compaction makes shorter.
+    """
+    tried, step = state.compaction, state.step
+    move = None if tried.is_off else on_overflow(state.fill, state.window_size, agent.definition.compaction)
+    if move is None:
         return None
-    asked = not set(state.inbox.user_messages).isdisjoint(state.inbox.unconsumed)
-    if not (state.window_size if asked else state.window_border):
+    chosen = read(step.controls or {})
+    pause = backoff(state.run, tried.failures) if tried.failed_at == step.n else 0.0
+    sends = sent(chosen, _able(step, agent, chosen.model))
+    return replace(move, controls=sends, delay=pause, failures=tried.failures)
+
+
+def _compact(state: RunState, agent: Agent, ask: Ask) -> Compact | None:
+    """Return the compaction that is due before *ask*: of messages beyond their limit, to half of it, or of tokens.
+
+    After a try that failed the step is asked as it is; the next step tries again.
+    """
+    policy, tried, size = agent.definition.compaction, state.compaction, state.window_size
+    if tried.is_off or tried.failed_at == state.step.n:
         return None
-    return Compact(keep=max(limit // 2 - more, 0), whole=asked)
+    whole = not set(state.inbox.user_messages).isdisjoint(state.inbox.unconsumed)
+    limit, more = agent.definition.limits.max_context_messages, len(state.inbox.unconsumed) + bool(ask.note)
+    older = size - (state.fill.head if state.fill else 0) if whole else state.window_border
+    move = of_messages(limit, size, more, kind=policy.kind, whole=whole) if older else None
+    move = move or when_due(state.fill, size, policy, whole=whole)
+    return replace(move, controls=ask.sends or ask.controls, failures=tried.failures) if move else None
 
 
 def _takes(state: RunState, agent: Agent) -> tuple[int, ...]:

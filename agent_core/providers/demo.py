@@ -27,6 +27,7 @@ from agent_core.providers.base import (
     neutral,
 )
 from agent_core.providers.demo_figures import figures_asked, presented
+from agent_core.providers.demo_summary import summary_of
 from agent_core.providers.demo_uses import LISTED, fault_of, sample, uses, without
 
 DEFAULT_RATE = 50.0
@@ -61,7 +62,7 @@ SUM = re.compile(
     rf"(?<![\w.])(?<!\d-)(?!{_ISO_DATE}){_OPERAND}(?:\s{{0,3}}(?:{_OPERATOR})\s{{0,3}}{_OPERAND})++", re.IGNORECASE
 )
 PIECE = re.compile(rf"{_NUMBER}|{_OPERATOR}|[()]", re.IGNORECASE)
-NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note)(?: [\w-]+)?\]\s")
+NOTE = re.compile(r"\[(?:clock|thread|memory|knowledge|tools|note|summary)(?: [\w-]+)?\]\s")
 """How Parley's own notes in the window begin, with the session's marker; they are not a user's question."""
 SPEAKER = re.compile(r"\[speaker(?: ([\w-]+))?\] [^\n]*?(?:\[/speaker \1\])?\n+")
 """Who wrote the message that follows, where several people write."""
@@ -96,11 +97,15 @@ class DemoProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta], None]:
         """Yield a batch per word of text or call; all that became due while the last one was read is one batch."""
+        notes = [bool(NOTE.match(text_of(entry.message.parts))) for entry in request.messages]
+        summary = summary_of(request.messages, notes)
         situation = read(request.messages, request.snapshot.tools)
-        wanted_calls = [wanted for wanted in situation.open if _may_call(wanted, request)]
+        wanted_calls = [] if summary else [wanted for wanted in situation.open if _may_call(wanted, request)]
         yield (Started(f"demo_{len(request.messages)}", request.model),)
         begin = self._clock.now()
-        batches = list(_calls(wanted_calls, request) if wanted_calls else _text_deltas(answer(situation, request)))
+        batches = list(
+            _calls(wanted_calls, request) if wanted_calls else _text_deltas(summary or answer(situation, request))
+        )
         n = 0
         while n < len(batches):
             await self._pace(begin, n)

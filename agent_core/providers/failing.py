@@ -24,7 +24,7 @@ _REMEDIES: dict[FailureKind, str] = {
     "rate_limited": "Ask the provider for a higher limit, or give the agent `fallback_models`.",
     "network": "Check the way to the provider if this goes on.",
     "error": "See the provider's status page.",
-    "context_overflow": "Lower the agent's `limits.max_context_messages`, or begin a new session.",
+    "context_overflow": "Send less at once, or set the agent's `compaction` to `summary` if it is `off`.",
     "quota": "Add credit or raise the spending limit with the provider, or give the agent `fallback_models`.",
     "auth": "Check the key: is it set, whole, and allowed to use this model?",
     "misconfigured": "Check the model's name, the base URL and the agent's `controls` against the provider's list.",

@@ -12,18 +12,20 @@ from msgspec.structs import replace
 from agent_core.clock import Clock
 from agent_core.context.window import Window
 from agent_core.domain.agents import Agent, Snapshot
-from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
+from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed, StepCompleted
 from agent_core.domain.messages import Part, text_of
 from agent_core.engine.interrupt import Interrupt
 from agent_core.hooks.chain import Hooks, saying
 from agent_core.loop.announce import announce
+from agent_core.loop.compaction import Compact
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import RunState
-from agent_core.loop.strategy import Ask, AskHooks, CallTools, Compact, Finish, Move, Recall, Wait, message_id, react
+from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, Wait, message_id, react
 from agent_core.providers.base import ModelDelta, Provider, Request, named
 from agent_core.runtime.answer import Answer
 from agent_core.runtime.burst import Lead
 from agent_core.runtime.calls import Calls
+from agent_core.runtime.compacting import Compactor
 from agent_core.runtime.misses import log_cache_notes, with_miss
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.prompt_cache import PromptCache
@@ -62,6 +64,7 @@ class Ports:
     pressure: Pressure
     sources: Sources
     snapshot: Callable[[str], Awaitable[Snapshot]]
+    compactor: Compactor
     prompt_cache: PromptCache
 
 
@@ -85,6 +88,7 @@ class Driver:
         self._interrupt = interrupt
         self._held: list[FactBody] = []
         self._has_asked = False
+        self._estimated: int | None = None
         self._shown: tuple[Part, ...] = ()
 
     async def drive(self, announced: Move | None = None) -> RunRef | None:
@@ -129,10 +133,13 @@ class Driver:
             await self._read_news()
         seen = self._state.preview(self._held)
         window = self._window.preview(self._held) if self._held else self._window
+        fill, last = self._ports.compactor.fill(window, self._agent, seen), window.history.asked
         seen = seen.with_window(
-            size=len(window.entries), border=window.border, asked=self._has_asked, last=window.history.asked
+            size=len(window.entries), border=window.border, fill=fill, asked=self._has_asked, last=last
         )
         move = react(seen, self._agent)
+        if isinstance(move, Ask):
+            self._estimated = fill.tokens
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
         facts = announce(move, seen, self._agent, self._shown)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
@@ -158,6 +165,8 @@ class Driver:
         self._held = []
         self._state = self._state.apply(*written.facts)
         self._window.apply(written.facts)
+        if any(isinstance(fact.body, StepCompleted) and fact.run == self._run.id for fact in written.fresh):
+            self._ports.compactor.learn(self._window, self._agent, self._estimated)
 
     async def _act(self, move: Move) -> None:
         """Execute *move*: show live events, hold facts for the next append."""
@@ -296,7 +305,10 @@ class Driver:
                 yield event
 
     async def _compact(self, move: Compact) -> AsyncGenerator[FactBody | LiveBody]:
-        yield self._window.cut(move.keep, whole=move.whole)
+        """Make the window shorter; a Stop ends the call for a summary at once."""
+        session, stopped = self._run.session_id, self._stopped
+        if fact := await self._ports.compactor.compact(move, self._window, self._agent, session, stopped):
+            yield fact
 
     @asynccontextmanager
     async def _sending(self, move: Ask) -> AsyncGenerator[tuple[AsyncGenerator[Sequence[ModelDelta]], Lead | None]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from agent_core.context.estimates import weight_of_parts
 from agent_core.context.frames import new_marker
 from agent_core.context.snapshot import variant
 from agent_core.context.window import Window
@@ -288,7 +289,9 @@ class Openings:
         if prepared.freezes:
             opening.append(e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"))
         state = RunState(prepared.run).preview(opening)
-        state = state.with_window(size=len(window.entries), border=window.border, last=window.history.asked)
+        arriving = weight_of_parts([part for old in inbound.history for part in old.parts] + list(inbound.parts))
+        fill, last = self._segments.compactor.fill(window, agent, state, more=arriving), window.history.asked
+        state = state.with_window(size=len(window.entries), border=window.border, fill=fill, last=last)
         move = react(state, agent)
         step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()
         return _Prepared(msgspec.structs.replace(prepared, step=step), agent, move)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import msgspec
 from structlog.contextvars import bind_contextvars
@@ -22,8 +23,10 @@ from agent_core.loop.strategy import Move
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Provider, Request, neutral
 from agent_core.runtime.approvals import RunDesk
 from agent_core.runtime.calls import Calls, Place
+from agent_core.runtime.compacting import Compactor
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.drive import Driver, Ports
+from agent_core.runtime.idle import IdleCompaction
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.runtime.roster import Roster
@@ -83,6 +86,14 @@ class Segments:
         self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.counters.late.observe)
         self._prompt_cache = PromptCache(store.clock)
+        ask = partial(provider_for, providers)
+        self.compactor = Compactor(ask, store.clock, self._file, self._prompt_cache)
+        self._idle = IdleCompaction(store, cache, self.compactor)
+
+    async def stop(self) -> None:
+        """Measure no more, and compact nothing at idle any more."""
+        self.pressure.stop()
+        await self._idle.stop()
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker
@@ -170,6 +181,7 @@ class Segments:
             pressure=self.pressure,
             sources=self._sources,
             snapshot=self._snapshot,
+            compactor=self.compactor,
             prompt_cache=self._prompt_cache,
         )
         return Driver(run, agent, state=state, window=cached.window, ports=ports, interrupt=interrupt)

@@ -213,7 +213,7 @@ def write(
                 "data": raw,
             }
         )
-        if isinstance(body, e.ContextCompacted) and parent is None:
+        if isinstance(body, e.ContextCompacted) and body.kind != "prune" and parent is None:
             connection.execute(_SET_WINDOW, {"b_session": session.key, "b_seq": body.from_seq})
         if isinstance(body, e.RenderShown):
             _INSERT_RENDER.run(connection, session=session.key, seq=seq, id=body.render)

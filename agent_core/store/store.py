@@ -10,7 +10,16 @@ from agent_core.clock import Clock
 from agent_core.counters import Counters
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.approvals import Decision
-from agent_core.domain.events import Fact, FactBody, Live, LiveBody, MessageCompleted, RunCancelling
+from agent_core.domain.events import (
+    CompactionFailed,
+    ContextCompacted,
+    Fact,
+    FactBody,
+    Live,
+    LiveBody,
+    MessageCompleted,
+    RunCancelling,
+)
 from agent_core.domain.inbound import Context
 from agent_core.domain.messages import Actor, Part
 from agent_core.errors import NewerRun
@@ -20,8 +29,20 @@ from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub, Subscriber
 from agent_core.store.log import Appended, RunRef
-from agent_core.store.work import blobs, changes, deciding, intake, refreezing, results, runs, sessions, stopping
+from agent_core.store.work import (
+    blobs,
+    changes,
+    compacting,
+    deciding,
+    intake,
+    refreezing,
+    results,
+    runs,
+    sessions,
+    stopping,
+)
 from agent_core.store.work.changes import Also, Changed
+from agent_core.store.work.compacting import Compacted
 from agent_core.store.work.deciding import Ruled, Submitted
 from agent_core.store.work.intake import Intake, Received
 from agent_core.store.work.refreezing import Refreeze, Refrozen
@@ -225,6 +246,15 @@ class Store:
         """Add context for the next run, see `changes.add_context`; raises `NotFound`, `SessionClosed`."""
         now = self.clock.now()
         return await self._write(lambda connection: changes.add_context(connection, session, context, key=key, now=now))
+
+    async def compact_idle(
+        self, session: str, made: ContextCompacted | CompactionFailed, *, after: int, run: str
+    ) -> Compacted:
+        """Write a compaction of a session in which nothing runs, see `compacting.write_idle`."""
+        now = self.clock.now()
+        return await self._write(
+            lambda connection: compacting.write_idle(connection, session, made, after=after, run=run, now=now)
+        )
 
     async def reply(self, session: str, said: MessageCompleted, *, key: str | None, also: Also | None) -> Changed:
         """Write a person's reply, see `changes.reply`; raises `NotFound`, `SessionClosed`, `IdempotencyMismatch`."""

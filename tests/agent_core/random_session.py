@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent_core import (
     Actor,
+    Compaction,
     Context,
     Controls,
     Core,
@@ -185,7 +186,14 @@ class RandomSession:
             limits = Limits(max_context_messages=self.plan.max_context_messages)
             controls = Controls(max_steps=self.plan.max_steps)
             await self._core.agents.create(
-                Definition(name="a", instructions="Be brief.", tools=tuple(tools), limits=limits, controls=controls)
+                Definition(
+                    name="a",
+                    instructions="Be brief.",
+                    tools=tuple(tools),
+                    limits=limits,
+                    controls=controls,
+                    compaction=Compaction(kind="cut"),
+                )
             )
         if not self._session:
             self._session = (await self._core.open_session(agent="a", actor=ANN)).id

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from agent_core import (
     Actor,
+    Compaction,
     Controls,
     Core,
     DeclaredTool,
@@ -149,15 +150,22 @@ async def set_stage(
     hooks: Sequence[Hook] = (),
     declared: Sequence[DeclaredTool] = (),
     name: str = "scripted",
+    compaction: Compaction | None = None,
+    model: str | None = None,
     **options: Any,
 ) -> Stage:
-    """Start a core whose model plays *script* as the provider *name*, and open a session."""
+    """Start a core whose model plays *script* as the provider *name*, and open a session.
+
+    Without a *compaction* a window is cut: no script has to write summaries.
+    """
     provider = ScriptedProvider(script, clock=clock, name=name)
     definition: dict[str, Any] = {
         "limits": limits or Limits(),
         "controls": controls or Controls(),
         "fallback_models": stand_ins,
         "hooks": tuple(hooks),
+        "compaction": compaction or Compaction(kind="cut"),
+        "model": model,
         "tools": (*(each.spec.name for each in tools), *declared),
     }
     core = await make_core(provider, tools=tuple(tools), definition=definition, clock=clock, **options)

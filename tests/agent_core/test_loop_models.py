@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core import ContextAdded, Controls, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
+from agent_core import ContextAdded, ContextCompacted, Controls, SnapshotFrozen, StepCompleted, StepFailed, StepStarted
 from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.loop.state import REPAIR
@@ -90,14 +90,15 @@ async def test_invalid_request_does_not_go_to_the_fallback(make_core: MakeCore):
 
 
 async def test_context_overflow_goes_to_the_fallback(make_core: MakeCore):
-    """A stand-in may have a larger window; when none has, the run fails as what it is."""
+    """A stand-in may have a larger window, once nothing more can be left out; else the run fails as what it is."""
     full = (fail("context_overflow", retryable=False),)
-    stage = await set_stage(make_core, [full, (say("It fits."),), full, full, full], stand_ins=STAND_INS)
-    assert (await stage.play()).text == "It fits."
+    stage = await set_stage(make_core, [full, (say("It fits."),), *[full] * 4], stand_ins=STAND_INS)
+    assert (await stage.play("word " * 1_000)).text == "It fits."
     run = await stage.play("More")
     assert run.error
     assert run.error.code == "context_overflow"
-    assert await models(stage) == ["", "second", "", "second", "third"]
+    assert [cut.kind for cut in await stage.said(ContextCompacted)] == ["cut"]
+    assert await models(stage) == ["", "second", "", "", "second", "third"]
 
 
 async def test_fallback_does_not_take_over_a_shown_answer(make_core: MakeCore):

@@ -55,6 +55,7 @@ MOST_REAPED = 1_000
 SERVED_FOR = 3_600_000
 """Milliseconds for which it matters when an actor was served."""
 _COUNTS = Used.__struct_fields__
+_BILLED = (e.StepCompleted, e.StepFailed, e.ContextCompacted, e.CompactionFailed)
 _PAIRS = {
     "minute": ("minute_messages",),
     "day": ("messages", "sessions", "tokens", "cost"),
@@ -172,7 +173,7 @@ def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, end
     """Count what *bodies*, just written by the driver of *run*, cost; and when it has *ended* what is kept of it."""
     if run.charged is None:
         return
-    billed = [body for body in bodies if isinstance(body, (e.StepCompleted, e.StepFailed))]
+    billed = [body for body in bodies if isinstance(body, _BILLED)]
     spent = Spending(
         tokens=sum(tokens_of(body.usage) for body in billed),
         cost=sum(nano_of(body.cost) for body in billed),

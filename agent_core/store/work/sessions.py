@@ -300,14 +300,13 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     if actor is not None:
         about["actor"] = msgspec.to_builtins(actor)
     copy = {**row, "id": new_id("ses"), "address": None, "next_seq": last + 1, "about": about, "closed": False}
-    compacted = _newest_of(connection, source, "context.compacted", last)
     frozen = _newest_of(connection, source, "snapshot.frozen", last)
     copy |= {
         "actor": about["actor"]["id"],
         "actor_kind": about["actor"]["kind"],
         "shared": row["shared"] or about["actor"]["id"] != row["actor"],
         "prefix": msgspec.json.decode(frozen, type=e.SnapshotFrozen).hash if frozen else "",
-        "window_seq": msgspec.json.decode(compacted, type=e.ContextCompacted).from_seq if compacted else 1,
+        "window_seq": _window_at(connection, source, last),
     }
     waiting = _noted_at(connection, source, last)
     copy["noted"] = msgspec.json.encode(waiting) if waiting else None
@@ -355,6 +354,14 @@ def _copy_blobs(connection: Connection, source: int, target: int) -> None:
         BLOB.c.session == source
     )
     connection.execute(insert(BLOB).from_select(["project", "id", "session", "mime", "data"], copied))
+
+
+def _window_at(connection: Connection, source: SessionRef, last: int) -> int:
+    """Return where the window began at seq *last*; what only made results shorter did not move it."""
+    kind = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[e.ContextCompacted.type]) & (EVENT.c.seq <= last)
+    found = connection.execute(select(EVENT.c.data).where(kind).order_by(EVENT.c.seq.desc())).scalars()
+    facts = (msgspec.json.decode(data, type=e.ContextCompacted) for data in found)
+    return next((fact.from_seq for fact in facts if fact.kind != "prune"), 1)
 
 
 def _newest_of(connection: Connection, source: SessionRef, kind: str, last: int) -> bytes | None:

@@ -8,13 +8,13 @@ from agent_core.domain.agents import Agent, Controls, controls
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.loop.announce import announce
+from agent_core.loop.compaction import Compact
 from agent_core.loop.state import RunState, replay
 from agent_core.loop.step import TOOLS_WITHHELD
 from agent_core.loop.strategy import (
     CONTINUE_NOTE,
     Ask,
     CallTools,
-    Compact,
     Finish,
     Move,
     Wait,
@@ -275,8 +275,10 @@ def test_a_full_window_is_cut_before_the_next_step():
     agent = make_agent(limits=Limits(max_context_messages=10))
     fresh, again = state_after(*opened()), state_after(*one_step(failed()))
     assert isinstance(react(fresh.with_window(size=9, border=4), agent), Ask)
-    assert react(fresh.with_window(size=10, border=4), agent) == Compact(keep=4, whole=True)
-    assert react(fresh.with_window(size=99, border=0), agent) == Compact(keep=4, whole=True)
+    for size, border in ((10, 4), (99, 0)):
+        move = react(fresh.with_window(size=size, border=border), agent)
+        assert isinstance(move, Compact)
+        assert (move.kind, move.keep, move.whole) == ("summary", 3, True), "with the summary it is half"
     assert isinstance(react(fresh.with_window(size=0, border=0), agent), Ask)
     assert isinstance(react(again.with_window(size=99, border=4), agent), Ask)
     unlimited = make_agent(limits=Limits(max_context_messages=None))

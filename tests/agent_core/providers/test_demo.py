@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import validate
 
+from agent_core.context.frames import Frames
+from agent_core.context.summaries import in_window, instruction
 from agent_core.domain.messages import UNKNOWN_USAGE, Message, Text, ToolCall, ToolResult
 from agent_core.providers import base as b
 from agent_core.providers import demo
+from agent_core.providers.demo_summary import HEADING
 from agent_core.renders.vega.lint import checked
 from agent_core.renders.vega.reduce import reduced
 from agent_core.testing import FakeClock
@@ -323,3 +326,13 @@ async def test_a_slow_reader_gets_larger_batches(rate: float):
     words = demo.words(f"{demo.essay('Explain at length')}\n\n{demo.MARK}")
     assert [text for batch in texts for text in batch] == words
     assert len(batches) <= len(words) / 9 + 4
+
+
+async def test_a_summary_has_what_people_asked():
+    """Asked to sum up it lists what people asked, those of an earlier summary first, and calls nothing."""
+    frames = Frames("abcdefghij")
+    before = user(frames.context("summary", in_window(f"{HEADING}\n- What is 1 + 1?")))
+    talk = (before, user("What time is it?"), Item("assistant", Text("Noon.")), user("And 12 * 7?"))
+    ask = user(frames.context("note", instruction(1_000)))
+    assert await text(*talk, ask) == f"{HEADING}\n- What is 1 + 1?\n- What time is it?\n- And 12 * 7?"
+    assert await calls(*talk, ask) == {}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent_core import Controls, Core, Limits, Message, Text, text_of
+from agent_core.context.summaries import ASKED
 from agent_core.providers.base import Request
 from agent_core.runtime.session_cache import MAX_SESSIONS
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say, think
@@ -35,6 +36,8 @@ class Talk:
     def script(self, request: Request) -> Answer:
         newest = request.messages[-1].message
         said = text_of(newest.parts)
+        if ASKED in said:
+            return (think("Hm."), say("They looked and held."))
         if newest.role == "user" and "look" in said:
             return (think("Hm."), call("look", what="a"), call("look", what="b"))
         if "hold" in said:

@@ -1,0 +1,43 @@
+"""Pruning: old results of tools as placeholders, which say what was there and how it can be read again. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from agent_core.context.estimates import weight_of_parts
+from agent_core.context.frames import Frames
+from agent_core.domain.messages import File, Message, Part, Text, ToolResult
+
+LEAST = 600
+"""Bytes of a result below which a placeholder would save next to nothing; an image or a page is always beyond it."""
+_HANDLE = re.compile(r"^\[result r\d{1,9}: [^\n]*\]$", re.MULTILINE)
+
+
+def prunable(message: Message) -> bool:
+    """Return whether *message* has a result for which a placeholder would save something."""
+    return message.role == "tool" and any(isinstance(part, ToolResult) and _is_large(part) for part in message.parts)
+
+
+def pruned(message: Message, tools: Mapping[str, str], frames: Frames) -> Message:
+    """Return *message* with placeholders for its large results; *tools* are the names by call.
+
+    A handle of rows stays, so that the model can still pass it to other tools.
+    """
+    return Message(message.role, tuple(_placeholder(part, tools, frames) for part in message.parts))
+
+
+def _is_large(result: ToolResult) -> bool:
+    weight = weight_of_parts(result.parts)
+    return weight.bytes > LEAST or weight.tokens > 0
+
+
+def _placeholder(part: Part, tools: Mapping[str, str], frames: Frames) -> Part:
+    if not isinstance(part, ToolResult) or not _is_large(part):
+        return part
+    texts = [each.text for each in part.parts if isinstance(each, Text)]
+    files = [f"`{each.name}`" for each in part.parts if isinstance(each, File)]
+    size = f"{sum(map(len, texts)):,} characters" + (f" and {', '.join(files)}" if files else "")
+    tool = tools.get(part.call, "a tool")
+    said = f"The result of `{tool}`, {size}, was left out to make room; call it again if it is needed."
+    found = [match for text in texts if (match := _HANDLE.findall(text))]
+    handle = (Text(found[-1][-1]),) if found else ()
+    return ToolResult(part.call, part.outcome, (Text(frames.context("note", said)), *handle))

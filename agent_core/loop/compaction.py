@@ -1,0 +1,139 @@
+"""Which compaction comes next, from how full the window is. Pure."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from agent_core.domain.agents import Compaction
+from agent_core.domain.compaction import Tail, WindowFill
+from agent_core.domain.context import CompactionKind
+from agent_core.domain.controls import Controls
+
+PolicyKind = Literal["summary", "cut", "off"]
+MAX_FAILURES = 3
+"""Failed tries after which a run compacts no more."""
+OVERFLOW = "context_overflow"
+TARGET = 0.6
+"""Part of the threshold, less the prefix, to aim at; a prune that does not get there is not worth its cache."""
+OVERFLOW_TARGET = 0.5
+"""Part of the messages that did not fit; where the model's limit is unknown a few halvings find it."""
+_SUMMARY_SHARE = 4
+_LEAST_FREED = 0.1
+"""Part of the messages that a compaction has to free: the rest is all written to the cache again."""
+
+
+class Compact(msgspec.Struct, frozen=True):
+    """Make the window shorter, so that at most *keep* messages from one of its borders on stay as they are.
+
+    With *whole* a user message comes next, so that none need stay. `prune` begins anywhere. A summary is asked of
+    *controls*' model, or a cheaper one, after a pause of *delay* seconds; *failures* tries of the run failed before.
+    """
+
+    keep: int
+    whole: bool
+    kind: CompactionKind = "cut"
+    controls: Controls | None = None
+    delay: float = 0.0
+    failures: int = 0
+
+
+class CompactionState(msgspec.Struct, frozen=True):
+    """How a run's compactions went: its *failures*, at which step (*failed_at*) the last one failed, -1 for none.
+
+    *made* counts those since the open step began, *answers* whether the newest came after the step last overflowed.
+    """
+
+    failures: int = 0
+    failed_at: int = -1
+    made: int = 0
+    answers: bool = False
+
+    @property
+    def is_off(self) -> bool:
+        """Return whether the run compacts no more."""
+        return self.failures >= MAX_FAILURES
+
+    def started(self) -> "CompactionState":
+        """Return the state after a new step started."""
+        return msgspec.structs.replace(self, made=0, answers=False)
+
+    def overflowed(self) -> "CompactionState":
+        """Return the state after a prompt did not fit; a compaction that came before did not help, so it failed."""
+        failures = self.failures + (self.made > 0)
+        return msgspec.structs.replace(self, failures=failures, answers=False)
+
+    def succeeded(self) -> "CompactionState":
+        """Return the state after a compaction."""
+        return msgspec.structs.replace(self, made=self.made + 1, answers=True)
+
+    def failed(self, step: int) -> "CompactionState":
+        """Return the state after a summary could not be made, at *step*."""
+        return msgspec.structs.replace(self, failures=self.failures + 1, failed_at=step)
+
+
+def of_messages(limit: int | None, size: int, more: int, *, kind: PolicyKind, whole: bool) -> Compact | None:
+    """Return what leaves half the *limit* of messages when *more* of them would exceed it, else None."""
+    if limit is None or kind == "off" or size + more <= limit:
+        return None
+    return Compact(max(limit // 2 - more - (kind == "summary"), 0), whole, kind)
+
+
+def on_overflow(fill: WindowFill | None, size: int, policy: Compaction) -> Compact | None:
+    """Return what makes a prompt shorter that did not fit, None if nothing can."""
+    if fill is None:
+        return None
+    known = min(fill.tokens, fill.limit or fill.tokens)
+    return _best(fill, _ways(fill, size, policy.kind, whole=False, must=True), _aim(fill, known, OVERFLOW_TARGET))
+
+
+def when_due(fill: WindowFill | None, size: int, policy: Compaction, *, whole: bool) -> Compact | None:
+    """Return what makes a prompt shorter that is beyond its threshold, None if it is not or nothing can.
+
+    A cut is due at the model's limit alone: what is lost for good is not given away for its price.
+    """
+    if fill is None:
+        return None
+    must = fill.limit is not None and fill.tokens > fill.limit
+    most = fill.limit if policy.kind == "cut" else fill.threshold
+    if most is None or fill.tokens <= most:
+        return None
+    return _best(fill, _ways(fill, size, policy.kind, whole=whole, must=must), _aim(fill, most, TARGET))
+
+
+def _aim(fill: WindowFill, tokens: int, share: float) -> int:
+    """Return the tokens to aim at: the prefix, which stays, and a *share* of what *tokens* leave for messages."""
+    return fill.prefix + round(max(0, tokens - fill.prefix) * share)
+
+
+def _best(fill: WindowFill, ways: Iterator[tuple[Compact, int]], target: int) -> Compact | None:
+    """Return the first of the *ways* that gets to *target* tokens, else the one that gets nearest."""
+    found = list(ways)
+    for way, left in found:
+        if left <= target:
+            return way
+    way, left = min(found, key=lambda each: each[1], default=(None, 0))
+    return way if fill.tokens - left >= _LEAST_FREED * (fill.tokens - fill.prefix) else None
+
+
+def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: bool) -> Iterator[tuple[Compact, int]]:
+    """Yield the ways to make room, those that lose least first, each with the tokens that are left.
+
+    Only where room *must* be made a run loses results of its own.
+    """
+    if kind == "off":
+        return
+    if kind == "summary" and fill.prune:
+        yield _pruned(fill, fill.prune)
+    summary = min(fill.summary, fill.tokens // _SUMMARY_SHARE) if kind == "summary" else 0
+    rest = fill.prefix + fill.taken + summary
+    for tail in reversed(fill.tails):
+        yield Compact(tail.entries, whole=False, kind=kind), rest + tail.tokens
+    if whole and size > fill.head:
+        yield Compact(0, whole=True, kind=kind), rest
+    for own in fill.own if must else ():
+        yield _pruned(fill, own)
+
+
+def _pruned(fill: WindowFill, freed: Tail) -> tuple[Compact, int]:
+    return Compact(freed.entries, whole=False, kind="prune"), max(0, fill.tokens - freed.tokens)

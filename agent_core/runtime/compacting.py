@@ -1,0 +1,342 @@
+"""Compacting: how full windows are, by what their models take and cost, and the calls that sum them up."""
+
+import asyncio
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import cache
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from agent_core.clock import Clock
+from agent_core.context.compaction import PromptBounds, TokenRates, bounds, expected, filling, weight
+from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight
+from agent_core.context.forks import asking, going_on, pieces
+from agent_core.context.history import SHORT_LIFE
+from agent_core.context.summaries import bounded
+from agent_core.context.window import Window, WindowEntry
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent, Snapshot
+from agent_core.domain.compaction import WindowFill
+from agent_core.domain.controls import Controls, is_forced
+from agent_core.domain.messages import UNKNOWN_USAGE, Usage
+from agent_core.loop.compaction import OVERFLOW, Compact
+from agent_core.loop.state import RunState
+from agent_core.providers import base as p
+from agent_core.providers import models
+from agent_core.runtime.prompt_cache import PromptCache
+from agent_core.runtime.summary_calls import SummaryAnswer, SummarySpending
+
+SMALL = {"anthropic": "anthropic:claude-haiku-5-5", "openai": "openai:gpt-6-luna"}
+"""The light model of each vendor that writes summaries where it is cheaper than the conversation's own."""
+ANSWER_ROOM = 32_000
+"""Tokens of an answer of a model whose limit is unknown."""
+CACHE_LIFE = {"anthropic": SHORT_LIFE, "openai": 1_800_000}
+"""Milliseconds for which each vendor keeps a prompt in its cache after it was last used; others' is not known."""
+SUMMARY_ROOM = 8_000
+"""Tokens of a light model's answer, its thinking among them."""
+MAX_HALVINGS = 4
+"""How often a fork that does not fit is halved; then the older part is cut: a sixteenth of it is still too long."""
+_LEAST_ROOM = 500
+_SHORTEST = 400
+"""Tokens that a summary may take of however short a conversation."""
+_MODELS = 200
+_PREFIXES = 64
+_log = structlog.get_logger("parley.compaction")
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A summary to be written: of *entries*, by *model*, asked as *controls* say, within about *tokens* tokens."""
+
+    agent: Agent
+    window: Window
+    entries: Sequence[WindowEntry]
+    model: str
+    controls: Controls
+    session: str
+    tokens: int
+    spent: SummarySpending
+
+
+class Compactor:
+    """Knows how full windows are and makes them shorter; its estimates are calibrated by the calls of this process."""
+
+    def __init__(
+        self,
+        provider_for: Callable[[str], p.Provider],
+        clock: Clock,
+        read_file: Callable[[str], Awaitable[bytes | None]],
+        prompt_cache: PromptCache,
+    ) -> None:
+        self._provider_for, self._clock, self._read_file = provider_for, clock, read_file
+        self._prompt_cache = prompt_cache
+        self._calibrations: OrderedDict[str, Calibration] = OrderedDict()
+        self._prefixes: OrderedDict[str, int] = OrderedDict()
+
+    def calibration(self, model: str) -> Calibration:
+        """Return what is known of the tokens of *model*."""
+        return self._calibrations.get(model, UNCALIBRATED)
+
+    def fill(self, window: Window, agent: Agent, state: RunState, *, more: Weight = NOTHING) -> WindowFill:
+        """Return how full *window* is for the next step of *state*, which takes *more* than is in the log already."""
+        model = state.step.model or agent.snapshot.model
+        calibration = self.calibration(model)
+        pending = window.pending(state.inbox.unconsumed)
+        taken = calibration.tokens(Weight(pending.bytes + more.bytes, pending.tokens + more.tokens))
+        failure = state.step.failure
+        look = state.step.is_open and failure is not None and failure.code == OVERFLOW
+        return self.filling(window, agent, model, taken=taken, look=look)
+
+    def filling(self, window: Window, agent: Agent, model: str, *, taken: int = 0, look: bool = False) -> WindowFill:
+        """Return how full *window* is for *model*, see `context.compaction.filling`."""
+        calibration = self.calibration(model)
+        prefix = self._prefix(agent.snapshot, calibration)
+        tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=agent.snapshot.hash)
+        given = bounds_of(model, agent)
+        return filling(window, given, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look)
+
+    def learn(self, window: Window, agent: Agent, estimated: int | None) -> None:
+        """Calibrate by the newest call of *window*, of whose prompt *estimated* tokens were expected."""
+        last = window.history.last
+        measured = last.prompt if last else None
+        if last is None or measured is None or last.snapshot != agent.snapshot.hash:
+            return
+        found = weight(window.entries[: last.entries])
+        prompt = Weight(found.bytes + self._prefix_bytes(agent.snapshot), found.tokens)
+        learned = self.calibration(last.model).after(prompt, measured, estimated)
+        self._calibrations[last.model] = learned
+        if len(self._calibrations) > _MODELS:
+            self._calibrations.popitem(last=False)
+        _log.debug(
+            "tokens.estimated",
+            model=last.model,
+            estimated=estimated,
+            measured=measured,
+            error=round(learned.error, 4),
+            ratio=round(learned.ratio, 3),
+        )
+
+    async def compact(
+        self, move: Compact, window: Window, agent: Agent, session: str, stopped: Callable[[], bool]
+    ) -> e.ContextCompacted | e.CompactionFailed | None:
+        """Return the fact that makes *window* shorter, or why there is none; None when it was *stopped* at once.
+
+        What was spent on a summary until a stop is in the fact: it is billed.
+        """
+        if move.kind == "cut":
+            return window.cut(move.keep, whole=move.whole)
+        if move.kind == "prune":
+            return window.compacted("prune", window.seq_at(len(window.entries) - move.keep))
+        place = window.start_of(move.keep, whole=move.whole)
+        from_seq, spent = window.seq_at(place), SummarySpending()
+        try:
+            if move.delay and not stopped():
+                await self._clock.sleep(move.delay)
+            if stopped():
+                return None
+            controls = move.controls or Controls(model=agent.snapshot.model)
+            fork = self.fork(window, agent, place, controls, session, spent, failures=move.failures)
+            return await self.summarise(fork, from_seq)
+        except asyncio.CancelledError:
+            if not stopped():
+                raise
+            return spent.failed("cancelled", "The run was stopped.") if spent.usage else None
+
+    def fork(
+        self,
+        window: Window,
+        agent: Agent,
+        place: int,
+        controls: Controls,
+        session: str,
+        spent: SummarySpending,
+        *,
+        failures: int = 0,
+    ) -> Fork:
+        """Return the summary of the first *place* entries of *window*, by the cheaper model after no *failures*.
+
+        The model of the conversation gets the bytes of its last request: the same prefix, controls and messages, so
+        that it reads them from its cache. Only what keeps an answer from being text is left out: a forced call, or a
+        schema.
+        """
+        own = controls.model or agent.snapshot.model
+        entries, prefix = window.entries[:place], self._prefix(agent.snapshot, self.calibration(own))
+        tokens = prefix + self.calibration(own).tokens(weight(entries))
+        given = bounds_of(own, agent)
+        model = own if failures else self._summariser(own, agent, window, tokens, given.summary)
+        if model == own:
+            asked = replace(controls, output_schema=None)
+            asked = replace(asked, tool_choice="auto") if is_forced(asked.tool_choice) else asked
+        else:
+            asked = Controls(model=model, max_output_tokens=SUMMARY_ROOM)
+        spent.model = model
+        return Fork(
+            agent, window, entries, model, asked, session, min(given.summary, max(_SHORTEST, tokens // 4)), spent
+        )
+
+    def price(self, fork: Fork) -> float | None:
+        """Return what *fork* is expected to cost in USD, None if that is not known."""
+        calibration = self.calibration(fork.model)
+        tokens = self._prefix(fork.agent.snapshot, calibration) + calibration.tokens(weight(fork.entries))
+        is_read = fork.agent.prompt_caching and is_warm(fork.window, fork.model, self._clock.now())
+        return price_of(fork.model, tokens, fork.tokens, cached=tokens if is_read else 0)
+
+    async def summarise(self, fork: Fork, from_seq: int) -> e.ContextCompacted | e.CompactionFailed:
+        """Write the summary; in ever smaller pieces while they do not fit, and last without one."""
+        calibration = self.calibration(fork.model)
+        prefix = self._prefix(fork.agent.snapshot, calibration)
+        limit = bounds_of(fork.model, fork.agent, room=SUMMARY_ROOM).limit
+        spare = prefix + 2 * fork.tokens
+        room = None if limit is None else max(_LEAST_ROOM, round((limit - spare) * (1 - calibration.error)))
+        said, text = SummaryAnswer(), ""
+        for _ in range(1 + MAX_HALVINGS):
+            said, text = await self._in_pieces(fork, pieces(fork.entries, room, calibration))
+            if said.code != OVERFLOW:
+                break
+            whole = calibration.tokens(weight(fork.entries))
+            room = max(_LEAST_ROOM // 2, (whole if room is None else min(room, whole)) // 2)
+        if said.code == OVERFLOW:
+            return self._summed(fork, fork.window.compacted("cut", from_seq), None)
+        if said.code is not None:
+            return fork.spent.failed(said.code, said.message)
+        return self._summed(fork, fork.window.compacted("summary", from_seq), text)
+
+    async def _in_pieces(self, fork: Fork, parts: Sequence[Sequence[WindowEntry]]) -> tuple[SummaryAnswer, str]:
+        """Sum up *parts*, each after a summary of those before it; return the last answer and its text."""
+        encode = self._provider_for(fork.model).encoder(p.named(fork.model))
+        said, text = SummaryAnswer(), ""
+        for part in parts:
+            before = [going_on(text, fork.window.frames, encode)] if text else []
+            said = await self._ask(fork, [*before, *part, asking(fork.tokens, fork.window.frames, encode)])
+            if said.code is not None:
+                return said, ""
+            text = bounded("".join(said.texts), fork.tokens)
+        return said, text
+
+    async def _ask(self, fork: Fork, entries: Sequence[WindowEntry]) -> SummaryAnswer:
+        """Ask the model once; what it used is noted even when it is cancelled."""
+        provider, model, said = self._provider_for(fork.model), p.named(fork.model), SummaryAnswer()
+        encode = provider.encoder(model)
+        sent = [entry.encoded_by(encode) for entry in entries]
+        for entry in sent:
+            if wanted := entry.files:
+                read = {name: await self._read_file(name) for name in wanted}
+                entry.load({name: data for name, data in read.items() if data is not None})
+        request = p.Request(
+            model=model,
+            snapshot=fork.agent.snapshot,
+            messages=sent,
+            controls=fork.controls,
+            session=fork.session,
+            cache=self._marks(fork, entries),
+        )
+        try:
+            async with aclosing(provider.stream(request)) as stream:
+                async for batch in stream:
+                    for delta in batch:
+                        said.take(delta)
+                    if said.ended:
+                        break
+        finally:
+            if said.usage or said.begun:
+                fork.spent.add(fork.model, said.usage or UNKNOWN_USAGE)
+        return said.closed()
+
+    def _marks(self, fork: Fork, entries: Sequence[WindowEntry]) -> p.CacheMarks | None:
+        """Return how *fork* uses the cache: it reads what the session's last requests wrote, else it writes nothing."""
+        if list(entries[:-1]) != list(fork.entries) or not is_warm(fork.window, fork.model, self._clock.now()):
+            return None
+        marks = self._prompt_cache.marks(fork.agent, fork.model, fork.window.history)
+        return None if marks is None else dataclasses.replace(marks, previous=len(fork.entries))
+
+    def _summed(self, fork: Fork, made: e.ContextCompacted, text: str | None) -> e.ContextCompacted:
+        """Return the fact *made* with the summary *text*, and with what it cost to try."""
+        spent, tokens = fork.spent, UNCALIBRATED.tokens(Weight(len(text or ""), 0))
+        after = None if made.tokens_after is None else made.tokens_after + tokens
+        cost, uncached = spent.costs
+        return replace(
+            made,
+            summary=text,
+            tokens_after=after,
+            model=spent.model,
+            usage=spent.usage,
+            cost=cost,
+            uncached_cost=uncached,
+        )
+
+    def _summariser(self, own: str, agent: Agent, window: Window, tokens: int, summary: int) -> str:
+        """Return the model that sums up a prompt of *tokens* tokens: the agent's choice, or the cheaper one.
+
+        The conversation's *own* model reads what its cache still has at the price of a read; the light one of the same
+        vendor pays for every token, and must have room for them.
+        """
+        if wanted := agent.definition.compaction.model:
+            return wanted
+        small = SMALL.get(own.partition(":")[0])
+        if small is None or small == own:
+            return own
+        cached = tokens if agent.prompt_caching and is_warm(window, own, self._clock.now()) else 0
+        here, there = price_of(own, tokens, summary, cached=cached), price_of(small, tokens, summary)
+        limit = bounds_of(small, agent, room=SUMMARY_ROOM).limit
+        fits = limit is None or tokens + 2 * summary <= limit
+        return small if fits and here is not None and there is not None and there < here else own
+
+    def _prefix(self, snapshot: Snapshot, calibration: Calibration) -> int:
+        return calibration.tokens(Weight(self._prefix_bytes(snapshot), 0))
+
+    def _prefix_bytes(self, snapshot: Snapshot) -> int:
+        """Return the bytes of *snapshot*: tools and texts, counted once."""
+        known = self._prefixes.get(snapshot.hash)
+        if known is None:
+            tools = [(tool.name, tool.description, tool.parameters) for tool in snapshot.tools]
+            known = len(msgspec.json.encode(tools)) + len(snapshot.shared.encode()) + len(snapshot.own.encode())
+            self._prefixes[snapshot.hash] = known
+            if len(self._prefixes) > _PREFIXES:
+                self._prefixes.popitem(last=False)
+        return known
+
+
+def bounds_of(model: str, agent: Agent, *, room: int | None = None) -> PromptBounds:
+    """Return what bounds the prompts of *model*, whose answer gets *room* tokens, or what the agent says."""
+    known = models.find(model)
+    asked = room or agent.overrides.max_output_tokens or agent.definition.controls.max_output_tokens
+    return bounds(known.context, asked or known.max_output or ANSWER_ROOM, rates_of(model, cached=agent.prompt_caching))
+
+
+@cache
+def rates_of(model: str, *, cached: bool) -> TokenRates | None:
+    """Return the prices of *model* by the uncached input token, without or with its cache; None if unknown."""
+    known = models.find(model)
+    if known.price is None or not known.price.input:
+        return None
+    price, above = known.price, known.above.tokens if known.above else None
+    output = float(price.output / price.input)
+    if not cached or price.read is None:
+        return TokenRates(output=output, above=above)
+    write = float((price.write_short or price.input) / price.input)
+    return TokenRates(read=float(price.read / price.input), write=write, output=output, above=above)
+
+
+def price_of(model: str, tokens: int, output: int, *, cached: int = 0) -> float | None:
+    """Return what a prompt of *tokens* tokens costs in USD, of which *cached* are read; None if unknown."""
+    counts = Usage(tokens - cached, output, None, cached, 0, 0)
+    found = models.cost(model, counts)
+    return None if found is None else float(found)
+
+
+def is_warm(window: Window, model: str, now: int) -> bool:
+    """Return whether the cache of *model* still has the prompt of *window*'s last call."""
+    history = window.history
+    life = CACHE_LIFE.get(model.partition(":")[0])
+    return bool(
+        life
+        and history.last is not None
+        and history.rewritten is None
+        and history.last.model == model
+        and now - history.last.time < life
+    )

@@ -1,0 +1,84 @@
+"""The model calls that write summaries: what they answered, and what they used."""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from agent_core.domain import events as e
+from agent_core.domain.messages import Usage
+from agent_core.providers import base as p
+from agent_core.providers import models
+
+
+@dataclass(slots=True)
+class SummarySpending:
+    """What the calls of a compaction have used so far; *model* is the one that was asked last."""
+
+    model: str = ""
+    usage: Usage | None = None
+    cost: str | None = "0"
+    uncached: str | None = "0"
+
+    def add(self, model: str, usage: Usage) -> None:
+        """Add a call of *model*."""
+        self.model = model
+        self.cost = _plus(self.cost, models.cost(model, usage))
+        self.uncached = _plus(self.uncached, models.uncached_cost(model, usage))
+        self.usage = usage if self.usage is None else self.usage + usage
+
+    @property
+    def costs(self) -> tuple[str | None, str | None]:
+        """Return what the calls cost, and would have cost without a cache; None of both if nothing was answered."""
+        return (self.cost, self.uncached) if self.usage else (None, None)
+
+    def failed(self, code: str, message: str) -> e.CompactionFailed:
+        """Return the fact that no summary was made."""
+        cost, uncached = self.costs
+        return e.CompactionFailed(
+            model=self.model, code=code, message=message, usage=self.usage, cost=cost, uncached_cost=uncached
+        )
+
+
+@dataclass(slots=True)
+class SummaryAnswer:
+    """What one call answered: text, or why there is none (*code*, *message*)."""
+
+    texts: list[str] = field(default_factory=list[str])
+    usage: Usage | None = None
+    begun: bool = False
+    code: str | None = None
+    message: str = ""
+    ended: bool = False
+
+    def take(self, delta: p.ModelDelta) -> None:
+        """Note one delta of the answer."""
+        self.begun = self.begun or not isinstance(delta, p.CallFailed)
+        match delta:
+            case p.ModelTextDelta(_, text):
+                self.texts.append(text)
+            case p.UsageReport(usage):
+                self.usage = usage
+            case p.ToolStart(_, _, name):
+                self.code, self.message = "tool_called", f"The model called `{name}` instead of writing a summary."
+            case p.Refusal(text):
+                self.code, self.message = "refused", text or "The model refused to write a summary."
+            case p.CallFailed(kind, message):
+                self.code, self.message, self.ended = kind, message, True
+            case p.Finished("refused"):
+                self.code, self.message, self.ended = "refused", "The model refused to write a summary.", True
+            case p.Finished():
+                self.ended = True
+            case _:
+                return
+
+    def closed(self) -> "SummaryAnswer":
+        """Return the answer once its stream is over: a summary is whole, and not empty."""
+        if self.code is None and not self.ended:
+            self.code, self.message = "network", "The summary broke off before its end."
+        elif self.code is None and not "".join(self.texts).strip():
+            self.code, self.message = "empty", "The model answered without a summary."
+        return self
+
+
+def _plus(total: str | None, more: str | None) -> str | None:
+    """Add decimals; a sum with an unknown part is itself unknown."""
+    return None if total is None or more is None else f"{Decimal(total) + Decimal(more):f}"

@@ -1,0 +1,63 @@
+"""Compactions of sessions in which nothing runs. Each function is one transaction's work."""
+
+import msgspec
+from sqlalchemy import Connection
+
+from agent_core.domain import events as e
+from agent_core.domain.events import Fact
+from agent_core.errors import NotFound, SessionBusy
+from agent_core.store import log
+from agent_core.store.work import quotas, runs, sessions, spending
+
+OUTDATED = "outdated"
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """The *facts* that were written: none where the session is gone."""
+
+    facts: list[Fact]
+
+
+def write_idle(
+    connection: Connection,
+    session: str,
+    made: e.ContextCompacted | e.CompactionFailed,
+    *,
+    after: int,
+    run: str,
+    now: int,
+) -> Compacted:
+    """Write what was *made* of a session whose newest fact was *after*, and bill it to whom the run *run* was charged.
+
+    It belongs to no run. Where anything came in meanwhile, or the session was closed, the compaction is given up: what
+    it cost is still in the log.
+    """
+    try:
+        ref = sessions.hold(connection, session)
+        known, _ = runs.find(connection, run)
+    except NotFound:
+        return Compacted([])
+    body = made
+    if isinstance(made, e.ContextCompacted) and (ref.newest != after or ref.closed or _is_busy(connection, ref)):
+        said = "Something came in while the summary was written."
+        body = e.CompactionFailed(
+            model=made.model or "",
+            code=OUTDATED,
+            message=said,
+            usage=made.usage,
+            cost=made.cost,
+            uncached_cost=made.uncached_cost,
+        )
+    first = log.take_seqs(connection, ref.key, 1)
+    facts = log.write(connection, ref.session_key, first, [(None, body)], now=now)
+    quotas.bill(connection, known, [body], ended=False, now=now)
+    spending.bill(connection, known, [body], now=now)
+    return Compacted(facts)
+
+
+def _is_busy(connection: Connection, ref: sessions.SessionRef) -> bool:
+    try:
+        sessions.refuse_busy(connection, ref, "compact")
+    except SessionBusy:
+        return True
+    return False

@@ -1,0 +1,99 @@
+"""Compactions in the store: where a window begins, in the session, its forks, and once a person is forgotten."""
+
+import pytest
+from sqlalchemy import select
+
+from agent_core import Actor, ContextCompacted, Core, text_of
+from agent_core.context.window import Window
+from agent_core.domain.context import CompactionKind
+from agent_core.providers.base import Request
+from agent_core.store.log import SESSION
+from agent_core.testing import ScriptedProvider, call, say
+from agent_core.testing.script import Answer
+from agent_core.tools.function import tool
+from tests.agent_core.scenes import ANN, local, open_session, say_and_wait
+from tests.conftest import MakeCore
+from tests.polling import until
+
+BOB = Actor("bob", "user", "Bob")
+
+
+@tool
+async def look(what: str) -> str:
+    """Look something up."""
+    return f"{what} " * 400
+
+
+def script(request: Request) -> Answer:
+    newest = request.messages[-1].message
+    return (call("look", what="tea"),) if newest.role == "user" else (say("Found."),)
+
+
+async def talk(make_core: MakeCore) -> tuple[Core, str]:
+    core = await make_core(ScriptedProvider(script), tools=(look,))
+    session = await open_session(core)
+    for n in range(3):
+        await say_and_wait(core, session, f"question {n}")
+    await until(lambda: not local(core).pool.driven)
+    return core, session
+
+
+async def window(core: Core, session: str) -> Window:
+    core._cache.forget(session)
+    return (await core._cache.get(session)).window
+
+
+def shape(window: Window) -> list[tuple[int, bool, bool, bytes]]:
+    return [(entry.seq, entry.border, entry.summary, entry.wire) for entry in window.entries]
+
+
+async def compact(core: Core, session: str, kind: CompactionKind, from_seq: int) -> None:
+    """Compact a quiet session from *from_seq* on."""
+    cached = await core._cache.get(session)
+    run = (await core.runs(session=session)).items[0].id
+    summary = "Bob wanted tea." if kind == "summary" else None
+    made = ContextCompacted(kind=kind, from_seq=from_seq, tokens_before=2, tokens_after=1, summary=summary)
+    done = await core._store.compact_idle(session, made, after=cached.window.seq, run=run)
+    assert [fact.type for fact in done.facts] == ["context.compacted"]
+    cached.window.apply(done.facts)
+
+
+async def begins(core: Core, session: str) -> int:
+    return await core._store.read(
+        lambda connection: connection.execute(select(SESSION.c.window_seq).where(SESSION.c.id == session)).scalar_one()
+    )
+
+
+@pytest.mark.parametrize("kinds", [("prune",), ("summary",), ("cut",), ("summary", "prune"), ("prune", "summary")])
+async def test_the_rebuilt_window_is_the_one_that_grew(make_core: MakeCore, kinds: tuple[CompactionKind, ...]):
+    """After each kind, and one after another, the log gives the window that the process had; forks have it too."""
+    core, session = await talk(make_core)
+    borders = [entry.seq for entry in (await window(core, session)).entries if entry.border]
+    for kind, border in zip(kinds, borders[1:], strict=False):
+        await compact(core, session, kind, border)
+    moved = [border for kind, border in zip(kinds, borders[1:], strict=False) if kind != "prune"]
+    assert await begins(core, session) == (moved[-1] if moved else 1)
+    grown = shape((await core._cache.get(session)).window)
+    assert shape(await window(core, session)) == grown
+    fork = (await core.fork_session(session)).id
+    assert await begins(core, fork) == await begins(core, session)
+    assert shape(await window(core, fork)) == grown
+    await say_and_wait(core, session, "question 3")
+    await until(lambda: not local(core).pool.driven)
+    after = shape((await core._cache.get(session)).window)
+    assert after[: len(grown)] == grown
+    assert shape(await window(core, session)) == after
+
+
+async def test_a_summary_is_forgotten_with_who_wrote(make_core: MakeCore):
+    """It says in other words what people wrote: once one of them is forgotten it is deleted, else it stays."""
+    core, session = await talk(make_core)
+    await say_and_wait(core, session, "and I want tea", actor=BOB)
+    last = [entry.seq for entry in (await window(core, session)).entries if entry.border][-1]
+    await compact(core, session, "summary", last)
+    await core.forget_actor("carol", pseudonym="deleted-1", by=ANN)
+    assert "Bob wanted tea." in text_of((await window(core, session)).entries[0].message.parts)
+    await core.forget_actor("bob", pseudonym="deleted-2", by=ANN)
+    seen = text_of((await window(core, session)).entries[0].message.parts)
+    assert "tea" not in seen
+    assert "[deleted]" in seen
