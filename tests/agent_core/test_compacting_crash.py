@@ -11,10 +11,11 @@ from agent_core.testing import ScriptedProvider, fail, say, think
 from agent_core.testing.script import Answer
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import Hurried
+from tests.agent_core.scenes import Hurried, local
 from tests.agent_core.stage import ANN, unmarked
 from tests.agent_core.test_compacting import asks_for_summary, size_of
 from tests.conftest import Fresh, OpenDatabase
+from tests.polling import until
 
 BEFORE, AFTER = ("m0", "m1", "m2"), ("m3", "m4")
 ROOM = 4_200
@@ -80,6 +81,7 @@ async def outcome(core: Core) -> tuple[list[tuple[bool, bool, str, str]], list[F
     async for batch in core.follow(session, until_idle=True):
         facts += [event for event in batch if isinstance(event, Fact)]
     check_log(facts)
+    await until(lambda: not local(core).pool.driven)
     grown = shape((await core._cache.get(session)).window)
     core._cache.forget(session)
     assert shape((await core._cache.get(session)).window) == grown

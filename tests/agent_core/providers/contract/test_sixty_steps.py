@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from agent_core import (
+    Compaction,
     ContextCompacted,
     Inbound,
     Limits,
@@ -30,7 +31,7 @@ from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import ANN
 
 STEPS = 10
-ROOM = Limits(50)
+CUT: dict[str, Any] = {"limits": Limits(50), "compaction": Compaction(kind="cut")}
 STALE = "stale_reasoning"
 
 
@@ -46,7 +47,7 @@ def thoughtful(asked: ModelCall) -> list[Any]:
 
 async def test_sixty_steps_never_break_the_prefix_of_thinking(scene):
     """Six runs of ten thinking steps, with cuts, another model and other instructions between, are never refused."""
-    stage = await scene(MESSAGES, thoughtful, tools=TOOLS, limits=ROOM)
+    stage = await scene(MESSAGES, thoughtful, tools=TOOLS, **CUT)
     await stage.play("One")
     await stage.play("Two")
     await stage.play("Three", model=MESSAGES.full_other)
@@ -66,7 +67,7 @@ async def test_sixty_steps_never_break_the_prefix_of_thinking(scene):
 
 async def test_thinking_from_before_a_cut_never_comes_back(scene):
     """The first request after a cut has no thinking, and each later one only what came since."""
-    stage = await scene(MESSAGES, thoughtful, tools=TOOLS, limits=ROOM)
+    stage = await scene(MESSAGES, thoughtful, tools=TOOLS, **CUT)
     for text in ("One", "Two", "Three", "Four"):
         await stage.play(text)
     bodies = [fact.body for fact in await stage.log()]
