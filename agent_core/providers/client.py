@@ -104,14 +104,22 @@ class SdkClient:
         if self._making is not None and self._making.done() and self._making.exception() is None:
             await self._making.result().client.close()
 
-    async def stream(self, path: str, body: bytes, fold: Fold) -> AsyncGenerator[Sequence[ModelDelta]]:
-        """Post *body* and yield what *fold* makes of each network read; every failure comes as `CallFailed`."""
+    async def stream(
+        self, path: str, body: bytes, fold: Fold, learn: Callable[[CallFailed], None] | None = None
+    ) -> AsyncGenerator[Sequence[ModelDelta]]:
+        """Post *body* and yield what *fold* makes of each network read; every failure comes as `CallFailed`.
+
+        *learn* is called with a refusal of the request: to wrap this generator would cost every read a microsecond.
+        """
         try:
             response = await self._post(path, body)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
-            yield [self._redacted(self._refusal, error)]
+            refusal = self._redacted(self._refusal, error)
+            if learn is not None:
+                learn(refusal)
+            yield [refusal]
             return
         if isinstance(response, CallFailed):
             yield [response]

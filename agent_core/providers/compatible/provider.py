@@ -1,7 +1,6 @@
 """OpenAI-compatible: Chat Completions, as Ollama, vLLM, gateways and OpenAI itself speak it."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -93,13 +92,9 @@ class CompatibleProvider:
         """Return how a message becomes request JSON; another function once *model* was found to want more."""
         return _encoder(f"{self.name}:{model}", self._found.get(model, self._wants))
 
-    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        fold = ChatFold(self.name, request.model)
-        async with aclosing(self._client.stream("/chat/completions", self._body(request), fold)) as batches:
-            async for batch in batches:
-                if isinstance(batch[0], CallFailed):
-                    self._learn(request.model, batch[0])
-                yield batch
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        fold, learn = ChatFold(self.name, request.model), partial(self._learn, request.model)
+        return self._client.stream("/chat/completions", self._body(request), fold, learn)
 
     def _learn(self, model: str, failure: CallFailed) -> None:
         """Note what the server of *model* asks of answers, as its refusal says."""

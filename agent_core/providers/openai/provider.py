@@ -1,7 +1,6 @@
 """OpenAI: the Responses API, asked without storing anything there; every request carries the whole window."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -77,13 +76,14 @@ class OpenAIProvider:
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
 
-    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        fold = ResponsesFold(self.name, request.model)
-        async with aclosing(self._client.stream("/responses", self._body(request), fold)) as batches:
-            async for batch in batches:
-                if isinstance(batch[0], CallFailed) and refuses_summaries(batch[0].message):
-                    self._unsummarized.add(request.model)
-                yield batch
+    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        fold, learn = ResponsesFold(self.name, request.model), partial(self._learn, request.model)
+        return self._client.stream("/responses", self._body(request), fold, learn)
+
+    def _learn(self, model: str, refusal: CallFailed) -> None:
+        """Note that *model* refuses summaries of its thinking."""
+        if refuses_summaries(refusal.message):
+            self._unsummarized.add(model)
 
     def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
         """Return how long a breakpoint is kept, in ms; None for models that have none."""

@@ -11,7 +11,7 @@ from agent_core.context.misses import CacheMiss, differing, missed, shortfall
 from agent_core.context.snapshot import freeze
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.caching import Caching, PromptCall
-from agent_core.domain.context import CacheMissed
+from agent_core.domain.context import CacheMissed, MissCause
 from agent_core.domain.messages import UNKNOWN_USAGE
 
 CLAUDE = Caching(vendor="anthropic", least=512, short_s=300, long_s=3_600)
@@ -121,7 +121,11 @@ def test_snapshot_names_the_part_that_changed():
     other = replace(LOOK, name="search")
     tools = freeze(model="m", instructions="Be long.", tools=(replace(LOOK, description="Peer."), other))
     system = freeze(model="m", instructions="Be secretly rude.", tools=(LOOK,), persona="A pirate.")
-    for new, wanted, changed in ((tools, "tools", "~look +search"), (system, "system", "persona instructions")):
+    cases: list[tuple[Snapshot, MissCause, str]] = [
+        (tools, "tools", "~look +search"),
+        (system, "system", "persona instructions"),
+    ]
+    for new, wanted, changed in cases:
         found = verdict(WARM, asked(10, snapshot=new.hash), used(short=10_000), new=new)
         assert found == CacheMiss(CacheMissed(n=7, expected=10_000, read=0, cause=wanted), changed)
     assert differing(tools, SNAPSHOT) == ("tools", "~look -search")

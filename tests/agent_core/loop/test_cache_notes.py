@@ -70,11 +70,11 @@ def test_effort_costs_what_its_vendor_says(model: str, said: str | None):
 
 def test_tool_choice_costs_only_where_it_is_sent_and_cached_under():
     """To Anthropic a forced choice costs the messages, one that a note asks for does not; to OpenAI none does."""
-    forced = {"tool_choice": NamedTool("look")}
+    forced = NamedTool("look")
     said = "`tool_choice` changed from auto to look: the messages are written again, tools and system are read."
-    assert noted(before={}, **forced) == said
+    assert noted(before={}, tool_choice=forced) == said
     assert noted(before={}, tool_choice="none") is None
-    assert noted("gpt", before={}, **forced) is None
+    assert noted("gpt", before={}, tool_choice=forced) is None
 
 
 def test_model_costs_everything_and_says_both_names():
