@@ -4,10 +4,11 @@ import dataclasses
 import json
 import re
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from agent_core import Limits, MessageCompleted, SnapshotFrozen, StepCompleted, StepFailed
+from agent_core import Compaction, Limits, MessageCompleted, SnapshotFrozen, StepCompleted, StepFailed
 from agent_core.providers.models import cost
 from agent_core.testing import FakeClock, call, fail, say, think
 from agent_core.testing.models import Options, Quirks, native, status
@@ -16,6 +17,7 @@ from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES
 from tests.agent_core.stage import ANN, asleep
 
+CUT: dict[str, Any] = {"limits": Limits(max_context_messages=4), "compaction": Compaction(kind="cut")}
 SERVERS = ("deepseek", "gemini", "mistral")
 IDS = {
     "openai": r"call_[0-9a-f]{24}\d\d",
@@ -181,7 +183,7 @@ async def test_a_server_that_replaced_another_is_not_sent_its_ids_for_good(scene
 @pytest.mark.parametrize("server", SERVERS)
 async def test_a_cut_drops_what_the_server_wrote(scene, server):
     """After the window was cut, earlier answers go without thinking and own ids, and no request is lost by it."""
-    stage = await scene(CHAT, TALK, tools=TOOLS, server=on(server), limits=Limits(max_context_messages=4))
+    stage = await scene(CHAT, TALK, tools=TOOLS, server=on(server), **CUT)
     await stage.play("One")
     before = {*ids(stage.line.models.asked[-1])}
     assert (await stage.play("Two")).status == "completed"
