@@ -84,9 +84,10 @@ async def test_the_others_wait_for_the_first_event_of_one(clock):
 
 
 async def test_a_start_alone_is_no_answer(clock):
-    """A provider that only took a request has not read its prompt: the others wait for the first token, or a failure."""
+    """A provider that only took a request has not read its prompt: the others wait for the first token."""
     found = await senders(BurstGate(clock))
     lead = found[0].lead
+    assert lead
     assert lead.began(STARTED) is lead
     await settled()
     assert states(found) == ["leads", "waits", "waits"]
