@@ -85,7 +85,7 @@ async def test_what_is_left_alone(make_core: MakeCore, options, size):
     for _ in range(20):
         await asyncio.sleep(0)
     assert not asked_for(stage)
-    assert not stage.core._segments._idle._timers
+    assert not stage.core._segments.idle._timers
 
 
 async def test_news_cancel_the_timer(make_core: MakeCore):
@@ -99,7 +99,7 @@ async def test_news_cancel_the_timer(make_core: MakeCore):
     clock.advance(20)
     await asyncio.sleep(0)
     assert not asked_for(stage)
-    assert len(stage.core._segments._idle._timers) == 1
+    assert len(stage.core._segments.idle._timers) == 1
 
 
 async def test_a_message_during_the_call_drops_the_summary(make_core: MakeCore):
@@ -130,14 +130,14 @@ async def test_what_another_process_wrote_drops_the_summary_too(make_core: MakeC
     await stage.core.add_context(stage.session, [], key=None)
     made = ContextCompacted(kind="summary", from_seq=1, tokens_before=1, tokens_after=1, summary="Late.")
     run = (await stage.core.runs(session=stage.session)).items[0].id
-    before = await newest(stage)
-    done = await stage.core._store.compact_idle(stage.session, made, after=before.seq - 1, run=run)
+    before, ref = await newest(stage), (await stage.core._cache.get(stage.session)).ref
+    done = await stage.core._store.compact_idle(ref, made, after=before.seq - 1, run=run)
     assert [fact.type for fact in done.facts] == ["compaction.failed"]
     await stage.core.close_session(stage.session)
-    closed = await stage.core._store.compact_idle(stage.session, made, after=before.seq + 1, run=run)
+    closed = await stage.core._store.compact_idle(ref, made, after=before.seq + 1, run=run)
     assert [fact.type for fact in closed.facts] == ["compaction.failed"]
     await stage.core.delete_session(stage.session)
-    gone = await stage.core._store.compact_idle(stage.session, made, after=before.seq, run=run)
+    gone = await stage.core._store.compact_idle(ref, made, after=before.seq, run=run)
     assert gone.facts == []
     hold.set()
 
@@ -147,7 +147,7 @@ async def test_none_after_the_stop(make_core: MakeCore):
     clock = FakeClock()
     stage = await long_talk(make_core, clock)
     await asleep(clock, IDLE + 1)
-    idle = stage.core._segments._idle
+    idle = stage.core._segments.idle
     await stage.core.stop(grace=0.1)
     assert not idle._timers
     assert idle._is_closed

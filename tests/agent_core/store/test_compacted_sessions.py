@@ -53,7 +53,7 @@ async def compact(core: Core, session: str, kind: CompactionKind, from_seq: int)
     run = (await core.runs(session=session)).items[0].id
     summary = "Bob wanted tea." if kind == "summary" else None
     made = ContextCompacted(kind=kind, from_seq=from_seq, tokens_before=2, tokens_after=1, summary=summary)
-    done = await core._store.compact_idle(session, made, after=cached.window.seq, run=run)
+    done = await core._store.compact_idle(cached.ref, made, after=cached.window.seq, run=run)
     assert [fact.type for fact in done.facts] == ["context.compacted"]
     cached.window.apply(done.facts)
 
