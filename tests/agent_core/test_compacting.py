@@ -18,11 +18,12 @@ from agent_core import (
 from agent_core.context.summaries import ASKED
 from agent_core.loop.compaction import MAX_FAILURES
 from agent_core.providers.base import Request
-from agent_core.testing import call, fail, pause, say, step_of, think, usage
+from agent_core.runtime.compacting import PATIENCE, PATIENCE_TO_FIT
+from agent_core.testing import FakeClock, call, fail, finish, pause, say, step_of, think, usage
 from agent_core.testing.script import Answer, Item
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
-from tests.agent_core.stage import Stage, restart, results, set_stage, texts, unmarked
+from tests.agent_core.stage import Stage, asleep, restart, results, set_stage, texts, unmarked
 from tests.conftest import MakeCore
 
 SUMMARY = Compaction()
@@ -99,13 +100,14 @@ async def test_the_request_for_a_summary_is_a_fork(make_core: MakeCore):
 
 
 async def test_a_forced_call_and_a_schema_are_lifted(make_core: MakeCore):
-    """A summary is text: nothing that the agent asks of its answers may make it anything else."""
+    """A summary is a whole text: nothing that the agent asks of its answers may make it anything else, or cut it."""
     stage = await set_stage(make_core, answering(), limits=Limits(max_context_messages=4), compaction=SUMMARY)
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     for n in range(3):
-        await stage.play(f"m{n}", output_schema=schema)
-    assert all(stage.provider.requests[place].controls.output_schema is None for place in asked_for(stage))
-    assert asked_for(stage)
+        await stage.play(f"m{n}", output_schema=schema, max_output_tokens=200)
+    asked = [stage.provider.requests[place].controls for place in asked_for(stage)]
+    assert asked
+    assert all(each.output_schema is None and each.max_output_tokens is None for each in asked)
 
 
 async def test_what_matters_survives(make_core: MakeCore):
@@ -135,7 +137,10 @@ async def test_what_matters_survives(make_core: MakeCore):
 
 
 async def test_after_three_failed_tries_a_run_goes_on_without(make_core: MakeCore):
-    """Each step tries once; after three failures the run compacts no more, and the next run tries again."""
+    """Each step tries once; after three failures the run compacts no more, and the next run tries again.
+
+    After the first of them the model may call no tool: what is left in its cache is worth less than a summary.
+    """
 
     @tool
     async def look(n: int) -> str:
@@ -158,6 +163,8 @@ async def test_after_three_failed_tries_a_run_goes_on_without(make_core: MakeCor
     assert [failed.usage and failed.usage.input for failed in failures] == [1_000] * 3
     types = [kind for kind in await stage.types(run.id) if kind in ("compaction.failed", "step.started")]
     assert types == [*("compaction.failed", "step.started") * 3, *["step.started"] * 3]
+    asked = [stage.provider.requests[place].controls.tool_choice for place in asked_for(stage)]
+    assert asked == ["auto", "none", "none"]
     await stage.play("three")
     assert len(await stage.said(CompactionFailed)) == 2 * MAX_FAILURES
 
@@ -169,8 +176,9 @@ async def test_after_three_failed_tries_a_run_goes_on_without(make_core: MakeCor
         ((say(" \n"),), "empty"),
         ((fail("auth", retryable=False),), "auth"),
         ((say("Half"), fail("network")), "network"),
+        ((say("1. Goal: half a sent"), finish("length")), "length"),
     ],
-    ids=["a call", "nothing", "no key", "broken off"],
+    ids=["a call", "nothing", "no key", "broken off", "cut"],
 )
 async def test_no_summary_is_a_failure(make_core: MakeCore, answer, code):
     """Whatever is no whole text is a `compaction.failed`; the step is asked with the window as it is."""
@@ -180,6 +188,81 @@ async def test_no_summary_is_a_failure(make_core: MakeCore, answer, code):
     assert [failed.code for failed in await stage.said(CompactionFailed)] == [code]
     assert not await stage.said(ContextCompacted)
     assert len(stage.provider.requests[-1].messages) == 5
+
+
+async def test_a_cut_summary_that_is_as_long_as_it_may_be_counts(make_core: MakeCore):
+    """A model that goes on beyond what was asked for has said enough."""
+    script = answering(say("word " * 2_000), finish("length"))
+    stage = await set_stage(make_core, script, limits=Limits(max_context_messages=4), compaction=SUMMARY)
+    for n in range(3):
+        await stage.play(f"m{n}")
+    (made,) = await stage.said(ContextCompacted)
+    assert made.kind == "summary"
+    assert not await stage.said(CompactionFailed)
+
+
+async def test_a_model_that_calls_a_tool_is_asked_without(make_core: MakeCore):
+    """The first request may read the cache; where the model calls a tool, a second one of the same try forbids it."""
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "fine"
+
+    def script(request: Request) -> Answer:
+        if not asks_for_summary(request):
+            return (say("Fine."),)
+        return (PAID, say("They talked.") if request.controls.tool_choice == "none" else call("look"))
+
+    tiny = Limits(max_context_messages=4)
+    stage = await set_stage(make_core, script, tools=[look], limits=tiny, compaction=SUMMARY)
+    for n in range(3):
+        await stage.play(f"m{n}")
+    (made,) = await stage.said(ContextCompacted)
+    assert (made.summary, made.usage and made.usage.input) == ("They talked.", 2_000)
+    assert not await stage.said(CompactionFailed)
+
+
+async def test_the_wait_for_a_summary_that_only_saves_is_short(make_core: MakeCore):
+    """What was used until then is billed, and the step is asked with the window as it is."""
+    clock, hold = FakeClock(), asyncio.Event()
+    script, tiny = answering(PAID, pause(hold)), Limits(max_context_messages=4)
+    stage = await set_stage(make_core, script, clock=clock, limits=tiny, compaction=SUMMARY)
+    for n in range(2):
+        await stage.play(f"m{n}")
+    run = await stage.send("m2")
+    await stage.asked(3)
+    await asleep(clock, 3)
+    clock.advance(PATIENCE)
+    assert (await stage.done(run)).text == "You said m2."
+    (failed,) = await stage.said(CompactionFailed)
+    assert (failed.code, failed.usage and failed.usage.input) == ("timeout", 1_000)
+    assert stage.provider.open == 0
+
+
+async def test_the_wait_for_a_summary_that_makes_it_fit_is_longer(make_core: MakeCore):
+    """Without it the run would fail; but it does not wait for ever either."""
+    clock, hold = FakeClock(), asyncio.Event()
+
+    def script(request: Request) -> Answer:
+        if asks_for_summary(request):
+            return (pause(hold),)
+        return (FULL,) if len(request.messages) > 4 else (say("Fine."),)
+
+    stage = await set_stage(make_core, script, clock=clock, limits=ENDLESS, compaction=SUMMARY)
+    for n in range(2):
+        await stage.play(f"m{n} {'x' * 900}")
+    await stage.send(f"m2 {'x' * 900}")
+    await stage.asked(4)
+    assert asked_for(stage) == [3]
+    await asleep(clock, 3)
+    clock.advance(PATIENCE_TO_FIT - 1)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not await stage.said(CompactionFailed)
+    clock.advance(1)
+    await stage.until(lambda event: isinstance(event.body, CompactionFailed) and event.body.code == "timeout")
+    hold.set()
 
 
 @pytest.mark.parametrize("kind", ["summary", "cut"])
@@ -290,23 +373,26 @@ async def test_the_cheaper_model_sums_up(make_core: MakeCore):
     request = light.provider.requests[place]
     assert (made.model, request.model) == ("anthropic:claude-haiku-5-5", "claude-haiku-5-5")
     assert request.snapshot == light.provider.requests[place - 1].snapshot, "calls need their tools' definitions"
-    assert request.controls.effort is None
+    assert (request.controls.effort, request.controls.tool_choice) == (None, "none")
 
 
 async def test_a_setting_names_the_model(make_core: MakeCore):
-    """`compaction.model` writes the summaries; where it fails the conversation's own model does."""
+    """`compaction.model` writes the summaries; where it fails the conversation's own does, in runs of one step too."""
     policy = Compaction(model="scripted:other")
 
     def script(request: Request) -> Answer:
         if asks_for_summary(request):
-            return (fail("misconfigured", retryable=False),) if request.model == "other" else (say("By itself."),)
+            is_other = request.model == "other"
+            return (PAID, fail("misconfigured", retryable=False) if is_other else say("By itself."))
         return (say("Fine."),)
 
-    stage = await set_stage(make_core, within(9_000, script), limits=ENDLESS, compaction=policy)
-    for n in range(10):
-        assert (await stage.play(f"m{n} {'x' * 1_500}")).status == "completed"
-    assert {failed.model for failed in await stage.said(CompactionFailed)} == {"scripted:other"}
-    assert {made.model for made in await stage.said(ContextCompacted)} == {"scripted"}
+    stage = await set_stage(make_core, script, limits=Limits(max_context_messages=4), compaction=policy)
+    for n in range(6):
+        assert (await stage.play(f"m{n}")).status == "completed"
+    made = await stage.said(ContextCompacted)
+    assert {(each.model, each.usage and each.usage.input) for each in made} == {("scripted", 2_000)}
+    assert [stage.provider.requests[place].model for place in asked_for(stage)] == ["other", ""] * len(made)
+    assert not await stage.said(CompactionFailed)
 
 
 async def test_old_results_become_placeholders_first(make_core: MakeCore):
