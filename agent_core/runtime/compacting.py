@@ -98,7 +98,8 @@ class Compactor:
         prefix = self._prefix(agent.snapshot, calibration)
         tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=agent.snapshot.hash)
         given = bounds_of(model, agent)
-        return filling(window, given, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look)
+        kind = agent.definition.compaction.kind
+        return filling(window, given, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look, kind=kind)
 
     def learn(self, window: Window, agent: Agent, estimated: int | None) -> None:
         """Calibrate by the newest call of *window*, of whose prompt *estimated* tokens were expected."""
@@ -129,11 +130,12 @@ class Compactor:
         What was spent on a summary until a stop is in the fact: it is billed.
         """
         if move.kind == "cut":
-            return window.cut(move.keep, whole=move.whole)
+            return window.cut(move.keep, whole=move.whole, inside=move.inside)
         if move.kind == "prune":
             return window.compacted("prune", window.seq_at(len(window.entries) - move.keep))
-        place = window.start_of(move.keep, whole=move.whole)
+        place = window.start_of(move.keep, whole=move.whole, inside=move.inside)
         from_seq, spent = window.seq_at(place), SummarySpending()
+        kept_seq = window.kept_seq if move.inside else None
         try:
             if move.delay and not stopped():
                 await self._clock.sleep(move.delay)
@@ -141,7 +143,7 @@ class Compactor:
                 return None
             controls = move.controls or Controls(model=agent.snapshot.model)
             fork = self.fork(window, agent, place, controls, session, spent, failures=move.failures)
-            return await self.summarise(fork, from_seq)
+            return await self.summarise(fork, from_seq, kept_seq)
         except asyncio.CancelledError:
             if not stopped():
                 raise
@@ -186,7 +188,9 @@ class Compactor:
         is_read = fork.agent.prompt_caching and is_warm(fork.window, fork.model, self._clock.now())
         return price_of(fork.model, tokens, fork.tokens, cached=tokens if is_read else 0)
 
-    async def summarise(self, fork: Fork, from_seq: int) -> e.ContextCompacted | e.CompactionFailed:
+    async def summarise(
+        self, fork: Fork, from_seq: int, kept_seq: int | None = None
+    ) -> e.ContextCompacted | e.CompactionFailed:
         """Write the summary; in ever smaller pieces while they do not fit, and last without one."""
         calibration = self.calibration(fork.model)
         prefix = self._prefix(fork.agent.snapshot, calibration)
@@ -201,10 +205,10 @@ class Compactor:
             whole = calibration.tokens(weight(fork.entries))
             room = max(_LEAST_ROOM // 2, (whole if room is None else min(room, whole)) // 2)
         if said.code == OVERFLOW:
-            return self._summed(fork, fork.window.compacted("cut", from_seq), None)
+            return self._summed(fork, fork.window.compacted("cut", from_seq, kept_seq=kept_seq), None)
         if said.code is not None:
             return fork.spent.failed(said.code, said.message)
-        return self._summed(fork, fork.window.compacted("summary", from_seq), text)
+        return self._summed(fork, fork.window.compacted("summary", from_seq, kept_seq=kept_seq), text)
 
     async def _in_pieces(self, fork: Fork, parts: Sequence[Sequence[WindowEntry]]) -> tuple[SummaryAnswer, str]:
         """Sum up *parts*, each after a summary of those before it; return the last answer and its text."""
