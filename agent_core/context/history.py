@@ -22,9 +22,9 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     first reason why the prompt no longer begins as *last* did: its `compaction`, the `snapshot` (also one frozen again
     to leave out reasoning), or a paused `answer` that was given up; None while it does. *refreezable*: the window was
     compacted since the snapshot was frozen and since a run began. *failures* counts the summaries in a row that could
-    not be made, until the prompt is rewritten or a day has passed since the last, at *failed*. *medium* and *long* count
-    the pauses between calls that are longer than a short and than a long life of the cache, *calls* all calls. *newest*
-    is the time of the newest fact.
+    not be made, until the prompt is rewritten or a day has passed since the last, at *failed*. *medium* and *long*
+    count the pauses between calls that are longer than a short and than a long life of the cache, *calls* all calls.
+    *newest* is the time of the newest fact.
     """
 
     last: PromptCall | None = None
