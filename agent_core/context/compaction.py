@@ -147,8 +147,7 @@ def filling(
     if kind == "off" or (not look and (least is None or sure <= least)):
         return calm
     tails, prunes = _tails(window, calibration), _prunes(window, calibration)
-    kept = (tails[-1].tokens if tails else 0) + taken
-    limit = given.limit
+    kept, limit = (tails[-1].tokens if tails else 0) + taken, given.limit
     return msgspec.structs.replace(
         calm,
         tokens=tokens if limit is None or sure <= limit else max(sure, limit + 1),
