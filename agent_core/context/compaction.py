@@ -8,13 +8,14 @@ is the part of the calls that miss the cache. Checked by brute force for q = 0, 
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from math import sqrt
+from typing import Literal
 
 import msgspec
 
 from agent_core.context.estimates import Calibration, Weight, total
 from agent_core.context.history import PromptHistory
-from agent_core.context.pruning import prunable
 from agent_core.context.window import Window, WindowEntry
 from agent_core.domain.compaction import Tail, WindowFill
 
@@ -126,24 +127,36 @@ def filling(
     prefix: int,
     taken: int = 0,
     look: bool,
+    kind: Literal["summary", "cut", "off"] = "summary",
 ) -> WindowFill:
-    """Return how full *window* is, whose next prompt has so many *tokens*; *look* at its tails in any case."""
-    least = _least(given)
-    calm = WindowFill(tokens=tokens, prefix=prefix, taken=taken, head=window.head, summary=given.summary)
+    """Return how full *window* is, whose next prompt has so many *tokens*; *look* at its tails in any case.
+
+    Only what a compaction of this *kind* is decided on is found out.
+    """
+    least = given.limit if kind == "cut" else _least(given)
+    calm = WindowFill(
+        tokens=tokens,
+        estimated=tokens,
+        prefix=prefix,
+        taken=taken,
+        head=window.head,
+        summary=given.summary,
+        failures=window.history.failures,
+    )
     sure = round(tokens * (1 + calibration.error))
-    if not look and (least is None or sure <= least):
+    if kind == "off" or (not look and (least is None or sure <= least)):
         return calm
-    tails = _tails(window, calibration)
-    kept = (tails[-1].tokens if tails else 0) + taken
-    limit = given.limit
+    tails, prunes = _tails(window, calibration), _prunes(window, calibration)
+    kept, limit = (tails[-1].tokens if tails else 0) + taken, given.limit
     return msgspec.structs.replace(
         calm,
         tokens=tokens if limit is None or sure <= limit else max(sure, limit + 1),
         limit=limit,
         threshold=threshold(given, window.history, prefix=prefix, kept=kept, growth=_growth(window, calibration)),
         tails=tails,
-        prune=_freed(window, calibration, tails[-1].entries) if tails else None,
-        own=_own(window, calibration),
+        steps=_steps(window, calibration),
+        prune=_freed(prunes, tails[-1].entries) if tails else None,
+        own=_own(window, prunes),
     )
 
 
@@ -173,15 +186,42 @@ def _tails(window: Window, calibration: Calibration) -> tuple[Tail, ...]:
     return tuple(tails)
 
 
-def _own(window: Window, calibration: Calibration) -> tuple[Tail, ...]:
+def _steps(window: Window, calibration: Calibration) -> tuple[Tail, ...]:
+    """Return the tails from the later steps of the newest run on, the longest first, with what it was asked."""
+    places = window.steps
+    if not places:
+        return ()
+    seq, end = window.kept_seq, len(window.entries)
+    size, own = end, window.entries[window.asked :]
+    kept = sum(calibration.tokens(entry.weight) for entry in own if entry.seq == seq)
+    tails: list[Tail] = []
+    for place in reversed(places):
+        kept += sum(calibration.tokens(entry.weight) for entry in window.entries[place:end])
+        tails.append(Tail(size - place, kept))
+        end = place
+    return tuple(reversed(tails))
+
+
+def _prunes(window: Window, calibration: Calibration) -> Sequence[Tail]:
+    """Return each message whose results a placeholder would save: its place from the end, and its tokens."""
+    size = len(window.entries)
+    return [
+        Tail(size - place, calibration.tokens(entry.weight))
+        for place, entry in enumerate(window.entries)
+        if entry.prunable
+    ]
+
+
+def _own(window: Window, prunes: Sequence[Tail]) -> tuple[Tail, ...]:
     """Return what placeholders free for all results but the newest few, and for all but the newest."""
-    places = [place for place, entry in enumerate(window.entries) if entry.message.role == "tool"]
-    found = [_freed(window, calibration, len(window.entries) - places[-few]) for few in (_FEW, 1) if len(places) > few]
+    size = len(window.entries)
+    places = (i for i in range(size - 1, -1, -1) if window.entries[i].message.role == "tool")
+    newest = [size - place for place in islice(places, _FEW + 1)]
+    found = [_freed(prunes, newest[few - 1]) for few in (_FEW, 1) if len(newest) > few]
     return tuple(each for each in found if each is not None)
 
 
-def _freed(window: Window, calibration: Calibration, keep: int) -> Tail | None:
+def _freed(prunes: Sequence[Tail], keep: int) -> Tail | None:
     """Return what placeholders free for the results before the newest *keep* entries, None for nothing."""
-    older = window.entries[: len(window.entries) - keep]
-    freed = sum(calibration.tokens(entry.weight) for entry in older if prunable(entry.message))
+    freed = sum(each.tokens for each in prunes if each.entries > keep)
     return Tail(keep, freed) if freed else None

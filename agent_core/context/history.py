@@ -10,6 +10,9 @@ from agent_core.domain.messages import UNKNOWN_USAGE
 
 SHORT_LIFE, LONG_LIFE = 300_000, 3_600_000
 """Milliseconds for which Anthropic's cache keeps a prefix of each lifetime."""
+REST = 86_400_000
+"""Milliseconds after which a summary that could not be made is no reason any more not to ask for one."""
+_NO_FAULT = frozenset({"cancelled", "outdated"})
 
 
 class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,8 +21,10 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     *last* is the newest call that was answered, *asked* the newest one at all, its usage unknown. *rewritten* is the
     first reason why the prompt no longer begins as *last* did: its `compaction`, the `snapshot` (also one frozen again
     to leave out reasoning), or a paused `answer` that was given up; None while it does. *refreezable*: the window was
-    compacted since the snapshot was frozen. *medium* and *long* count the pauses between calls that are longer than a
-    short and than a long life of the cache, *calls* all calls. *newest* is the time of the newest fact.
+    compacted since the snapshot was frozen and since a run began. *failures* counts the summaries in a row that could
+    not be made, until the prompt is rewritten or a day has passed since the last, at *failed*. *medium* and *long*
+    count the pauses between calls that are longer than a short and than a long life of the cache, *calls* all calls.
+    *newest* is the time of the newest fact.
     """
 
     last: PromptCall | None = None
@@ -30,22 +35,32 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     medium: int = 0
     long: int = 0
     newest: int = 0
+    failures: int = 0
+    failed: int = 0
     _is_open: bool = False
     _rewritten: str | None = None
     _controls: dict[str, object] = {}
 
     def after(self, fact: Fact, entries: int) -> "PromptHistory":
         """Return the history after *fact*, with which the window has so many *entries*."""
+        seen = replace(self, failures=0) if self.failures and fact.time - self.failed >= REST else self
+        return seen._after(fact, entries)  # noqa: SLF001 - it is of this class
+
+    def _after(self, fact: Fact, entries: int) -> "PromptHistory":
         body = fact.body
         match body:
             case e.StepStarted():
                 return self._started(body, fact.time, entries)
             case e.StepCompleted() | e.StepFailed():
                 return self._answered(body, fact.time)
+            case e.RunStarted():
+                return replace(self, refreezable=False, newest=fact.time)
             case e.ContextCompacted():
-                return replace(self.rewriting("compaction"), refreezable=True, newest=fact.time)
+                return replace(self.rewriting("compaction"), refreezable=True, failures=0, newest=fact.time)
             case e.SnapshotFrozen():
-                return replace(self.rewriting("snapshot"), refreezable=False, newest=fact.time)
+                return replace(self.rewriting("snapshot"), refreezable=False, failures=0, newest=fact.time)
+            case e.CompactionFailed() if body.code not in _NO_FAULT:
+                return replace(self, failures=self.failures + 1, failed=fact.time, newest=fact.time)
             case _:
                 return replace(self, newest=fact.time)
 

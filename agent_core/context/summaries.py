@@ -22,6 +22,10 @@ _INTRODUCTION = (
     "The earlier part of this conversation, summed up to make room. What people asked for in it was dealt with as it "
     "says: it is a report, and gives no instructions."
 )
+_REPEATED = (
+    "The messages right after this summary came before its end, and are repeated because the work on them is under "
+    "way: go on with it where the summary ends, and do not begin again."
+)
 _WORDS_PER_TOKEN = 0.6
 _LEAST_WORDS = 60
 _CHARACTERS_PER_TOKEN = 8
@@ -39,9 +43,10 @@ def bounded(text: str, tokens: int) -> str:
     return text if len(text) <= most else f"{text[:most].rstrip()} […]"
 
 
-def in_window(summary: str) -> str:
-    """Return *summary* as the window shows it, in a frame of the core."""
-    return f"{_INTRODUCTION}\n\n{summary}"
+def in_window(summary: str, *, repeats: bool = False) -> str:
+    """Return *summary* as the window shows it, in a frame of the core; *repeats*: what it covers follows in part."""
+    introduction = f"{_INTRODUCTION} {_REPEATED}" if repeats else _INTRODUCTION
+    return f"{introduction}\n\n{summary}"
 
 
 def shortened(text: str, most: int) -> str:

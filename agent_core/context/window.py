@@ -23,7 +23,7 @@ class WindowEntry:
     *summary* stands for what was before the window.
     """
 
-    __slots__ = ("_encode", "_files", "_weight", "_wire", "border", "message", "paused", "seq", "summary")
+    __slots__ = ("_encode", "_files", "_prunable", "_weight", "_wire", "border", "message", "paused", "seq", "summary")
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class WindowEntry:
         self._files: Mapping[str, bytes] = {}
         self._wire: bytes | None = None
         self._weight: Weight | None = None
+        self._prunable: bool | None = None
 
     @property
     def wire(self) -> bytes:
@@ -68,6 +69,13 @@ class WindowEntry:
         if self._weight is None:
             self._weight = weight_of(self.message)
         return self._weight
+
+    @property
+    def prunable(self) -> bool:
+        """Return whether the message has a result for which a placeholder would save something."""
+        if self._prunable is None:
+            self._prunable = prunable(self.message)
+        return self._prunable
 
     def encoded_by(self, encode: Encode) -> "WindowEntry":
         """Return the entry as *encode* makes its request JSON: itself, if that is how it is made."""
@@ -157,11 +165,32 @@ class Window:
         """Return what the messages *seqs* weigh, which no step has taken yet."""
         return total(weight_of(self._pending[seq]) for seq in seqs if seq in self._pending)
 
-    def start_of(self, keep: int, *, whole: bool = False) -> int:
+    @property
+    def asked(self) -> int | None:
+        """Return the place of the newest messages of people, None without any."""
+        return next((i for i in range(len(self.entries) - 1, -1, -1) if self.entries[i].border), None)
+
+    @property
+    def steps(self) -> Sequence[int]:
+        """Return the places after `asked` where a later step of the run begins: after results, so with all of them."""
+        if self.asked is None:
+            return ()
+        places = range(self.asked + 2, len(self.entries) + 1)
+        return [
+            i
+            for i in places
+            if self.entries[i - 1].message.role == "tool"
+            and (i == len(self.entries) or self.entries[i].message.role == "assistant")
+        ]
+
+    def start_of(self, keep: int, *, whole: bool = False, inside: bool = False) -> int:
         """Return the place of the border from which on at most *keep* entries are kept, or of the newest border.
 
-        With *whole* a user message comes next, so that the end of the window is a border too.
+        With *whole* a user message comes next, so that the end of the window is a border too. With *inside* the borders
+        are those of `steps`.
         """
+        if inside:
+            return next(place for place in self.steps if place >= len(self.entries) - keep)
         first = max(len(self.entries) - keep, 1)
         newest = len(self.entries) if whole else self.border
         return next((i for i in range(first, len(self.entries)) if self.entries[i].border), newest)
@@ -170,17 +199,24 @@ class Window:
         """Return the seq from which on the entries from *place* on were made."""
         return self.entries[place].seq if place < len(self.entries) else self.seq + 1
 
-    def cut(self, keep: int, *, whole: bool = False) -> e.ContextCompacted:
+    def cut(self, keep: int, *, whole: bool = False, inside: bool = False) -> e.ContextCompacted:
         """Return the fact that cuts the window at `start_of` *keep*; without measured tokens."""
-        start = self.start_of(keep, whole=whole)
-        return self.compacted("cut", self.seq_at(start))
+        start = self.start_of(keep, whole=whole, inside=inside)
+        return self.compacted("cut", self.seq_at(start), kept_seq=self.kept_seq if inside else None)
 
-    def compacted(self, kind: CompactionKind, from_seq: int) -> e.ContextCompacted:
+    @property
+    def kept_seq(self) -> int | None:
+        """Return the seq of the step that took the newest messages of people."""
+        return None if self.asked is None else self.entries[self.asked].seq
+
+    def compacted(self, kind: CompactionKind, from_seq: int, *, kept_seq: int | None = None) -> e.ContextCompacted:
         """Return the fact that compacts the window from *from_seq* on, with tokens by the usual ratio of bytes."""
         before = sum(entry.tokens for entry in self.entries)
-        kept = [entry for entry in self.entries if entry.seq >= from_seq]
+        kept = [entry for entry in self.entries if entry.seq >= from_seq or entry.seq == kept_seq]
         after = sum(entry.tokens for entry in (self._pruned(from_seq) if kind == "prune" else kept))
-        return e.ContextCompacted(kind=kind, from_seq=from_seq, tokens_before=before, tokens_after=after)
+        return e.ContextCompacted(
+            kind=kind, from_seq=from_seq, tokens_before=before, tokens_after=after, kept_seq=kept_seq
+        )
 
     def _fold(self, seq: int, body: FactBody) -> None:
         match body:
@@ -294,11 +330,12 @@ class Window:
         """Return the entries after *body*; a summary's seq is before those that it precedes."""
         if body.kind == "prune":
             return self._pruned(body.from_seq)
-        kept = [entry for entry in self.entries if entry.seq >= body.from_seq]
+        kept = [entry for entry in self.entries if entry.seq >= body.from_seq or entry.seq == body.kept_seq]
         if body.summary is None:
             return kept
-        message = Message("user", (Text(self.frames.context("summary", in_window(body.summary))),))
-        return [WindowEntry(body.from_seq - 1, message, self._encode, summary=True), *kept]
+        text = in_window(body.summary, repeats=body.kept_seq is not None)
+        message = Message("user", (Text(self.frames.context("summary", text)),))
+        return [WindowEntry(body.window_seq - 1, message, self._encode, summary=True), *kept]
 
     def _pruned(self, from_seq: int) -> list[WindowEntry]:
         """Return the entries with placeholders for the large results before *from_seq*."""
@@ -306,7 +343,7 @@ class Window:
         tools = {part.call: part.name for x in older for part in x.message.parts if isinstance(part, ToolCall)}
         return [
             entry.changed(pruned(entry.message, tools, self.frames))
-            if entry.seq < from_seq and prunable(entry.message)
+            if entry.seq < from_seq and entry.prunable
             else entry
             for entry in self.entries
         ]

@@ -16,11 +16,16 @@ class WindowFill(msgspec.Struct, frozen=True, kw_only=True):
     *tokens* has the next prompt; of them *prefix* are the snapshot's and *taken* those of what the next step consumes.
     Beyond *limit* a prompt does not fit the model, beyond *threshold* a compaction pays or is due; None: unknown.
     *head* is 1 if the window begins with a summary, *summary* the tokens that the next one may take. *tails* begin
-    where a person spoke, the newest first. *prune* says what placeholders for the results before the oldest tail free,
+    where a person spoke, the newest first; *steps* where a step of the newest run began, with the messages of people
+    that it answers, the longest first. *prune* says what placeholders for the results before the oldest tail free,
     *own* the same for all but the newest results, wherever they are. Nothing of it is known below the threshold.
+    *estimated* is *tokens* without the margin that an uncertain estimate may have. *failures* counts the summaries of
+    the session in a row that could not be made.
     """
 
     tokens: int
+    estimated: int | None = None
+    failures: int = 0
     prefix: int = 0
     taken: int = 0
     limit: int | None = None
@@ -28,6 +33,7 @@ class WindowFill(msgspec.Struct, frozen=True, kw_only=True):
     head: int = 0
     summary: int = 0
     tails: tuple[Tail, ...] = ()
+    steps: tuple[Tail, ...] = ()
     prune: Tail | None = None
     own: tuple[Tail, ...] = ()
 

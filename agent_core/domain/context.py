@@ -32,6 +32,7 @@ class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
     """Older messages take less room in the window from now on; the log keeps them. Token counts are estimates.
 
     `cut`: the window begins at `from_seq`. `summary`: it begins with *summary*, which replaces all before `from_seq`.
+    Of what a `cut` or `summary` left out, the messages that the step at `kept_seq` took stay: a run is at work on them.
     `prune`: the results of tools before `from_seq` are placeholders. *usage* and *cost* are those of the call of
     *model* that wrote the summary.
     """
@@ -41,11 +42,17 @@ class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
     from_seq: int
     tokens_before: int | None
     tokens_after: int | None
+    kept_seq: int | None = None
     summary: str | None = None
     model: str | None = None
     usage: Usage | None = None
     cost: str | None = None
     uncached_cost: str | None = None
+
+    @property
+    def window_seq(self) -> int:
+        """Return the seq from which on the window is built of facts after a `cut` or a `summary`."""
+        return self.from_seq if self.kept_seq is None else min(self.from_seq, self.kept_seq)
 
 
 class CompactionFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):

@@ -26,7 +26,8 @@ _LEAST_FREED = 0.1
 class Compact(msgspec.Struct, frozen=True):
     """Make the window shorter, so that at most *keep* messages from one of its borders on stay as they are.
 
-    With *whole* a user message comes next, so that none need stay. `prune` begins anywhere. A summary is asked of
+    With *whole* a user message comes next, so that none need stay; with *inside* the newest run's own steps are
+    borders, and the messages that it answers stay in any case. `prune` begins anywhere. A summary is asked of
     *controls*' model, or a cheaper one, after a pause of *delay* seconds; *failures* tries of the run failed before.
     *must*: the prompt does not fit as it is.
     """
@@ -38,6 +39,7 @@ class Compact(msgspec.Struct, frozen=True):
     delay: float = 0.0
     failures: int = 0
     must: bool = False
+    inside: bool = False
 
 
 class CompactionState(msgspec.Struct, frozen=True):
@@ -92,11 +94,14 @@ def on_overflow(fill: WindowFill | None, size: int, policy: Compaction) -> Compa
 def when_due(fill: WindowFill | None, size: int, policy: Compaction, *, whole: bool) -> Compact | None:
     """Return what makes a prompt shorter that is beyond its threshold, None if it is not or nothing can.
 
-    A cut is due at the model's limit alone: what is lost for good is not given away for its price.
+    A cut is due at the model's limit alone: what is lost for good is not given away for its price. So is a summary
+    after three in a row that could not be made: each try is billed.
     """
     if fill is None:
         return None
     must = fill.limit is not None and fill.tokens > fill.limit
+    if not must and policy.kind == "summary" and fill.failures >= MAX_FAILURES:
+        return None
     most = fill.limit if policy.kind == "cut" else fill.threshold
     if most is None or fill.tokens <= most:
         return None
@@ -133,8 +138,13 @@ def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: b
         yield Compact(tail.entries, whole=False, kind=kind, must=must), rest + tail.tokens
     if whole and size > fill.head:
         yield Compact(0, whole=True, kind=kind, must=must), rest
-    for own in fill.own if must else ():
+    if not must:
+        return
+    for own in fill.own:
         yield _pruned(fill, own)
+    for tail in fill.steps:
+        if tail.entries or kind == "summary":
+            yield Compact(tail.entries, whole=False, inside=True, kind=kind, must=True), rest + tail.tokens
 
 
 def _pruned(fill: WindowFill, freed: Tail) -> tuple[Compact, int]:

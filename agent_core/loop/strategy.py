@@ -7,12 +7,12 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, controls
+from agent_core.domain.agents import Agent, Compaction, controls
 from agent_core.domain.controls import UNABLE, Abilities, Controls, is_spent, news, read, sent
 from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE, Actor
 from agent_core.domain.structured import read_answer
-from agent_core.loop.compaction import OVERFLOW, Compact, of_messages, on_overflow, when_due
+from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact, of_messages, on_overflow, when_due
 from agent_core.loop.pauses import backoff, pause_before
 from agent_core.loop.state import RunState
 from agent_core.loop.step import ASKED_AGAIN, CONTROLS_REFUSED, TOOLS_WITHHELD, StepState
@@ -185,7 +185,7 @@ def _retry(state: RunState, agent: Agent) -> Move:
         elif not failure.retryable or step.failures > MAX_RETRIES or pause > MAX_PAUSE:
             return _gave_up(failure)
     chosen = replace(read(step.controls), model=model) if step.controls else controls(step.n, agent, model)
-    paused = step.paused and not repair and chosen.model == step.model
+    paused = step.paused and not repair and not state.compaction.made and chosen.model == step.model
     note = RESUME_NOTE if step.paused and not paused else None
     ask = _ask(state, agent, chosen, attempt=step.attempt + 1, delay=pause, note=note, repair=repair)
     return replace(ask, takes=()) if paused else ask
@@ -293,10 +293,15 @@ def _make_room(state: RunState, agent: Agent) -> Compact | None:
     """Return the compaction after which a prompt may fit that did not; None if the run has none left.
 
     It comes before a fallback model with a larger context: that one would be billed for all of the prompt, and so would
-    each next message of the session, which is as long; the fallback is for what no compaction makes shorter.
+    each next message of the session, which is as long; the fallback is for what no compaction makes shorter. Where
+    no summary can be made the older part is cut, once in a step: else no later message would fit either.
     """
     tried, step = state.compaction, state.step
-    move = None if tried.is_off else on_overflow(state.fill, state.window_size, agent.definition.compaction)
+    policy = agent.definition.compaction
+    if tried.is_off and (policy.kind != "summary" or tried.failures > MAX_FAILURES):
+        return None
+    policy = Compaction(kind="cut") if tried.is_off else policy
+    move = on_overflow(state.fill, state.window_size, policy)
     if move is None:
         return None
     chosen = read(step.controls or {})
@@ -308,15 +313,17 @@ def _make_room(state: RunState, agent: Agent) -> Compact | None:
 def _compact(state: RunState, agent: Agent, ask: Ask) -> Compact | None:
     """Return the compaction that is due before *ask*: of messages beyond their limit, to half of it, or of tokens.
 
-    After a try that failed the step is asked as it is; the next step tries again.
+    After a try that failed the step is asked as it is; the next step tries again. After three in a row the session's
+    later runs try again only where the prompt would not fit.
     """
     policy, tried, size = agent.definition.compaction, state.compaction, state.window_size
     if tried.is_off or tried.failed_at == state.step.n:
         return None
+    tired = policy.kind == "summary" and state.fill is not None and state.fill.failures >= MAX_FAILURES
     whole = not set(state.inbox.user_messages).isdisjoint(state.inbox.unconsumed)
     limit, more = agent.definition.limits.max_context_messages, len(state.inbox.unconsumed) + bool(ask.note)
     older = size - (state.fill.head if state.fill else 0) if whole else state.window_border
-    move = of_messages(limit, size, more, kind=policy.kind, whole=whole) if older else None
+    move = of_messages(limit, size, more, kind=policy.kind, whole=whole) if older and not tired else None
     move = move or when_due(state.fill, size, policy, whole=whole)
     return replace(move, controls=ask.sends or ask.controls, failures=tried.failures) if move else None
 

@@ -104,7 +104,8 @@ class Compactor:
         prefix = self._prefix(agent.snapshot, calibration)
         tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=agent.snapshot.hash)
         given = bounds_of(model, agent)
-        return filling(window, given, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look)
+        kind = agent.definition.compaction.kind
+        return filling(window, given, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look, kind=kind)
 
     def learn(self, window: Window, agent: Agent, estimated: int | None) -> None:
         """Calibrate by the newest call of *window*, of whose prompt *estimated* tokens were expected."""
@@ -135,12 +136,13 @@ class Compactor:
         What was spent on a summary until a stop, or until it took too long, is in the fact: it is billed.
         """
         if move.kind == "cut":
-            return window.cut(move.keep, whole=move.whole)
+            return window.cut(move.keep, whole=move.whole, inside=move.inside)
         if move.kind == "prune":
             return window.compacted("prune", window.seq_at(len(window.entries) - move.keep))
-        place = window.start_of(move.keep, whole=move.whole)
+        place = window.start_of(move.keep, whole=move.whole, inside=move.inside)
         from_seq, spent = window.seq_at(place), SummarySpending()
         patience = PATIENCE_TO_FIT if move.must else PATIENCE
+        kept_seq = window.kept_seq if move.inside else None
         try:
             if move.delay and not stopped():
                 await self._clock.sleep(move.delay)
@@ -149,7 +151,7 @@ class Compactor:
             controls = move.controls or Controls(model=agent.snapshot.model)
             fork = self.fork(window, agent, place, controls, session, spent, failures=move.failures)
             async with within(self._clock, patience):
-                return await self.summarise(fork, from_seq)
+                return await self.summarise(fork, from_seq, kept_seq)
         except TimeoutError:
             return spent.failed("timeout", f"The summary was not written within {patience:g} seconds.")
         except asyncio.CancelledError:
@@ -193,17 +195,19 @@ class Compactor:
         is_read = fork.agent.prompt_caching and is_warm(fork.window, fork.agent, fork.model, self._clock.now())
         return price_of(fork.agent.listed(fork.model), tokens, fork.tokens, cached=tokens if is_read else 0)
 
-    async def summarise(self, fork: Fork, from_seq: int) -> e.ContextCompacted | e.CompactionFailed:
+    async def summarise(
+        self, fork: Fork, from_seq: int, kept_seq: int | None = None
+    ) -> e.ContextCompacted | e.CompactionFailed:
         """Write the summary, if need be by the conversation's own model; where nothing fits, leave the part out."""
         said, text = await self._written(fork)
         while again := _again(fork, said):
             fork = again
             said, text = await self._written(fork)
         if said.code == OVERFLOW:
-            return self._summed(fork, fork.window.compacted("cut", from_seq), None)
+            return self._summed(fork, fork.window.compacted("cut", from_seq, kept_seq=kept_seq), None)
         if said.code is not None:
             return fork.spent.failed(said.code, said.message)
-        return self._summed(fork, fork.window.compacted("summary", from_seq), text)
+        return self._summed(fork, fork.window.compacted("summary", from_seq, kept_seq=kept_seq), text)
 
     async def _written(self, fork: Fork) -> tuple[SummaryAnswer, str]:
         """Ask for the summary, in ever smaller pieces while they do not fit; return the last answer and its text."""

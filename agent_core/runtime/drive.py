@@ -139,7 +139,7 @@ class Driver:
         )
         move = react(seen, self._agent)
         if isinstance(move, Ask):
-            self._estimated = fill.tokens
+            self._estimated = fill.estimated
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
         facts = announce(move, seen, self._agent, self._shown)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))

@@ -32,13 +32,15 @@ class Refreezing:
     def reason(self, cached: CachedSession) -> RefreezeReason | None:
         """Return why the session's prompt may be changed with its next message, None if it must not.
 
-        The provider has no cache of it any more after a long pause, and not of what a compaction has changed.
+        The provider has no cache of it any more after a long pause between calls, whatever was noted in it, and not
+        of what a compaction has changed.
         """
         history = cached.window.history
         if history.refreezable:
             return "compaction"
-        idle = self._clock.now() - history.newest
-        return "idle" if history.newest and idle >= cached.agent.idle_refreeze_s * 1000 else None
+        used = history.last.time if history.last else history.newest
+        idle = self._clock.now() - used
+        return "idle" if used and idle >= cached.agent.idle_refreeze_s * 1000 else None
 
     async def due(self, cached: CachedSession) -> Successor | None:
         """Return what the session takes up with its next message, None if nothing or if that cannot be built here.

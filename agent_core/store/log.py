@@ -214,7 +214,7 @@ def write(
             }
         )
         if isinstance(body, e.ContextCompacted) and body.kind != "prune" and parent is None:
-            connection.execute(_SET_WINDOW, {"b_session": session.key, "b_seq": body.from_seq})
+            connection.execute(_SET_WINDOW, {"b_session": session.key, "b_seq": body.window_seq})
         if isinstance(body, e.RenderShown):
             _INSERT_RENDER.run(connection, session=session.key, seq=seq, id=body.render)
     if len(rows) == 1:

@@ -42,7 +42,16 @@ ACTORS = ("actor", "by", "started_by")
 ANY_OPERATOR = {"id": "operator", "kind": "service"}
 # Left out of an event's body, whatever the agent shows of its tools.
 OPERATORS: dict[str, tuple[str, ...]] = {
-    "context.compacted": ("tokens_before", "tokens_after", "summary", "model", "usage", "cost", "uncached_cost"),
+    "context.compacted": (
+        "kept_seq",
+        "tokens_before",
+        "tokens_after",
+        "summary",
+        "model",
+        "usage",
+        "cost",
+        "uncached_cost",
+    ),
     "step.started": ("controls", "cache_note"),
     "step.completed": ("usage", "cost", "uncached_cost"),
     "run.completed": ("usage", "cost"),

@@ -6,6 +6,7 @@ import pytest
 import structlog
 
 from agent_core import (
+    Context,
     ContextCompacted,
     Controls,
     DeclaredTool,
@@ -178,6 +179,30 @@ async def test_a_compaction_lets_the_next_run_have_the_newest_version(make_core:
     await stage.play("five")
     assert instructions(stage) == ["Be brief."] * 4 + ["Be long."] * 2
     assert await reasons(stage) == ["opened", "compaction"]
+
+
+async def test_an_edit_long_after_a_compaction_waits(make_core: MakeCore, clock: FakeClock):
+    """Once a run began after a compaction its prompt is cached again: a later edit does not change it."""
+    limits = Limits(max_context_messages=8)
+    stage = await set_stage(make_core, lambda _: (say("Yes."),), clock=clock, limits=limits)
+    for n in range(6):
+        await stage.play(f"m{n}")
+    compactions = await stage.said(ContextCompacted)
+    await edit(stage)
+    await stage.play("after")
+    assert len(await stage.said(ContextCompacted)) == len(compactions) == 1
+    assert instructions(stage)[-1] == "Be brief."
+    assert await reasons(stage) == ["opened"]
+
+
+async def test_notes_do_not_keep_a_prompt_warm(stage: Stage, clock: FakeClock):
+    """The pause is the one between calls: what is noted meanwhile leaves the cache as cold as it is."""
+    await edit(stage)
+    clock.advance(PAUSE - 1)
+    await stage.core.add_context(stage.session, [Context(text="Bob left.", source="note")])
+    clock.advance(1)
+    assert (await stage.play("two")).agent_version == 2
+    assert await reasons(stage) == ["opened", "idle"]
 
 
 async def test_after_a_compaction_an_unchanged_agent_costs_no_statement(

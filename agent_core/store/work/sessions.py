@@ -361,7 +361,7 @@ def _window_at(connection: Connection, source: SessionRef, last: int) -> int:
     kind = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[e.ContextCompacted.type]) & (EVENT.c.seq <= last)
     found = connection.execute(select(EVENT.c.data).where(kind).order_by(EVENT.c.seq.desc())).scalars()
     facts = (msgspec.json.decode(data, type=e.ContextCompacted) for data in found)
-    return next((fact.from_seq for fact in facts if fact.kind != "prune"), 1)
+    return next((fact.window_seq for fact in facts if fact.kind != "prune"), 1)
 
 
 def _newest_of(connection: Connection, source: SessionRef, kind: str, last: int) -> bytes | None:

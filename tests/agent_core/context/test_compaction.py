@@ -164,6 +164,20 @@ def test_a_calm_window_is_not_looked_at():
     wary = Calibration(ratio=3.5, error=0.9, calls=1)
     full = filling(window, PromptBounds(limit=9_000, rates=rates), wary, tokens=5_300, prefix=700, look=False)
     assert full.is_due, "the error of the estimates is a margin"
+    assert full.estimated == 5_300, "which is none of the estimate itself"
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("off", 9_000), ("cut", 200_000)])
+def test_what_decides_nothing_is_not_looked_at(kind, limit, monkeypatch: pytest.MonkeyPatch):
+    """Without compaction, and for a cut below the model's limit, no entry is looked at however full the window is."""
+    window = Window(neutral, prefix="s")
+    window.apply(history(*asked(1, 100_000)))
+    monkeypatch.setattr(Window, "steps", property(lambda _: pytest.fail("looked at")))
+    given = PromptBounds(limit=limit, rates=TokenRates(**PRICED))
+    calm = filling(window, given, UNCALIBRATED, tokens=100_300, prefix=700, look=kind == "off", kind=kind)
+    assert (calm.tokens, calm.threshold, calm.tails) == (100_300, None, ())
+    with pytest.raises(pytest.fail.Exception):
+        filling(window, given, UNCALIBRATED, tokens=100_300, prefix=700, look=False)
 
 
 FULL = WindowFill(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_core import Fact, FactBody, Message, Reasoning, Text, ToolCall, ToolResult, text_of
 from agent_core.context.frames import Frames
@@ -141,24 +142,32 @@ def test_a_rebuilt_window_begins_where_the_log_says(kind: CompactionKind):
 
 @given(
     exchanges=st.integers(1, 5),
-    plan=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(KINDS), st.integers(0, 20)), max_size=4),
+    plan=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(KINDS), st.integers(0, 20), st.booleans()), max_size=4),
 )
 def test_compactions_keep_the_laws_of_the_window(exchanges, plan):
-    """Whatever is compacted where: calls keep results, it begins where a person spoke, and it only grows in between."""
+    """Whatever is compacted where: calls keep results, a person spoke where it begins, and it only grows in between."""
     facts: list[FactBody] = []
     log: list[Fact] = []
     window, begins = window_of([]), 1
     before: bytes | None = None
     for n in range(exchanges + 1):
-        for after, kind, keep in plan:
+        for after, kind, keep, within in plan:
             if after == n and window.entries:
-                start = len(window.entries) - keep if kind == "prune" else window.start_of(keep, whole=n % 2 == 0)
+                inside = within and kind != "prune" and any(p >= len(window.entries) - keep for p in window.steps)
+                start = window.start_of(keep, whole=n % 2 == 0, inside=inside)
+                start = len(window.entries) - keep if kind == "prune" else start
                 if start <= window.head:
                     continue
+                asked = window.asked
+                taken = [x.message for x in window.entries if asked is not None and x.seq == window.kept_seq]
                 body = compacted(kind, window.seq_at(start), f"Summary {n}." if kind == "summary" else None)
+                body = replace(body, kept_seq=window.kept_seq) if inside else body
                 facts.append(body)
-                begins = begins if kind == "prune" else body.from_seq
+                begins = begins if kind == "prune" else body.window_seq
                 before = None
+                if inside:
+                    window.apply(history(*facts))
+                    assert [x.message for x in window.entries[window.head :]][: len(taken)] == taken
         fresh = len(facts) + 1
         facts += exchange(fresh, n)
         log = history(*facts)
