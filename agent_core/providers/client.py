@@ -122,8 +122,6 @@ class SdkClient:
         """
         try:
             response = await self._post(path, body)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
             refusal = self._redacted(self._refusal, error)
             if learn is not None:
