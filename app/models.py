@@ -66,11 +66,11 @@ def _connected(settings: Settings) -> Iterator[Connected]:
     """Build what has a key; nothing is imported for a kind that has none.
 
     Keys and addresses are given always, so that they are the ones that were checked. The rest of what an SDK looks for
-    in the environment it still finds and sends: `ANTHROPIC_CUSTOM_HEADERS`, `OPENAI_ORG_ID` and the like.
+    in the environment it still finds and sends, except to named providers: `ANTHROPIC_CUSTOM_HEADERS` and the like.
     """
     for name, endpoint in settings.endpoints.items():
         key = endpoint.key.get_secret_value() if endpoint.key else None
-        extras = Extras(_plain(endpoint.headers), _plain(endpoint.query))
+        extras = Extras(_plain(endpoint.headers), _plain(endpoint.query), ambient=name not in settings.named)
         match endpoint.kind:
             case "anthropic":
                 from agent_core.providers.anthropic.provider import anthropic  # noqa: PLC0415

@@ -105,6 +105,10 @@ class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str | None = None
 
 
+MOST_TOKENS = 1_000_000_000
+"""The largest count of tokens that is believed of a model call; nine billion of them fit a sum of 64 bits."""
+
+
 class Usage(msgspec.Struct, frozen=True):
     """Tokens of a model call; `input` is the uncached part; unknown is None, never 0."""
 
@@ -117,6 +121,10 @@ class Usage(msgspec.Struct, frozen=True):
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*(_sum(getattr(self, f), getattr(other, f)) for f in self.__struct_fields__))
+
+    def believed(self) -> "Usage":
+        """Return what a server counted, where it cannot be true unknown: quotas, bills and estimates build on it."""
+        return Usage(*(_believed(getattr(self, f)) for f in self.__struct_fields__))
 
 
 UNKNOWN_USAGE = Usage(None, None, None, None, None, None)
@@ -141,6 +149,11 @@ def text_of(parts: tuple[Part, ...]) -> str:
 def clean(text: str) -> str:
     """Return *text* as valid UTF-8: lone surrogates become question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _believed(count: int | None) -> int | None:
+    """Return *count*, None if it is out of bounds."""
+    return count if count is not None and 0 <= count <= MOST_TOKENS else None
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -17,6 +17,8 @@ MINUTE, DAY = 60_000, 86_400_000
 """The periods, in milliseconds."""
 MOST = 10**15
 NANO = 1_000_000_000
+MOST_CHARGED = 1_000 * NANO
+"""The most that one model call counts for, in billionths of a dollar: no server's counts make the sums overflow."""
 NEVER = 3600
 """Seconds to wait for what no time frees: stored bytes, until some are deleted."""
 Scope = Literal["visitor", "user", "address", "everyone"]
@@ -190,6 +192,11 @@ def tokens_of(usage: Usage | None) -> int:
 def nano_of(cost: str | None) -> int:
     """Return *cost*, a decimal text in dollars, in billionths; an unknown one counts as none."""
     return 0 if cost is None else int(Decimal(cost) * NANO)
+
+
+def charge_of(cost: str | None) -> int:
+    """Return what a model call at *cost* counts for, as `nano_of` does, up to `MOST_CHARGED`."""
+    return min(nano_of(cost), MOST_CHARGED)
 
 
 def refusal(subject: Subject, used: Used, spent: Spending, now: int) -> RateLimited | None:

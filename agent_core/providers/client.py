@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -34,8 +35,8 @@ _LAST_SECONDS = 1.0
 _SENT = httpx2.Request("POST", "http://sent.invalid")
 """A placeholder for the request of a streaming answer."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EventTooLarge)
-_TALKATIVE = ("anthropic", "openai")
-"""Loggers of SDKs that write whole requests at DEBUG."""
+_TALKATIVE = {"anthropic": logging.INFO, "openai": logging.INFO, "httpx2": logging.WARNING, "httpx": logging.WARNING}
+"""Loggers with their first level: SDKs write whole requests below it, HTTP clients whole URLs, whose query has keys."""
 _BROKEN = (httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError, OSError, TimeoutError)
 
 
@@ -72,6 +73,14 @@ class _Refused(Exception):
         self.status, self.headers, self.body = status, headers, body
 
 
+class _Redirected(Exception):
+    """The answer is to be asked for at *origin*, where no key of ours belongs."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(origin)
+        self.origin = origin
+
+
 class SdkClient:
     """One client of an SDK, made in a thread when first needed: importing an SDK takes a second.
 
@@ -95,7 +104,7 @@ class SdkClient:
             self._making = _in_thread(self._make)
         self._sdk = sdk = await asyncio.shield(self._making)
         _quiet()
-        sdk.http.event_hooks = {"response": [_refuse]}
+        sdk.http.event_hooks = {"request": [partial(_stay, sdk.client.base_url.origin)], "response": [_refuse]}
         return sdk
 
     async def close(self) -> None:
@@ -113,8 +122,6 @@ class SdkClient:
         """
         try:
             response = await self._post(path, body)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
             refusal = self._redacted(self._refusal, error)
             if learn is not None:
@@ -196,9 +203,12 @@ class SdkClient:
 
     def _refusal(self, error: Exception) -> CallFailed:
         """Classify *error*, raised instead of an answer."""
-        refusal = error.__cause__ if isinstance(error.__cause__, _Refused) else error
+        refusal = error.__cause__ if isinstance(error.__cause__, _Refused | _Redirected) else error
         if isinstance(refusal, _Refused):
             return refused(self._provider, refusal.status, refusal.body, refusal.headers)
+        if isinstance(refusal, _Redirected):
+            text = f"`{self._provider}` redirects to another host; set its base_url to it: {refusal.origin}"
+            return failed("misconfigured", text)
         if isinstance(error, _BROKEN) or type(error).__name__ in ("APIConnectionError", "APITimeoutError"):
             return self._broken(error.__cause__ or error)
         return failed("misconfigured", f"`{self._provider}` could not be asked: {type(error).__name__}: {error}")
@@ -231,10 +241,19 @@ class SdkClient:
 
 
 def _quiet() -> None:
-    """Let the loggers of the SDKs begin at INFO, unless their own level is set."""
-    for logger in map(logging.getLogger, _TALKATIVE):
-        if logger.level == logging.NOTSET:
-            logger.setLevel(logging.INFO)
+    """Let the loggers of SDKs and HTTP clients begin above what holds secrets, unless their own level is set."""
+    for name, level in _TALKATIVE.items():
+        if (logger := logging.getLogger(name)).level == logging.NOTSET:
+            logger.setLevel(level)
+
+
+async def _stay(origin: Any, request: httpx2.Request) -> None:
+    """Raise `_Redirected` for a request to another origin than *origin*, as the hook of an HTTP client.
+
+    A redirected request repeats the query, the conversation and the headers, of which clients drop one only.
+    """
+    if request.url.origin != origin:
+        raise _Redirected(f"{request.url.scheme}://{request.url.netloc.decode('ascii', 'replace')}")
 
 
 async def _refuse(answer: httpx2.Response) -> None:

@@ -225,7 +225,7 @@ class Answer:
             case p.Refusal():
                 self._refused = True
             case p.UsageReport(usage):
-                self._usage = usage
+                self._usage = usage.believed()
             case p.Finished() | p.CallFailed():
                 self._end = self._end or delta
             case p.Started() | p.ModelTextDelta() | p.ModelReasoningDelta():

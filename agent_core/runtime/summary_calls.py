@@ -61,7 +61,7 @@ class SummaryAnswer:
             case p.ModelTextDelta(_, text):
                 self.texts.append(text)
             case p.UsageReport(usage):
-                self.usage = usage
+                self.usage = usage.believed()
             case p.ToolStart(_, _, name):
                 self.code, self.message = TOOL_CALLED, f"The model called `{name}` instead of writing a summary."
             case p.Refusal(text):

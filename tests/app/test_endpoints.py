@@ -161,3 +161,46 @@ async def test_azure_gets_its_query_and_header_with_every_request(folder: Path):
     assert SECRET not in refused
     assert able.listed_as == "openai:gpt-6.1-sol"
     assert find(able.listed_as).price is not None
+
+
+AMBIENT = {
+    "ANTHROPIC_CUSTOM_HEADERS": "X-Gate: anthropic-gate",
+    "OPENAI_CUSTOM_HEADERS": "X-Gate: openai-gate",
+    "OPENAI_ORG_ID": "org-1",
+    "OPENAI_PROJECT_ID": "proj-1",
+}
+NAMED = """
+one: {{kind: anthropic, key: key-of-one, base_url: "{url}"}}
+two: {{kind: openai, key: key-of-two, base_url: "{url}/v1"}}
+three: {{kind: openai-compatible, key: key-of-three, base_url: "{url}/v1"}}
+"""
+
+
+async def test_headers_of_the_environment_are_for_its_own_providers(folder: Path, monkeypatch):
+    """What the SDKs read in the environment is for the keys beside it, not for every endpoint of the same kind."""
+    for name, value in AMBIENT.items():
+        monkeypatch.setenv(name, value)
+    async with FakeModels(lambda asked: [say("Hi.")], check=False) as server:
+        write(NAMED.format(url=server.url))
+        keys = {"anthropic_api_key": "a", "openai_api_key": "o"}
+        urls = {"anthropic_base_url": server.url, "openai_base_url": f"{server.url}/v1"}
+        settings = with_providers(Settings(_env_file=None, **keys, **urls), None)  # type: ignore[call-arg]
+        async with running_models(settings, SystemClock()) as found:
+            names = ("one", "two", "three", "anthropic", "openai", "openai-compatible")
+            for name in names:
+                async for _ in found.providers[name].stream(request("gpt-6.1-sol")):
+                    continue
+        sent = dict(zip(names, (each.headers for each in server.asked), strict=True))
+    secrets = ("x-gate", "openai-organization", "openai-project")
+    seen = {name: [headers[each] for each in secrets if each in headers] for name, headers in sent.items()}
+    of_openai = ["openai-gate", "org-1", "proj-1"]
+    assert seen == {
+        "one": [],
+        "two": [],
+        "three": [],
+        "anthropic": ["anthropic-gate"],
+        "openai": of_openai,
+        "openai-compatible": of_openai,
+    }
+    keys = [sent[name]["authorization"] for name in names[:3]]
+    assert keys == ["Bearer key-of-one", "Bearer key-of-two", "Bearer key-of-three"]

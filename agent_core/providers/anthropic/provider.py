@@ -43,7 +43,7 @@ def anthropic(
 
         http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
         client = AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
-        return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None))
+        return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None))
 
     return AnthropicProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name)
 

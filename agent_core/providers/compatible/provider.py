@@ -49,7 +49,7 @@ def compatible(
 
         http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
         client = AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http, default_query=query)
-        return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None and bool(extras.headers)))
+        return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None and bool(extras.headers)))
 
     official = is_openai(url) if official is None else official
     client = SdkClient(name, make, idle=idle, secrets=extras.secrets)

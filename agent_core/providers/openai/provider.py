@@ -46,7 +46,7 @@ def openai(
 
         http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
         client = AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
-        return Sdk(client, http, extras.sent(Omit(), keyless=api_key is None))
+        return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None))
 
     official = is_openai(base_url) if official is None else official
     return OpenAIProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name, official=official)

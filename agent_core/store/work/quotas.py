@@ -37,8 +37,8 @@ from agent_core.domain.quotas import (
     Spending,
     Subject,
     Used,
+    charge_of,
     key_of,
-    nano_of,
     refusal,
     subjects,
     tokens_of,
@@ -176,7 +176,7 @@ def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, end
     billed = [body for body in bodies if isinstance(body, _BILLED)]
     spent = Spending(
         tokens=sum(tokens_of(body.usage) for body in billed),
-        cost=sum(nano_of(body.cost) for body in billed),
+        cost=sum(charge_of(body.cost) for body in billed),
         stored=_size_of(connection, run) if ended else 0,
     )
     if spent != NOTHING_SPENT:

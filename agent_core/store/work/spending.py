@@ -13,7 +13,7 @@ from agent_core.domain import events as e
 from agent_core.domain.channels import channel_of
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import Actor, Usage
-from agent_core.domain.quotas import DAY, nano_of
+from agent_core.domain.quotas import DAY, charge_of
 from agent_core.store.log import RUN, RunRef, table_of
 from agent_core.store.statements import Statement
 from agent_core.store.tables import DEFAULT_PROJECT
@@ -122,7 +122,7 @@ def forget_actor(connection: Connection, actor: str) -> None:
 
 
 def _nano(cost: str | None) -> int | None:
-    return None if cost is None else nano_of(cost)
+    return None if cost is None else charge_of(cost)
 
 
 def _total(counts: Sequence[int | None]) -> int | None:

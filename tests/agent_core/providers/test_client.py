@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import httpx2
 import pytest
 
 from agent_core.providers.base import CallFailed, ModelTextDelta
@@ -9,11 +10,12 @@ from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.failing import MAX_SAID, failed
 
 KEY = "Zebra.7731/quagga+okapi"
+URL = httpx2.URL("http://acme.invalid")
 
 
 async def discreet(said: str, key: str = KEY) -> str:
     """Return the operator's text of a failure in which a server said so."""
-    client = SdkClient("acme", lambda: Sdk(SimpleNamespace(api_key=key), SimpleNamespace()), idle=1)
+    client = SdkClient("acme", lambda: Sdk(SimpleNamespace(api_key=key, base_url=URL), SimpleNamespace()), idle=1)
     await client.prepare()
     delta, failure = client._redacted(lambda: [ModelTextDelta(0, said), failed("auth", said)])
     assert delta == ModelTextDelta(0, said)

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
@@ -370,3 +371,30 @@ async def test_a_forwarded_request_has_its_length(dial: Dial):
     first, *others = [{name.lower(): value for name, value in each.items()} for each in line.headers]
     assert all(each["content-length"] == "8" and "transfer-encoding" not in each for each in (first, *others))
     assert [each for each in others if each != first] == []
+
+
+@pytest.mark.parametrize("asked_before", [0, 1], ids=["the SDK's request", "our own"])
+async def test_a_redirect_to_another_host_is_not_followed(dial: Dial, asked_before: int):
+    """What a request carries (headers, query, conversation) is for the server of the base URL; the remedy is named."""
+
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        if len(line.bodies) <= asked_before:
+            return await stream(WHOLE)(asked)
+        raise web.HTTPTemporaryRedirect(f"http://localhost:{asked.url.port}/words?token={KEY}")
+
+    line = await dial(answer)
+    for _ in range(asked_before):
+        assert await line.ask() == SAID
+    failure = await line.failure()
+    assert (failure.kind, len(line.bodies)) == ("misconfigured", asked_before + 1)
+    assert "redirects to another host; set its base_url to it: http://localhost" in failure.message
+
+
+async def test_no_url_is_logged(dial: Dial, caplog: pytest.LogCaptureFixture):
+    """A query may hold a key; HTTP clients log URLs at INFO, unless their level was set."""
+    caplog.set_level(logging.INFO)
+    logging.getLogger("httpx2").setLevel(logging.NOTSET)
+    line = await dial(stream(WHOLE))
+    assert await line.ask() == SAID
+    said = [record.getMessage() for record in caplog.records if record.name != "aiohttp.access"]
+    assert not [each for each in said if "/words" in each]

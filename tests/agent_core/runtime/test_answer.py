@@ -17,6 +17,7 @@ from agent_core.loop.strategy import EMPTY_NOTE, Ask
 from agent_core.providers import base as p
 from agent_core.providers.citing import MAX_CITATIONS
 from agent_core.runtime.answer import Answer, out_of_steps
+from agent_core.runtime.summary_calls import SummaryAnswer
 from tests.agent_core.history import (
     RUN,
     ended,
@@ -340,3 +341,12 @@ def test_delta_part_numbers_match_the_message():
     parts = message(answer.facts(replay(RUN, history(*opened(), started())), AGENT, interrupted=False)).parts
     last = shown[-1]
     assert parts[last.part] == Text("Text.")
+
+
+def test_counts_of_an_answer_and_of_a_summary_are_believed_within_bounds():
+    """A count below zero, or above a thousand million, is unknown; the others of its report are kept."""
+    given, known = Usage(10**9, 10**9 + 1, -1, 0, None, 2**64), Usage(10**9, None, None, 0, None, None)
+    assert play(p.UsageReport(given), DONE)[1] == e.StepCompleted(n=1, usage=known, cost=None)
+    summary = SummaryAnswer()
+    summary.take(p.UsageReport(given))
+    assert summary.usage == known

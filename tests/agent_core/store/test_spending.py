@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import select
 
@@ -10,10 +11,11 @@ from agent_core import Actor, Core, Inbound, Message, Text
 from agent_core.domain import events as e
 from agent_core.domain.costs import CostFilter, CostGroup, CostItem
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
-from agent_core.domain.quotas import DAY
+from agent_core.domain.quotas import DAY, NANO
 from agent_core.errors import LostRun, UnknownCursor
 from agent_core.store.log import RUN
 from agent_core.store.work import spending
+from agent_core.store.work.quotas import QUOTA
 from agent_core.store.work.spending import SPENDING
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, cut, fail, say, step_of, usage
 from agent_core.testing.script import Item
@@ -252,3 +254,30 @@ async def test_an_append_that_is_refused_bills_nothing(make_core: MakeCore):
     with pytest.raises(LostRun):
         await core._store.append(run, [late], [], after=0)
     assert await rows(core) == before
+
+
+@pytest.mark.parametrize("count", [-9000, 9 * 10**18, 2**64 - 1])
+async def test_counts_that_cannot_be_true_are_unknown(make_core: MakeCore, count: int):
+    """A server's numbers end no run and no sum: what is out of bounds is as good as not counted."""
+    wrong = usage(**{**msgspec.structs.asdict(ONE), "input": count, "output": count, "cache_read": count})
+    core = await start(make_core, lambda _: [wrong, say("Fine.")])
+    for _ in range(2):
+        session = await open_session(core)
+        await say_and_wait(core, session, "Hello")
+        (run,) = (await core.runs(session=session)).items
+        assert run.status == "completed"
+    (item,) = (await core.costs.listed("day")).items
+    assert (item.steps, item.unmeasured, item.unpriced, item.cost) == (2, 2, 2, None)
+    assert item.usage == Usage(None, None, 20, None, 400, 0)
+
+
+async def test_one_call_counts_up_to_a_thousand_dollars(make_core: MakeCore):
+    """The largest counts that are believed cost more than any call: enough of them would overflow the sums."""
+    most = usage(**dict.fromkeys(Usage.__struct_fields__, 10**9))
+    core = await start(make_core, lambda _: [most, say("Fine.")])
+    session = await open_session(core, actor=ADA)
+    await say_and_wait(core, session, "Hello", actor=ADA)
+    (item,) = (await core.costs.listed("day")).items
+    assert (item.cost, item.uncached_cost) == ("1000", "1000")
+    found = await core._store.read(lambda connection: list(connection.execute(select(QUOTA.c.cost)).scalars()))
+    assert set(found) == {1000 * NANO}

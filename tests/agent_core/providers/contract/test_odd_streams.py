@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from agent_core import StepCompleted
+from agent_core.testing import say, usage
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 
@@ -286,3 +288,14 @@ async def test_reasoning_is_kept_as_in_its_final_item(dial):
     received = await (await dial(RESPONSES, [[w.stream(w.responses(added, done, *w.text_item(1, "Hi")))]])).receive()
     assert json.loads(received.native[0])["encrypted_content"] == "final"
     assert not any("early" in native for native in received.native)
+
+
+async def test_counts_that_cannot_be_true_end_nothing(scene, wire):
+    """Tokens below zero, or more than a database's numbers hold, are unknown; the answer and the sums are there."""
+    stage = await scene(wire, [[say("Hi."), usage(input=2**63, output=-9, cache_read=0)]])
+    assert (await stage.play()).status == "completed"
+    (step,) = await stage.said(StepCompleted)
+    assert (step.usage.input, step.usage.output, step.usage.cache_read) == (None, None, 0)
+    (item,) = (await stage.core.costs.listed("day")).items
+    assert (item.steps, item.unmeasured) == (1, 1)
+    assert stage.line.models.calls == 1
