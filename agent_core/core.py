@@ -118,7 +118,7 @@ class Core:
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
         self.renders, self.drawer, self.costs = Renders(store), drawer, Costs(store)
-        self.session_costs = SessionCosts(store)
+        self.session_costs = SessionCosts(store, self.agents.listed)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""

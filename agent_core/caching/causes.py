@@ -17,13 +17,14 @@ from agent_core.caching.sent import Action, Kept, PieceUse, SentCall, billed_of,
 from agent_core.domain.context import MissCause
 from agent_core.providers.models import Price
 
-CostCause = Literal[MissCause, "not_marked", "below_minimum", "unread", "lifetime"]
+CostCause = Literal[MissCause, "not_marked", "below_minimum", "unread", "lifetime", "price"]
 """Why tokens cost more than in the cheapest bill.
 
 Sent before, and not read: `model`, another model was asked before; `tools`, `system`, `prefix`, the tools, the system
 texts or something among the messages before them had changed; `expired`; `not_marked`, no request had marked them for
 the cache; `below_minimum`, the prompt was too short for it; `evicted`, they should have been there; `unknown`.
 Written: `unread`, and never read again; `lifetime`, for the long time where the short one was enough.
+`price`: billed at other prices than those that the cheapest bill is of; `explain`, which has one price, never says so.
 """
 CAUSES: tuple[CostCause, ...] = get_args(CostCause)
 _MILLION = Decimal(1_000_000)

@@ -25,7 +25,8 @@ _WITH_THE_PROMPT = ("effort", "tool_choice", "output_schema")
 class LoggedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A model call that was answered; *time* is when it was asked, in ms.
 
-    Its *pieces* have as many tokens as were counted; they are empty where these, or the prompt, are not known.
+    Its *pieces* have as many tokens as were counted; they are empty where these, or the prompt, are not known. *cost*
+    is what was recorded that it cost, USD as a decimal, None where nothing was.
     """
 
     run: str | None
@@ -35,6 +36,7 @@ class LoggedCall(msgspec.Struct, frozen=True, kw_only=True):
     time: int
     model: str
     usage: Usage
+    cost: str | None = None
     pieces: tuple[PromptPiece, ...] = ()
 
 
@@ -93,18 +95,17 @@ class _Replay:
     def _call(self, fact: Fact) -> LoggedCall | None:
         """Return the call whose end *fact* is, None if it is none, or nothing was answered."""
         match fact.body:
-            case e.StepCompleted(usage=usage):
-                return self._step(fact, usage)
-            case e.StepFailed(usage=Usage() as usage):
-                return self._step(fact, usage)
-            case e.ContextCompacted(usage=Usage() as usage, model=str(model)):
-                return self._summary(fact, usage, model)
-            case e.CompactionFailed(usage=Usage() as usage, model=model):
-                return self._summary(fact, usage, model)
+            case e.StepCompleted(usage=Usage() as usage, cost=cost) | e.StepFailed(usage=Usage() as usage, cost=cost):
+                return self._step(fact, usage, cost)
+            case (
+                e.ContextCompacted(usage=Usage() as usage, model=str(model), cost=cost)
+                | e.CompactionFailed(usage=Usage() as usage, model=str(model), cost=cost)
+            ):
+                return self._summary(fact, usage, model, cost)
             case _:
                 return None
 
-    def _step(self, fact: Fact, usage: Usage) -> LoggedCall | None:
+    def _step(self, fact: Fact, usage: Usage, cost: str | None) -> LoggedCall | None:
         asked = self._asked.pop(fact.run, None)
         if asked is None:
             return None
@@ -116,10 +117,11 @@ class _Replay:
             time=asked.time,
             model=asked.model,
             usage=usage,
+            cost=cost,
             pieces=self._sized(asked.model, asked.pieces, usage, fact.seq),
         )
 
-    def _summary(self, fact: Fact, usage: Usage, model: str) -> LoggedCall:
+    def _summary(self, fact: Fact, usage: Usage, model: str, cost: str | None) -> LoggedCall:
         """Return the call that wrote a summary: the prompt as it was before, and what asked for the summary."""
         before = self._prompt(self._snapshot, self._controls.get(fact.run, {})) if self._snapshot else ()
         asked = (*before, PromptPiece(b"summary %d" % fact.seq, "messages", 1)) if before else ()
@@ -131,6 +133,7 @@ class _Replay:
             time=fact.time,
             model=model,
             usage=usage,
+            cost=cost,
             pieces=self._sized(model, asked, usage, fact.seq),
         )
 

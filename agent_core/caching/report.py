@@ -1,24 +1,23 @@
 """What a session cost: each model call as it was billed, as it would have been at best, and why there is a difference.
 
-*billed* is what the counted tokens cost by the table of prices, *ideal* what they would have cost with a perfect cache
-(`ideal`), *uncached* with none. A call whose tokens were not all counted, or whose model has no price, is in no sum;
-nor is one of a child run, whose prompt the session's log does not tell: both are counted apart, never as nothing.
+*billed* is the cost that was recorded with the call, and where none was, what its tokens cost by the table of prices.
+By that table, as it is now, *ideal* is what they would have cost with a perfect cache (`ideal`), *uncached* with none.
+A call whose tokens were not counted, or whose model has no price, is in no sum; nor is one of a child run, whose prompt
+the session's log does not tell: both are counted apart, never as nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 
 import msgspec
 
 from agent_core.caching.caches import Bill
-from agent_core.caching.causes import CAUSES, CostCause, Explained, explain, usd
+from agent_core.caching.causes import CAUSES, CostCause, explain, usd
 from agent_core.caching.replay import CallKind, LoggedCall, prompt_tokens
 from agent_core.caching.rules import lifetimes, minimum
 from agent_core.caching.sent import SentCall
 from agent_core.domain.messages import Usage
-from agent_core.providers.models import Price, find
-
-_MILLION = Decimal(1_000_000)
+from agent_core.providers.models import Price, cost, find, uncached_cost
 
 
 class CallBill(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,18 +59,25 @@ class SessionBill(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[CallBill, ...]
 
 
-def session_cost(session: str, calls: Sequence[LoggedCall]) -> SessionBill:
-    """Return what *session* cost, whose *calls* are in the order of their times."""
-    prices = [price_of(call.model, call.usage) for call in calls]
-    sent = [_sent(call, price) for call, price in zip(calls, prices, strict=True)]
-    explained = iter(explain([each for each in sent if each is not None]))
-    found = [next(explained) if each is not None else None for each in sent]
-    items = list(zip(calls, prices, found, strict=True))
-    costs = tuple(_cost(*item) for item in items)
+class _Compared(msgspec.Struct, frozen=True):
+    """A call's cheapest cost, and the causes of its difference to what was billed."""
+
+    ideal: Decimal
+    causes: Mapping[CostCause, Decimal]
+
+
+def session_cost(session: str, calls: Sequence[LoggedCall], listed: Callable[[str], str] = str) -> SessionBill:
+    """Return what *session* cost, whose *calls* are in the order of their times.
+
+    *listed* returns the name of a model, `provider:name`, in the model table; by default that is its own.
+    """
+    names = [listed(call.model) for call in calls]
+    found = _compared(calls, names)
+    costs = tuple(_cost(*item) for item in zip(calls, names, found, strict=True))
     summed = [each for each in costs if each.ideal is not None]
     others = [each for each in costs if each.kind == "child"]
     lost = [each for each in costs if each.ideal is None and each.kind != "child"]
-    unpriced = {call.model for call, price, _ in items if price is None and find(call.model).price is None}
+    unpriced = {call.model for call, name in zip(calls, names, strict=True) if find(name).price is None}
     return SessionBill(
         session=session,
         billed=_sum(each.billed for each in summed),
@@ -87,43 +93,44 @@ def session_cost(session: str, calls: Sequence[LoggedCall]) -> SessionBill:
 
 
 def price_of(model: str, usage: Usage) -> Price | None:
-    """Return the prices at which *usage* of *model*, `provider:name`, was billed; None when it cannot be said."""
+    """Return the prices that *usage* of *model*, a name in the model table, has; None where its cost is unknown."""
     known, total = find(model), prompt_tokens(usage)
-    if known.price is None or total is None or usage.output is None:
+    if total is None or cost(model, usage) is None:
         return None
-    price = known.above.price if known.above and total > known.above.tokens else known.price
-    billed = (
-        (usage.cache_read, price.read),
-        (usage.cache_write_short, price.write_short),
-        (usage.cache_write_long, price.write_long),
-    )
-    unknown = any((count is None and each is not None) or (count and each is None) for count, each in billed)
-    return None if unknown else price
+    return known.above.price if known.above and total > known.above.tokens else known.price
 
 
-def _sent(call: LoggedCall, price: Price | None) -> SentCall | None:
+def _compared(calls: Sequence[LoggedCall], names: Sequence[str]) -> list[_Compared | None]:
+    """Return what each of *calls* would have cost at best, None where its tokens, price or prompt are not known."""
+    sent = [_sent(call, name) for call, name in zip(calls, names, strict=True)]
+    explained = iter(explain([each for each in sent if each is not None]))
+    found: list[_Compared | None] = []
+    for call, name, each in zip(calls, names, sent, strict=True):
+        if each is None:
+            found.append(None)
+            continue
+        best, now = next(explained), Decimal(cost(name, call.usage) or 0)
+        ideal = now - usd(each.bill, each.price) + usd(best.ideal, each.price)  # the output costs the same
+        found.append(_Compared(ideal, {**best.causes, "price": Decimal(call.cost or now) - now}))
+    return found
+
+
+def _sent(call: LoggedCall, name: str) -> SentCall | None:
+    price, usage = price_of(name, call.usage), call.usage
     if price is None or not call.pieces:
         return None
     return SentCall(
         time=call.time,
         model=call.model,
         pieces=call.pieces,
-        bill=_bill(call.usage),
+        bill=Bill(usage.input or 0, usage.cache_read or 0, usage.cache_write_short or 0, usage.cache_write_long or 0),
         price=price,
-        lifetimes=lifetimes(call.model),
-        minimum=minimum(call.model),
+        lifetimes=lifetimes(name),
+        minimum=minimum(name),
     )
 
 
-def _bill(usage: Usage) -> Bill:
-    return Bill(usage.input or 0, usage.cache_read or 0, usage.cache_write_short or 0, usage.cache_write_long or 0)
-
-
-def _cost(call: LoggedCall, price: Price | None, explained: Explained | None) -> CallBill:
-    output = (call.usage.output or 0) * price.output / _MILLION if price else Decimal(0)
-    billed = usd(_bill(call.usage), price) + output if price else None
-    ideal = usd(explained.ideal, price) + output if price and explained else None
-    uncached = (prompt_tokens(call.usage) or 0) * price.input / _MILLION + output if price else None
+def _cost(call: LoggedCall, name: str, compared: _Compared | None) -> CallBill:
     return CallBill(
         run=call.run,
         n=call.n,
@@ -132,10 +139,10 @@ def _cost(call: LoggedCall, price: Price | None, explained: Explained | None) ->
         asked_at=call.time,
         model=call.model,
         usage=call.usage,
-        billed=_text(billed),
-        ideal=_text(ideal),
-        uncached=_text(uncached),
-        causes=_causes([explained.causes]) if explained else {},
+        billed=call.cost or cost(name, call.usage),
+        ideal=_decimal(compared.ideal) if compared else None,
+        uncached=uncached_cost(name, call.usage),
+        causes=_causes([compared.causes]) if compared else {},
     )
 
 
@@ -150,10 +157,6 @@ def _causes(given: Sequence[Mapping[CostCause, Decimal]]) -> dict[CostCause, str
 
 def _sum(amounts: Iterable[str | None]) -> str:
     return _decimal(sum((Decimal(amount) for amount in amounts if amount is not None), Decimal(0)))
-
-
-def _text(amount: Decimal | None) -> str | None:
-    return None if amount is None else _decimal(amount)
 
 
 def _decimal(amount: Decimal) -> str:

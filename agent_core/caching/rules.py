@@ -50,7 +50,7 @@ class Lifetimes:
 
 
 def lifetimes(model: str) -> Lifetimes:
-    """Return how long the cache of *model*, `provider:name`, keeps a prefix."""
+    """Return how long the cache of *model*, its name in the model table, keeps a prefix."""
     provider, _, name = model.partition(":")
     if provider == "anthropic":
         return Lifetimes(FIVE_MINUTES, HOUR)
@@ -60,7 +60,7 @@ def lifetimes(model: str) -> Lifetimes:
 
 
 def minimum(model: str) -> int:
-    """Return the fewest tokens that the cache of *model*, `provider:name`, keeps."""
+    """Return the fewest tokens that the cache of *model*, its name in the model table, keeps."""
     return find(model).cacheable or USUAL_MINIMUM
 
 

@@ -305,6 +305,10 @@ class Roster:
                 _log.warning("agent.settings_unreadable", agent=agent.definition.name, error=str(fault), remedy=remedy)
         return replace(agent, definition=replace(known, hooks=sealing.masked(known.hooks)))
 
+    def listed(self, model: str) -> str:
+        """Return the name of *model*, `provider:name`, in the model table."""
+        return self._able(model).listed_as or model
+
     def _able(self, model: str) -> Abilities:
         provider = self._providers.get(model.partition(":")[0])
         return provider.able(named(model)) if provider else ABLE

@@ -1,6 +1,7 @@
 """What a session cost: its log replayed against the rules of the prompt caches."""
 
 import asyncio
+from collections.abc import Callable
 
 from agent_core.caching.replay import logged_calls
 from agent_core.caching.report import SessionBill, session_cost
@@ -15,10 +16,13 @@ RETRY_AFTER = 5
 
 
 class SessionCosts:
-    """Replays sessions, on request; nothing of it is kept."""
+    """Replays sessions, on request; nothing of it is kept.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    *listed* returns the name of a model, `provider:name`, in the model table.
+    """
+
+    def __init__(self, store: Store, listed: Callable[[str], str]) -> None:
+        self._store, self._listed = store, listed
         self._one = asyncio.Semaphore()
         self._waiting = 0
         self._replay: asyncio.Task[SessionBill] | None = None
@@ -42,8 +46,8 @@ class SessionCosts:
 
     async def _replayed(self, session: str) -> SessionBill:
         found = await self._store.read(lambda connection: whole_log(connection, session))
-        return await asyncio.to_thread(_replayed, session, found)
+        return await asyncio.to_thread(_replayed, session, found, self._listed)
 
 
-def _replayed(session: str, found: WholeLog) -> SessionBill:
-    return session_cost(session, logged_calls(found.facts, found.snapshots, found.marker))
+def _replayed(session: str, found: WholeLog, listed: Callable[[str], str]) -> SessionBill:
+    return session_cost(session, logged_calls(found.facts, found.snapshots, found.marker), listed)

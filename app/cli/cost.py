@@ -30,6 +30,7 @@ WHY = {
     "below_minimum": "the prompt was shorter than what a cache keeps",
     "unread": "it was written and never read again",
     "lifetime": "it was written for longer than it was needed",
+    "price": "it was billed at other prices than today's",
 }
 """What the causes mean, for people."""
 
@@ -128,7 +129,7 @@ def _because(call: dict[str, Any], digits: int) -> str:
     if call["billed"] is None:
         return "tokens or price unknown"
     if call["ideal"] is None:
-        return "its prompt is unknown"
+        return "its prompt, or today's price, is unknown"
     causes = [(cause, Decimal(amount)) for cause, amount in call["causes"].items()]
     smallest = Decimal(1).scaleb(-digits) / 2
     shown = sorted((each for each in causes if abs(each[1]) >= smallest), key=lambda each: -abs(each[1]))

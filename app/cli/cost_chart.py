@@ -20,6 +20,7 @@ COLORS = {
     "below_minimum": "#65a30d",
     "unread": "#059669",
     "lifetime": "#f59e0b",
+    "price": "#78716c",
 }
 
 

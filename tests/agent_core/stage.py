@@ -29,6 +29,7 @@ from agent_core import (
 )
 from agent_core.clock import Clock
 from agent_core.context.frames import CORRECTION, STOPPED_NOTE
+from agent_core.domain.controls import ABLE, Abilities
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.work import sessions
@@ -152,13 +153,14 @@ async def set_stage(
     name: str = "scripted",
     compaction: Compaction | None = None,
     model: str | None = None,
+    able: Abilities = ABLE,
     **options: Any,
 ) -> Stage:
     """Start a core whose model plays *script* as the provider *name*, and open a session.
 
     Without a *compaction* a window is cut: no script has to write summaries.
     """
-    provider = ScriptedProvider(script, clock=clock, name=name)
+    provider = ScriptedProvider(script, clock=clock, name=name, able=able)
     definition: dict[str, Any] = {
         "limits": limits or Limits(),
         "controls": controls or Controls(),

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -13,8 +13,10 @@ from agent_core import NotFound, RateLimited, Snapshot
 from agent_core.caching.replay import LoggedCall, logged_calls
 from agent_core.caching.report import SessionBill, session_cost
 from agent_core.domain import events as e
+from agent_core.domain.controls import ABLE, Abilities
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Text, Usage
+from agent_core.providers import models
 from agent_core.runtime import session_costs
 from agent_core.store.reading.replaying import WholeLog
 from agent_core.testing import FakeClock, call, say, usage
@@ -35,9 +37,15 @@ def billed(*counts: int, output: int = 10):
     ]
 
 
-async def stage_of(make_core: MakeCore, clock: FakeClock, *script, model: str = "claude-opus-5") -> Stage:
-    provider = "anthropic"
-    stage = await set_stage(make_core, list(script), clock=clock, name=provider)
+async def stage_of(
+    make_core: MakeCore,
+    clock: FakeClock,
+    *script,
+    model: str = "claude-opus-5",
+    provider: str = "anthropic",
+    able: Abilities = ABLE,
+) -> Stage:
+    stage = await set_stage(make_core, list(script), clock=clock, name=provider, able=able)
     await stage.core.agents.update("assistant", {"model": f"{provider}:{model}", "instructions": "Be brief. " * 400})
     session = await stage.core.open_session(agent="assistant", actor=ANN)
     return Stage(stage.core, stage.provider, session.id)
@@ -91,6 +99,23 @@ async def test_steps_of_one_exchange_and_a_restart(make_core: MakeCore):
     assert await (await make_core()).session_costs.of(stage.session) == found
 
 
+async def test_a_named_provider_has_the_prices_of_its_kind(make_core: MakeCore):
+    """Its calls are billed as their steps are, by the vendor's prices and rules, under the name they were asked by."""
+    able = Abilities(listed_as=OPUS)
+    clock, script = FakeClock(), [billed(3, 0, 2000, 0), billed(3, 0, 2100, 0)]
+    stage = await stage_of(make_core, clock, *script, provider="claude", able=able)
+    await stage.play()
+    clock.advance(500)  # longer than the cache of this vendor keeps, shorter than that of one that is not known
+    await stage.play()
+    found = await stage.core.session_costs.of(stage.session)
+    assert [(call.model, call.billed) for call in found.calls] == [
+        ("claude:claude-opus-5", step.cost) for step in await stage.said(e.StepCompleted)
+    ]
+    assert None not in {call.billed for call in found.calls}
+    assert (found.unknown, found.unpriced) == (0, ())
+    assert set(found.causes) == {"unread"}
+
+
 async def test_what_is_not_known_is_in_no_sum(make_core: MakeCore):
     """Calls whose tokens or prices are not known are counted by themselves, and no sum takes them for nothing."""
     stage = await stage_of(make_core, FakeClock(), [say("Done.")], billed(3, 0, 2000, 0))
@@ -129,13 +154,15 @@ def facts(*bodies: Any) -> list[Fact]:
     ]
 
 
-def step(at: int, *counts: int, takes: Sequence[int] = (), parent: Sequence[str] = ()):
-    """Return the start and the end of a step that was billed as plain, read and written."""
+def step(
+    at: int, *counts: int, takes: Sequence[int] = (), parent: Sequence[str] = (), cost: str | None = None
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the start and the end of a step that was billed as plain, read and written, at a recorded *cost*."""
     plain, read, short = counts
     started = e.StepStarted(
         n=1, attempt=1, message="msg_2", takes=tuple(takes), snapshot="hash", controls={"model": OPUS}
     )
-    ended = e.StepCompleted(n=1, usage=Usage(plain, 10, 0, read, short, 0), cost=None)
+    ended = e.StepCompleted(n=1, usage=Usage(plain, 10, 0, read, short, 0), cost=cost)
     return (at, started, *parent), (at + 2, ended, *parent)
 
 
@@ -154,6 +181,38 @@ def test_summaries_and_child_runs():
     assert (found.apart, found.apart_billed, found.unknown) == (1, "0.00592", 0)
     assert found.causes == {}
     assert [each.ideal for each in found.calls] == [found.calls[0].billed, None, found.calls[2].billed]
+
+
+def test_what_was_billed_is_what_was_recorded():
+    """A later change of the prices changes no bill: it is the cause `price`, and the causes add up as ever."""
+    text = e.MessageReceived(message="msg_1", actor=ANN, parts=(Text("Go " * 200),))
+    first, second = step(1, 3, 0, 1200, takes=(1,), cost="0.5"), step(9, 3, 0, 1200)
+    found = session_cost("ses_1", asked((0, text), *first, *second))
+    assert [each.billed for each in found.calls] == ["0.5", "0.007765"]
+    assert [each.causes.get("price") for each in found.calls] == ["0.492235", None]
+    assert [each.uncached for each in found.calls] == ["0.006265"] * 2
+    for each in (*found.calls, found):
+        assert sum(map(Decimal, each.causes.values())) == Decimal(each.billed or 0) - Decimal(each.ideal or 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "used"),
+    [
+        pytest.param("openai:gpt-5.6-sol", Usage(4000, 10, 0, 0, None, None), id="writes-not-counted"),
+        pytest.param("openai:gpt-5.6-sol", Usage(8, 10, 0, None, 4012, None), id="reads-not-counted"),
+        pytest.param(OPUS, Usage(300_000, 10, 0, None, None, None), id="nothing-of-the-cache"),
+    ],
+)
+def test_a_missing_count_of_the_cache_is_none(model: str, used: Usage):
+    """As in what a step records: the rest of the call is known, and so is its bill."""
+    text = e.MessageReceived(message="msg_1", actor=ANN, parts=(Text("Go " * 200),))
+    started, (at, ended) = step(1, 3, 0, 1200, takes=(1,))
+    controls, recorded = {"model": model}, models.cost(model, used)
+    asking = (started[0], msgspec.structs.replace(started[1], controls=controls))
+    found = session_cost("ses_1", asked((0, text), asking, (at, msgspec.structs.replace(ended, usage=used))))
+    assert recorded is not None
+    assert (found.billed, found.unknown, found.calls[0].billed) == (recorded, 0, recorded)
+    assert found.calls[0].uncached == models.uncached_cost(model, used)
 
 
 def test_a_change_of_the_system_texts():
@@ -176,14 +235,14 @@ async def test_one_is_replayed_at_a_time(make_core: MakeCore, monkeypatch: pytes
     hold, began, open_now, most = threading.Event(), list[str](), set[int](), 0
     replay = session_costs._replayed
 
-    def slow(session: str, found: WholeLog) -> SessionBill:
+    def slow(session: str, found: WholeLog, listed: Callable[[str], str]) -> SessionBill:
         nonlocal most
         began.append(session)
         open_now.add(me := threading.get_ident())
         most = max(most, len(open_now))
         assert hold.wait(10)
         open_now.remove(me)
-        return replay(session, found)
+        return replay(session, found, listed)
 
     monkeypatch.setattr(session_costs, "_replayed", slow)
     gone = asyncio.create_task(core.session_costs.of(session))
