@@ -97,3 +97,34 @@ async def test_a_summary_is_forgotten_with_who_wrote(make_core: MakeCore):
     seen = text_of((await window(core, session)).entries[0].message.parts)
     assert "tea" not in seen
     assert "[deleted]" in seen
+
+
+async def test_a_placeholder_holds_nothing_of_who_is_forgotten(make_core: MakeCore):
+    """What a pruned result of theirs still says, such as its handle, is gone; others' placeholders stay."""
+    words = iter(["Cy's order", "Bob's hernia", "Dee's order"])
+
+    def answers(request: Request) -> Answer:
+        if request.messages[-1].message.role == "user":
+            return (call("look", what=f"[result r1: {next(words)}]\n"),)
+        return (say("Found."),)
+
+    core = await make_core(ScriptedProvider(answers), tools=(look,))
+    session = await open_session(core)
+    for actor in (ANN, BOB, ANN):
+        await say_and_wait(core, session, "look it up", actor=actor)
+    await until(lambda: not local(core).pool.driven)
+    last = [entry.seq for entry in (await window(core, session)).entries if entry.border][-1]
+    await compact(core, session, "prune", last)
+
+    async def results() -> list[str]:
+        window = (await core._cache.get(session)).window
+        return [repr(entry.message.parts) for entry in window.entries if entry.message.role == "tool"]
+
+    assert ["left out to make room" in each for each in await results()] == [True, True, False]
+    assert "[result r1: Bob's hernia]" in (await results())[1]
+    await core.forget_actor("bob", pseudonym="deleted-1", by=ANN)
+    cy, bob, dee = await results()
+    assert "[result r1: Cy's order]" in cy
+    assert "left out to make room" in cy
+    assert "hernia" not in bob
+    assert "Dee's order" in dee
