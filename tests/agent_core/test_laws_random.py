@@ -39,7 +39,8 @@ from agent_core.runtime.compacting import Compactor
 from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.testing import ScriptedProvider
 from tests.agent_core.laws import check_log
-from tests.agent_core.random_session import EVERYTHING, SHRINKING, Asked, Plan, RandomSession, plans
+from tests.agent_core.random_plans import EVERYTHING, SHRINKING, Plan, plans
+from tests.agent_core.random_session import Asked, RandomSession
 from tests.agent_core.stage import unmarked
 from tests.agent_core.wires import wires
 from tests.conftest import Fresh
