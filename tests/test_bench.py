@@ -29,6 +29,7 @@ FIGURES = {
     "database bytes per exchange": 1,
     "the same, exchanges 31 to 60": 1,
     "delay of another's first text by one hostile client": 1,
+    "window of a conversation of 100 messages": 1,
     "a table of 500 x 10 as Slack's blocks": 1,
     "a chart of 12 x 4 as Slack's own block": 1,
     "picture of a chart": 2,
@@ -43,7 +44,11 @@ FIGURES = {
 }
 
 
-GROUPS = {"kept": ("database bytes", "the same, exchanges"), "hostile": ("delay of another's",)}
+GROUPS = {
+    "kept": ("database bytes", "the same, exchanges"),
+    "hostile": ("delay of another's",),
+    "assembled": ("window of a conversation",),
+}
 """The groups of the gate, with how their figures begin: they need the model, both servers, clients and a history."""
 
 

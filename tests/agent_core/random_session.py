@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
-from hypothesis import strategies as st
 
 from agent_core import (
     Actor,
@@ -23,11 +22,12 @@ from agent_core import (
     StepStarted,
     Text,
 )
+from agent_core.context.summaries import ASKED
 from agent_core.context.window import Window, WindowEntry
 from agent_core.domain.agents import Agent
 from agent_core.domain.caching import Caching
 from agent_core.domain.controls import Abilities
-from agent_core.domain.messages import Role
+from agent_core.domain.messages import Role, text_of
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.hub import Subscriber
@@ -47,8 +47,10 @@ from agent_core.testing import (
     think,
     usage,
 )
+from agent_core.testing.level import Level
 from agent_core.testing.scripted import prefix_of
 from agent_core.tools.function import FunctionTool, tool
+from tests.agent_core.random_plans import Act, Kind, Plan
 from tests.agent_core.scenes import Hurried
 from tests.conftest import OpenDatabase
 
@@ -56,64 +58,8 @@ FOREVER = 10**9
 CACHED = Abilities(caching=Caching(vendor="anthropic", least=1, short_s=FOREVER, long_s=FOREVER))
 ANN, BOB, MEG = Actor("ann", "user"), Actor("bob", "user", "Bob"), Actor("operator", "service", "Meg")
 PATIENCE = 90.0
-Kind = Literal[
-    "say", "think", "look", "looks", "move", "same", "unknown", "broken", "length", "continue", "refuse", "fail",
-    "late", "dead", "empty",
-]  # fmt: skip
-Act = Literal["steer", "queue", "interrupt", "correct", "retract", "tell", "reply", "join", "cancel", "edit", "restart"]
-Place = Literal["asked", "said", "tool"]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One model call: what the model does, and what other users do meanwhile.
-
-    When a message must be sent for it, it may bring its *own* instructions and an imported history.
-    """
-
-    kind: Kind
-    act: Act | None = None
-    place: Place = "said"
-    own: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A session: its steps in order, and its limits. Messages are sent whenever there is nothing to do."""
-
-    steps: tuple[Step, ...]
-    max_steps: int = 4
-    max_context_messages: int | None = None
-
-
-EVERYTHING = Plan(
-    (
-        *(Step("fail") for _ in range(4)),
-        *(Step("late") for _ in range(4)),
-        *(Step(kind) for kind in Kind.__args__ if kind not in ("fail", "late")),
-        *(Step("same") for _ in range(3)),
-        *(Step("length") for _ in range(4)),
-        *(Step("looks" if place == "tool" else "say", act, place) for act in Act.__args__ for place in Place.__args__),
-        *(Step("say", own=own) for own in (True, False, True)),
-        *(Step("move", "restart", "tool") for _ in range(2)),
-    ),
-    max_steps=25,
-    max_context_messages=7,
-)
-"""A plan in which everything happens at least once."""
-
-
-def plans() -> st.SearchStrategy[Plan]:
-    """Return a strategy of plans."""
-    kinds = st.sampled_from(list(Kind.__args__))
-    acts = st.sampled_from([None, None, None, *Act.__args__])
-    step = st.builds(Step, kinds, acts, st.sampled_from(list(Place.__args__)), st.sampled_from([False] * 5 + [True]))
-    return st.builds(
-        Plan,
-        st.lists(step, min_size=1, max_size=14).map(tuple),
-        st.sampled_from([1, 2, 4, 25]),
-        st.sampled_from([None, 2, 4, 7]),
-    )
+LONG = " and more" * 100
+"""What makes a result worth a placeholder."""
 
 
 class Gate(asyncio.Event):
@@ -138,21 +84,31 @@ class Asked:
     step: int
 
 
+@dataclass(frozen=True)
+class Summing:
+    """One request for a summary: the bytes of what it is about, and the seq of the newest fact before it."""
+
+    prefix: bytes
+    seq: int
+
+
 @dataclass
 class RandomSession:
-    """A plan that comes alive; afterwards *facts* and *asked* are what happened."""
+    """A plan that comes alive; afterwards *facts*, *asked* and *summed* are what happened."""
 
     open_database: OpenDatabase
     plan: Plan
     facts: list[Fact] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    summed: list[Summing] = field(default_factory=list)
     agents: dict[str, Agent] = field(default_factory=dict)
     windows: list[tuple[Window, Window]] = field(default_factory=list)
 
     async def live(self) -> "RandomSession":
         """Play the plan to its end, and read what happened."""
         self._gates = [Gate() for _ in self.plan.steps]
-        self._next, self._sent, self._changes, self._edits, self._begun = 0, 0, 0, 0, 0
+        self._asked = Level()
+        self._sent, self._changes, self._edits, self._begun = 0, 0, 0, 0
         self._session = self._newest = ""
         await self._begin()
         try:
@@ -178,6 +134,8 @@ class RandomSession:
             default_model="scripted",
             clock=Hurried(),
         )
+        # Estimates are calibrated by what a process has seen, which is in no log: here none is.
+        self._core._segments.compactor.learn = lambda window, agent, estimated: None
         self._facts = Subscriber()
         if self._session:
             self._facts = self._core._store.hub.subscribe(self._session)
@@ -192,7 +150,7 @@ class RandomSession:
                     tools=tuple(tools),
                     limits=limits,
                     controls=controls,
-                    compaction=Compaction(kind="cut"),
+                    compaction=Compaction(kind=self.plan.kind),
                 )
             )
         if not self._session:
@@ -202,15 +160,15 @@ class RandomSession:
     async def _play(self, n: int) -> None:
         """See that model call *n* is made, and do what is to be done meanwhile."""
         step, gate = self.plan.steps[n], self._gates[n]
-        while self._next <= n:
-            if not await first(self._reached(n), self._idle()) and self._next <= n:
+        while self._asked.value <= n:
+            if not await first(self._reached(n), self._idle()) and self._asked.value <= n:
                 await self._send(own=step.own)
         if step.act and await first(gate.reached.wait(), first(self._reached(n + 1), self._idle())):
             await self._do(step.act)
         gate.set()
 
     async def _reached(self, n: int) -> None:
-        await self._provider.asked(self._provider.calls + 1 + n - self._next)
+        await self._asked.reached(n + 1)
 
     async def _do(self, act: Act) -> None:
         if act == "cancel":
@@ -262,15 +220,26 @@ class RandomSession:
 
     def _answer(self, request: Request) -> Answer:
         """Note what was asked, and give the next answer of the plan; after its end, a plain one."""
+        if ASKED in text_of(request.messages[-1].message.parts):
+            return self._summary(request)
         step = next(fact for fact in reversed(self._facts.events) if fact.type == StepStarted.type)
         assert isinstance(step, Fact)
         entries = tuple(entry for entry in request.messages if isinstance(entry, WindowEntry))
         self.asked.append(Asked(request, entries, prefix_of(request), step.seq))
-        n, self._next = self._next, self._next + 1
+        n = self._asked.value
+        self._asked.set(n + 1)
         if n >= len(self.plan.steps):
             return (self._billed(), say("The end."))
         said = self._said(n)
-        return said if self.plan.steps[n].kind in ("fail", "dead") else (self._billed(), *said)
+        return said if self.plan.steps[n].kind in ("fail", "dead", "full") else (self._billed(), *said)
+
+    def _summary(self, request: Request) -> Answer:
+        """Note what is to be summed up, and sum it up; each third summary fails."""
+        older = prefix_of(replace(request, messages=request.messages[:-1]))
+        newest = next(fact.seq for fact in reversed(self._facts.events) if isinstance(fact, Fact))
+        self.summed.append(Summing(older, newest))
+        made = len(self.summed)
+        return (fail(),) if made % 3 == 0 else (say(f"Summary {made}."),)
 
     def _billed(self) -> Item:
         """Report what a cache that keeps every prompt for good bills of the newest one, a token a byte."""
@@ -282,7 +251,7 @@ class RandomSession:
     def _said(self, n: int) -> Answer:
         step, gate = self.plan.steps[n], self._gates[n]
         items: list[Item] = [think(f"Thought {n}."), say(f"Text {n}.")]
-        if step.kind == "empty":
+        if step.kind in ("empty", "full"):
             items = []
         if step.act and step.place != "tool":
             items.insert(0 if step.place == "asked" else len(items), pause(gate))
@@ -292,7 +261,7 @@ class RandomSession:
         async def work(n: int) -> str:
             if 0 <= n < len(self.plan.steps) and self.plan.steps[n].act and self.plan.steps[n].place == "tool":
                 await self._gates[n].wait()
-            return f"result {n}"
+            return f"result {n}{LONG if n % 2 == 0 else ''}"
 
         @tool(concurrency_safe=True)
         async def look(n: int, also: int = 0) -> str:
@@ -356,6 +325,7 @@ def _end(kind: Kind, n: int) -> Sequence[Item]:
         "refuse": [refuse()],
         "fail": [fail(retry_after=0.0)],
         "late": [say("More."), fail("network", retry_after=0.0)],
+        "full": [fail("context_overflow", retryable=False)],
         "dead": [fail("invalid", retryable=False)],
     }
     return ends.get(kind, [])

@@ -2,50 +2,108 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 
 import pytest
 
-from agent_core import Compaction, ContextCompacted, Core, Definition, Fact, Inbound, Limits, Text, text_of
+from agent_core import (
+    Compaction,
+    ContextCompacted,
+    Core,
+    Definition,
+    Fact,
+    Inbound,
+    Limits,
+    Message,
+    Text,
+    ToolResult,
+    text_of,
+)
+from agent_core.clock import Clock
 from agent_core.context.window import Window
-from agent_core.testing import ScriptedProvider, fail, say, think
-from agent_core.testing.script import Answer
+from agent_core.providers.base import Request
+from agent_core.runtime.idle import LEAD
+from agent_core.testing import FakeClock, ScriptedProvider, call, fail, say, think
+from agent_core.testing.script import Answer, Item
+from agent_core.tools.function import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import Hurried, local
-from tests.agent_core.stage import ANN, unmarked
+from tests.agent_core.stage import ANN, asleep, unmarked
 from tests.agent_core.test_compacting import asks_for_summary, size_of
+from tests.agent_core.test_compacting_idle import IDLE, LIFE, LONG
 from tests.conftest import Fresh, OpenDatabase
 from tests.polling import until
 
 BEFORE, AFTER = ("m0", "m1", "m2"), ("m3", "m4")
-ROOM = 4_200
-"""Bytes of messages that the model takes: three exchanges, and not the fourth."""
 
 
-def answers(request) -> Answer:
-    if asks_for_summary(request):
-        return (say("They talked."),)
-    if size_of(request) > ROOM:
-        return (fail("context_overflow", retryable=False),)
-    return (think("Hm."), say("To ", text_of(request.messages[-1].message.parts)[:2]))
+@dataclass(frozen=True)
+class Case:
+    """How a window gets too long: beyond a *limit* of messages, or *room* bytes of them; what is done are the *kinds*.
+
+    With a *result* the model looks something up first, and gets so many characters. *counted* is what each call used.
+    """
+
+    kinds: tuple[str, ...]
+    limit: int | None = None
+    room: int = 1_000_000
+    result: int = 0
+    model: str = "scripted"
+    counted: tuple[Item, ...] = ()
+
+    def answer(self, request: Request) -> Answer:
+        """Repeat what is said; sum up, look up or refuse where that is due."""
+        last = request.messages[-1].message
+        if asks_for_summary(request):
+            return (say("They talked."),)
+        if size_of(request) > self.room:
+            return (fail("context_overflow", retryable=False),)
+        if self.result and text_of(last.parts).startswith("m0"):
+            return (call("look"),)
+        return (think("Hm."), say("To ", text_of(last.parts)[:2]), *self.counted)
 
 
-async def process(open_database: OpenDatabase, *, limit: int | None, at: int = 0, side: Side = "before"):
+CASES = {
+    "a summary by messages": Case(("summary",), limit=6),
+    "a summary on overflow": Case(("summary",), room=4_200),  # three exchanges, and not the fourth
+    "a prune on overflow": Case(("prune",), room=11_300, result=6_600),  # the result is more than half of four
+}
+QUIET = Case(("summary",), model="anthropic:claude-sonnet-5-5", counted=(LONG,))
+
+
+async def process(
+    open_database: OpenDatabase, case: Case, *, at: int = 0, side: Side = "before", clock: Clock | None = None
+):
     """Start a process on the database, which dies at write *at* of what it does from now on."""
+
+    @tool
+    async def look() -> str:
+        """Look something up."""
+        return "x" * case.result
+
     database = CrashingDatabase(open_database())
+    name = case.model.partition(":")[0]
     core = Core(
         database,
-        providers={"scripted": ScriptedProvider(answers)},
-        tools={},
-        default_model="scripted",
-        clock=Hurried(),
+        providers={name: ScriptedProvider(case.answer, name=name)},
+        tools={"look": look},
+        default_model=case.model,
+        clock=clock or Hurried(),
     )
     await core.start()
     if not (await core.agents.list()).items:
-        limits = Limits(max_context_messages=limit)
-        await core.agents.create(Definition(name="a", instructions="", limits=limits, compaction=Compaction()))
-    database.writes, database._at, database._side = 0, at, side
+        limits = Limits(max_context_messages=case.limit)
+        tools = ("look",) if case.result else ()
+        definition = Definition(name="a", instructions="", tools=tools, limits=limits, compaction=Compaction())
+        await core.agents.create(definition)
+    arm(database, at, side)
     return core, database
+
+
+def arm(database: CrashingDatabase, at: int, side: Side) -> None:
+    """Have *database* die at write *at* from now on."""
+    database.writes, database._at, database._side = 0, at, side
 
 
 async def talk(core: Core, texts: tuple[str, ...]) -> None:
@@ -64,7 +122,7 @@ async def live(core: Core, database: CrashingDatabase, texts: tuple[str, ...]) -
     work, crash = asyncio.create_task(talk(core, texts)), asyncio.create_task(database.crashed.wait())
     await asyncio.wait((work, crash), return_when=asyncio.FIRST_COMPLETED)
     crash.cancel()
-    if not work.done():
+    if database.crashed.is_set():  # also where the end of the last run was committed, and seen, just before
         work.cancel()
         with suppress(asyncio.CancelledError):
             await work
@@ -74,47 +132,107 @@ async def live(core: Core, database: CrashingDatabase, texts: tuple[str, ...]) -
     return True
 
 
-async def outcome(core: Core) -> tuple[list[tuple[bool, bool, str, str]], list[Fact]]:
-    """Return the window as the log gives it, which is the one that the process had, and the facts."""
+async def outcome(core: Core, *, cold: bool = True) -> tuple[list[tuple[bool, bool, str, str]], list[Fact]]:
+    """Return the window as the log gives it, which is the one that the process had, and the facts.
+
+    Without *cold* the process goes on with the one that it has.
+    """
     session = (await core.sessions()).items[0].id
     facts: list[Fact] = []
     async for batch in core.follow(session, until_idle=True):
         facts += [event for event in batch if isinstance(event, Fact)]
     check_log(facts)
     await until(lambda: not local(core).pool.driven)
-    grown = shape((await core._cache.get(session)).window)
-    core._cache.forget(session)
-    assert shape((await core._cache.get(session)).window) == grown
-    return grown, facts
+    window = (await core._cache.get(session)).window.preview([])
+    window.apply(facts)  # where two loaded the session at once, the other one's grew
+    if cold:
+        core._cache.forget(session)
+        assert shape((await core._cache.get(session)).window) == shape(window)
+    return shape(window), facts
 
 
 def shape(window: Window) -> list[tuple[bool, bool, str, str]]:
     return [
-        (entry.border, entry.summary, entry.message.role, unmarked(text_of(entry.message.parts)))
-        for entry in window.entries
+        (entry.border, entry.summary, entry.message.role, unmarked(_shown(entry.message))) for entry in window.entries
     ]
 
 
+def _shown(message: Message) -> str:
+    """Return what the model reads of *message*, the results of tools too."""
+    results = [text_of(part.parts) for part in message.parts if isinstance(part, ToolResult)]
+    return "".join([text_of(message.parts), *results])
+
+
+def kinds(facts: list[Fact]) -> tuple[str, ...]:
+    return tuple(fact.body.kind for fact in facts if isinstance(fact.body, ContextCompacted))
+
+
 @pytest.mark.parametrize("side", ["before", "after"])
-@pytest.mark.parametrize("limit", [6, None], ids=["by messages", "on overflow"])
-async def test_a_crash_around_a_compaction_changes_no_window(fresh: Fresh, limit: int | None, side: Side):
-    """Killed before or after any of its appends, a run that sums up leaves the window that an undisturbed one does."""
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_a_crash_around_a_compaction_changes_no_window(fresh: Fresh, case: Case, side: Side):
+    """Killed before or after any of its appends, a run that makes room leaves the window that an undisturbed one does.
+
+    That it is made the same way again is part of it: no crash turns a prune into a summary, or makes two of one.
+    """
     wanted, writes, died, at = None, 1, 0, 0
     while at <= writes:
         with fresh() as open_database:
-            core, database = await process(open_database, limit=limit)
+            core, database = await process(open_database, case)
             await talk(core, BEFORE)
             await core.stop()
-            core, database = await process(open_database, limit=limit, at=at, side=side)
+            core, database = await process(open_database, case, at=at, side=side)
             if not await live(core, database, AFTER):
                 died += 1
-                core, database = await process(open_database, limit=limit)
+                core, database = await process(open_database, case)
                 await talk(core, AFTER)
             found, facts = await outcome(core)
             await core.stop()
         if wanted is None:
             wanted, writes = found, database.writes
-            assert [fact.body.kind for fact in facts if isinstance(fact.body, ContextCompacted)] == ["summary"]
+        assert kinds(facts) == case.kinds, f"a crash {side} write {at}"
         assert found == wanted, f"a crash {side} write {at}"
         at += 1
     assert died > 4
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+async def test_a_crash_around_an_idle_write_leaves_all_of_it_or_nothing(fresh: Fresh, side: Side):
+    """Killed at any append while a quiet conversation is summed up, the next process has the summary or every message.
+
+    Nothing is written again for it: what comes next is answered with the window as the crash left it.
+    """
+    windows: dict[tuple[str, ...], list[tuple[bool, bool, str, str]]] = {}
+    after_crashes: set[tuple[str, ...]] = set()
+    writes, at = 1, 0
+    while at <= writes:
+        with fresh() as open_database:
+            clock = FakeClock()
+            core, database = await process(open_database, QUIET, clock=clock)
+            await talk(core, BEFORE)
+            before, _ = await outcome(core, cold=False)
+            arm(database, at, side)
+            await asleep(clock, IDLE + 1)
+            clock.advance(LIFE - LEAD)
+            await until(lambda: database.crashed.is_set() or is_summed(core))  # noqa: B023 - awaited here
+            writes = max(writes, database.writes) if at == 0 else writes
+            await core.stop(grace=0.1)
+            core, _ = await process(open_database, QUIET)
+            found, facts = await outcome(core)
+            await talk(core, AFTER[:1])
+            later, _ = await outcome(core)
+            await core.stop()
+        assert kinds(facts) in {(), QUIET.kinds}
+        assert windows.setdefault(kinds(facts), found) == found, f"a crash {side} write {at}"
+        assert found == before or kinds(facts)
+        assert later[: len(found)] == found
+        assert len(later) == len(found) + 2
+        if database.crashed.is_set():
+            after_crashes.add(kinds(facts))
+        at += 1
+    assert (() if side == "before" else QUIET.kinds) in after_crashes
+    assert QUIET.kinds in windows
+
+
+def is_summed(core: Core) -> bool:
+    """Return whether the window of the only session in memory begins with a summary."""
+    return any(cached.window.head for cached in core._cache._cache.values())

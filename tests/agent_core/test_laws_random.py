@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 
 from agent_core import (
     Actor,
+    CompactionFailed,
     ContextAdded,
     ContextCompacted,
     Fact,
@@ -19,7 +20,10 @@ from agent_core import (
     Reasoning,
     SnapshotFrozen,
     StepStarted,
+    ToolCall,
+    ToolResult,
 )
+from agent_core.clock import SystemClock
 from agent_core.context.frames import CORRECTION, STOPPED_NOTE
 from agent_core.context.history import PromptHistory
 from agent_core.context.window import Window
@@ -27,17 +31,21 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.messages import Message, Part, text_of
 from agent_core.loop.announce import announce
-from agent_core.loop.compaction import Compact
+from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact
 from agent_core.loop.state import replay
 from agent_core.loop.strategy import react
 from agent_core.providers.base import neutral
+from agent_core.runtime.compacting import Compactor
+from agent_core.runtime.prompt_cache import PromptCache
+from agent_core.testing import ScriptedProvider
 from tests.agent_core.laws import check_log
-from tests.agent_core.random_session import EVERYTHING, Asked, Plan, RandomSession, plans
+from tests.agent_core.random_plans import EVERYTHING, SHRINKING, Plan, plans
+from tests.agent_core.random_session import Asked, RandomSession
 from tests.agent_core.stage import unmarked
 from tests.agent_core.wires import wires
 from tests.conftest import Fresh
 
-DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, *e.TERMINAL)
+DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, CompactionFailed, *e.TERMINAL)
 
 
 def no_session_breaks_the_log(session: RandomSession) -> None:
@@ -58,19 +66,21 @@ def law_4_the_strategy_derives_everything_from_state(session: RandomSession) -> 
 def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str) -> bool:
     """Return whether the strategy, on some prefix of the log that ends before, announces just what follows it."""
     assert decided.run
+    clock = SystemClock()
+    estimates = Compactor(lambda _: ScriptedProvider(()), clock, _no_file, PromptCache(clock))
     place = decided.seq - 1
     for end in range(place, max(place - 12, 0), -1):
         prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]
         window = Window(neutral, marker=marker)
         window.apply(prefix)
         last = window.history.asked
-        state = replay(decided.run, prefix).with_window(size=len(window.entries), border=window.border, last=last)
+        state = replay(decided.run, prefix)
+        fill = estimates.fill(window, agent, state)
+        state = state.with_window(size=len(window.entries), border=window.border, fill=fill, last=last)
         move = react(state, agent)
         if isinstance(move, Compact):
-            made = following[0].body
-            if isinstance(made, ContextCompacted):
-                start = window.seq_at(window.start_of(move.keep, whole=move.whole))
-                return following[0] == decided and (made.kind, made.from_seq) == (move.kind, start)
+            if following[0] == decided and _carries_out(move, window, following[0].body):
+                return True
             continue
         announced = announce(move, state, agent, _shown(following[0].body))
         expected = [_placed(body, fact.seq) for body, fact in zip(announced, following, strict=False)]
@@ -78,6 +88,19 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str
         if expected == written and decided in following[: len(expected)]:
             return True
     return False
+
+
+async def _no_file(_name: str) -> None:
+    return None
+
+
+def _carries_out(move: Compact, window: Window, body: e.FactBody) -> bool:
+    """Return whether *body* is what became of *move*: just what was decided, or a summary that failed."""
+    if isinstance(body, CompactionFailed):
+        return move.kind == "summary"
+    place = len(window.entries) - move.keep
+    start = window.seq_at(place if move.kind == "prune" else window.start_of(move.keep, whole=move.whole))
+    return isinstance(body, ContextCompacted) and (body.kind, body.from_seq) == (move.kind, start)
 
 
 def _shown(body: e.FactBody) -> tuple[Part, ...]:
@@ -133,6 +156,37 @@ def _completed(facts: Sequence[Fact], seq: int) -> e.MessageCompleted | None:
     return body if isinstance(body, e.MessageCompleted) else None
 
 
+def law_8_a_summary_is_asked_as_a_fork(session: RandomSession) -> None:
+    """What is to be summed up is sent as it was before: its bytes and those of the request before begin the same."""
+    for summed in session.summed:
+        before = [asked for asked in session.asked if asked.step <= summed.seq][-1]
+        changes = [fact for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
+        if not any(before.step < fact.seq <= summed.seq for fact in changes):
+            one, other = sorted((before.prefix, summed.prefix), key=len)
+            assert other.startswith(one), (before, summed)
+
+
+def a_summary_stands_in_front_until_the_next_cut(session: RandomSession) -> None:
+    """Every request begins with the newest summary, if nothing was left out since, and has no other one."""
+    for asked in session.asked:
+        cut = _newest_cut(session.facts, asked.step)
+        found = {place: entry for place, entry in enumerate(asked.entries) if entry.summary}
+        if cut is None or cut.summary is None:
+            assert not found
+        else:
+            assert list(found) == [0]
+            assert unmarked(text_of(found[0].message.parts)).endswith(cut.summary)
+
+
+def every_call_has_its_result(session: RandomSession) -> None:
+    """Whatever was left out of a window, calls and their results stand side by side in it, or neither does."""
+    for asked in session.asked:
+        messages = [entry.message for entry in asked.entries]
+        for before, after in pairwise([Message("user", ()), *messages, Message("user", ())]):
+            calls = [part.call for part in before.parts if isinstance(part, ToolCall)]
+            assert calls == [part.call for part in after.parts if isinstance(part, ToolResult)], asked
+
+
 def law_9_the_model_sees_what_the_steps_named(session: RandomSession) -> None:
     """What people and notes said to the model in a request is what the steps up to it took, in that order."""
     for asked in session.asked:
@@ -140,13 +194,21 @@ def law_9_the_model_sees_what_the_steps_named(session: RandomSession) -> None:
 
 
 def _sent(asked: Asked) -> list[str]:
-    said = [unmarked(text_of(entry.message.parts)) for entry in asked.entries if entry.message.role == "user"]
+    entries = [entry for entry in asked.entries if entry.message.role == "user" and not entry.summary]
+    said = [unmarked(text_of(entry.message.parts)) for entry in entries]
     return [text for text in said if text != STOPPED_NOTE]
+
+
+def _newest_cut(facts: Sequence[Fact], step: int) -> ContextCompacted | None:
+    """Return the newest compaction before *step* that left something out for good; placeholders stay in place."""
+    bodies = [fact.body for fact in facts[: step - 1] if isinstance(fact.body, ContextCompacted)]
+    return next((body for body in reversed(bodies) if body.kind != "prune"), None)
 
 
 def _named(facts: Sequence[Fact], step: int) -> list[str]:
     """Return the texts that the steps up to *step* took, from the last cut on."""
-    start = max((x.body.from_seq for x in facts[:step] if isinstance(x.body, ContextCompacted)), default=0)
+    cut = _newest_cut(facts, step)
+    start = cut.from_seq if cut else 0
     return [
         text
         for fact in facts[:step]
@@ -199,8 +261,8 @@ def _calls_of(history: PromptHistory) -> tuple[object, ...]:
     return (*calls, history.rewritten, history.previous)
 
 
-def _shape(window: Window) -> list[tuple[int, bool, Message]]:
-    return [(entry.seq, entry.border, entry.message) for entry in window.entries]
+def _shape(window: Window) -> list[tuple[int, bool, bool, Message]]:
+    return [(entry.seq, entry.border, entry.summary, entry.message) for entry in window.entries]
 
 
 def a_cache_that_keeps_all_is_missed_for_a_new_snapshot_only(session: RandomSession) -> None:
@@ -221,20 +283,35 @@ def what_was_deleted_unseen_stays_unseen(session: RandomSession) -> None:
 def a_window_stays_within_its_limit(session: RandomSession) -> None:
     """A request holds no more messages than the limit where the window could have been cut at a border.
 
-    The request that continues a paused answer is exempt: that answer must go back whole.
+    The request that continues a paused answer is exempt: that answer must go back whole. So is one for which room could
+    not be made, and those of a run that has given up making room.
     """
     limit = session.plan.max_context_messages
     cuts = [fact for fact in session.facts if isinstance(fact.body, ContextCompacted)]
-    assert limit is not None or not cuts
+    assert limit is not None or not cuts or any(_overflowed(fact) for fact in session.facts)
     for asked in session.asked:
         step = session.facts[asked.step - 1].body
         first_try = isinstance(step, StepStarted) and step.attempt == 1
-        could_cut = any(entry.border and place and entry.seq < asked.step for place, entry in enumerate(asked.entries))
+        older = asked.entries[next((place for place, each in enumerate(asked.entries) if not each.summary), 0) + 1 :]
+        could_cut = any(entry.border and entry.seq < asked.step for entry in older)
         run = session.facts[asked.step - 1].run
         said = [fact.body for fact in session.facts[: asked.step - 1] if fact.run == run]
         answers = [body for body in said if isinstance(body, MessageCompleted) and body.role == "assistant"]
         paused = bool(answers) and answers[-1].stop == "continue"
-        assert limit is None or not (first_try and could_cut) or paused or len(asked.entries) <= limit
+        exempt = paused or not (first_try and could_cut) or _failed_to_make_room(session.facts[: asked.step - 1], run)
+        assert limit is None or exempt or len(asked.entries) <= limit
+
+
+def _failed_to_make_room(facts: Sequence[Fact], run: str | None) -> bool:
+    """Return whether a summary failed just before the next step of *run*, or too often in it."""
+    own = [fact for fact in facts if fact.run == run]
+    failures = [fact for fact in own if isinstance(fact.body, CompactionFailed) or _overflowed(fact)]
+    newest = next((x.body for x in reversed(own) if isinstance(x.body, StepStarted | CompactionFailed)), None)
+    return isinstance(newest, CompactionFailed) or len(failures) >= MAX_FAILURES
+
+
+def _overflowed(fact: Fact) -> bool:
+    return isinstance(fact.body, e.StepFailed) and fact.body.code == OVERFLOW
 
 
 LAWS = (
@@ -243,7 +320,10 @@ LAWS = (
     law_8_the_window_of_a_prefix_is_a_prefix_of_the_window,
     law_8_holds_on_every_wire,
     law_8_reasoning_from_before_a_new_prefix_is_gone_for_good,
+    law_8_a_summary_is_asked_as_a_fork,
     law_9_the_model_sees_what_the_steps_named,
+    a_summary_stands_in_front_until_the_next_cut,
+    every_call_has_its_result,
     a_rebuilt_window_equals_the_one_that_grew,
     a_cache_that_keeps_all_is_missed_for_a_new_snapshot_only,
     what_was_deleted_unseen_stays_unseen,
@@ -267,8 +347,18 @@ def test_none_of_many_sessions_breaks_a_law(fresh: Fresh, plan: Plan):
     obeys(fresh, plan)
 
 
-def obeys(fresh: Fresh, plan: Plan) -> None:
+def test_no_prune_and_no_summary_breaks_a_law(fresh: Fresh):
+    """The same of a session that is pruned, summed up and cut to its limit, and has summaries that fail."""
+    session = obeys(fresh, SHRINKING)
+    kinds = {fact.body.kind for fact in session.facts if isinstance(fact.body, ContextCompacted)}
+    assert kinds == {"prune", "summary"}
+    assert any(isinstance(fact.body, CompactionFailed) for fact in session.facts)
+
+
+def obeys(fresh: Fresh, plan: Plan) -> RandomSession:
+    """Live through *plan*, check every law on it, and return it."""
     with fresh() as open_database:
         session = asyncio.run(RandomSession(open_database, plan).live())
     for law in LAWS:
         law(session)
+    return session

@@ -15,7 +15,7 @@ from typing import TypeVar
 from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
 from app.settings import Settings
 from app.storage.migrate import migrate
-from tests.bench import billed, drawn
+from tests.bench import assembled, billed, drawn
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange
@@ -41,7 +41,8 @@ async def measure(scale: Scale, folder: Path, *, only: str = "", profile: Path |
     async with model() as models:
         bench = Bench(scale, folder, models, profile)
         groups = (bench.flat_out, bench.wires, bench.paced, bench.first_text, bench.stored)
-        for group in (*groups, bench.kept, bench.hostile, bench.drawn, bench.billed, bench.start, bench.memory):
+        alone = (bench.assembled, bench.drawn, bench.billed)
+        for group in (*groups, bench.kept, bench.hostile, *alone, bench.start, bench.memory):
             if not only or group.__name__ in only.split(","):
                 begin = time.monotonic()
                 rows += await group()
@@ -264,6 +265,17 @@ class Bench:
         title = "delay of another's first text by one hostile client, the longest"
         delays, alone = zip(*found, strict=True)
         return [Row(title, "ms", delays, alone, against="a first text alone", goal=s.DELAY)]
+
+    async def assembled(self) -> list[Row]:
+        """Measure how long a long conversation's window takes to assemble, which needs no server."""
+        scale = self._scale
+        return await assembled.rows(
+            rounds=scale.slow_rounds,
+            asks=scale.asks,
+            messages=scale.stored[-1],
+            folder=self._folder,
+            template=self._template,
+        )
 
     async def drawn(self) -> list[Row]:
         """Measure tables and charts, which need no server."""
