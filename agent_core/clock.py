@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 
@@ -25,3 +27,19 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+@asynccontextmanager
+async def within(clock: Clock, seconds: float) -> AsyncGenerator[None]:
+    """Cancel what runs here, and raise TimeoutError, when *clock* has moved on by *seconds*."""
+    async with asyncio.timeout(None) as limit:
+        timer = asyncio.create_task(_ring(clock, seconds, limit))
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+async def _ring(clock: Clock, seconds: float, limit: asyncio.Timeout) -> None:
+    await clock.sleep(seconds)
+    limit.reschedule(asyncio.get_running_loop().time())

@@ -218,6 +218,7 @@ class Core:
     async def close_session(self, id: str) -> SessionObject:
         """Close a session to further messages; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
+        self._segments.idle.forget(id)
         return await self.session(id)
 
     async def refreeze_session(self, id: str) -> SessionObject:
@@ -360,8 +361,7 @@ class Core:
 
     def follow(self, session: str, *, after: int = 0, until_idle: bool = False) -> AsyncGenerator[list[Event]]:
         """Yield batches of the session's events beyond seq *after*; raises `NotFound`, `UnknownCursor` first."""
-        watch = WatchUntilIdle() if until_idle else WatchAll()
-        return follow(self._store, session, after=after, watch=watch)
+        return follow(self._store, session, after=after, watch=WatchUntilIdle() if until_idle else WatchAll())
 
     def follow_run(self, run: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
         """Yield batches of the events of a run and its descendants until it ends or waits."""
@@ -386,8 +386,8 @@ class Core:
         return await self._store.get(id)
 
     def _forget_session(self, id: str) -> None:
-        self._cache.forget(id)
-        self._store.hub.forget(id)
+        for memory in (self._cache, self._segments.idle, self._store.hub):
+            memory.forget(id)
 
     def _encode_for(self, model: str) -> Encode:
         return provider_for(self._providers, model).encoder(named(model))

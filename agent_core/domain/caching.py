@@ -1,5 +1,6 @@
 """Prompt caches: how a vendor keeps prompts, and what a change between two model calls loses of them. Pure."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -37,6 +38,9 @@ class Caching(msgspec.Struct, frozen=True, kw_only=True):
     *least* is the fewest tokens that it keeps, *short_s* and *long_s* the seconds since the last use for which it keeps
     what was written as short and as long. *exact*: writes are billed, so that it is known to the token what the next
     call reads; else the cache is free to write and kept as well as it goes.
+
+    *strips*: the API leaves thinking out from before a new user message. *budgets* are the tokens of thinking by effort
+    where they are asked for, and are part of the messages then; *room* those of an answer without `max_output_tokens`.
     """
 
     vendor: Literal["anthropic", "openai"]
@@ -44,6 +48,18 @@ class Caching(msgspec.Struct, frozen=True, kw_only=True):
     short_s: int
     long_s: int
     exact: bool = True
+    strips: bool = False
+    budgets: Mapping[str, int] = {}
+    room: int = 0
+
+    def thinking(self, controls: Mapping[str, object]) -> int:
+        """Return the tokens of thinking that a call with *controls*, as recorded, asks for; 0 where it asks for none.
+
+        A forced choice of a tool, and a tool loop that began without thinking, may still leave it out.
+        """
+        room = controls.get("max_output_tokens")
+        room = min(room, self.room or room) if isinstance(room, int) else self.room
+        return thinking_budget(str(controls.get("effort")), room, self.budgets)
 
 
 class CacheChange(msgspec.Struct, frozen=True):
@@ -55,12 +71,18 @@ class CacheChange(msgspec.Struct, frozen=True):
     loses: LostPart
 
 
+def thinking_budget(effort: str, room: int, budgets: Mapping[str, int]) -> int:
+    """Return the tokens of thinking for *effort* in an answer of at most *room*; 0 when too few are left for any."""
+    budget = min(budgets.get(effort, 0), room // 2)
+    return budget if budgets and budget >= min(budgets.values()) else 0
+
+
 def changes(before: PromptCall, now: PromptCall, sent: tuple[Any, Any], caching: Caching) -> list[CacheChange]:
     """Return what differs between two calls and is part of what their prompts are cached under, the worst loss first.
 
-    *sent* are the tool choices that the API got. The vendors differ: to Anthropic effort, thinking, the form of the
-    answer and the tool choice are part of the messages; to OpenAI effort and the form are part of the whole prompt,
-    and the tool choice is part of none.
+    *sent* are the tool choices that the API got. The vendors differ: to Anthropic effort, thinking and its budget, the
+    form of the answer and the tool choice are part of the messages; to OpenAI effort and the form are part of the whole
+    prompt, and the tool choice is part of none.
     """
     is_openai = caching.vendor == "openai"
     lost: LostPart = "all" if is_openai else "messages"
@@ -73,6 +95,9 @@ def changes(before: PromptCall, now: PromptCall, sent: tuple[Any, Any], caching:
         old, new = before.controls.get(name), now.controls.get(name)
         if old != new:
             found.append(CacheChange(name, _said(old), _said(new), lost))
+    old, new = (call.controls.get("max_output_tokens") for call in (before, now))
+    if old != new and caching.thinking(before.controls) != caching.thinking(now.controls):
+        found.append(CacheChange("max_output_tokens", _said(old), _said(new), "messages"))
     if sent[0] != sent[1] and not is_openai:
         found.append(CacheChange("tool_choice", _said(sent[0]), _said(sent[1]), "messages"))
     order: tuple[LostPart, ...] = ("all", "snapshot", "messages")

@@ -28,6 +28,7 @@ class Compact(msgspec.Struct, frozen=True):
 
     With *whole* a user message comes next, so that none need stay. `prune` begins anywhere. A summary is asked of
     *controls*' model, or a cheaper one, after a pause of *delay* seconds; *failures* tries of the run failed before.
+    *must*: the prompt does not fit as it is.
     """
 
     keep: int
@@ -36,6 +37,7 @@ class Compact(msgspec.Struct, frozen=True):
     controls: Controls | None = None
     delay: float = 0.0
     failures: int = 0
+    must: bool = False
 
 
 class CompactionState(msgspec.Struct, frozen=True):
@@ -128,9 +130,9 @@ def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: b
     summary = min(fill.summary, fill.tokens // _SUMMARY_SHARE) if kind == "summary" else 0
     rest = fill.prefix + fill.taken + summary
     for tail in reversed(fill.tails):
-        yield Compact(tail.entries, whole=False, kind=kind), rest + tail.tokens
+        yield Compact(tail.entries, whole=False, kind=kind, must=must), rest + tail.tokens
     if whole and size > fill.head:
-        yield Compact(0, whole=True, kind=kind), rest
+        yield Compact(0, whole=True, kind=kind, must=must), rest
     for own in fill.own if must else ():
         yield _pruned(fill, own)
 

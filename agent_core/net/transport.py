@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
     Awaitable,
@@ -13,7 +12,7 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, contextmanager
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import httpcore2
 import httpx2
 
-from agent_core.clock import Clock
+from agent_core.clock import Clock, within
 from agent_core.net.errors import FetchRefused
 from agent_core.net.targets import Resolve, Target, TargetGuard
 
@@ -32,22 +31,6 @@ _ATTEMPTS = 4
 """Addresses of one name that are tried, one after the other."""
 _ATTEMPT_SECONDS = 3.0
 _LOOKUPS = 32
-
-
-@asynccontextmanager
-async def within(clock: Clock, seconds: float) -> AsyncGenerator[None]:
-    """Cancel what runs here, and raise TimeoutError, when *clock* has moved on by *seconds*."""
-    async with asyncio.timeout(None) as limit:
-        timer = asyncio.create_task(_ring(clock, seconds, limit))
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-
-async def _ring(clock: Clock, seconds: float, limit: asyncio.Timeout) -> None:
-    await clock.sleep(seconds)
-    limit.reschedule(asyncio.get_running_loop().time())
 
 
 class SystemResolver:

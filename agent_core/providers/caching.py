@@ -3,13 +3,23 @@
 from agent_core.domain.caching import Caching
 from agent_core.providers.models import Model
 
+BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 49_152}
+"""Thinking of Claude's 4.5 generation is asked for in tokens: at least 1,024, and at most half of the answer."""
 _LEAST = 1_024
 """Tokens that a vendor keeps at least where the table does not say."""
 
 
 def of_anthropic(known: Model) -> Caching:
     """Return how Claude's cache works: five minutes or an hour."""
-    return Caching(vendor="anthropic", least=known.cacheable or _LEAST, short_s=300, long_s=3_600)
+    return Caching(
+        vendor="anthropic",
+        least=known.cacheable or _LEAST,
+        short_s=300,
+        long_s=3_600,
+        strips=known.strips,
+        budgets=BUDGETS if known.thinking == "budget" else {},
+        room=known.max_output or 0,
+    )
 
 
 def of_openai(known: Model) -> Caching:

@@ -110,12 +110,26 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             "input is too long",
             "model_context_window_exceeded",
             "request_too_large",
+            "maximum prompt length",  # xAI
+            "exceeded model token limit",  # Moonshot
+            "range of input length",  # DashScope
+            "prompt exceeds max length",  # GLM
+            "longer than the models context length",  # SGLang
+            "context window exceeds",  # MiniMax
+            "too many tokens: total number of tokens in the prompt",  # Cohere
+            "inputs must have less than",  # TGI
+            "inputs tokens + max_new_tokens must be",  # TGI, Together
+            # OpenAI, of more messages or items than a request may have.
+            "invalid messages: array too long",
+            "invalid input: array too long",
         ),
     ),
     ("error", _UNREAD_PHRASES),
     ("overloaded", ("overloaded", "overloaded_error", "slow down")),
     ("rate_limited", ("rate_limit_error", "rate_limit_exceeded")),
 )
+_TOO_LARGE = "request too large"
+"""How a text begins, of OpenAI's or Groq's, whose request alone is more than a minute's tokens: no wait helps."""
 _REFUSALS = (400, 422)
 _OF_REQUESTS: tuple[FailureKind, ...] = ("stale_reasoning", "quota", "context_overflow", "error")
 _STATUSES: dict[int, FailureKind] = {
@@ -125,7 +139,6 @@ _STATUSES: dict[int, FailureKind] = {
     404: "misconfigured",
     408: "error",
     409: "error",
-    413: "context_overflow",
     425: "error",
     429: "rate_limited",
     503: "overloaded",
@@ -143,13 +156,16 @@ _SECRET = re.compile(r"\b(?:(?:sk|pk|key)[-_]|Bearer )[\w*.…/+=:-]{6,}", re.IG
 def classify(status: int | None, named: str | None, text: str | None) -> FailureKind:
     """Return the kind of a provider's failure.
 
-    The type and code that it *named* count first, then phrases of its *text* where they are reliable, then the status.
+    A request that is too large for a server stays so, whatever it *named*. Then its type and code count, then phrases
+    of its *text* where they are reliable, then the status.
     """
-    named = (named or "").lower()
+    named, said = (named or "").lower(), _MARKS.sub("", text or "").lower()
+    if status == 413 or (status in (None, 429) and said.startswith(_TOO_LARGE)):  # noqa: PLR2004
+        return "context_overflow"
     code: FailureKind | None = next((kind for kind, marks in _CODES if any(mark in named for mark in marks)), None)
     if code and (status != 401 or code == "quota"):  # noqa: PLR2004 - without a valid key there is no other answer
         return code
-    if phrase := _phrase(_MARKS.sub("", text or "").lower(), _trusted(status, named)):
+    if phrase := _phrase(said, _trusted(status, named)):
         return phrase
     if status in _STATUSES:
         return _STATUSES[status]
@@ -164,7 +180,7 @@ def _trusted(status: int | None, named: str) -> Collection[FailureKind]:
     match status:
         case None:
             return (*_OF_REQUESTS, "overloaded", "rate_limited")
-        case 400 | 413 | 422:
+        case 400 | 422:
             return _OF_REQUESTS
         case 403 | 429:
             return ("quota",)

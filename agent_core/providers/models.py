@@ -41,7 +41,8 @@ class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One model; *context*, *max_output* and *cacheable* (the fewest that a cache keeps) are tokens, None if unknown.
 
-    *efforts* are lowest first. *breakpoints*: whether its cache is written where a request marks it.
+    *efforts* are lowest first. *breakpoints*: whether its cache is written where a request marks it. *strips*: whether
+    its API leaves thinking out from before a new user message.
 
     *temperature* is whether one is accepted, or the efforts with which it is, `unset` when none is asked for.
     *structured* is whether its API enforces a JSON Schema on an answer.
@@ -55,6 +56,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     efforts: tuple[str, ...] = ()
     structured: bool = False
     breakpoints: bool = False
+    strips: bool = False
     ends: date | None = None
     since: date | None = None
     price: Price | None = None

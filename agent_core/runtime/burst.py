@@ -1,7 +1,8 @@
 """The burst gate: of requests that share a prefix which no cache has yet, one leads and the others wait for it.
 
-What a request writes to a provider's cache can be read once its answer begins. Of N requests with the same cold prefix
-at once each would write it; with a leader one writes and the others read, for one time to first token.
+What a request writes to a provider's cache can be read once its answer begins: not when the provider has only said that
+it took the request. Of N requests with the same cold prefix at once each would write it; with a leader one writes and
+the others read, for one time to first token.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from agent_core.clock import Clock
-from agent_core.providers.base import CallFailed, ModelDelta
+from agent_core.providers.base import CallFailed, ModelDelta, Started
 
 MAX_WAIT = 3.0
 """Seconds after which a request goes without the leader."""
@@ -55,8 +56,12 @@ class Lead:
         self.is_begun = False
 
     def began(self, batch: Sequence[ModelDelta]) -> "Lead | None":
-        """Note the first *batch* of the answer; return what still waits for one: None, unless the call failed."""
-        if isinstance(batch[0], CallFailed):
+        """Note a *batch* of the answer; return what still waits for one: None once the answer has begun.
+
+        OpenAI reports a start as soon as it took the request, before the first token.
+        """
+        first = next((delta for delta in batch if not isinstance(delta, Started)), None)
+        if first is None or isinstance(first, CallFailed):
             return self
         self.is_begun = True
         self._gate.warmed(self._prefix, self._life, self._sent)

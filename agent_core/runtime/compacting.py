@@ -12,15 +12,16 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from agent_core.clock import Clock
+from agent_core.clock import Clock, within
 from agent_core.context.compaction import PromptBounds, TokenRates, bounds, expected, filling, weight
 from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight
 from agent_core.context.forks import asking, going_on, pieces
-from agent_core.context.history import SHORT_LIFE
+from agent_core.context.history import LONG_LIFE, SHORT_LIFE
 from agent_core.context.summaries import bounded
 from agent_core.context.window import Window, WindowEntry
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, Snapshot
+from agent_core.domain.caching import PromptCall
 from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import Controls, is_forced
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
@@ -29,16 +30,16 @@ from agent_core.loop.state import RunState
 from agent_core.providers import base as p
 from agent_core.providers import models
 from agent_core.runtime.prompt_cache import PromptCache
-from agent_core.runtime.summary_calls import SummaryAnswer, SummarySpending
+from agent_core.runtime.summary_calls import TOOL_CALLED, SummaryAnswer, SummarySpending
 
-SMALL = {"anthropic": "anthropic:claude-haiku-5-5", "openai": "openai:gpt-6-luna"}
-"""The light model of each vendor that writes summaries where it is cheaper than the conversation's own."""
 ANSWER_ROOM = 32_000
 """Tokens of an answer of a model whose limit is unknown."""
 CACHE_LIFE = {"anthropic": SHORT_LIFE, "openai": 1_800_000}
 """Milliseconds for which each vendor keeps a prompt in its cache after it was last used; others' is not known."""
 SUMMARY_ROOM = 8_000
 """Tokens of a light model's answer, its thinking among them."""
+PATIENCE, PATIENCE_TO_FIT = 20.0, 120.0
+"""Seconds that people wait for a summary: for one that saves money, and one without which the prompt does not fit."""
 MAX_HALVINGS = 4
 """How often a fork that does not fit is halved; then the older part is cut: a sixteenth of it is still too long."""
 _LEAST_ROOM = 500
@@ -51,7 +52,10 @@ _log = structlog.get_logger("parley.compaction")
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A summary to be written: of *entries*, by *model*, asked as *controls* say, within about *tokens* tokens."""
+    """A summary to be written: of *entries*, by *model*, asked as *controls* say, within about *tokens* tokens.
+
+    *own* is the model of the conversation, *given* are the controls of its step.
+    """
 
     agent: Agent
     window: Window
@@ -61,6 +65,8 @@ class Fork:
     session: str
     tokens: int
     spent: SummarySpending
+    own: str
+    given: Controls
 
 
 class Compactor:
@@ -126,7 +132,7 @@ class Compactor:
     ) -> e.ContextCompacted | e.CompactionFailed | None:
         """Return the fact that makes *window* shorter, or why there is none; None when it was *stopped* at once.
 
-        What was spent on a summary until a stop is in the fact: it is billed.
+        What was spent on a summary until a stop, or until it took too long, is in the fact: it is billed.
         """
         if move.kind == "cut":
             return window.cut(move.keep, whole=move.whole)
@@ -134,6 +140,7 @@ class Compactor:
             return window.compacted("prune", window.seq_at(len(window.entries) - move.keep))
         place = window.start_of(move.keep, whole=move.whole)
         from_seq, spent = window.seq_at(place), SummarySpending()
+        patience = PATIENCE_TO_FIT if move.must else PATIENCE
         try:
             if move.delay and not stopped():
                 await self._clock.sleep(move.delay)
@@ -141,7 +148,10 @@ class Compactor:
                 return None
             controls = move.controls or Controls(model=agent.snapshot.model)
             fork = self.fork(window, agent, place, controls, session, spent, failures=move.failures)
-            return await self.summarise(fork, from_seq)
+            async with within(self._clock, patience):
+                return await self.summarise(fork, from_seq)
+        except TimeoutError:
+            return spent.failed("timeout", f"The summary was not written within {patience:g} seconds.")
         except asyncio.CancelledError:
             if not stopped():
                 raise
@@ -161,8 +171,8 @@ class Compactor:
         """Return the summary of the first *place* entries of *window*, by the cheaper model after no *failures*.
 
         The model of the conversation gets the bytes of its last request: the same prefix, controls and messages, so
-        that it reads them from its cache. Only what keeps an answer from being text is left out: a forced call, or a
-        schema.
+        that it reads them from its cache. Only what keeps an answer from being a whole text is left out: a forced call,
+        a schema, and the bound of its length, which is part of no cache. After *failures* it may call no tool either.
         """
         own = controls.model or agent.snapshot.model
         entries, prefix = window.entries[:place], self._prefix(agent.snapshot, self.calibration(own))
@@ -170,24 +180,34 @@ class Compactor:
         given = bounds_of(own, agent)
         model = own if failures else self._summariser(own, agent, window, tokens, given.summary)
         if model == own:
-            asked = replace(controls, output_schema=None)
-            asked = replace(asked, tool_choice="auto") if is_forced(asked.tool_choice) else asked
-        else:
-            asked = Controls(model=model, max_output_tokens=SUMMARY_ROOM)
-        spent.model = model
-        return Fork(
-            agent, window, entries, model, asked, session, min(given.summary, max(_SHORTEST, tokens // 4)), spent
-        )
+            asked = as_text(controls, withheld=failures > 0)
+        else:  # nothing of its prompt is in a cache, which another choice of tools would lose
+            asked = Controls(model=model, max_output_tokens=SUMMARY_ROOM, tool_choice="none")
+        most = min(given.summary, max(_SHORTEST, tokens // 4))
+        return Fork(agent, window, entries, model, asked, session, most, spent, own, controls)
 
     def price(self, fork: Fork) -> float | None:
         """Return what *fork* is expected to cost in USD, None if that is not known."""
         calibration = self.calibration(fork.model)
         tokens = self._prefix(fork.agent.snapshot, calibration) + calibration.tokens(weight(fork.entries))
-        is_read = fork.agent.prompt_caching and is_warm(fork.window, fork.model, self._clock.now())
-        return price_of(fork.model, tokens, fork.tokens, cached=tokens if is_read else 0)
+        is_read = fork.agent.prompt_caching and is_warm(fork.window, fork.agent, fork.model, self._clock.now())
+        return price_of(fork.agent.listed(fork.model), tokens, fork.tokens, cached=tokens if is_read else 0)
 
     async def summarise(self, fork: Fork, from_seq: int) -> e.ContextCompacted | e.CompactionFailed:
-        """Write the summary; in ever smaller pieces while they do not fit, and last without one."""
+        """Write the summary, if need be by the conversation's own model; where nothing fits, leave the part out."""
+        said, text = await self._written(fork)
+        while again := _again(fork, said):
+            fork = again
+            said, text = await self._written(fork)
+        if said.code == OVERFLOW:
+            return self._summed(fork, fork.window.compacted("cut", from_seq), None)
+        if said.code is not None:
+            return fork.spent.failed(said.code, said.message)
+        return self._summed(fork, fork.window.compacted("summary", from_seq), text)
+
+    async def _written(self, fork: Fork) -> tuple[SummaryAnswer, str]:
+        """Ask for the summary, in ever smaller pieces while they do not fit; return the last answer and its text."""
+        fork.spent.model = fork.model
         calibration = self.calibration(fork.model)
         prefix = self._prefix(fork.agent.snapshot, calibration)
         limit = bounds_of(fork.model, fork.agent, room=SUMMARY_ROOM).limit
@@ -197,14 +217,10 @@ class Compactor:
         for _ in range(1 + MAX_HALVINGS):
             said, text = await self._in_pieces(fork, pieces(fork.entries, room, calibration))
             if said.code != OVERFLOW:
-                break
+                return said, text
             whole = calibration.tokens(weight(fork.entries))
             room = max(_LEAST_ROOM // 2, (whole if room is None else min(room, whole)) // 2)
-        if said.code == OVERFLOW:
-            return self._summed(fork, fork.window.compacted("cut", from_seq), None)
-        if said.code is not None:
-            return fork.spent.failed(said.code, said.message)
-        return self._summed(fork, fork.window.compacted("summary", from_seq), text)
+        return said, text
 
     async def _in_pieces(self, fork: Fork, parts: Sequence[Sequence[WindowEntry]]) -> tuple[SummaryAnswer, str]:
         """Sum up *parts*, each after a summary of those before it; return the last answer and its text."""
@@ -244,12 +260,13 @@ class Compactor:
                         break
         finally:
             if said.usage or said.begun:
-                fork.spent.add(fork.model, said.usage or UNKNOWN_USAGE)
-        return said.closed()
+                fork.spent.add(fork.model, fork.agent.listed(fork.model), said.usage or UNKNOWN_USAGE)
+        return said.closed(fork.tokens)
 
     def _marks(self, fork: Fork, entries: Sequence[WindowEntry]) -> p.CacheMarks | None:
         """Return how *fork* uses the cache: it reads what the session's last requests wrote, else it writes nothing."""
-        if list(entries[:-1]) != list(fork.entries) or not is_warm(fork.window, fork.model, self._clock.now()):
+        is_same = list(entries[:-1]) == list(fork.entries)
+        if not is_same or not is_warm(fork.window, fork.agent, fork.model, self._clock.now()):
             return None
         marks = self._prompt_cache.marks(fork.agent, fork.model, fork.window.history)
         return None if marks is None else dataclasses.replace(marks, previous=len(fork.entries))
@@ -277,11 +294,12 @@ class Compactor:
         """
         if wanted := agent.definition.compaction.model:
             return wanted
-        small = SMALL.get(own.partition(":")[0])
+        small = models.small(own)
         if small is None or small == own:
             return own
-        cached = tokens if agent.prompt_caching and is_warm(window, own, self._clock.now()) else 0
-        here, there = price_of(own, tokens, summary, cached=cached), price_of(small, tokens, summary)
+        cached = tokens if agent.prompt_caching and is_warm(window, agent, own, self._clock.now()) else 0
+        here = price_of(agent.listed(own), tokens, summary, cached=cached)
+        there = price_of(agent.listed(small), tokens, summary)
         limit = bounds_of(small, agent, room=SUMMARY_ROOM).limit
         fits = limit is None or tokens + 2 * summary <= limit
         return small if fits and here is not None and there is not None and there < here else own
@@ -303,14 +321,16 @@ class Compactor:
 
 def bounds_of(model: str, agent: Agent, *, room: int | None = None) -> PromptBounds:
     """Return what bounds the prompts of *model*, whose answer gets *room* tokens, or what the agent says."""
-    known = models.find(model)
+    listed = agent.listed(model)
+    known = models.find(listed)
     asked = room or agent.overrides.max_output_tokens or agent.definition.controls.max_output_tokens
-    return bounds(known.context, asked or known.max_output or ANSWER_ROOM, rates_of(model, cached=agent.prompt_caching))
+    rates = rates_of(listed, cached=agent.prompt_caching)
+    return bounds(known.context, asked or known.max_output or ANSWER_ROOM, rates)
 
 
 @cache
 def rates_of(model: str, *, cached: bool) -> TokenRates | None:
-    """Return the prices of *model* by the uncached input token, without or with its cache; None if unknown."""
+    """Return the prices of *model*, a listed name, by the uncached input token, without or with its cache, if known."""
     known = models.find(model)
     if known.price is None or not known.price.input:
         return None
@@ -323,20 +343,47 @@ def rates_of(model: str, *, cached: bool) -> TokenRates | None:
 
 
 def price_of(model: str, tokens: int, output: int, *, cached: int = 0) -> float | None:
-    """Return what a prompt of *tokens* tokens costs in USD, of which *cached* are read; None if unknown."""
+    """Return what a prompt of *tokens* tokens costs in USD, of which *cached* are read, if known; *model* is listed."""
     counts = Usage(tokens - cached, output, None, cached, 0, 0)
     found = models.cost(model, counts)
     return None if found is None else float(found)
 
 
-def is_warm(window: Window, model: str, now: int) -> bool:
+def life_of(agent: Agent, last: PromptCall) -> int | None:
+    """Return for how many ms its vendor's cache keeps the prompt of *last* after that call; None if that is not known.
+
+    Anthropic's hour is seen, as in `lifetimes.is_long`, in what the call wrote: a short part is written with nearly
+    every one.
+    """
+    life = CACHE_LIFE.get(agent.listed(last.model).partition(":")[0])
+    return LONG_LIFE if life and last.usage.cache_write_long and not last.usage.cache_write_short else life
+
+
+def is_warm(window: Window, agent: Agent, model: str, now: int) -> bool:
     """Return whether the cache of *model* still has the prompt of *window*'s last call."""
-    history = window.history
-    life = CACHE_LIFE.get(model.partition(":")[0])
-    return bool(
-        life
-        and history.last is not None
-        and history.rewritten is None
-        and history.last.model == model
-        and now - history.last.time < life
-    )
+    last = window.history.last
+    if last is None or last.model != model or window.history.rewritten is not None:
+        return False
+    life = life_of(agent, last)
+    return life is not None and now - last.time < life
+
+
+def as_text(controls: Controls, *, withheld: bool = False) -> Controls:
+    """Return *controls* without what keeps an answer from being a whole text; *withheld*: it may call no tool."""
+    choice = "auto" if is_forced(controls.tool_choice) else controls.tool_choice
+    choice = "none" if withheld else choice
+    return replace(controls, tool_choice=choice, output_schema=None, max_output_tokens=None)
+
+
+def _again(fork: Fork, said: SummaryAnswer) -> Fork | None:
+    """Return how the same try goes on after *fork* was answered as *said*, None if it is over.
+
+    Where another model failed the conversation's own is asked, and where that called a tool it is asked without.
+    """
+    if said.code is None or said.code == OVERFLOW:
+        return None
+    if fork.model != fork.own:
+        return dataclasses.replace(fork, model=fork.own, controls=as_text(fork.given))
+    if said.code == TOOL_CALLED and fork.controls.tool_choice != "none":
+        return dataclasses.replace(fork, controls=as_text(fork.given, withheld=True))
+    return None

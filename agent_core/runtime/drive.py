@@ -229,7 +229,7 @@ class Driver:
                 raise
         facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
         with self._interrupt.paused():
-            facts = await with_miss(facts, move, self._window.history, self._agent, self._ports.snapshot)
+            facts = await with_miss(facts, move, self._window, self._agent, self._ports.snapshot)
         for fact in await self._ruled(facts) if is_ruled else self._kept(facts, answer):
             yield fact
 

@@ -3,17 +3,22 @@
 import asyncio
 
 import structlog
+from msgspec.structs import replace
+from sqlalchemy import Connection
 
 from agent_core.context.compaction import pays_at_idle
+from agent_core.context.history import LONG_LIFE
 from agent_core.domain import events as e
 from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import read, sent
 from agent_core.domain.events import Fact
-from agent_core.errors import Unavailable
-from agent_core.runtime.compacting import CACHE_LIFE, Compactor, Fork, price_of, rates_of
+from agent_core.errors import NotFound, Unavailable
+from agent_core.runtime.compacting import Compactor, Fork, life_of, price_of, rates_of
 from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.summary_calls import SummarySpending
 from agent_core.store.store import Store
+from agent_core.store.work import sessions
+from agent_core.store.work.sessions import SessionRef
 from agent_core.traces import trace_of
 
 LEAST = 50_000
@@ -31,7 +36,8 @@ _log = structlog.get_logger("parley.compaction")
 class IdleCompaction:
     """Waits after the runs that ended in this process, one timer per session, and sums up where that pays.
 
-    News in the session cancels its timer and the call; what a call cost until then is still billed.
+    News in the session cancels its timer and the call, and so do its end and the deletion of a person's data; what a
+    call cost until then is still billed.
     """
 
     def __init__(self, store: Store, cache: SessionCache, compactor: Compactor) -> None:
@@ -77,39 +83,52 @@ class IdleCompaction:
         agent, last = cached.agent, cached.window.history.last
         if last is None or agent.definition.compaction.kind != "summary" or not agent.prompt_caching:
             return None
-        life = CACHE_LIFE.get(last.model.partition(":")[0])
+        life = life_of(agent, last)
         if life is None or self._compactor.filling(cached.window, agent, last.model).tokens < LEAST:
             return None
         return max(0.0, life / 1000 - LEAD)
 
     async def _later(self, wait: float, session: str, seq: int, run: str) -> None:
         """Wait, then sum up *session*, whose newest fact is *seq*."""
-        spent, written = SummarySpending(), False
         try:
             await self._store.clock.sleep(wait)
             async with self._calls:
-                fork, from_seq = self._fork(session, seq, spent) or (None, 0)
-                if fork is None:
-                    return
-                made = await self._compactor.summarise(fork, from_seq)
-                written = True
-                await self._write(session, made, seq, run)
-        except asyncio.CancelledError:
-            if spent.usage is not None and not written:
-                await self._write(session, spent.failed("cancelled", "Something came in."), seq, run)
-            raise
+                if (cached := self._cache.peek(session)) is not None:
+                    await self._sum_up(cached, seq, run)
         except Unavailable:
             _log.info("compaction.not_written", session=session)
         except Exception as error:  # noqa: BLE001 - the boundary: no caller awaits this task, so a bug of ours is logged here
             _log.error("compaction.failed", session=session, exception=trace_of(error))
 
-    def _fork(self, session: str, seq: int, spent: SummarySpending) -> tuple[Fork, int] | None:
+    async def _sum_up(self, cached: CachedSession, seq: int, run: str) -> None:
+        read, spent = cached.ref, SummarySpending()
+        fork, from_seq = self._fork(cached, seq, spent) or (None, 0)
+        if fork is None or not await self._is_as_it_was(read, seq):
+            return
+        try:
+            made = await self._compactor.summarise(fork, from_seq)
+        except asyncio.CancelledError:
+            if spent.usage is not None:
+                await self._write(read, spent.failed("cancelled", "Something came in."), seq, run)
+            raise
+        await self._write(read, made, seq, run)
+
+    async def _is_as_it_was(self, read: SessionRef, seq: int) -> bool:
+        """Return whether no process has written in the session since it was *read*, or closed, redacted, deleted it."""
+
+        def work(connection: Connection) -> bool:
+            now = sessions.find(connection, read.id)
+            return not now.closed and (now.newest, now.redactions) == (seq, read.redactions)
+
+        try:
+            return await self._store.read(work)
+        except NotFound:
+            return False
+
+    def _fork(self, cached: CachedSession, seq: int, spent: SummarySpending) -> tuple[Fork, int] | None:
         """Return the summary to be written and where the window then begins, None where it does not pay."""
-        cached = self._cache.peek(session)
-        if cached is None or cached.window.seq != seq:
-            return None
         agent, window, last = cached.agent, cached.window, cached.window.history.last
-        if last is None or last.snapshot != agent.snapshot.hash:
+        if last is None or last.snapshot != agent.snapshot.hash or window.seq != seq:
             return None
         fill = self._compactor.filling(window, agent, last.model, look=True)
         tail = next((each for each in reversed(fill.tails) if each.tokens <= fill.tokens // _KEPT_SHARE), None)
@@ -117,22 +136,23 @@ class IdleCompaction:
             return None
         place, chosen = window.start_of(tail.entries), read(last.controls)
         controls = sent(chosen, agent.able(last.model))
-        fork = self._compactor.fork(window, agent, place, controls, session, spent)
+        fork = self._compactor.fork(window, agent, place, controls, cached.ref.id, spent)
         return (fork, window.seq_at(place)) if self._pays(fork, fill, tail.tokens, last.model) else None
 
     def _pays(self, fork: Fork, fill: WindowFill, kept: int, own: str) -> bool:
-        rates = rates_of(own, cached=True)
-        now, one = self._compactor.price(fork), price_of(own, 1_000_000, 0)
+        listed, history = fork.agent.listed(own), fork.window.history
+        rates, now, one = rates_of(listed, cached=True), self._compactor.price(fork), price_of(listed, 1_000_000, 0)
         if rates is None or now is None or not one:
             return False
-        cost, history = now / one * 1_000_000, fork.window.history
-        after = kept + fill.summary
+        if history.last is not None and life_of(fork.agent, history.last) == LONG_LIFE:
+            history = replace(history, medium=0)  # after those the person was back before the cache expired
+        cost, after = now / one * 1_000_000, kept + fill.summary
         return pays_at_idle(rates, history, tokens=fill.tokens, prefix=fill.prefix, kept=after, cost=cost)
 
-    async def _write(self, session: str, made: e.ContextCompacted | e.CompactionFailed, seq: int, run: str) -> None:
+    async def _write(self, read: SessionRef, made: e.ContextCompacted | e.CompactionFailed, seq: int, run: str) -> None:
         """Append what was *made*, and let the window follow in the same step of the event loop."""
-        cached = self._cache.peek(session)
-        done = await self._store.compact_idle(session, made, after=seq, run=run)
+        cached = self._cache.peek(read.id)
+        done = await self._store.compact_idle(read, made, after=seq, run=run)
         facts = done.facts
         if cached is not None and facts and cached.window.seq == facts[0].seq - 1:
             cached.window.apply(facts)

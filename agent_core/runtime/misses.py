@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from agent_core.context.history import PromptHistory
 from agent_core.context.misses import missed, shortfall
+from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.controls import read, sent
@@ -18,21 +18,23 @@ _log = structlog.get_logger("parley.cache")
 async def with_miss(
     facts: Sequence[FactBody],
     move: Ask,
-    history: PromptHistory,
+    window: Window,
     agent: Agent,
     snapshot: Callable[[str], Awaitable[Snapshot]],
 ) -> Sequence[FactBody]:
     """Return *facts*, the outcome of *move*, with `cache.missed` after the step if its call read less than it should.
 
-    *snapshot* reads a frozen prefix by its hash; it is asked only after a miss.
+    *window* is what the call was sent. *snapshot* reads a frozen prefix by its hash; it is asked only after a miss.
     """
     place = next((place for place, fact in enumerate(facts) if isinstance(fact, e.StepCompleted)), None)
     caching = agent.able(move.controls.model or "").caching
     if place is None or caching is None or not agent.prompt_caching:
         return facts
+    history = window.history
     step, before = facts[place], history.last
     assert isinstance(step, e.StepCompleted)
-    short = shortfall(history, step.usage, caching, agent.snapshot)
+    messages = [entry.message for entry in window.entries]
+    short = shortfall(history, step.usage, caching, agent.snapshot, messages)
     if short is None or before is None:
         return facts
     old = agent.snapshot if before.snapshot == move.snapshot else await snapshot(before.snapshot)
@@ -40,7 +42,7 @@ async def with_miss(
         sent(read(before.controls), agent.able(before.model)).tool_choice,
         (move.sends or move.controls).tool_choice,
     )
-    miss = missed(step.n, short, history, choices, (old, agent.snapshot), caching)
+    miss = missed(step.n, short, history, choices, (old, agent.snapshot), caching, messages)
     if miss is None:
         return facts
     fact = miss.fact

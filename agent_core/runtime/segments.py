@@ -88,12 +88,12 @@ class Segments:
         self._prompt_cache = PromptCache(store.clock)
         ask = partial(provider_for, providers)
         self.compactor = Compactor(ask, store.clock, self._file, self._prompt_cache)
-        self._idle = IdleCompaction(store, cache, self.compactor)
+        self.idle = IdleCompaction(store, cache, self.compactor)
 
     async def stop(self) -> None:
         """Measure no more, and compact nothing at idle any more."""
         self.pressure.stop()
-        await self._idle.stop()
+        await self.idle.stop()
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker

@@ -8,6 +8,10 @@ from agent_core.domain.messages import Usage
 from agent_core.providers import base as p
 from agent_core.providers import models
 
+TOOL_CALLED = "tool_called"
+_LONG_ENOUGH = 3
+"""Characters of a cut summary, for each token that it may take, from which on it counts: it is as long as asked for."""
+
 
 @dataclass(slots=True)
 class SummarySpending:
@@ -18,11 +22,11 @@ class SummarySpending:
     cost: str | None = "0"
     uncached: str | None = "0"
 
-    def add(self, model: str, usage: Usage) -> None:
-        """Add a call of *model*."""
+    def add(self, model: str, listed: str, usage: Usage) -> None:
+        """Add a call of *model*, which the model table has as *listed*."""
         self.model = model
-        self.cost = _plus(self.cost, models.cost(model, usage))
-        self.uncached = _plus(self.uncached, models.uncached_cost(model, usage))
+        self.cost = _plus(self.cost, models.cost(listed, usage))
+        self.uncached = _plus(self.uncached, models.uncached_cost(listed, usage))
         self.usage = usage if self.usage is None else self.usage + usage
 
     @property
@@ -48,6 +52,7 @@ class SummaryAnswer:
     code: str | None = None
     message: str = ""
     ended: bool = False
+    is_cut: bool = False
 
     def take(self, delta: p.ModelDelta) -> None:
         """Note one delta of the answer."""
@@ -58,23 +63,26 @@ class SummaryAnswer:
             case p.UsageReport(usage):
                 self.usage = usage
             case p.ToolStart(_, _, name):
-                self.code, self.message = "tool_called", f"The model called `{name}` instead of writing a summary."
+                self.code, self.message = TOOL_CALLED, f"The model called `{name}` instead of writing a summary."
             case p.Refusal(text):
                 self.code, self.message = "refused", text or "The model refused to write a summary."
             case p.CallFailed(kind, message):
                 self.code, self.message, self.ended = kind, message, True
             case p.Finished("refused"):
                 self.code, self.message, self.ended = "refused", "The model refused to write a summary.", True
-            case p.Finished():
-                self.ended = True
+            case p.Finished(reason):
+                self.ended, self.is_cut = True, reason == "length"
             case _:
                 return
 
-    def closed(self) -> "SummaryAnswer":
-        """Return the answer once its stream is over: a summary is whole, and not empty."""
+    def closed(self, tokens: int) -> "SummaryAnswer":
+        """Return the answer once its stream is over: a summary is not empty, and whole or as long as *tokens* allow."""
+        text = "".join(self.texts).strip()
         if self.code is None and not self.ended:
             self.code, self.message = "network", "The summary broke off before its end."
-        elif self.code is None and not "".join(self.texts).strip():
+        elif self.code is None and self.is_cut and len(text) < tokens * _LONG_ENOUGH:
+            self.code, self.message = "length", "The answer was cut before the summary was whole."
+        elif self.code is None and not text:
             self.code, self.message = "empty", "The model answered without a summary."
         return self
 

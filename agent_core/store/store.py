@@ -47,7 +47,7 @@ from agent_core.store.work.deciding import Ruled, Submitted
 from agent_core.store.work.intake import Intake, Received
 from agent_core.store.work.refreezing import Refreeze, Refrozen
 from agent_core.store.work.runs import Cancelled, Ended, Finish
-from agent_core.store.work.sessions import NewSession, OpenedSession
+from agent_core.store.work.sessions import NewSession, OpenedSession, SessionRef
 from agent_core.store.work.stopping import StopResult
 
 T = TypeVar("T")
@@ -248,12 +248,12 @@ class Store:
         return await self._write(lambda connection: changes.add_context(connection, session, context, key=key, now=now))
 
     async def compact_idle(
-        self, session: str, made: ContextCompacted | CompactionFailed, *, after: int, run: str
+        self, read: SessionRef, made: ContextCompacted | CompactionFailed, *, after: int, run: str
     ) -> Compacted:
         """Write a compaction of a session in which nothing runs, see `compacting.write_idle`."""
         now = self.clock.now()
         return await self._write(
-            lambda connection: compacting.write_idle(connection, session, made, after=after, run=run, now=now)
+            lambda connection: compacting.write_idle(connection, read, made, after=after, run=run, now=now)
         )
 
     async def reply(self, session: str, said: MessageCompleted, *, key: str | None, also: Also | None) -> Changed:

@@ -118,7 +118,7 @@ async def list_messages(wired: Wired, session: OwnSession, show: Show, limit: Li
     return page(await wired.core.messages(session.id, limit=limit, cursor=cursor), message_wire, show)
 
 
-@router.get("/{id}/cost", responses=answers(SessionCost, 401, 403, 404, 422))
+@router.get("/{id}/cost", responses=answers(SessionCost, 401, 403, 404, 422, 429))
 async def session_cost(wired: Wired, _: Operator, id: str) -> Response:
     """Return what each model call of a session cost, what it would have cost with a perfect prompt cache, and why.
 

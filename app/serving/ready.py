@@ -48,15 +48,17 @@ class Ready:
     async def warning(self) -> str | None:
         """Return what is not as it should be although requests are served, None if nothing is.
 
-        It names no agent: anyone may ask. All agents are looked at, so once in `WARNING_AGE` seconds.
+        It names no agent: anyone may ask. All agents are looked at, so once in `WARNING_AGE` seconds, whatever comes of
+        it; meanwhile the last answer stands.
         """
         now = asyncio.get_running_loop().time()
         if now >= self._warned_until:
+            self._warned_until = now + WARNING_AGE  # before the first await: others do not look beside this one
             with suppress(Unavailable, TimeoutError):  # the database was there just now: then the last answer stands
                 async with asyncio.timeout(TIMEOUT):
                     count = len(await self._core.agents.unavailable())
                 said = f"Agents without a model that can be asked: {count}. `parley doctor` names them."
-                self._warning, self._warned_until = said if count else None, now + WARNING_AGE
+                self._warning = said if count else None
         return self._warning
 
     async def _ping(self) -> None:

@@ -65,6 +65,9 @@ APPROVAL_CONTENTS = ("arguments", "asked", "digest", "votes")
 RUN_OPERATORS = ("usage", "cost")
 MESSAGE_OPERATORS = ("native",)
 CITATION_OPERATORS = ("source",)
+# Left out of a citation without an address on the web, unless the agent shows everything of its tools: it may quote a
+# file of a tool's, and name it.
+CITATION_CONTENTS = ("text", "title", "index")
 SESSION_OPERATORS = ("metadata",)
 
 
@@ -106,7 +109,7 @@ def visible_message(message: Fields, show: ShowTools) -> Fields:
 
 def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
     """Return *parts* as *show* allows: all, tools by name, or no tools."""
-    seen = [_cited(part) if "citations" in part else part for part in parts]
+    seen = [_cited(part, show) if "citations" in part else part for part in parts]
     match show:
         case "full":
             return seen
@@ -116,9 +119,11 @@ def visible_parts(parts: list[Fields], show: ShowTools) -> list[Fields]:
             return [part for part in seen if part["type"] not in PART_CONTENTS]
 
 
-def _cited(part: Fields) -> Fields:
+def _cited(part: Fields, show: ShowTools) -> Fields:
     """Return a text part whose citations name sources on the web alone: another name may be that of a place inside."""
-    return {**part, "citations": [without(each, CITATION_OPERATORS) for each in part["citations"]]}
+    inside = CITATION_OPERATORS if show == "full" else (*CITATION_OPERATORS, *CITATION_CONTENTS)
+    cited = [without(each, CITATION_OPERATORS if each.get("url") else inside) for each in part["citations"]]
+    return {**part, "citations": cited}
 
 
 def visible_run(run: Fields, show: ShowTools) -> Fields:

@@ -8,6 +8,8 @@ import structlog
 from agent_core import CacheMissed, Controls, Inbound, StepCompleted, StepFailed, StepStarted, Text, Usage
 from agent_core.domain.caching import Caching
 from agent_core.domain.controls import Abilities
+from agent_core.providers.caching import of_anthropic
+from agent_core.providers.models import find
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, fail, say, usage
 from agent_core.tools.function import tool
 from tests.agent_core.stage import ANN, Stage
@@ -26,11 +28,13 @@ def billed(read: int, written: int) -> Any:
     return usage(input=3, output=10, reasoning=0, cache_read=read, cache_write_short=written, cache_write_long=0)
 
 
-async def begin(make_core: MakeCore, answers: list[Answer], stage: Stage | None = None, **options: Any) -> Stage:
+async def begin(
+    make_core: MakeCore, answers: list[Answer], stage: Stage | None = None, *, able: Abilities = ABLE, **options: Any
+) -> Stage:
     """Start a core whose model has a cache, on the session of *stage* if there is one."""
     if stage is not None:
         await stage.core.stop(grace=1.0)
-    provider = ScriptedProvider(answers, able=ABLE)
+    provider = ScriptedProvider(answers, able=able)
     core = await make_core(provider, tools=(look,), **options)
     session = stage.session if stage else (await core.open_session(agent="assistant", actor=ANN)).id
     return Stage(core, provider, session)
@@ -137,3 +141,16 @@ async def test_fallback_model_is_noted_and_misses(make_core: MakeCore):
         f"`model` changed from scripted:b to scripted: {lost}",
     ]
     assert [miss.cause for miss in await misses(stage)] == ["model", "model"]
+
+
+@pytest.mark.parametrize(
+    ("model", "missed"), [("claude-sonnet-4-5", []), ("claude-haiku-4-5", []), ("claude-opus-4-5", ["evicted"])]
+)
+async def test_model_that_forgets_its_thinking_misses_nothing_by_it(make_core: MakeCore, model: str, missed: list[str]):
+    """Sonnet and Haiku 4.5 leave earlier thinking out when a person writes again, Opus keeps it."""
+    able = Abilities(caching=of_anthropic(find(f"anthropic:{model}")))
+    answers: list[Answer] = [(say("One."), billed(0, 90_000)), (say("Two."), billed(10_000, 80_000))]
+    stage = await begin(make_core, answers, able=able, definition={"instructions": "Be brief. " * 6_000})
+    await stage.play("one", effort="high")
+    await stage.play("two", effort="high")
+    assert [miss.cause for miss in await misses(stage)] == missed

@@ -18,7 +18,7 @@ from agent_core import (
 from agent_core.context.summaries import ASKED
 from agent_core.loop.compaction import MAX_FAILURES
 from agent_core.providers.base import Request
-from agent_core.testing import call, fail, pause, say, step_of, think, usage
+from agent_core.testing import call, fail, finish, pause, say, step_of, think, usage
 from agent_core.testing.script import Answer, Item
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
@@ -99,13 +99,14 @@ async def test_the_request_for_a_summary_is_a_fork(make_core: MakeCore):
 
 
 async def test_a_forced_call_and_a_schema_are_lifted(make_core: MakeCore):
-    """A summary is text: nothing that the agent asks of its answers may make it anything else."""
+    """A summary is a whole text: nothing that the agent asks of its answers may make it anything else, or cut it."""
     stage = await set_stage(make_core, answering(), limits=Limits(max_context_messages=4), compaction=SUMMARY)
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     for n in range(3):
-        await stage.play(f"m{n}", output_schema=schema)
-    assert all(stage.provider.requests[place].controls.output_schema is None for place in asked_for(stage))
-    assert asked_for(stage)
+        await stage.play(f"m{n}", output_schema=schema, max_output_tokens=200)
+    asked = [stage.provider.requests[place].controls for place in asked_for(stage)]
+    assert asked
+    assert all(each.output_schema is None and each.max_output_tokens is None for each in asked)
 
 
 async def test_what_matters_survives(make_core: MakeCore):
@@ -135,7 +136,10 @@ async def test_what_matters_survives(make_core: MakeCore):
 
 
 async def test_after_three_failed_tries_a_run_goes_on_without(make_core: MakeCore):
-    """Each step tries once; after three failures the run compacts no more, and the next run tries again."""
+    """Each step tries once; after three failures the run compacts no more, and the next run tries again.
+
+    After the first of them the model may call no tool: what is left in its cache is worth less than a summary.
+    """
 
     @tool
     async def look(n: int) -> str:
@@ -158,6 +162,8 @@ async def test_after_three_failed_tries_a_run_goes_on_without(make_core: MakeCor
     assert [failed.usage and failed.usage.input for failed in failures] == [1_000] * 3
     types = [kind for kind in await stage.types(run.id) if kind in ("compaction.failed", "step.started")]
     assert types == [*("compaction.failed", "step.started") * 3, *["step.started"] * 3]
+    asked = [stage.provider.requests[place].controls.tool_choice for place in asked_for(stage)]
+    assert asked == ["auto", "none", "none"]
     await stage.play("three")
     assert len(await stage.said(CompactionFailed)) == 2 * MAX_FAILURES
 
@@ -169,8 +175,9 @@ async def test_after_three_failed_tries_a_run_goes_on_without(make_core: MakeCor
         ((say(" \n"),), "empty"),
         ((fail("auth", retryable=False),), "auth"),
         ((say("Half"), fail("network")), "network"),
+        ((say("1. Goal: half a sent"), finish("length")), "length"),
     ],
-    ids=["a call", "nothing", "no key", "broken off"],
+    ids=["a call", "nothing", "no key", "broken off", "cut"],
 )
 async def test_no_summary_is_a_failure(make_core: MakeCore, answer, code):
     """Whatever is no whole text is a `compaction.failed`; the step is asked with the window as it is."""
@@ -290,23 +297,26 @@ async def test_the_cheaper_model_sums_up(make_core: MakeCore):
     request = light.provider.requests[place]
     assert (made.model, request.model) == ("anthropic:claude-haiku-5-5", "claude-haiku-5-5")
     assert request.snapshot == light.provider.requests[place - 1].snapshot, "calls need their tools' definitions"
-    assert request.controls.effort is None
+    assert (request.controls.effort, request.controls.tool_choice) == (None, "none")
 
 
 async def test_a_setting_names_the_model(make_core: MakeCore):
-    """`compaction.model` writes the summaries; where it fails the conversation's own model does."""
+    """`compaction.model` writes the summaries; where it fails the conversation's own does, in runs of one step too."""
     policy = Compaction(model="scripted:other")
 
     def script(request: Request) -> Answer:
         if asks_for_summary(request):
-            return (fail("misconfigured", retryable=False),) if request.model == "other" else (say("By itself."),)
+            is_other = request.model == "other"
+            return (PAID, fail("misconfigured", retryable=False) if is_other else say("By itself."))
         return (say("Fine."),)
 
-    stage = await set_stage(make_core, within(9_000, script), limits=ENDLESS, compaction=policy)
-    for n in range(10):
-        assert (await stage.play(f"m{n} {'x' * 1_500}")).status == "completed"
-    assert {failed.model for failed in await stage.said(CompactionFailed)} == {"scripted:other"}
-    assert {made.model for made in await stage.said(ContextCompacted)} == {"scripted"}
+    stage = await set_stage(make_core, script, limits=Limits(max_context_messages=4), compaction=policy)
+    for n in range(6):
+        assert (await stage.play(f"m{n}")).status == "completed"
+    made = await stage.said(ContextCompacted)
+    assert {(each.model, each.usage and each.usage.input) for each in made} == {("scripted", 2_000)}
+    assert [stage.provider.requests[place].model for place in asked_for(stage)] == ["other", ""] * len(made)
+    assert not await stage.said(CompactionFailed)
 
 
 async def test_old_results_become_placeholders_first(make_core: MakeCore):

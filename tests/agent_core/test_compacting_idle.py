@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from agent_core import Compaction, CompactionFailed, ContextCompacted, Fact, Limits
+from agent_core import Actor, Compaction, CompactionFailed, ContextCompacted, Fact, Limits
 from agent_core.domain.quotas import Quota
 from agent_core.runtime.idle import LEAD
+from agent_core.store.work import sessions
 from agent_core.store.work.quotas import QUOTA
+from agent_core.store.work.spending import SPENDING
 from agent_core.testing import FakeClock, pause, say, usage
 from agent_core.testing.script import Answer
-from tests.agent_core.stage import Stage, asleep, set_stage, texts
+from tests.agent_core.stage import ANN, Stage, asleep, set_stage, texts
 from tests.agent_core.test_compacting import asked_for, asks_for_summary
 from tests.conftest import MakeCore
 from tests.polling import until
@@ -20,12 +22,16 @@ from tests.polling import until
 LONG = usage(input=80_000, output=100, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0)
 SHORT = usage(input=20_000, output=100, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0)
 PAID = usage(input=1_000, output=50, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0)
+HOUR = usage(input=80_000, output=100, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=9_000)
+BEN = Actor("ben", "user", "Ben")
 LIFE = 300.0
 IDLE = 2
 """Tasks of an idle core that sleep."""
 
 
-async def long_talk(make_core: MakeCore, clock: FakeClock, *more: Any, size: Any = LONG, **options: Any) -> Stage:
+async def long_talk(
+    make_core: MakeCore, clock: FakeClock, *more: Any, size: Any = LONG, speaker: Actor = ANN, **options: Any
+) -> Stage:
     """Return a conversation of four messages, counted as *size*, that has just gone quiet."""
 
     def script(request: Any) -> Answer:
@@ -36,7 +42,7 @@ async def long_talk(make_core: MakeCore, clock: FakeClock, *more: Any, size: Any
     given: dict[str, Any] = {"name": "anthropic", "model": "anthropic:claude-sonnet-5-5", "limits": Limits(None)}
     stage = await set_stage(make_core, script, clock=clock, **{"compaction": Compaction(), **given, **options})
     for n in range(4):
-        await stage.play(f"m{n} {'x' * 600}")
+        await stage.done(await stage.send(f"m{n} {'x' * 600}", actor=speaker))
     return stage
 
 
@@ -85,7 +91,7 @@ async def test_what_is_left_alone(make_core: MakeCore, options, size):
     for _ in range(20):
         await asyncio.sleep(0)
     assert not asked_for(stage)
-    assert not stage.core._segments._idle._timers
+    assert not stage.core._segments.idle._timers
 
 
 async def test_news_cancel_the_timer(make_core: MakeCore):
@@ -99,7 +105,7 @@ async def test_news_cancel_the_timer(make_core: MakeCore):
     clock.advance(20)
     await asyncio.sleep(0)
     assert not asked_for(stage)
-    assert len(stage.core._segments._idle._timers) == 1
+    assert len(stage.core._segments.idle._timers) == 1
 
 
 async def test_a_message_during_the_call_drops_the_summary(make_core: MakeCore):
@@ -130,16 +136,95 @@ async def test_what_another_process_wrote_drops_the_summary_too(make_core: MakeC
     await stage.core.add_context(stage.session, [], key=None)
     made = ContextCompacted(kind="summary", from_seq=1, tokens_before=1, tokens_after=1, summary="Late.")
     run = (await stage.core.runs(session=stage.session)).items[0].id
-    before = await newest(stage)
-    done = await stage.core._store.compact_idle(stage.session, made, after=before.seq - 1, run=run)
+    before, ref = await newest(stage), (await stage.core._cache.get(stage.session)).ref
+    done = await stage.core._store.compact_idle(ref, made, after=before.seq - 1, run=run)
     assert [fact.type for fact in done.facts] == ["compaction.failed"]
     await stage.core.close_session(stage.session)
-    closed = await stage.core._store.compact_idle(stage.session, made, after=before.seq + 1, run=run)
+    closed = await stage.core._store.compact_idle(ref, made, after=before.seq + 1, run=run)
     assert [fact.type for fact in closed.facts] == ["compaction.failed"]
     await stage.core.delete_session(stage.session)
-    gone = await stage.core._store.compact_idle(stage.session, made, after=before.seq, run=run)
+    gone = await stage.core._store.compact_idle(ref, made, after=before.seq, run=run)
     assert gone.facts == []
     hold.set()
+
+
+async def test_a_cache_that_lives_for_an_hour_is_waited_for(make_core: MakeCore):
+    """What the last call wrote says for how long the prompt is kept; a minute before its end the summary reads it."""
+    clock = FakeClock()
+    own = "anthropic:claude-sonnet-5-5"
+    stage = await long_talk(make_core, clock, size=HOUR, compaction=Compaction(model=own))
+    await asleep(clock, IDLE + 1)
+    clock.advance(LIFE + 3_000.0)
+    await asyncio.sleep(0)
+    assert not asked_for(stage)
+    clock.advance(300.0 - LEAD)
+    await stage.until(lambda event: isinstance(event.body, ContextCompacted))
+    (asked,) = asked_for(stage)
+    assert stage.provider.requests[asked].cache is not None
+
+
+async def test_a_deletion_ends_the_call(make_core: MakeCore):
+    """What a summary says of a person whose data is deleted while it is written never gets into the log."""
+    clock, hold = FakeClock(), asyncio.Event()
+    stage = await long_talk(make_core, clock, pause(hold), speaker=BEN)
+    await asleep(clock, IDLE + 1)
+    clock.advance(LIFE - LEAD)
+    await until(lambda: bool(asked_for(stage)))
+    forgetting = asyncio.create_task(stage.core.forget_actor(BEN.id, pseudonym="forgotten:1", by=ANN))
+    await until(forgetting.done)
+    await until(lambda: stage.provider.open == 0)
+    hold.set()
+    failure = await stage.until(lambda event: isinstance(event.body, CompactionFailed))
+    assert isinstance(failure.body, CompactionFailed)
+    assert (failure.body.code, failure.body.usage and failure.body.usage.input) == ("outdated", 1_000)
+    assert not await stage.said(ContextCompacted)
+
+
+@pytest.mark.parametrize("change", ["close", "delete"])
+async def test_a_closed_or_deleted_session_is_left_alone(make_core: MakeCore, change):
+    """Its timer ends with it: no model is asked, and nothing is billed."""
+    clock = FakeClock()
+    stage = await long_talk(make_core, clock)
+    await asleep(clock, IDLE + 1)
+    await getattr(stage.core, f"{change}_session")(stage.session)
+    assert not stage.core._segments.idle._timers
+    clock.advance(LIFE)
+    await asyncio.sleep(0)
+    assert not asked_for(stage)
+
+
+@pytest.mark.parametrize("change", [sessions.close, sessions.delete])
+async def test_what_another_process_closed_or_deleted_is_left_alone(make_core: MakeCore, change):
+    """The row is read before the model is asked."""
+    clock = FakeClock()
+    stage = await long_talk(make_core, clock)
+    await asleep(clock, IDLE + 1)
+    await stage.core._store.write(lambda connection: change(connection, sessions.hold(connection, stage.session)))
+    clock.advance(LIFE - LEAD)
+    await until(lambda: not stage.core._segments.idle._timers)
+    assert not asked_for(stage)
+
+
+async def test_a_summary_of_a_session_that_is_deleted_meanwhile_is_in_an_account(make_core: MakeCore):
+    """What the call used until then counts, without the session and the person who are gone."""
+    clock, hold = FakeClock(), asyncio.Event()
+    stage = await long_talk(make_core, clock, pause(hold))
+    await asleep(clock, IDLE + 1)
+    before = await spent(stage)
+    clock.advance(LIFE - LEAD)
+    await until(lambda: bool(asked_for(stage)))
+    (timer,) = stage.core._segments.idle._timers.values()
+    await stage.core.delete_session(stage.session)
+    await asyncio.wait([timer])
+    assert await spent(stage) == (before[0] + 1_000, before[1])
+    hold.set()
+
+
+async def spent(stage: Stage) -> tuple[int, int]:
+    """Return the input and the runs that are accounted for, of all people."""
+    query = select(SPENDING.c.input, SPENDING.c.runs)
+    rows = await stage.core._store.read(lambda connection: connection.execute(query).all())
+    return sum(row.input for row in rows), sum(row.runs for row in rows)
 
 
 async def test_none_after_the_stop(make_core: MakeCore):
@@ -147,7 +232,7 @@ async def test_none_after_the_stop(make_core: MakeCore):
     clock = FakeClock()
     stage = await long_talk(make_core, clock)
     await asleep(clock, IDLE + 1)
-    idle = stage.core._segments._idle
+    idle = stage.core._segments.idle
     await stage.core.stop(grace=0.1)
     assert not idle._timers
     assert idle._is_closed

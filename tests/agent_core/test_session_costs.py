@@ -1,5 +1,7 @@
 """What a session cost, read from its log: billed, at best, and why there is a difference."""
 
+import asyncio
+import threading
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -7,15 +9,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core import NotFound, Snapshot
+from agent_core import NotFound, RateLimited, Snapshot
 from agent_core.caching.replay import LoggedCall, logged_calls
-from agent_core.caching.report import session_cost
+from agent_core.caching.report import SessionBill, session_cost
 from agent_core.domain import events as e
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Text, Usage
+from agent_core.runtime import session_costs
+from agent_core.store.reading.replaying import WholeLog
 from agent_core.testing import FakeClock, call, say, usage
 from tests.agent_core.stage import ANN, Stage, set_stage
 from tests.conftest import MakeCore
+from tests.polling import until
 
 OPUS = "anthropic:claude-opus-5"
 SYSTEM = Snapshot("hash", OPUS, "Be brief. " * 400, ())
@@ -162,3 +167,40 @@ def test_a_change_of_the_system_texts():
     assert set(cost.calls[1].causes) == {"system", "unread"}
     # Most of the prompt is the message, which would have been read.
     assert Decimal(cost.causes["system"]) > Decimal(1) / 1000
+
+
+async def test_one_is_replayed_at_a_time(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
+    """The next one begins once the thread has ended, also if its caller has gone; beyond a few, callers are refused."""
+    core = await make_core()
+    session = (await core.open_session(agent="assistant", actor=ANN)).id
+    hold, began, open_now, most = threading.Event(), list[str](), set[int](), 0
+    replay = session_costs._replayed
+
+    def slow(session: str, found: WholeLog) -> SessionBill:
+        nonlocal most
+        began.append(session)
+        open_now.add(me := threading.get_ident())
+        most = max(most, len(open_now))
+        assert hold.wait(10)
+        open_now.remove(me)
+        return replay(session, found)
+
+    monkeypatch.setattr(session_costs, "_replayed", slow)
+    gone = asyncio.create_task(core.session_costs.of(session))
+    await until(lambda: bool(began))
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    waiting = [asyncio.create_task(core.session_costs.of(session)) for _ in range(session_costs.MOST_WAITING)]
+    await asyncio.sleep(0)
+    with pytest.raises(RateLimited) as refused:
+        await core.session_costs.of(session)
+    assert (refused.value.limit, len(began)) == ("session_costs", 1)
+    waiting.pop().cancel()
+    await asyncio.sleep(0)
+    waiting.append(asyncio.create_task(core.session_costs.of(session)))
+    await asyncio.sleep(0)
+    hold.set()
+    found = await asyncio.gather(*waiting)
+    assert [each.calls for each in found] == [()] * session_costs.MOST_WAITING
+    assert (len(began), most) == (1 + session_costs.MOST_WAITING, 1)

@@ -7,12 +7,13 @@ import msgspec
 
 from agent_core.context.history import LONG_LIFE, SHORT_LIFE
 from agent_core.domain.agents import Snapshot
+from agent_core.domain.caching import thinking_budget
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool, is_forced
 from agent_core.providers import models
 from agent_core.providers.anthropic.encode import MARKS, encoder_of, wires
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import CacheLifetime, Encode, ModelDelta, Request, RequestEntry
-from agent_core.providers.caching import of_anthropic
+from agent_core.providers.caching import BUDGETS, of_anthropic
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.wording import Starts, joined
@@ -22,9 +23,6 @@ PATH = "/v1/messages"
 DEFAULT_ROOM = 32_000
 """Tokens of an answer where the model's own limit is unknown."""
 _EFFORTS = get_args(Effort)
-# Thinking of the 4.5 generation is asked for in tokens: at least 1,024, and fewer than `max_tokens`.
-_BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 49_152}
-_LEAST_BUDGET = 1_024
 
 
 def anthropic(
@@ -168,8 +166,8 @@ def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any
             return {"type": "adaptive", "display": "summarized"}
         # A forced call and thinking exclude each other.
         case "budget" if wanted and wanted != "none" and not is_forced(request.controls.tool_choice):
-            budget = min(_BUDGETS[wanted], room // 2)
-            if budget >= _LEAST_BUDGET and _may_begin_to_think(request.messages):
+            budget = thinking_budget(wanted, room, BUDGETS)
+            if budget and _may_begin_to_think(request.messages):
                 return {"type": "enabled", "budget_tokens": budget}
         case _:
             return None

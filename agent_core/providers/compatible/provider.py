@@ -11,16 +11,19 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.providers import models
-from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
+from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
+from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_thinking
-from agent_core.providers.openai.cache import is_openai, key_fields
+from agent_core.providers.openai.cache import BREAKPOINT, LIFE, has_breakpoints, is_openai, key_fields
 from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai-compatible"
+OPENAI = "openai"
+"""The vendor's name in the model table."""
 OPENAI_URL = "https://api.openai.com/v1"
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -83,10 +86,12 @@ class CompatibleProvider:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        """Return what every server enforces, and for OpenAI's own what it adds."""
-        holds = self._official and models.holds(models.find(f"openai:{model}"))
-        listed = f"{NAME}:{model}"
-        return Abilities(narrows=self._official, structured="any" if holds else "none", listed_as=listed)
+        """Return what every server enforces, and for OpenAI's own what it adds, with its models' prices and cache."""
+        if not self._official:
+            return Abilities(narrows=False, structured="none", listed_as=f"{NAME}:{model}")
+        known = models.find(listed := f"{OPENAI}:{model}")
+        structured = "any" if models.holds(known) else "none"
+        return Abilities(structured=structured, caching=of_openai(known), listed_as=listed)
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes request JSON; another function once *model* was found to want more."""
@@ -107,6 +112,10 @@ class CompatibleProvider:
             known = known._replace(thinking="always")
         self._found[model] = known._replace(signature=known.signature or "thought_signature" in text)
 
+    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
+        """Return how long a breakpoint is kept, in ms; None for servers and models that have none."""
+        return LIFE if self._official and has_breakpoints(model) else None
+
     async def prepare(self) -> None:
         await self._client.prepare()
 
@@ -114,18 +123,22 @@ class CompatibleProvider:
         await self._client.close()
 
     def _body(self, request: Request) -> bytes:
-        head = self._starts.of(request.snapshot)
+        marked = self._official and request.cache is not None
+        head = self._starts.of(request.snapshot, marked and has_breakpoints(request.model))
         settings = _settings(request.model, request.controls, official=self._official)
         if request.snapshot.tools and (choice := _choice(request.controls)):
             settings["tool_choice"] = choice
-        if self._official:
+        if marked:
             settings |= key_fields(request)
         wires = (entry.wire for entry in request.messages)
         return joined(head, wires, b"]," + msgspec.json.encode(settings)[1:])
 
 
-def _head(snapshot: Snapshot) -> bytes:
-    """Return a request up to its first message: the tools, and the instructions as the system's message."""
+def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is part of a key, see `Starts`
+    """Return a request up to its first message: the tools, and the instructions as the system's message.
+
+    When *marked*, each text is a part of it that ends in a cache breakpoint.
+    """
     tools = [
         {
             "type": "function",
@@ -133,7 +146,9 @@ def _head(snapshot: Snapshot) -> bytes:
         }
         for tool in snapshot.tools
     ]
-    said = "\n\n".join(text for text in (snapshot.shared, snapshot.own) if text.strip())  # some take one such message
+    texts = [text for text in (snapshot.shared, snapshot.own) if text.strip()]
+    parts = [{"type": "text", "text": text, **BREAKPOINT} for text in texts]
+    said = parts if marked else "\n\n".join(texts)  # some servers take one such message, and no list
     first = msgspec.json.encode({"role": "system", "content": said}) if said else b""
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
     return b"".join((b"{", listed, b'"messages":[', first))
@@ -141,7 +156,7 @@ def _head(snapshot: Snapshot) -> bytes:
 
 def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, Any]:
     """Return the body after the prefix, without unset options: small servers refuse fields that they do not know."""
-    known = models.find(f"openai:{model}") if official else models.UNKNOWN
+    known = models.find(f"{OPENAI}:{model}") if official else models.UNKNOWN
     settings: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
     if controls.max_output_tokens is not None:
         # OpenAI's reasoning models refuse the older name; other servers may not know the newer one.

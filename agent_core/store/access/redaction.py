@@ -32,10 +32,11 @@ _OF_RUN: dict[str, Json] = {
     "run.cancelling": {"reason": DELETED},
     "run.cancelled": {"reason": DELETED},
     "step.failed": {"message": DELETED},
-    "compaction.failed": {"message": DELETED},
     "controls.changed": {"next": None, "defaults": None},
     "render.shown": {"title": DELETED, "text": DELETED},
 }
+# What says in other words what people wrote, maybe in another's run: no search for their texts would find that.
+_RETOLD = {"context.compacted": "summary", "compaction.failed": "message"}
 # What is left out there.
 _DROPPED: dict[str, tuple[str, ...]] = {"tool.completed": ("ref",), "step.started": ("controls",)}
 
@@ -74,8 +75,8 @@ def redacted(kind: str, body: Json, who: ForgottenPerson, *, theirs: bool = Fals
         body = {**body, "parts": _DELETED_PARTS if body["parts"] else []}
     if kind == "message.completed" and (theirs or who.wrote):
         body = _message(body, theirs=theirs)
-    elif kind == "context.compacted" and body.get("summary") and (theirs or who.wrote):
-        body = {**body, "summary": DELETED}  # it says in other words what they wrote: no search would find that
+    elif (name := _RETOLD.get(kind)) and body.get(name) and (theirs or who.wrote):
+        body = {**body, name: DELETED}
     elif theirs and kind == "render.shown":
         body = {**body, "payload": _empty(body["kind"])}
     if theirs:

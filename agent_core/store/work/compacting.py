@@ -4,6 +4,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from agent_core.domain import events as e
+from agent_core.domain.channels import channel_of
 from agent_core.domain.events import Fact
 from agent_core.errors import NotFound, SessionBusy
 from agent_core.store import log
@@ -20,7 +21,7 @@ class Compacted(msgspec.Struct, frozen=True):
 
 def write_idle(
     connection: Connection,
-    session: str,
+    read: sessions.SessionRef,
     made: e.ContextCompacted | e.CompactionFailed,
     *,
     after: int,
@@ -29,17 +30,20 @@ def write_idle(
 ) -> Compacted:
     """Write what was *made* of a session whose newest fact was *after*, and bill it to whom the run *run* was charged.
 
-    It belongs to no run. Where anything came in meanwhile, or the session was closed, the compaction is given up: what
-    it cost is still in the log.
+    It belongs to no run. Where the session is no longer as it was *read* (something came in, it was closed, or a
+    person's data was deleted from it) the compaction is given up: what it cost is still in the log. Where it is gone
+    the cost counts to its agent alone.
     """
     try:
-        ref = sessions.hold(connection, session)
+        ref = sessions.hold(connection, read.id)
         known, _ = runs.find(connection, run)
     except NotFound:
+        spending.bill_deleted(connection, read.agent, channel_of(read.address, None), [made], now=now)
         return Compacted([])
-    body = made
-    if isinstance(made, e.ContextCompacted) and (ref.newest != after or ref.closed or _is_busy(connection, ref)):
-        said = "Something came in while the summary was written."
+    body, is_redacted = made, ref.redactions != read.redactions
+    is_late = ref.newest != after or ref.closed or _is_busy(connection, ref)
+    if is_redacted or (is_late and isinstance(made, e.ContextCompacted)):  # why a model refused may repeat words too
+        said = "The conversation changed while the summary was written."
         body = e.CompactionFailed(
             model=made.model or "",
             code=OUTDATED,

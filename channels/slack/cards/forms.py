@@ -104,10 +104,13 @@ def notice(words: str) -> Json:
 
 
 def fields(asked: ApprovalObject, schema: Json) -> list[Field]:
-    """Return the fields for what a tool may be called with, in the order of its schema."""
+    """Return the fields for what a tool may be called with: first what is required, in its author's order.
+
+    That order is kept by `required` alone: the other keys of a frozen schema are sorted.
+    """
     known: Json = schema.get("properties") or {}
     required = schema.get("required") or ()
-    names = [*known, *(name for name in asked.arguments if name not in known)]
+    names = list(dict.fromkeys([*(name for name in required if name in known), *known, *asked.arguments]))
     made = (
         _of(name, f"arg_{n}", known.get(name), asked.arguments, required=name in required or name not in known)
         for n, name in enumerate(names)

@@ -12,11 +12,13 @@ from agent_core.context.snapshot import freeze
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.caching import Caching, PromptCall
 from agent_core.domain.context import CacheMissed, MissCause
-from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.domain.messages import UNKNOWN_USAGE, File, Message, Native, Part, Text, ToolResult
 
 CLAUDE = Caching(vendor="anthropic", least=512, short_s=300, long_s=3_600)
 GPT = Caching(vendor="openai", least=1_024, short_s=1_800, long_s=43_200)
 FREE = Caching(vendor="openai", least=1_024, short_s=300, long_s=300, exact=False)
+BUDGETED = replace(CLAUDE, budgets={"minimal": 1_024, "high": 16_384}, room=64_000)
+STRIPPING = replace(BUDGETED, strips=True)
 LOOK = ToolSpec(name="look", description="Look.", parameters={"type": "object"})
 SNAPSHOT = freeze(model="m", instructions="Be brief. " * 800, tools=(LOOK,))
 SECOND = 1_000
@@ -48,10 +50,11 @@ def verdict(
     old: Snapshot = SNAPSHOT,
     new: Snapshot = SNAPSHOT,
     sent: tuple[Any, Any] = ("auto", "auto"),
+    messages: tuple[Message, ...] = (),
 ) -> CacheMiss | None:
     history = PromptHistory(last=before, asked=now, rewritten=rewritten)
-    short = shortfall(history, usage, caching, new)
-    return short and missed(7, short, history, sent, (old, new), caching)
+    short = shortfall(history, usage, caching, new, messages)
+    return short and missed(7, short, history, sent, (old, new), caching, messages)
 
 
 def cause(*given: Any, **more: Any) -> str | None:
@@ -175,3 +178,97 @@ def test_cache_with_free_writes_promises_little():
     assert verdict(before, asked(10), used(read=2_048, short=None), caching=FREE) is None
     found = verdict(before, asked(10), used(read=0, short=None), caching=FREE)
     assert found == CacheMiss(CacheMissed(n=7, expected=3_968, read=0, cause="evicted"))
+
+
+def user(*parts: Part) -> Message:
+    return Message("user", parts or (Text("Go on."),))
+
+
+def answer(*parts: Part, model: str = "claude") -> Message:
+    """Return an answer as the Messages API has it, with thinking if it says nothing."""
+    kind = "text" if parts else "redacted_thinking"
+    return Message("assistant", parts, Native(model, (f'{{"type":"{kind}","data":"', 0, '"}')))
+
+
+def results(*parts: Part) -> Message:
+    return Message("tool", (ToolResult("call_1", "done", parts),))
+
+
+IMAGE = File("fil_1", "a.png", "image/png", 9)
+PDF = File("fil_2", "a.pdf", "application/pdf", 9)
+
+
+def after(
+    caching: Caching, messages: tuple[Message, ...], *, read: int = 4_000, entries: int = 1, **controls: Any
+) -> CacheMiss | None:
+    """Judge a call whose window is *messages*, after one that had so many *entries* of them."""
+    before = replace(asked(0, used(read=9_000, short=1_000), **controls), entries=entries)
+    now = replace(asked(10, **controls), entries=len(messages))
+    return verdict(before, now, used(read=read), caching=caching, messages=messages)
+
+
+def why(found: CacheMiss | None) -> tuple[MissCause, str] | None:
+    return found and (found.fact.cause, found.changed)
+
+
+def test_thinking_that_the_api_strips_is_no_miss():
+    """A new user message costs an older model its thinking, and what follows it; the snapshot is still expected."""
+    messages = (user(), answer(), user())
+    assert after(STRIPPING, messages, effort="high") is None
+    assert why(after(STRIPPING, messages, effort="high", read=100)) == ("evicted", "")
+    assert why(after(STRIPPING, messages, effort="none")) == ("evicted", "")
+    assert why(after(BUDGETED, messages, effort="high")) == ("evicted", "")
+    loop = (user(), answer(), results(Text("Found.")))
+    assert why(after(STRIPPING, loop, effort="high")) == ("evicted", "")
+
+
+@pytest.mark.parametrize(
+    ("first", "thinks"),
+    [
+        (answer(), True),
+        (answer(Text("Yes.")), False),
+        (answer(model="another"), False),
+    ],
+    ids=["thought", "did not think", "thinking of another model"],
+)
+def test_loop_that_began_without_thinking_switches_it_off_and_on(first: Message, thinks: bool):
+    """With a budget thinking is asked for only where the loop began with it: a change costs the messages."""
+    loop = (user(), first, results(Text("Found.")))
+    off = why(after(BUDGETED, loop, effort="high"))
+    on = why(after(BUDGETED, (*loop, answer(Text("Done.")), user()), entries=3, effort="high"))
+    assert off == on == (("evicted", "") if thinks else ("prefix", "thinking"))
+    assert why(after(CLAUDE, loop, effort="high")) == ("evicted", "")
+
+
+@pytest.mark.parametrize(
+    ("effort", "before", "now", "wanted"),
+    [
+        ("high", None, 4_000, ("prefix", "max_output_tokens")),
+        ("high", 2_000, 4_000, ("prefix", "max_output_tokens")),
+        ("high", 1_000, 2_000, ("evicted", "")),
+        ("high", None, 40_000, ("evicted", "")),
+        ("none", None, 4_000, ("evicted", "")),
+        (None, None, 4_000, ("evicted", "")),
+    ],
+)
+def test_room_of_an_answer_counts_where_the_budget_of_thinking_follows_it(effort, before, now, wanted):
+    """A budget is at most half of the answer; another cap that leaves it as it was changes nothing."""
+    usage = used(read=9_000, short=1_000)
+    last, call = (asked(n * 10, effort=effort, max_output_tokens=room) for n, room in enumerate((before, now)))
+    assert why(verdict(replace(last, usage=usage), call, used(read=4_000), caching=BUDGETED)) == wanted
+    assert cause(replace(last, usage=usage), call, used(read=4_000), caching=CLAUDE) == "evicted"
+
+
+@pytest.mark.parametrize(
+    ("new", "wanted"),
+    [
+        (user(Text("See:"), IMAGE), ("prefix", "an image")),
+        (results(IMAGE), ("prefix", "an image")),
+        (user(PDF), ("evicted", "")),
+    ],
+)
+def test_new_image_costs_anthropics_messages(new: Message, wanted: tuple[MissCause, str]):
+    """An image anywhere, in a tool's result too, is a cause; one that was there before is none."""
+    assert why(after(CLAUDE, (user(), answer(Text("Yes.")), new))) == wanted
+    assert why(after(CLAUDE, (user(IMAGE), answer(Text("Yes.")), user()))) == ("evicted", "")
+    assert why(after(GPT, (user(), answer(Text("Yes.")), new))) == ("evicted", "")

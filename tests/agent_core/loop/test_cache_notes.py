@@ -18,6 +18,7 @@ CLAUDE = Caching(vendor="anthropic", least=512, short_s=300, long_s=3_600)
 GPT = Caching(vendor="openai", least=1_024, short_s=1_800, long_s=43_200)
 ABLE = {
     "claude": Abilities(withholds=False, narrows=False, caching=CLAUDE),
+    "older claude": Abilities(caching=replace(CLAUDE, budgets={"low": 2_048}, room=64_000)),
     "haiku": Abilities(withholds=False, narrows=False, caching=CLAUDE),
     "gpt": Abilities(caching=GPT),
     "older": Abilities(caching=replace(GPT, exact=False)),
@@ -75,6 +76,14 @@ def test_tool_choice_costs_only_where_it_is_sent_and_cached_under():
     assert noted(before={}, tool_choice=forced) == said
     assert noted(before={}, tool_choice="none") is None
     assert noted("gpt", before={}, tool_choice=forced) is None
+
+
+def test_room_costs_only_where_a_budget_of_thinking_follows_it():
+    """A cap of the answer that leaves another budget of thinking costs the messages."""
+    said = "`max_output_tokens` changed from unset to 3000: the messages are written again, tools and system are read."
+    assert noted("older claude", before={"effort": "low"}, effort="low", max_output_tokens=3_000) == said
+    assert noted("older claude", before={"effort": "low"}, effort="low", max_output_tokens=30_000) is None
+    assert noted("older claude", before={}, max_output_tokens=3_000) is None
 
 
 def test_model_costs_everything_and_says_both_names():

@@ -5,13 +5,15 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from agent_core.providers.base import CallFailed, Started
+from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.providers.base import CallFailed, ModelTextDelta, Started, UsageReport
 from agent_core.runtime import burst
 from agent_core.runtime.burst import MAX_WAIT, BurstGate
 from agent_core.testing import FakeClock
 
 LIFE = 300_000
-BEGUN = [Started("msg", "model")]
+STARTED = [Started("msg", "model")]
+BEGUN = [*STARTED, UsageReport(UNKNOWN_USAGE)]
 FAILED = [CallFailed("overloaded", "No.", retryable=True)]
 
 
@@ -78,6 +80,22 @@ async def test_the_others_wait_for_the_first_event_of_one(clock):
     assert gate.waits == 2
     assert clock.sleepers == 0
     for each in found[1:]:
+        await each.end()
+
+
+async def test_a_start_alone_is_no_answer(clock):
+    """A provider that only took a request has not read its prompt: the others wait for the first token."""
+    found = await senders(BurstGate(clock))
+    lead = found[0].lead
+    assert lead
+    assert lead.began(STARTED) is lead
+    await settled()
+    assert states(found) == ["leads", "waits", "waits"]
+    assert lead.began([*STARTED, *FAILED]) is lead
+    assert lead.began([ModelTextDelta(0, "Yes")]) is None
+    await settled()
+    assert states(found) == ["leads", "reads", "reads"]
+    for each in found:
         await each.end()
 
 

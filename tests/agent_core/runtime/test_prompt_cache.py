@@ -91,7 +91,8 @@ def test_prices_are_those_of_the_model():
         (openai(api_key="k"), "openai:gpt-6.1-sol", 1100, True),
         (openai(api_key="k"), "openai:gpt-5.5", 1100, False),
         (openai(api_key="k", base_url="http://localhost:1/v1"), "openai:gpt-6.1-sol", 1100, False),
-        (compatible(api_key="k", base_url=None), "openai-compatible:gpt-6.1-sol", 1100, False),
+        (compatible(api_key="k", base_url=None), "openai-compatible:gpt-6.1-sol", 1100, True),
+        (compatible(api_key="k", base_url="http://localhost:1/v1"), "openai-compatible:gpt-6.1-sol", 1100, False),
         (ScriptedProvider([], name="anthropic"), "anthropic:claude-opus-5", 1100, False),
     ],
 )

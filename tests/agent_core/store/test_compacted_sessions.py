@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from agent_core import Actor, ContextCompacted, Core, text_of
+from agent_core import Actor, CompactionFailed, ContextCompacted, Core, text_of
 from agent_core.context.window import Window
 from agent_core.domain.context import CompactionKind
 from agent_core.providers.base import Request
@@ -53,7 +53,7 @@ async def compact(core: Core, session: str, kind: CompactionKind, from_seq: int)
     run = (await core.runs(session=session)).items[0].id
     summary = "Bob wanted tea." if kind == "summary" else None
     made = ContextCompacted(kind=kind, from_seq=from_seq, tokens_before=2, tokens_after=1, summary=summary)
-    done = await core._store.compact_idle(session, made, after=cached.window.seq, run=run)
+    done = await core._store.compact_idle(cached.ref, made, after=cached.window.seq, run=run)
     assert [fact.type for fact in done.facts] == ["context.compacted"]
     cached.window.apply(done.facts)
 
@@ -97,3 +97,56 @@ async def test_a_summary_is_forgotten_with_who_wrote(make_core: MakeCore):
     seen = text_of((await window(core, session)).entries[0].message.parts)
     assert "tea" not in seen
     assert "[deleted]" in seen
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ContextCompacted(kind="summary", from_seq=1, tokens_before=2, tokens_after=1, summary="Bob is ill.", model="m"),
+        CompactionFailed(model="m", code="refused", message="I do not sum up that Bob is ill."),
+    ],
+    ids=["summary", "refusal"],
+)
+async def test_what_was_read_before_a_redaction_is_not_written_after_it(make_core: MakeCore, made):
+    """A redaction adds no fact, whichever process made it; what a model says of the words before it is lost."""
+    core, session = await talk(make_core)
+    await say_and_wait(core, session, "I am ill", actor=BOB)
+    read = await core._cache.get(session)
+    run = (await core.runs(session=session)).items[0].id
+    await core.forget_actor("bob", pseudonym="deleted-2", by=ANN)
+    done = await core._store.compact_idle(read.ref, made, after=read.window.seq, run=run)
+    (fact,) = done.facts
+    assert isinstance(fact.body, CompactionFailed)
+    assert (fact.body.code, fact.body.model) == ("outdated", "m")
+    assert "ill" not in fact.body.message
+
+
+async def test_a_placeholder_holds_nothing_of_who_is_forgotten(make_core: MakeCore):
+    """What a pruned result of theirs still says, such as its handle, is gone; others' placeholders stay."""
+    words = iter(["Cy's order", "Bob's hernia", "Dee's order"])
+
+    def answers(request: Request) -> Answer:
+        if request.messages[-1].message.role == "user":
+            return (call("look", what=f"[result r1: {next(words)}]\n"),)
+        return (say("Found."),)
+
+    core = await make_core(ScriptedProvider(answers), tools=(look,))
+    session = await open_session(core)
+    for actor in (ANN, BOB, ANN):
+        await say_and_wait(core, session, "look it up", actor=actor)
+    await until(lambda: not local(core).pool.driven)
+    last = [entry.seq for entry in (await window(core, session)).entries if entry.border][-1]
+    await compact(core, session, "prune", last)
+
+    async def results() -> list[str]:
+        window = (await core._cache.get(session)).window
+        return [repr(entry.message.parts) for entry in window.entries if entry.message.role == "tool"]
+
+    assert ["left out to make room" in each for each in await results()] == [True, True, False]
+    assert "[result r1: Bob's hernia]" in (await results())[1]
+    await core.forget_actor("bob", pseudonym="deleted-1", by=ANN)
+    cy, bob, dee = await results()
+    assert "[result r1: Cy's order]" in cy
+    assert "left out to make room" in cy
+    assert "hernia" not in bob
+    assert "Dee's order" in dee

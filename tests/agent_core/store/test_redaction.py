@@ -25,3 +25,12 @@ def test_of_an_answer_to_the_person_no_source_is_left():
     """What a person was answered is deleted with what it was quoted from."""
     left = redacted("message.completed", answer("Today, it rains."), WHO, theirs=True)
     assert left["parts"] == [{"type": "text", "text": DELETED}]
+
+
+def test_why_a_compaction_failed_goes_as_a_summary_does():
+    """Either may say in other words what the person wrote, in a run that answered someone else too."""
+    failed = {"model": "anthropic:claude-opus-5", "code": "refused", "message": "I will not write of Ann's hernia."}
+    wrote = ForgottenPerson(id=WHO.id, pseudonym=WHO.pseudonym, wrote=True)
+    assert redacted("compaction.failed", failed, wrote) == {**failed, "message": DELETED}
+    assert redacted("compaction.failed", failed, WHO, theirs=True) == {**failed, "message": DELETED}
+    assert redacted("compaction.failed", failed, WHO) == failed

@@ -237,6 +237,7 @@ async def test_a_deleted_person_leaves_a_bill_without_a_name(make_core: MakeCore
     assert brief(await costs(core, "agent")) == before
     assert brief(await costs(core, "actor")) == {None: (3, 6, str(6 * COST)), "bob": (1, 2, str(2 * COST))}
     assert brief(await costs(core, "session")) == {shared: (3, 6, str(6 * COST)), None: (1, 2, str(2 * COST))}
+    assert not any(ANN.id in map(str, row.values()) for row in await rows(core))
     askers = await core._store.read(lambda connection: connection.execute(select(RUN.c.asker)).scalars().all())
     assert set(askers) == {None, b'{"id":"bob","kind":"user"}'}
 

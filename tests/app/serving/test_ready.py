@@ -15,6 +15,7 @@ from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
 from app.storage.migrate import newest
 from app.storage.postgres import connected
+from tests.polling import until
 from tests.postgres import Server, postgres_server
 
 ALIVE = text(
@@ -119,3 +120,41 @@ async def test_a_core_whose_engine_has_stopped_is_not_ready(core: Core):
     assert await ready.fault() is None
     await core.stop()
     assert "The engine has stopped" in (await ready.fault() or "")
+
+
+async def test_agents_are_looked_at_by_one_request_at_a_time(core: Core, monkeypatch: pytest.MonkeyPatch):
+    """However many ask, the agents are looked at once; the others get the last answer."""
+    hold, looks = asyncio.Event(), list[str]()
+
+    async def unavailable() -> list[tuple[str, str]]:
+        looks.append("began")
+        await hold.wait()
+        return [("far", "no key")]
+
+    monkeypatch.setattr(core.agents, "unavailable", unavailable)
+    ready = Ready(core, Readers())
+    first = asyncio.create_task(ready.warning())
+    await until(lambda: bool(looks))
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*(ready.warning() for _ in range(20))) == [None] * 20
+    hold.set()
+    assert await first
+    assert await ready.warning() == await first
+    assert looks == ["began"]
+
+
+@pytest.mark.parametrize("error", [Unavailable("The database is too busy."), TimeoutError()])
+async def test_a_look_that_failed_is_not_repeated_at_once(
+    core: Core, monkeypatch: pytest.MonkeyPatch, error: Exception
+):
+    """While the database is slow the agents are not looked at with every request."""
+    looks = list[str]()
+
+    async def unavailable() -> list[tuple[str, str]]:
+        looks.append("began")
+        raise error
+
+    monkeypatch.setattr(core.agents, "unavailable", unavailable)
+    ready = Ready(core, Readers())
+    assert [await ready.warning() for _ in range(3)] == [None] * 3
+    assert looks == ["began"]

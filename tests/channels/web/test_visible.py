@@ -118,11 +118,15 @@ def test_parts_of_tools_follow_the_same_rule():
 
 @pytest.mark.parametrize("show", ["none", "names", "full"])
 def test_visitors_see_sources_on_the_web(show):
-    """The citations of an answer are a part of it; only names of sources that are no web address are the operator's."""
+    """The citations of an answer are a part of it; names of sources that are no web address are the operator's.
+
+    What such a source says, and its title, are contents of a tool: they are shown where those are.
+    """
     quoted = {"start": 0, "end": 4, "text": "Rain", "title": "Oslo", "url": "https://a.example", "index": 0}
-    part = {"type": "text", "text": "Rain", "citations": [quoted, {"title": "Notes", "source": "s3://inside/notes"}]}
+    inside = {"start": 0, "end": 4, "text": "The salary of Bob", "title": "salaries.pdf", "index": 3}
+    part = {"type": "text", "text": "Rain", "citations": [quoted, {**inside, "source": "s3://inside/notes"}]}
     (kept,) = visible_parts([part], show)
-    assert kept == {**part, "citations": [quoted, {"title": "Notes"}]}
+    assert kept == {**part, "citations": [quoted, inside if show == "full" else {"start": 0, "end": 4}]}
     body = {"message": "m", "role": "assistant", "parts": [part], "stop": "done", "native": {"model": "a:b"}}
     assert seen("message.completed", body, show) == {
         "message": "m",
@@ -130,6 +134,8 @@ def test_visitors_see_sources_on_the_web(show):
         "parts": [kept],
         "stop": "done",
     }
+    run = {"status": "completed", "stop_reason": "done", "output": {"text": "Rain", "parts": [part]}, "pending": []}
+    assert visible_run(run, show)["output"]["parts"] == [kept]
 
 
 def test_a_call_for_the_page_is_visible_to_the_page():

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_core.domain.failures import explanation
+
 ROOT = Path(__file__).parents[3]
 WIDGET = ROOT / "channels/web/widget"
 STAMP = WIDGET / "node_modules/.parley-lock"
@@ -46,6 +48,11 @@ def test_the_widget_passes_its_own_checks(installed: None, without_node: dict[st
     assert re.search(r"bundle: \d+ of 35328 bytes with gzip \(parley-chat.js\)", output)
     assert re.search(r"bundle: \d+ of 13312 bytes with gzip \(parley-renders.js\)", output)
     assert re.search(r"bundle: \d+ of 45056 bytes with gzip \(parley-operator.js\)", output)
+
+
+def test_the_widget_explains_an_overflow_as_the_server_does():
+    """The person reads the same of a prompt that is too long here and on every other surface."""
+    assert f'context_overflow: "{explanation("context_overflow")}"' in (WIDGET / "src/strings.ts").read_text("utf-8")
 
 
 def npm(*arguments: str, environment: dict[str, str], seconds: float) -> str:

@@ -88,7 +88,7 @@ export const STRINGS = {
     doom_loop: "The assistant kept repeating the same action, so it was ended.",
     depth_limit: "The assistant delegated too deeply, so it was ended.",
     provider_error: "The model could not be reached.",
-    context_overflow: "This conversation has become too long for the model.",
+    context_overflow: "This is too long for the model. Please send less at once, or begin a new conversation.",
     approval_expired: "The approval for this action did not come in time.",
     lost: "The answer was interrupted and could not be resumed.",
   } as Readonly<Record<string, string>>,

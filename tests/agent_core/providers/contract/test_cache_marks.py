@@ -13,6 +13,8 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.messages import Actor, Message, Text
 from agent_core.providers.base import CacheMarks, Encode, ModelDelta, Request
 from agent_core.providers.compatible.provider import compatible
+from agent_core.providers.models import find
+from agent_core.providers.openai.cache import LIFE
 from agent_core.providers.openai.provider import openai
 from agent_core.testing import FakeClock, call, finish, pause, say, think
 from agent_core.testing.models import FakeModels, ModelCall, native
@@ -139,21 +141,41 @@ async def test_openai_has_a_key_for_all_and_breakpoints_for_newer_models(dial, m
 
 
 async def test_servers_that_are_not_openai_get_none_of_it():
-    """A foreign server gets no field of the cache on either wire; OpenAI's own chat endpoint gets the key alone."""
+    """A foreign server gets no field of the cache on either wire, and nothing is known of its prices or its cache."""
     snapshot = freeze(model="openai:gpt-6.1-sol", instructions="Rules.", tools=())
     async with FakeModels(lambda _: [say("Yes.")]) as models:
         url = f"{models.url}/v1"
         made = [
             openai(api_key=KEY, base_url=url),
             compatible(api_key=KEY, base_url=url),
-            compatible(api_key=KEY, base_url=url, official=True),
         ]
         for provider in made:
             await ask(provider, "gpt-6.1-sol", snapshot, cache=CacheMarks(key="agent", previous=1))
+            assert provider.able("gpt-6.1-sol").caching is None
+            assert provider.cache_life("gpt-6.1-sol", "long") is None
             await provider.close()
-    found = [[name for name in asked.body if "cache" in name] for asked in models.asked]
-    assert found == [[], [], ["prompt_cache_key"]]
-    assert all(b"cache_control" not in asked.raw and b"breakpoint" not in asked.raw for asked in models.asked)
+    assert len(models.asked) == len(made)
+    assert all(b"cache" not in asked.raw for asked in models.asked)
+    assert made[1].able("gpt-6.1-sol").listed_as == "openai-compatible:gpt-6.1-sol"
+
+
+@pytest.mark.parametrize(("model", "marked"), [("gpt-6.1-sol", True), ("gpt-5.5", False)])
+async def test_openais_chat_endpoint_has_the_same_prices_and_cache_as_its_responses(model, marked):
+    """It gets the key and, for newer models, breakpoints after the system's texts; its bills and misses are known."""
+    snapshot = freeze(model=f"openai:{model}", instructions="Rules.", tools=(), profile="Ann.")
+    async with FakeModels(lambda _: [say("Yes.")]) as models:
+        chat = compatible(api_key=KEY, base_url=f"{models.url}/v1", official=True)
+        for cache in (CacheMarks(key="agent", previous=1), None):
+            await ask(chat, model, snapshot, cache=cache)
+        await chat.close()
+    body, plain = (asked.body for asked in models.asked)
+    texts = [{"type": "text", "text": text, "prompt_cache_breakpoint": BREAKPOINT} for text in ("Rules.", "Ann.")]
+    assert body["messages"][0] == {"role": "system", "content": texts if marked else "Rules.\n\nAnn."}
+    assert body["prompt_cache_key"].startswith("agent")
+    assert "cache" not in str(plain)
+    assert chat.able(model).caching == openai(api_key=KEY).able(model).caching is not None
+    assert find(chat.able(model).listed_as).price is not None
+    assert chat.cache_life(model, "long") == (LIFE if marked else None)
 
 
 @pytest.mark.parametrize(

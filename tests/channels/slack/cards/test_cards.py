@@ -75,7 +75,7 @@ async def test_arguments_are_corrected_in_a_form(make_core):
         await desk.ask()
         view = await desk.form("UANN", EDIT)
         fields = {each["label"]["text"]: each["block_id"] for each in view["blocks"] if each["type"] == "input"}
-        assert list(fields) == ["to", "amount", "note", "rate", "colour", "urgent", "lines (JSON)"]
+        assert list(fields) == ["to", "amount", "colour", "lines (JSON)", "note", "rate", "urgent"]
         wrong = {fields["amount"]: "much", fields["lines (JSON)"]: '["x"]'}
         (delivery,) = (await desk.team.submits("UANN", view["id"], wrong)).deliveries
         assert delivery.answer["errors"] == {fields["amount"]: "This is to be a whole number."}

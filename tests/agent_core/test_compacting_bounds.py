@@ -1,0 +1,88 @@
+"""How long a summary may take and be, and what is asked once more: no one waits for ever, and no half text counts."""
+
+import asyncio
+
+from agent_core import CompactionFailed, ContextCompacted, Limits
+from agent_core.providers.base import Request
+from agent_core.runtime.compacting import PATIENCE, PATIENCE_TO_FIT
+from agent_core.testing import FakeClock, call, finish, pause, say
+from agent_core.testing.script import Answer
+from agent_core.tools.function import tool
+from tests.agent_core.stage import asleep, set_stage
+from tests.agent_core.test_compacting import ENDLESS, FULL, PAID, SUMMARY, answering, asked_for, asks_for_summary
+from tests.conftest import MakeCore
+
+
+async def test_a_cut_summary_that_is_as_long_as_it_may_be_counts(make_core: MakeCore):
+    """A model that goes on beyond what was asked for has said enough."""
+    script = answering(say("word " * 2_000), finish("length"))
+    stage = await set_stage(make_core, script, limits=Limits(max_context_messages=4), compaction=SUMMARY)
+    for n in range(3):
+        await stage.play(f"m{n}")
+    (made,) = await stage.said(ContextCompacted)
+    assert made.kind == "summary"
+    assert not await stage.said(CompactionFailed)
+
+
+async def test_a_model_that_calls_a_tool_is_asked_without(make_core: MakeCore):
+    """The first request may read the cache; where the model calls a tool, a second one of the same try forbids it."""
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "fine"
+
+    def script(request: Request) -> Answer:
+        if not asks_for_summary(request):
+            return (say("Fine."),)
+        return (PAID, say("They talked.") if request.controls.tool_choice == "none" else call("look"))
+
+    tiny = Limits(max_context_messages=4)
+    stage = await set_stage(make_core, script, tools=[look], limits=tiny, compaction=SUMMARY)
+    for n in range(3):
+        await stage.play(f"m{n}")
+    (made,) = await stage.said(ContextCompacted)
+    assert (made.summary, made.usage and made.usage.input) == ("They talked.", 2_000)
+    assert not await stage.said(CompactionFailed)
+
+
+async def test_the_wait_for_a_summary_that_only_saves_is_short(make_core: MakeCore):
+    """What was used until then is billed, and the step is asked with the window as it is."""
+    clock, hold = FakeClock(), asyncio.Event()
+    script, tiny = answering(PAID, pause(hold)), Limits(max_context_messages=4)
+    stage = await set_stage(make_core, script, clock=clock, limits=tiny, compaction=SUMMARY)
+    for n in range(2):
+        await stage.play(f"m{n}")
+    run = await stage.send("m2")
+    await stage.asked(3)
+    await asleep(clock, 3)
+    clock.advance(PATIENCE)
+    assert (await stage.done(run)).text == "You said m2."
+    (failed,) = await stage.said(CompactionFailed)
+    assert (failed.code, failed.usage and failed.usage.input) == ("timeout", 1_000)
+    assert stage.provider.open == 0
+
+
+async def test_the_wait_for_a_summary_that_makes_it_fit_is_longer(make_core: MakeCore):
+    """Without it the run would fail; but it does not wait for ever either."""
+    clock, hold = FakeClock(), asyncio.Event()
+
+    def script(request: Request) -> Answer:
+        if asks_for_summary(request):
+            return (pause(hold),)
+        return (FULL,) if len(request.messages) > 4 else (say("Fine."),)
+
+    stage = await set_stage(make_core, script, clock=clock, limits=ENDLESS, compaction=SUMMARY)
+    for n in range(2):
+        await stage.play(f"m{n} {'x' * 900}")
+    await stage.send(f"m2 {'x' * 900}")
+    await stage.asked(4)
+    assert asked_for(stage) == [3]
+    await asleep(clock, 3)
+    clock.advance(PATIENCE_TO_FIT - 1)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not await stage.said(CompactionFailed)
+    clock.advance(1)
+    await stage.until(lambda event: isinstance(event.body, CompactionFailed) and event.body.code == "timeout")
+    hold.set()
