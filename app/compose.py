@@ -70,7 +70,7 @@ from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
-from app.settings import NEEDS, Settings
+from app.settings import Settings
 from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
 from channels.spec import ChannelSpec
@@ -211,7 +211,7 @@ def _core(
             prompt_caching=settings.prompt_caching,
             idle_refreeze_s=settings.idle_refreeze,
         ),
-        provider_needs=NEEDS,
+        provider_needs=settings.needs,
     )
 
 
@@ -262,7 +262,7 @@ async def _warn(core: Core, settings: Settings, models: Models, today: date, loo
             warn_of_model(model, today, agent=agent.definition.name, listed=settings.listed_as(model))
             provider = model.partition(":")[0]
             if provider not in models.providers:
-                remedy = f"set {NEEDS.get(provider, 'its provider')} or name another model"
+                remedy = f"set {settings.needs.get(provider, 'its provider')} or name another model"
                 _log.warning("agent.model_missing", agent=agent.definition.name, model=model, remedy=remedy)
 
 

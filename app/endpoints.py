@@ -45,7 +45,7 @@ class Endpoint:
     """Where models of a *kind* of API are asked, and with what; what may be a secret is never shown.
 
     Without *base_url* it is the vendor's own. *headers* and *query* go with every request. *needs* is what to set when
-    its server refuses the key.
+    its server refuses the key; *lacks* what to set before it can be asked at all, the variables with their places.
     """
 
     kind: ProviderKind
@@ -54,13 +54,15 @@ class Endpoint:
     headers: Mapping[str, SecretStr] = field(default_factory=dict[str, SecretStr])
     query: Mapping[str, SecretStr] = field(default_factory=dict[str, SecretStr])
     needs: str = ""
+    lacks: str = ""
 
 
 def read_endpoints(given: str | None, env_file: Path | None) -> dict[str, Endpoint]:
     """Return the named providers: of *given*, a file's path or a JSON object, or of `providers.yaml` if there is one.
 
-    `${NAME}` in a key, a header or a query is taken from the environment, or from *env_file*. Raises `ConfigError` with
-    one line that names the place, the entry and what to do, and holds no value.
+    `${NAME}` in a key, a header or a query is taken from the environment, or from *env_file*; where it is not set, the
+    provider lacks it. Raises `ConfigError` with one line that names the place, the entry and what to do, and holds no
+    value.
     """
     where, found = _source(given)
     if not isinstance(found, dict):
@@ -116,6 +118,7 @@ def _endpoint(where: str, name: str, given: Any, variable: Callable[[str], str])
         headers=_headers(where, entry.get("headers"), variable),
         query=_texts(where, "query", entry.get("query"), variable),
         needs=f"`key` of {where}",
+        lacks=_unset(where, entry, variable),
     )
     if made.key is None and not made.headers and (kind == "anthropic" or url is None):
         raise ConfigError(f"{where}: has neither `key` nor `headers`; give a key, such as `key: ${{SOME_KEY}}`.")
@@ -165,16 +168,22 @@ def _texts(where: str, name: str, given: Any, variable: Callable[[str], str]) ->
 
 
 def _filled(where: str, given: Any, variable: Callable[[str], str]) -> str:
-    """Return the text *given* with variables of the environment in the place of their names."""
+    """Return the text *given* with variables of the environment in the place of their names; one not set stays."""
     if not isinstance(given, str):  # YAML makes a date of 2024-10-21, and a number of 1.0
         raise ConfigError(f"{where}: is no text; write it in quotes.")
-    for name in _VARIABLE.findall(given):
-        if not variable(name):
-            raise ConfigError(f"{where}: there is no environment variable `{name}`; set it.")
-    text = _VARIABLE.sub(lambda found: variable(found[1]), given).strip()
+    text = _VARIABLE.sub(lambda found: variable(found[1]) or found[0], given).strip()
     if not text:
         raise ConfigError(f"{where}: is empty; give a text, or take it out.")
     return text
+
+
+def _unset(where: str, entry: Mapping[str, Any], variable: Callable[[str], str]) -> str:
+    """Return the variables that the texts of *entry* name and that are not set, each with its place."""
+    texts = {"key": entry.get("key") or ""}
+    for group in ("headers", "query"):
+        texts |= {f"{group}.{name}": text for name, text in (entry.get(group) or {}).items()}
+    found = [(name, place) for place, text in texts.items() for name in _VARIABLE.findall(text)]
+    return " and ".join(f"{name} ({where}: `{place}`)" for name, place in found if not variable(name))
 
 
 def _word(where: str, text: str) -> str:

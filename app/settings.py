@@ -22,7 +22,7 @@ SERVER_FILE = "server.json"
 DEMO = "demo"
 ChartBackend = Literal["local", "quickchart"]
 QUICKCHART = "https://quickchart.io"
-# What each provider cannot do without.
+# What each provider of the environment cannot do without.
 NEEDS = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai": "OPENAI_API_KEY",
@@ -213,7 +213,13 @@ class Settings(BaseSettings):
         if self.openai_base_url is not None or openai is not None:
             needs = "OPENAI_BASE_URL" if openai is None else "OPENAI_API_KEY"
             found["openai-compatible"] = Endpoint("openai-compatible", self.openai_base_url, openai, needs=needs)
-        return {**found, **self._named}
+        return {name: each for name, each in {**found, **self._named}.items() if not each.lacks}
+
+    @property
+    def needs(self) -> Mapping[str, str]:
+        """What to set for each provider that is known, and cannot be asked before."""
+        known = {**NEEDS, **{name: each.lacks for name, each in self._named.items()}}
+        return {name: lacks for name, lacks in known.items() if name not in self.endpoints}
 
     @property
     def named(self) -> Mapping[str, Endpoint]:
@@ -320,13 +326,16 @@ def _check_fetch(settings: Settings) -> None:
             ) from None
 
 
-class MissingKey(ConfigError):
-    """A model is well named, and what its provider needs is not set."""
+class MissingProvider(ConfigError):
+    """A model is well named, and its provider cannot be asked here: it lacks what can be set, or is not known."""
 
 
 def check_agents_model(settings: Settings, name: str, where: str) -> None:
-    """Raise ConfigError when *name*, of an agent's file at *where*, is no model; without its key one is unavailable."""
-    with suppress(MissingKey):
+    """Raise ConfigError when *name*, of an agent's file at *where*, is no model.
+
+    Without its provider it is one: the agent is unavailable, see `Roster.unserved`, and the others serve.
+    """
+    with suppress(MissingProvider):
         check_model(settings, name, where)
 
 
@@ -335,14 +344,16 @@ def check_model(settings: Settings, name: str, where: str) -> None:
     provider, colon, model = name.partition(":")
     if name == DEMO:
         return
+    is_written = bool(model) and not any(character.isspace() for character in model)
     if provider not in NEEDS and provider not in settings.named:
         hint = f"`{provider}` is no provider" if colon and provider != DEMO else "a model is written `provider:model`"
         known = ", ".join(f"`{each}:<model>`" for each in dict.fromkeys((*NEEDS, *settings.named)))
-        raise ConfigError(f"{where}: `{name}` is unknown, {hint}; use {known} or `demo`.")
-    if not model or any(character.isspace() for character in model):
+        fault = MissingProvider if is_written and provider != DEMO else ConfigError
+        raise fault(f"{where}: `{name}` is unknown, {hint}; use {known} or `demo`.")
+    if not is_written:
         raise ConfigError(f"{where}: `{name}` names no model; write `{provider}:<model>`, without spaces.")
     if provider not in settings.providers:
-        raise MissingKey(f"{where}: `{name}` needs {NEEDS[provider]}; set it, or use another model.")
+        raise MissingProvider(f"{where}: `{name}` needs {settings.needs[provider]}; set it, or use another model.")
 
 
 def check_file(settings: Settings) -> None:

@@ -140,7 +140,7 @@ class Roster:
     async def sync_files(self, definitions: Sequence[Definition]) -> None:
         """Update the stored agents to the files; raises `InvalidInput`, `ConfigError`.
 
-        One whose model needs what is not set here is stored, and is unavailable, see `unserved`.
+        One whose model has no provider here is stored, and is unavailable, see `unserved`.
         """
         known = await self._toolset.tools(Scope())
         now, sealed = self._clock.now(), [self._sealed(each, known, filed=True) for each in definitions]
@@ -181,14 +181,15 @@ class Roster:
         if any(each.partition(":")[0] in self._providers for each in (model, *definition.fallback_models)):
             return None
         provider = model.partition(":")[0]
-        needs = self._needs.get(provider, f"the provider `{provider}`")
-        remedy = "set it and start the server again, or give the agent another model."
-        return f"`{definition.name}` is unavailable: its model `{model}` needs {needs}; {remedy}"
+        needs = self._needs.get(provider)
+        lacking = f"{needs}; set it" if needs else f"the provider `{provider}`, which is not known here; define it"
+        remedy = "and start the server again, or give the agent another model."
+        return f"`{definition.name}` is unavailable: its model `{model}` needs {lacking} {remedy}"
 
     def check(self, definition: Definition, known: Collection[str], *, filed: bool = False) -> None:
         """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*.
 
-        One of a file (*filed*) may name a model that only lacks what can be set, see `unserved`.
+        One of a file (*filed*) may name a model of a provider that is not here, see `unserved`.
         """
         check_fields(definition, added(definition, known, include_render=self.defaults.include_render))
         check_tools(definition, known, self._tools_looked_for)
@@ -201,7 +202,10 @@ class Roster:
         models["compaction.model"] = definition.compaction.model
         models |= {f"fallback_models[{place}]": model for place, model in enumerate(definition.fallback_models)}
         for path, model in models.items():
-            if model is not None and not (filed and model.partition(":")[0] in self._needs):
+            if model is None:
+                continue
+            provider, colon, _ = model.partition(":")
+            if not (filed and colon and provider not in self._providers):
                 self.check_model(path, model)
 
     def check_controls(self, controls: Controls, tools: Collection[str]) -> None:

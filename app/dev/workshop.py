@@ -27,12 +27,16 @@ SLOW = "Loading the files of `{folder}` takes long; look for one that waits as i
 
 
 class State(NamedTuple):
-    """What is in use: the newest *versions* of agents, those *filed* by files, the *tools*, and what is broken."""
+    """What is in use: the newest *versions* of agents, those *filed* by files, the *tools*, and what is broken.
+
+    *unavailable* are sentences on the agents that no model can answer for.
+    """
 
     broken: tuple[str, ...]
     versions: Mapping[str, int]
     tools: Mapping[str, Tool]
     filed: frozenset[str]
+    unavailable: tuple[str, ...]
 
 
 class Workshop:
@@ -124,7 +128,8 @@ class Workshop:
         filed = frozenset(agent.definition.name for agent in agents if agent.source == "file")
         # A broken file does not say which agent is its own: until it is corrected none is missing.
         self._filed = filed | self._filed if self._broken else filed
-        return State(self.broken(), versions, await self._toolset.tools(Scope()), self._filed)
+        unavailable = tuple(why for _, why in await core.agents.unavailable())
+        return State(self.broken(), versions, await self._toolset.tools(Scope()), self._filed, unavailable)
 
 
 def _lines(changed: Sequence[Path], before: State, now: State) -> Iterator[str]:
@@ -136,6 +141,7 @@ def _lines(changed: Sequence[Path], before: State, now: State) -> Iterator[str]:
         yield KEPT
     elif before.broken and not now.broken:
         yield "Corrected: all files are in use again."
+    yield from (each for each in now.unavailable if each not in before.unavailable)
     if tools := sorted(name for name, tool in now.tools.items() if before.tools.get(name) is not tool):
         yield f"Tools, from the next call on: {', '.join(tools)}"
     if gone := sorted(before.tools.keys() - now.tools.keys()):

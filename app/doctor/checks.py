@@ -26,7 +26,7 @@ from app.doctor.tools import own_tools
 from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
 from app.own_tools.toolset import OwnTools
 from app.printer import say
-from app.settings import NEEDS, SERVER_FILE, Settings, check, load_settings, with_providers
+from app.settings import SERVER_FILE, Settings, check, load_settings, with_providers
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
 
@@ -97,11 +97,13 @@ def _models(settings: Settings) -> Iterator[Finding]:
 def _unavailable(path: Path, definition: Definition, settings: Settings) -> Iterator[Finding]:
     """Report an agent's file of whose models none can be asked here."""
     model = definition.controls.model or definition.model or settings.default_model
-    provider = model.partition(":")[0]
+    provider, colon, _ = model.partition(":")
     served = {each.partition(":")[0] for each in (model, *definition.fallback_models)} & {*settings.providers}
-    if not served and provider in NEEDS:
-        said = f"{path.name}: `{definition.name}` is unavailable: its model `{model}` needs {NEEDS[provider]}"
-        yield Finding("warn", "agents", said, "set it, or give the agent another model")
+    if not served and colon:  # without one it is no model, and a start refuses it
+        needs = settings.needs.get(provider)
+        said = f"{path.name}: `{definition.name}` is unavailable: its model `{model}` needs "
+        said += needs or f"the provider `{provider}`, which is not known here"
+        yield Finding("warn", "agents", said, f"{'set' if needs else 'define'} it, or give the agent another model")
 
 
 def _hooks(path: Path, definition: Definition, guard: TargetGuard) -> Iterator[Finding]:
@@ -192,6 +194,9 @@ def _providers(settings: Settings, *, offline: bool) -> Iterator[Finding]:
     if not wanted:
         text = "no key is set: `demo` answers, which is a script"
         yield Finding("warn", "providers", text, "set ANTHROPIC_API_KEY or OPENAI_API_KEY")
+    for name, endpoint in settings.named.items():
+        if endpoint.lacks:
+            yield Finding("warn", name, f"it cannot be asked without {endpoint.lacks}", "set it, or take the entry out")
     for name, request in wanted.items():
         if offline:
             yield Finding("ok", name, f"{request.key} is set; not asked")

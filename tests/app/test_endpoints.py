@@ -1,6 +1,7 @@
 """Named providers: what a file or the environment says of them, and what is asked then."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from agent_core.testing import fail, say, usage
 from agent_core.testing.models import FakeModels
 from app.endpoints import DEFAULT_FILE, read_endpoints
 from app.models import running_models
-from app.settings import Settings, check_model, load_settings, with_providers
+from app.settings import Settings, check_agents_model, check_model, load_settings, with_providers
 
 AZURE = """
 azure:
@@ -92,7 +93,7 @@ def test_providers_alone_name_no_model(folder: Path):
         ("azure: {kind: openai, keys: k}", "`azure`: has no field `keys`; did you mean `key`?"),
         ("azure: {kind: openai}", "`azure`: has neither `key` nor `headers`"),
         ("vllm: {kind: openai-compatible, key: k}", "`vllm`: has no `base_url`"),
-        ("azure: {kind: openai, key: '${NO_SUCH_KEY}'}", "`azure`: `key`: there is no environment variable `NO_SUCH"),
+        ("azure: {kind: openai, key: '${NO_SUCH_KEY} hush'}", "`azure`: `key`: is not one word"),
         ("azure: {kind: openai, key: 'hush hush'}", "`azure`: `key`: is not one word"),
         ("azure: {kind: openai, key: k, base_url: 'ftp://x'}", "`azure`: `base_url` is no http address"),
         ("azure: {kind: openai, key: k, base_url: 'https://x/?hush=1'}", "`azure`: `base_url` is no http address"),
@@ -110,6 +111,39 @@ def test_mistake_is_one_line_with_place_entry_and_remedy(folder: Path, text: str
     assert fault in str(raised.value)
     assert "hush" not in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_variable_that_is_not_set_costs_its_entry_alone(folder: Path, monkeypatch):
+    """The others can be asked; PARLEY_MODEL cannot ask this one, and hears all that it lacks, and where."""
+    write("gpt: {kind: openai, key: '${NO_KEY}', headers: {x-y: '${NO_TEXT}'}}\nlocal: {kind: openai, key: k}\n")
+    monkeypatch.setenv("PARLEY_MODEL", "local:m")
+    settings = load_settings(None)
+    assert settings.providers == ("demo", "local")
+    lacks = "NO_KEY (providers.yaml: `gpt`: `key`) and NO_TEXT (providers.yaml: `gpt`: `headers.x-y`)"
+    assert settings.needs["gpt"] == lacks
+    assert {"local", "demo"}.isdisjoint(settings.needs)
+    monkeypatch.setenv("PARLEY_MODEL", "gpt:m")
+    with pytest.raises(ConfigError, match=rf"^PARLEY_MODEL: `gpt:m` needs {re.escape(lacks)}; set it"):
+        load_settings(None)
+
+
+def test_entry_of_a_kind_without_its_variable_stands_for_the_environments(folder: Path, monkeypatch):
+    """The key of the environment is not sent instead: the entry may mean another server."""
+    write("openai: {kind: openai, key: '${NO_KEY}', base_url: 'https://x.example/v1'}")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-plain")
+    monkeypatch.setenv("PARLEY_MODEL", "demo")
+    settings = load_settings(None)
+    assert settings.providers == ("demo", "openai-compatible")
+    assert settings.needs["openai"] == "NO_KEY (providers.yaml: `openai`: `key`)"
+
+
+@pytest.mark.parametrize("model", ["old", "old:", "old:a b", "demo:x", "openai:"])
+def test_model_of_an_agent_that_is_malformed_is_refused(folder: Path, model: str):
+    """Only its provider may be missing."""
+    settings = Settings(_env_file=None)  # type: ignore[call-arg]
+    check_agents_model(settings, "old:model", "here")
+    with pytest.raises(ConfigError, match=r"^here: "):
+        check_agents_model(settings, model, "here")
 
 
 def test_file_that_is_asked_for_must_be_there(folder: Path):

@@ -1,5 +1,6 @@
 """Agents of files whose model has no key: they say what they need, and the others serve."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from agent_core import Core, SystemClock
 from app.compose import create_app, running_core
 from app.doctor.checks import examine
 from app.models import running_models
-from app.settings import ConfigError, Settings, check
+from app.settings import ConfigError, Settings, check, with_providers
 from app.storage.keys import ApiKey, load_keys
 from app.storage.migrate import migrate
 from channels.web.identity import TokenSigner
@@ -34,6 +35,15 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / "agents" / f"{name}.yaml").write_text(f"name: {name}\ninstructions: Be brief.\n{more}\n")
     migrate(given(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def named(folder: Path) -> Path:
+    """The project with an entry whose variable is not set, and an agent of an entry that is not there any more."""
+    (folder / "providers.yaml").write_text("gpt: {kind: openai, key: '${NO_SUCH_KEY}'}\n")
+    for name, model in (("far", "gpt:gpt-6.1-sol"), ("left", "old:model")):
+        (folder / "agents" / f"{name}.yaml").write_text(f"name: {name}\ninstructions: Be brief.\nmodel: {model}\n")
+    return folder
 
 
 def given(folder: Path, **more: str) -> Settings:
@@ -68,6 +78,31 @@ async def test_agent_without_its_key_says_so_and_the_others_serve(folder: Path):
     (line,) = [line for line in lines if line["event"] == "agent.unavailable"]
     assert line["agent"] == "far"
     assert NEEDS in line["why"]
+
+
+async def test_entry_without_its_variable_and_unknown_provider_cost_their_agents_alone(
+    named: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The start goes on; each agent says what it lacks, an entry with its file and variable, and so does the doctor."""
+    monkeypatch.chdir(named)
+    lacks = {
+        "far": "its model `gpt:gpt-6.1-sol` needs NO_SUCH_KEY (providers.yaml: `gpt`: `key`)",
+        "left": "its model `old:model` needs the provider `old`, which is not known here",
+    }
+    async with served(with_providers(given(named, model="demo"), None)) as (_, client):
+        assert (await client.post("/v1/sessions", json={"agent": "near"})).status_code == 201
+        for name, why in lacks.items():
+            opened = await client.post("/v1/sessions", json={"agent": name})
+            assert (opened.status_code, f"`{name}` is unavailable: {why}" in opened.json()["detail"]) == (422, True)
+        ready = await client.get("/readyz")
+    assert ready.json()["warning"].startswith("Agents without a model that can be asked: 2.")
+    monkeypatch.setenv("PARLEY_DATA", str(named))
+    monkeypatch.setenv("PARLEY_MODEL", "demo")
+    findings = await asyncio.to_thread(lambda: list(examine(offline=True, env_file=None)))
+    found = [each for each in findings if each.about in ("agents", "settings", "gpt")]
+    assert [each.level for each in found] == ["ok", "warn", "warn", "warn"]
+    for why, finding in zip((*lacks.values(), "without NO_SUCH_KEY (providers.yaml:"), found[1:], strict=True):
+        assert why in finding.text
 
 
 async def test_session_outlives_the_key_of_its_model(folder: Path):

@@ -244,11 +244,7 @@ BAD = [
     ),
     pytest.param({"instructions": "x" * 200_001}, "instructions", id="endless instructions"),
     pytest.param({"tools": ("look", "shell")}, "tools`: there is no tool `shell`; the tools are: look", id="a tool"),
-    pytest.param(
-        {"model": "other:big"},
-        "model`: there is no provider `other` here",
-        id="model",
-    ),
+    pytest.param({"model": "other"}, "model`: there is no provider `other` here", id="model"),
     pytest.param({"controls": {"model": "other"}}, "controls.model", id="a model of the controls"),
     pytest.param({"controls": {"max_steps": 0}}, "controls.max_steps", id="no steps"),
     pytest.param({"controls": {"max_steps": 201}}, "controls.max_steps", id="endless steps"),
@@ -284,6 +280,17 @@ async def test_an_agent_that_cannot_run_is_refused(core: Core, fields: dict[str,
     with pytest.raises(InvalidInput, match=message):
         await core.agents.sync_files([named("good"), wanted])
     assert await names(core) == ["assistant"]
+
+
+async def test_unknown_provider_is_refused_by_hand_and_leaves_an_agent_of_a_file_unavailable(core: Core):
+    """Its entry may have left the settings: the file's agent is stored, and says which provider it lacks."""
+    wanted = named("anna", model="other:big")
+    with pytest.raises(InvalidInput, match="model`: there is no provider `other` here"):
+        await core.agents.create(wanted)
+    await core.agents.sync_files([named("good"), wanted])
+    ((name, why),) = await core.agents.unavailable()
+    assert name == "anna"
+    assert "its model `other:big` needs the provider `other`, which is not known here; define it" in why
 
 
 async def test_limits_at_their_edges_are_taken(core: Core):

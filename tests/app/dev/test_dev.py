@@ -70,6 +70,16 @@ def test_an_agent_comes_and_goes_with_its_file(dev: DevServer):
     assert dev.client.delete("/v1/agents/second").status_code == 204
 
 
+def test_an_agent_of_an_unknown_provider_says_so(dev: DevServer):
+    """Its file is no broken one: it is taken up, and the terminal says that no model can answer for it."""
+    path = dev.folder / "agents/fourth.yaml"
+    path.write_text("name: fourth\ninstructions: Be brief.\nmodel: opnai:m\n", "utf-8")
+    dev.printing.until("`fourth` is unavailable: its model `opnai:m` needs the provider `opnai`")
+    path.unlink()
+    dev.printing.until("Agent fourth is in no file any more")
+    assert dev.client.delete("/v1/agents/fourth").status_code == 204
+
+
 def test_a_renamed_agent_leaves_the_one_of_the_old_name_and_says_so(dev: DevServer):
     """Another name in a file is another agent; the former one goes on answering until it is deleted."""
     path = dev.folder / "agents/third.yaml"

@@ -52,7 +52,7 @@ def failures() -> list[str]:
         pytest.param(agent("tools: [dig]\n"), "there is no tool `dig`", id="a tool"),
         pytest.param(agent("tools: [calculate, calculate]\n"), "there twice", id="a tool twice"),
         pytest.param(agent("limits: {max_runs: 0}\n"), "limits.max_runs", id="a limit"),
-        pytest.param(agent("model: opnai:gpt\n"), "is no provider", id="a model"),
+        pytest.param(agent("model: opnai\n"), "a model is written", id="a model"),
         pytest.param(
             writing("providers.yaml", "azure: {kind: azure}"), "`azure`: `kind` must be", id="named providers"
         ),
