@@ -103,16 +103,19 @@ class Doorbell:
         """Launch DBOS, again if need be, and shut it down when all is over."""
         from dbos import DBOS  # noqa: PLC0415 - a second of imports, where it is used
 
-        while not self._over.is_set():
+        launched = False
+        while not (launched or self._over.is_set()):
             try:
                 await self._launch()
-                break
+                launched = True
             except Exception as error:  # noqa: BLE001 - the boundary: runs do without it meanwhile
                 _log.warning("dbos.not_launched", error=type(error).__name__)
                 DBOS.destroy(destroy_registry=True)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._over.wait(), _TRY_AGAIN)
         await self._over.wait()
+        if not launched:
+            return  # destroyed after the last try, and the loop's executor with it
         limit = 3 if self._open else 0
         await asyncio.get_running_loop().run_in_executor(
             None, lambda: DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=limit)

@@ -63,7 +63,7 @@ SHRINKING = Plan(
         *(Step("looks", "interrupt"), Step("full", "restart", "asked"), Step("full"), Step("say")),
     ),
     max_steps=25,
-    max_context_messages=9,
+    max_context_messages=18,
     kind="summary",
 )
 """A plan whose window is pruned and summed up, again and again, and in which a summary fails."""

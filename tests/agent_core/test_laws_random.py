@@ -99,7 +99,8 @@ def _carries_out(move: Compact, window: Window, body: e.FactBody) -> bool:
     if isinstance(body, CompactionFailed):
         return move.kind == "summary"
     place = len(window.entries) - move.keep
-    start = window.seq_at(place if move.kind == "prune" else window.start_of(move.keep, whole=move.whole))
+    border = window.start_of(move.keep, whole=move.whole, inside=move.inside)
+    start = window.seq_at(place if move.kind == "prune" else border)
     return isinstance(body, ContextCompacted) and (body.kind, body.from_seq) == (move.kind, start)
 
 
@@ -206,13 +207,13 @@ def _newest_cut(facts: Sequence[Fact], step: int) -> ContextCompacted | None:
 
 
 def _named(facts: Sequence[Fact], step: int) -> list[str]:
-    """Return the texts that the steps up to *step* took, from the last cut on."""
+    """Return the texts that the steps up to *step* took, from the last cut on, and those that it kept."""
     cut = _newest_cut(facts, step)
-    start = cut.from_seq if cut else 0
+    start, kept = (cut.from_seq, cut.kept_seq) if cut else (0, None)
     return [
         text
         for fact in facts[:step]
-        if isinstance(fact.body, StepStarted) and fact.seq >= start
+        if isinstance(fact.body, StepStarted) and (fact.seq >= start or fact.seq == kept)
         for text in _taken(facts, fact.body.takes)
     ]
 

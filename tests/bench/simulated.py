@@ -20,7 +20,16 @@ from agent_core.caching.positions import CacheWire, ModelPrompt, positions_of
 from agent_core.caching.rules import lifetimes, minimum
 from agent_core.caching.sent import PromptPiece, SentCall
 from agent_core.domain.messages import Usage
-from agent_core.providers.base import Finished, ModelDelta, ModelTextDelta, Started, ToolEnd, ToolStart, UsageReport
+from agent_core.providers.base import (
+    CallFailed,
+    Finished,
+    ModelDelta,
+    ModelTextDelta,
+    Started,
+    ToolEnd,
+    ToolStart,
+    UsageReport,
+)
 from agent_core.providers.client import Fold
 from agent_core.providers.models import Price
 from agent_core.testing import FakeClock
@@ -128,7 +137,9 @@ class SimulatedClient:
     async def close(self) -> None:
         """Close nothing."""
 
-    async def stream(self, _path: str, body: bytes, _fold: Fold) -> AsyncGenerator[Sequence[ModelDelta]]:
+    async def stream(
+        self, _path: str, body: bytes, _fold: Fold, _learn: Callable[[CallFailed], None] | None = None
+    ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Bill *body*; the first text comes after `FIRST_TOKEN` seconds, the end after `WHOLE_ANSWER`."""
         asked = msgspec.json.decode(body)
         begun = self._billed.add(ModelPrompt(self._wire, asked["model"], asked), self._caches, self._clock.now())

@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Break | dict[str, str], str, str]] = {
     "YAML with an unknown field": (with_agent("name: x\ninstructions: y\nmodle: demo\n"), "broken.yaml", "modle"),
     "YAML that is not text": (with_agent(b"\xff\xfe\x00"), "broken.yaml", "UTF-8"),
     "empty YAML": (with_agent(""), "broken.yaml", "object"),
-    "an agent of an unknown model": (with_agent("name: x\ninstructions: y\nmodel: unknown:m\n"), "`model`", "demo"),
+    "an agent of what is no model": (with_agent("name: x\ninstructions: y\nmodel: great\n"), "`model`", "demo"),
     "an agent with an unknown tool": (with_agent("name: x\ninstructions: y\ntools: [dig]\n"), "`dig`", "the tools are"),
     "an agent twice": (with_agent("name: assistant\ninstructions: y\n"), "`assistant`", "rename"),
     "no folder of agents": ({"PARLEY_AGENTS": "nowhere"}, "PARLEY_AGENTS", "name the folder"),
