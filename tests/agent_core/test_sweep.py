@@ -58,6 +58,7 @@ class Stage:
 async def stage(open_database: OpenDatabase) -> AsyncIterator[Stage]:
     stage = Stage(open_database())
     await stage.core.start()
+    await stage.clock.slept(2)  # the first look is over: it counts as one, whenever it comes
     await stage.core.agents.create(Definition(name="assistant", instructions=""))
     yield stage
     await stage.core.stop(grace=1.0)
