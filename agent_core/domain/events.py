@@ -192,7 +192,11 @@ class StepCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A model's request to use a tool; *raw* is what it wrote as arguments when that is not a JSON object."""
+    """A model's request to use a tool; *raw* is what it wrote as arguments when that is not a JSON object.
+
+    *title* names the tool to people. *via* is the router's tool that the model called; *name* and *arguments* are those
+    of the tool that it meant.
+    """
 
     type: ClassVar[str] = "tool.requested"
     call: str
@@ -201,6 +205,8 @@ class ToolRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     index: int
     step: int
     raw: str | None = None
+    title: str | None = None
+    via: str | None = None
 
 
 class ToolStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):

@@ -219,6 +219,8 @@ class Calls:
                 return await self.result(spec, call, "done", parts, renders)
             case t.ToolError(message):
                 return await self.result(spec, call, "failed", (Text(message),))
+            case t.Elicitation(title):
+                return await self.result(spec, call, "failed", (Text(f"It asks a person: {title}"),))
             case t.Pending(on):
                 return [e.ToolPending(call=call.call, on=on)]
 
