@@ -9,6 +9,7 @@ from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.tools.kinds import KindFactory
 from agent_core.tools.toolset import Noted, Toolset
+from agent_core.tools.wrapping import McpConfig, PythonConfig, Wrapping
 
 
 def _nowhere() -> Mapping[str, str]:
@@ -40,7 +41,7 @@ class Tooling:
     def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:  # noqa: ARG002 - of stored secrets
         self.revisions = Revisions(store)
         base = shipped  # the tools of MCP servers are merged in here
-        kinds: dict[str, KindFactory] = {}
+        kinds: dict[str, KindFactory] = {"python": Wrapping(PythonConfig), "mcp": Wrapping(McpConfig)}
         self.definitions = ToolCatalog(store, base, kinds, self.revisions, ports.places)
         self.toolset: Toolset = Noted(self.definitions, store.counters.know)
 
