@@ -14,6 +14,7 @@ from app.cli.cost import cost
 from app.cli.keys import actors, audit, keys, revoke
 from app.cli.printing import AsJson, Column, age, connect, every, listed, request, row, short, show
 from app.cli.project import dev, init, print_version
+from app.cli.tools import tools
 from app.printer import say
 from channels.legible import as_json
 
@@ -38,6 +39,7 @@ app.add_typer(runs, name="runs")
 app.add_typer(approvals, name="approvals")
 app.add_typer(sessions, name="sessions")
 app.add_typer(slack, name="slack")
+app.add_typer(tools, name="tools")
 app.add_typer(keys, name="keys")
 app.add_typer(actors, name="actors")
 app.command("init")(init)
