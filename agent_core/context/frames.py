@@ -19,7 +19,19 @@ STOPPED_NOTE = "[The answer above was stopped before its end.]"
 CORRECTION = "[Correction of an earlier message]"
 LENGTH = 10
 """Characters of a marker: 60 random bits."""
-_NAMES = ("note", "thread", "clock", "memory", "knowledge", "tools", "correction", "stopped", "speaker", "summary")
+_NAMES = (
+    "note",
+    "thread",
+    "clock",
+    "memory",
+    "knowledge",
+    "tools",
+    "correction",
+    "stopped",
+    "speaker",
+    "summary",
+    "untrusted",
+)
 _PHRASES = ("end of what others", "the answer above was", "correction of an earlier")
 _ALIKE = {
     "a": "\u0430\u03b1",
@@ -112,6 +124,15 @@ class Frames:
             return parts
         return tuple(
             _changed(part, self._escaped(part.text, _OF_TOOLS)) if isinstance(part, Text) else part for part in parts
+        )
+
+    def untrusted(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """Return a tool's *parts* with each text in a frame that says that strangers may have written it."""
+        if not self.marker:
+            return parts
+        framed = self.of_tools(parts)
+        return tuple(
+            _changed(part, self._framed("untrusted", part.text)) if isinstance(part, Text) else part for part in framed
         )
 
     def _framed(self, name: str, text: str) -> str:

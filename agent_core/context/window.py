@@ -301,7 +301,8 @@ class Window:
     def _result(self, seq: int, body: e.ToolCompleted) -> None:
         note = self._edits.pop(body.call, Edit()).note(body.outcome)
         before = (Text(self.frames.context("note", note)),) if note else ()
-        self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *self.frames.of_tools(body.parts)))
+        parts = self.frames.untrusted(body.parts) if body.untrusted else self.frames.of_tools(body.parts)
+        self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *parts))
         if len(self._results) == len(self._calls):
             self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls), self._native))
             self._calls, self._results, self._native = (), {}, None

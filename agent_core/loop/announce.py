@@ -56,7 +56,7 @@ def finish(
                     approval=asked.approval,
                     call=call.call,
                     tool=call.name,
-                    arguments=call.arguments,
+                    arguments=call.arguments if asked.form is None else asked.arguments,
                     status="cancelled",
                     by=getattr(end, "by", None),
                 )

@@ -59,6 +59,7 @@ class RunState(msgspec.Struct, frozen=True):
     fill: WindowFill | None = None
     compaction: CompactionState = CompactionState()
     asker: Actor | None = None
+    untrusted_since: int | None = None
 
     def apply(self, *facts: Fact) -> "RunState":
         """Return the state after *facts*, which follow `seq` in the session's log; other runs' facts only count."""
@@ -205,7 +206,8 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
         case e.ToolCompleted():
             waiting = s.waiting.changed(body.call, status="completed", outcome=body.outcome)
             answer = s.answer.with_result() if body.outcome == "done" else s.answer
-            return replace(s, waiting=waiting, answer=answer, failed_resumes=0)
+            since = s.step.n if body.untrusted and s.untrusted_since is None else s.untrusted_since
+            return replace(s, waiting=waiting, answer=answer, failed_resumes=0, untrusted_since=since)
 
 
 def _with_verdict(waiting: WaitingState, body: e.HookRuled | e.ApprovalRequested | e.ApprovalDecided) -> WaitingState:
@@ -213,7 +215,7 @@ def _with_verdict(waiting: WaitingState, body: e.HookRuled | e.ApprovalRequested
         case e.HookRuled():
             return waiting.ruled(body)
         case e.ApprovalRequested():
-            return waiting.changed(body.call, approval=body)
+            return waiting.approval_requested(body)
         case e.ApprovalDecided():
             return waiting.decided(body)
 

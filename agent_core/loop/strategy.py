@@ -16,6 +16,7 @@ from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact, of_messa
 from agent_core.loop.pauses import backoff, pause_before
 from agent_core.loop.state import RunState
 from agent_core.loop.step import ASKED_AGAIN, CONTROLS_REFUSED, TOOLS_WITHHELD, StepState
+from agent_core.loop.untrusted import needs_ruling
 from agent_core.loop.waiting import CallState
 
 MAX_RETRIES = 3
@@ -132,7 +133,7 @@ def _open_calls(state: RunState, agent: Agent) -> AskHooks | CallTools | Wait | 
     if interrupted:
         return CallTools(interrupted)
     requested = tuple(c for c in state.waiting.calls if c.status == "requested")
-    if unruled := tuple(c for c in requested if _needs_ruling(c, agent)):
+    if unruled := tuple(c for c in requested if _needs_ruling(c, state, agent)):
         return AskHooks(unruled)
     if requested:
         safe = 0
@@ -151,12 +152,13 @@ def _kind(call: CallState, agent: Agent) -> str | None:
     return spec.kind if spec else None
 
 
-def _needs_ruling(call: CallState, agent: Agent) -> bool:
-    """Return whether a hook has yet to rule on *call*; no hook is asked about a call that cannot run anyway."""
+def _needs_ruling(call: CallState, state: RunState, agent: Agent) -> bool:
+    """Return whether a hook or rule has yet to rule on *call*; none is asked about a call that cannot run anyway."""
     if call.denial is not None or call.raw is not None or call.name not in agent.tools:
         return False
     known = {*call.allowed_by, *call.approved_for}
-    return any(hook.name not in known for hook in agent.hooks("PreToolUse", call.name))
+    unasked = any(hook.name not in known for hook in agent.hooks("PreToolUse", call.name))
+    return unasked or needs_ruling(call, state, agent)
 
 
 def _is_safe(call: CallState, agent: Agent) -> bool:

@@ -14,12 +14,20 @@ DENIED = "Not run: a person did not approve this call."
 TOO_LATE = "Not run: no person approved this call in time."
 
 
+class FormAnswer(msgspec.Struct, frozen=True):
+    """What people answered to the form of a call: *content* when *accepted*; *state* is the blob of the question's."""
+
+    accepted: bool
+    content: dict[str, Any]
+    state: str | None
+
+
 class CallState(msgspec.Struct, frozen=True):
     """One use of a tool: *epoch* is the run's when it was started, *repeat* its place in a row of identical calls.
 
     *allowed_by* are the hooks that allowed these *arguments*, *approved_for* those for which people did, and
     *modified_by* those that changed them. *approval* is the newest question to people, open or decided; *denial* says
-    why the call will not run.
+    why the call will not run. *answer* is what people answered to its newest form, *forms* how many there were.
     """
 
     call: str
@@ -38,6 +46,8 @@ class CallState(msgspec.Struct, frozen=True):
     modified_by: tuple[str, ...] = ()
     approval: e.ApprovalRequested | None = None
     denial: str | None = None
+    answer: FormAnswer | None = None
+    forms: int = 0
 
 
 class WaitingState(msgspec.Struct, frozen=True):
@@ -104,12 +114,25 @@ class WaitingState(msgspec.Struct, frozen=True):
             case "hold":
                 return self
 
+    def approval_requested(self, body: e.ApprovalRequested) -> "WaitingState":
+        """Return the state after people were asked about a call, or for what a form of it wants."""
+        call = self.find(body.call)
+        forms = 0 if call is None else call.forms
+        return self.changed(body.call, approval=body, forms=forms + (body.form is not None))
+
+    def _filled_in(self, call: CallState, body: e.ApprovalDecided, state: str | None) -> "WaitingState":
+        """Return the state in which *call* is made again with the answer to its form, whatever that is."""
+        answer = FormAnswer(body.status == "approved", _accepted(body), state)
+        return self.changed(call.call, status="requested", on=None, answer=answer)
+
     def decided(self, body: e.ApprovalDecided) -> "WaitingState":
         """Return the state after an approval was decided, expired or cancelled."""
         call = self.find(body.call)
         if call is None or call.approval is None or call.status != "pending":
             return self
         asked, freed = call.approval, {"status": "requested", "on": None}
+        if asked.form is not None:
+            return self if body.status == "cancelled" else self._filled_in(call, body, asked.state)
         match body.status:
             case "approved" if body.edited:  # the other hooks have not seen these arguments
                 return self.changed(
@@ -130,6 +153,10 @@ class WaitingState(msgspec.Struct, frozen=True):
                 return replace(self.changed(body.call, denial=TOO_LATE, **freed), expired=expired)
             case "cancelled":
                 return self
+
+
+def _accepted(body: e.ApprovalDecided) -> dict[str, Any]:
+    return body.arguments if body.status == "approved" else {}
 
 
 def call_key(name: str, arguments: dict[str, Any], raw: str | None = None) -> bytes:
