@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from agent_core.context.quoted import CLOSING, UNNAMED, legible
-from agent_core.domain.messages import Actor, Part, Text
+from agent_core.domain.messages import Actor, Part, Text, ToolCall, ToolResult
 from agent_core.ids import new_id
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
@@ -31,6 +31,7 @@ _NAMES = (
     "speaker",
     "summary",
     "untrusted",
+    "output",
 )
 _PHRASES = ("end of what others", "the answer above was", "correction of an earlier")
 _ALIKE = {
@@ -134,6 +135,14 @@ class Frames:
         return tuple(
             _changed(part, self._framed("untrusted", part.text)) if isinstance(part, Text) else part for part in framed
         )
+
+    def output(self, used: ToolCall, result: ToolResult) -> tuple[Part, ...]:
+        """Return what a person's message says whose content is the *result* of a tool that it had *used*."""
+        head = Text(f"{used.name} {msgspec.json.encode(used.arguments).decode()} ({result.outcome})")
+        parts = self.of_tools((head, *result.parts))
+        text = "\n".join(part.text for part in parts if isinstance(part, Text))
+        said = self._framed("output", text) if self.marker else f"[output] {text}"
+        return (Text(said), *(part for part in parts if not isinstance(part, Text)))
 
     def _framed(self, name: str, text: str) -> str:
         gap = "\n" if "\n" in text else " "

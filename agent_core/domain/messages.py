@@ -147,6 +147,12 @@ def text_of(parts: tuple[Part, ...]) -> str:
     return "\n\n".join(p.text for p in parts if isinstance(p, Text))
 
 
+def used_in(parts: Sequence[Part]) -> tuple[ToolCall, ...]:
+    """Return the calls that a person's message makes: those of *parts* whose results are not among them."""
+    given = {part.call for part in parts if isinstance(part, ToolResult)}
+    return tuple(part for part in parts if isinstance(part, ToolCall) and part.call not in given)
+
+
 def clean(text: str) -> str:
     """Return *text* as valid UTF-8: lone surrogates become question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()

@@ -113,7 +113,8 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.MessageReceived():
             is_first = s.phase == "new"
             asker = body.actor if is_first and s.asker is None else s.asker
-            return replace(s, inbox=s.inbox.with_message(seq, steered=not is_first), asker=asker)
+            waiting = s.waiting.with_wanted(body.parts) if is_first else s.waiting
+            return replace(s, inbox=s.inbox.with_message(seq, steered=not is_first), asker=asker, waiting=waiting)
         case e.MessageCorrected():
             return replace(s, inbox=s.inbox.corrected(seq, body.corrects, deleted=not body.parts))
         case e.ContextAdded():

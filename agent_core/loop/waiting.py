@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from agent_core.domain import events as e
 from agent_core.domain.controls import read, refusal
-from agent_core.domain.messages import CallOutcome
+from agent_core.domain.messages import CallOutcome, Part, ToolCall, used_in
 
 NOT_ALLOWED = "Not run: a rule of this agent does not allow this call."
 DENIED = "Not run: a person did not approve this call."
@@ -53,12 +53,14 @@ class CallState(msgspec.Struct, frozen=True):
 class WaitingState(msgspec.Struct, frozen=True):
     """The calls of the newest step, waiting for a hook, a person, a client or their execution, and the verdicts so far.
 
-    *last_key* is the `call_key` of the newest call, *repeats* how many calls in a row had it. *start_hooks* are the
-    hooks that let the run start; *blocked*: a hook denied the run or its answer; *expired*: an approval was not decided
-    in time and its call is one without which the run fails.
+    *wanted* are calls that a person's message makes, before they are requested. *last_key* is the `call_key` of the
+    newest call, *repeats* how many calls in a row had it. *start_hooks* are the hooks that let the run start;
+    *blocked*: a hook denied the run or its answer; *expired*: an approval was not decided in time and its call is one
+    without which the run fails.
     """
 
     calls: tuple[CallState, ...] = ()
+    wanted: tuple[ToolCall, ...] = ()
     last_key: bytes = b""
     repeats: int = 0
     start_hooks: tuple[str, ...] = ()
@@ -82,8 +84,17 @@ class WaitingState(msgspec.Struct, frozen=True):
         """Return the state as a new step finds it."""
         return replace(self, calls=()) if self.calls else self
 
+    def with_wanted(self, parts: tuple[Part, ...]) -> "WaitingState":
+        """Return the state with the calls that a message of these *parts* makes and whose results it does not bring."""
+        wanted = used_in(parts)
+        return replace(self, wanted=wanted) if wanted else self
+
     def requested(self, body: e.ToolRequested, controls: dict[str, Any] | None) -> "WaitingState":
         """Return the state with a new call, denied at once where the step's *controls* do not allow it."""
+        wanted = tuple(each for each in self.wanted if each.call != body.call)
+        if len(wanted) < len(self.wanted):  # no step made it, so no step's controls are about it
+            call = CallState(body.call, body.name, body.arguments, body.index, body.step, 1)
+            return replace(self, calls=(*self.calls, call), wanted=wanted)
         key = call_key(body.name, body.arguments, body.raw)
         repeats = self.repeats + 1 if key == self.last_key else 1
         denial = refusal(read(controls), body.name) if controls else None

@@ -10,6 +10,7 @@ from agent_core.domain.messages import Text
 from agent_core.hooks.asking import MAX_FORMS
 from agent_core.testing import by_step, call, say
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome
+from agent_core.tools.function import tool
 from tests.agent_core.asking import asks, no, open_approvals, yes
 from tests.agent_core.stage import Stage, restart, results, set_stage
 from tests.conftest import MakeCore
@@ -152,3 +153,21 @@ async def test_a_stop_takes_the_question_back(make_core: MakeCore):
     assert end.outcome == "cancelled"
     facts: list[Fact] = await stage.log()
     assert facts[-1].type == "run.cancelled"
+
+
+async def test_a_function_tool_asks(make_core: MakeCore):
+    """A function that returns the question gets the answer in its context."""
+
+    @tool(effect="write")
+    async def book(day: str, context: CallContext) -> Elicitation | str:
+        """Book a table."""
+        if context.answer is None:
+            return Elicitation("Which table?", TABLE, state=day)
+        return f"{context.answer.state}: {context.answer.content['guests']}"
+
+    stage = await set_stage(make_core, BOOKS, tools=[book])
+    await stage.play("Book")
+    (asked,) = await open_approvals(stage)
+    await stage.core.approvals.decide(yes(asked.id, arguments={"guests": 2, "where": "inside"}))
+    await stage.done(asked.run)
+    assert await _result(stage) == "done: Monday: 2"
