@@ -1,8 +1,8 @@
 """What users of Parley import; nothing else of its packages is promised to them.
 
 `tool` makes a tool of a function, and `CallContext` is what such a function may know of its call. It may return
-`table(rows)` or `chart(spec)` to show one, `NewRender` to show something else, `Elicitation` to ask the person who asked,
-and `ToolError` where it could not; `Core` is the whole runtime, for programs that embed it.
+`table(rows)` or `chart(spec)` to show one, `NewRender` to show something else, `Elicitation` to ask the person, and
+`ToolError` where it could not; `Core` is the whole runtime, for programs that embed it.
 """
 
 from agent_core.core import Core
