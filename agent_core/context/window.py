@@ -11,7 +11,7 @@ from agent_core.context.summaries import in_window
 from agent_core.domain import events as e
 from agent_core.domain.context import CompactionKind
 from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
+from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
 
 Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 
@@ -118,6 +118,7 @@ class Window:
         self._calls: tuple[str, ...] = ()
         self._results: dict[str, ToolResult] = {}
         self._native: Native | None = None
+        self._outputs: dict[str, ToolResult | None] = {}
 
     def apply(self, facts: Iterable[Fact]) -> None:
         """Fold *facts* in; those that were folded in before are skipped."""
@@ -141,6 +142,7 @@ class Window:
         copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
         copy._corrects, copy._speakers, copy._edits = dict(self._corrects), dict(self._speakers), dict(self._edits)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
+        copy._outputs = dict(self._outputs)
         for body in held:
             copy._fold(self.seq, body)
         return copy
@@ -228,6 +230,8 @@ class Window:
                 self._answer(seq, body)
             case e.ToolCompleted() if body.call in self._calls:
                 self._result(seq, body)
+            case e.ToolCompleted() if body.call in self._outputs:
+                self._outputs[body.call] = ToolResult(body.call, body.outcome, body.parts)
             case e.HookRuled(call=str(call), ruling="modify") | e.ApprovalDecided(call=call, status="approved"):
                 if call in self._calls:
                     self._edits[call] = edited(self._edits.get(call, Edit()), body)
@@ -244,6 +248,7 @@ class Window:
         match body:
             case e.MessageReceived():
                 self._pending[seq] = Message("user", self.frames.of_people(body.parts))
+                self._outputs |= dict.fromkeys(part.call for part in used_in(body.parts))
                 self._received.add(seq)
                 if body.named:
                     self._speakers[seq] = Text(self.frames.speaker(body.actor))
@@ -260,7 +265,7 @@ class Window:
                 return
 
     def _take(self, seq: int, takes: tuple[int, ...]) -> None:
-        taken = {t: self._pending.pop(t) for t in takes if t in self._pending}
+        taken = {t: self._with_outputs(self._pending.pop(t)) for t in takes if t in self._pending}
         for t in [t for t in taken if t in self._corrects]:
             message, of = taken[t], self._corrects.pop(t)
             if of in taken:  # the model never saw what it corrects
@@ -275,6 +280,17 @@ class Window:
         self._received.difference_update(takes)
         for place, message in enumerate(taken.values()):
             self._add(seq, message, border=may_cut and place == 0)
+
+    def _with_outputs(self, message: Message) -> Message:
+        """Return a message of people with what the tools returned that it had used, each in a frame."""
+        used = {part.call: part for part in message.parts if isinstance(part, ToolCall)}
+        if message.role != "user" or not used:
+            return message
+        given = {part.call: part for part in message.parts if isinstance(part, ToolResult)}
+        results = {call: given.get(call) or self._outputs.pop(call, None) for call in used}
+        texts = (self.frames.output(used[call], result) for call, result in results.items() if result is not None)
+        others = (part for part in message.parts if not isinstance(part, ToolCall | ToolResult))
+        return Message("user", (*others, *(part for parts in texts for part in parts)))
 
     def _answer(self, seq: int, body: e.MessageCompleted) -> None:
         """Add an answer; of a partial one its text alone, and nothing of one that has only reasoning.
@@ -301,7 +317,8 @@ class Window:
     def _result(self, seq: int, body: e.ToolCompleted) -> None:
         note = self._edits.pop(body.call, Edit()).note(body.outcome)
         before = (Text(self.frames.context("note", note)),) if note else ()
-        self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *self.frames.of_tools(body.parts)))
+        parts = self.frames.untrusted(body.parts) if body.untrusted else self.frames.of_tools(body.parts)
+        self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *parts))
         if len(self._results) == len(self._calls):
             self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls), self._native))
             self._calls, self._results, self._native = (), {}, None

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_core.domain.agents import RESULT_LIMIT, ToolSpec
 from agent_core.domain.messages import Part, Text
-from agent_core.tools.base import CallContext, Done, NewRender, Outcome, Pending, ToolError, UnfitFunction
+from agent_core.tools.base import CallContext, Done, Elicitation, NewRender, Outcome, Pending, ToolError, UnfitFunction
 from agent_core.tools.signature import Signature
 from agent_core.tools.thread import in_thread
 
@@ -98,7 +98,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
 def outcome(result: object) -> Outcome:
     """Return *result* of a function as the outcome of its call."""
     match result:
-        case Done() | ToolError() | Pending():
+        case Done() | ToolError() | Pending() | Elicitation():
             return result
         case NewRender():
             return Done((), (result,))
