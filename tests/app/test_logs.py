@@ -51,7 +51,7 @@ class Captured(io.StringIO):
         return super().write(text)
 
     async def says(self, words: str) -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while words not in self.getvalue():
                 self._changed.clear()
                 await self._changed.wait()

@@ -154,5 +154,5 @@ async def test_no_requests_of_outsiders_cause_an_execution(
         answer = await (await counter.caller(face.key, agent)).post(path, json=body)
         assert answer.status_code in ({200, 409} if who in policy.who else {403, 404, 409}), (who, answer.text)
     if (await operator.get(path)).json()["status"] != "open":
-        await counter.shop.core.settled(run.rpartition("/")[2], timeout=10)
+        await counter.shop.core.settled(run.rpartition("/")[2], timeout=60)
     assert len(counter.shop.till.paid) - before == int(is_paid(policy, clicks))
