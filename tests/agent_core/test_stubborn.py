@@ -56,7 +56,7 @@ async def test_the_end_does_not_wait_for_a_blocking_tool(make_core: MakeCore):
 
 async def test_many_blocking_tools_run_side_by_side(make_core: MakeCore):
     """Blocking calls do not queue for threads: as many as the model asks for run at once."""
-    together = threading.Barrier(24, timeout=20)
+    together = threading.Barrier(24, timeout=60)
 
     @tool(concurrency_safe=True)
     def meet(n: int) -> str:

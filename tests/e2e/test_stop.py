@@ -1,4 +1,4 @@
-"""Ctrl-C: the server ends in time, within five seconds on SQLite, says goodbye to everybody, and loses nothing."""
+"""Ctrl-C: the server ends in time, not only after its grace, says goodbye to everybody, and loses nothing."""
 
 import asyncio
 import signal

@@ -136,7 +136,9 @@ def is_paid(policy: Policy, clicks: list[tuple[str, bool]]) -> bool:
     return False
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @example(story=(ADA_OR_BOB, [(who, True) for who in sorted(BOB)]))
 @given(story=st.sampled_from(POLICIES).flatmap(clicks_on))
 async def test_no_requests_of_outsiders_cause_an_execution(
