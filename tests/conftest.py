@@ -40,6 +40,9 @@ settings.load_profile("gate")
 
 SECRETS = Secrets(b"a key of the tests, of 32 bytes.")
 
+PATIENT = {"connect_timeout": 30.0, "lock_timeout": 30.0, "idle_timeout": 30.0}
+"""Seconds after which a database of a test gives up: its process may stand still while others have the processor."""
+
 MakeCore = Callable[..., Awaitable[Core]]
 OpenDatabase = Callable[[], Database]
 """Opens the same database each time, as a process does that starts; called inside a running event loop."""
@@ -166,7 +169,7 @@ def fresh(backend: str, request: pytest.FixtureRequest) -> Fresh:
     @contextmanager
     def on_postgres() -> Iterator[OpenDatabase]:
         with source.database() as url:
-            yield partial(PostgresDatabase, url)
+            yield partial(PostgresDatabase, url, **PATIENT)
 
     @contextmanager
     def on_sqlite() -> Iterator[OpenDatabase]:
@@ -180,7 +183,7 @@ def fresh(backend: str, request: pytest.FixtureRequest) -> Fresh:
 def open_database(backend: str, request: pytest.FixtureRequest) -> OpenDatabase:
     """Open the test's database."""
     if backend == "postgres":
-        return partial(PostgresDatabase, request.getfixturevalue("postgres_url"))
+        return partial(PostgresDatabase, request.getfixturevalue("postgres_url"), **PATIENT)
     return partial(SqliteDatabase, request.getfixturevalue("database_path"))
 
 
