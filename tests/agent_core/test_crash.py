@@ -164,7 +164,7 @@ class Process:
             for text in scenario.messages
         ]
         for receipt in receipts:
-            while (run := await self.core.settled(receipt.run, timeout=20)).pending:
+            while (run := await self.core.settled(receipt.run, timeout=60)).pending:
                 await self.finish_calls(run)
 
     async def finish_calls(self, run: RunObject) -> None:
