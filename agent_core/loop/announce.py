@@ -30,8 +30,15 @@ def announce(move: Move, state: RunState, agent: Agent, shown: tuple[Part, ...] 
             return [e.ToolStarted(call=c.call) for c in move.calls if _starts(c, agent.tools)]
         case UseTools():
             return [
-                e.ToolRequested(call=c.call, name=c.name, arguments=c.arguments, index=index, step=state.step.n)
-                for index, c in enumerate(move.calls)
+                e.ToolRequested(
+                    call=used.call,
+                    name=used.name,
+                    arguments=used.arguments,
+                    index=index,
+                    step=state.step.n,
+                    title=spec.title if (spec := agent.tools.get(used.name)) else None,
+                )
+                for index, used in enumerate(move.calls)
             ]
         case Wait():
             return [e.RunWaiting(on=move.on)]
