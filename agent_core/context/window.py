@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent_core.context.edits import Edit, edited
-from agent_core.context.estimates import UNCALIBRATED, Weight, total, weight_of
+from agent_core.context.estimates import NOTHING, UNCALIBRATED, Weight, total, weight_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
 from agent_core.context.pruning import prunable, pruned
@@ -118,6 +118,7 @@ class Window:
         self._calls: tuple[str, ...] = ()
         self._results: dict[str, ToolResult] = {}
         self._native: Native | None = None
+        self._weighed: tuple[list[WindowEntry], int, Weight] = (self.entries, 0, NOTHING)
 
     def apply(self, facts: Iterable[Fact]) -> None:
         """Fold *facts* in; those that were folded in before are skipped."""
@@ -160,6 +161,15 @@ class Window:
     def border(self) -> int:
         """Return how many entries lie before the newest place where the window may be cut; a summary alone is none."""
         return next((i for i in range(len(self.entries) - 1, self.head, -1) if self.entries[i].border), 0)
+
+    def weight(self, count: int) -> Weight:
+        """Return what the first *count* entries weigh; while the window only grows those that are new are added."""
+        entries, known, weight = self._weighed
+        if entries is not self.entries or known > count:
+            known, weight = 0, NOTHING
+        weight = total([weight, *(entry.weight for entry in self.entries[known:count])])
+        self._weighed = self.entries, min(count, len(self.entries)), weight
+        return weight
 
     def pending(self, seqs: Iterable[int]) -> Weight:
         """Return what the messages *seqs* weigh, which no step has taken yet."""
@@ -319,6 +329,7 @@ class Window:
         given_up: list[WindowEntry] = []
         while self.entries and self.entries[-1].paused:
             given_up.append(self.entries.pop())
+            self._weighed = self.entries, 0, NOTHING
         if given_up and self.history.asked and len(self.entries) < self.history.asked.entries:
             self.history = self.history.rewriting("answer")
         for entry in reversed(given_up):

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
 from msgspec.structs import replace
@@ -114,7 +114,7 @@ class Compactor:
         measured = last.prompt if last else None
         if last is None or measured is None or last.snapshot != agent.snapshot.hash:
             return
-        found = weight(window.entries[: last.entries])
+        found = window.weight(last.entries)
         prompt = Weight(found.bytes + self._prefix_bytes(agent.snapshot), found.tokens)
         known = self.calibration(last.model)
         self._calibrations[last.model] = known.after(prompt, measured, estimated)
@@ -320,11 +320,15 @@ class Compactor:
 
 def bounds_of(model: str, agent: Agent, *, room: int | None = None) -> PromptBounds:
     """Return what bounds the prompts of *model*, whose answer gets *room* tokens, or what the agent says."""
-    listed = agent.listed(model)
-    known = models.find(listed)
     asked = room or agent.overrides.max_output_tokens or agent.definition.controls.max_output_tokens
-    rates = rates_of(listed, cached=agent.prompt_caching)
-    return bounds(known.context, asked or known.max_output or ANSWER_ROOM, rates)
+    return _bounds(agent.listed(model), asked, cached=agent.prompt_caching)
+
+
+@lru_cache(maxsize=1_024)
+def _bounds(listed: str, room: int | None, *, cached: bool) -> PromptBounds:
+    """Return the bounds of a model by its *listed* name: each decision of a run asks for them."""
+    known = models.find(listed)
+    return bounds(known.context, room or known.max_output or ANSWER_ROOM, rates_of(listed, cached=cached))
 
 
 @cache
