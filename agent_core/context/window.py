@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent_core.context.edits import Edit, edited
-from agent_core.context.estimates import UNCALIBRATED, Weight, total, weight_of
+from agent_core.context.estimates import NOTHING, UNCALIBRATED, Weight, total, weight_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
+from agent_core.context.outputs import with_outputs
 from agent_core.context.pruning import prunable, pruned
 from agent_core.context.summaries import in_window
 from agent_core.domain import events as e
@@ -119,6 +120,7 @@ class Window:
         self._results: dict[str, ToolResult] = {}
         self._native: Native | None = None
         self._outputs: dict[str, ToolResult | None] = {}
+        self._weighed: tuple[list[WindowEntry], int, Weight] = (self.entries, 0, NOTHING)
 
     def apply(self, facts: Iterable[Fact]) -> None:
         """Fold *facts* in; those that were folded in before are skipped."""
@@ -162,6 +164,15 @@ class Window:
     def border(self) -> int:
         """Return how many entries lie before the newest place where the window may be cut; a summary alone is none."""
         return next((i for i in range(len(self.entries) - 1, self.head, -1) if self.entries[i].border), 0)
+
+    def weight(self, count: int) -> Weight:
+        """Return what the first *count* entries weigh; while the window only grows those that are new are added."""
+        entries, known, weight = self._weighed
+        if entries is not self.entries or known > count:
+            known, weight = 0, NOTHING
+        weight = total([weight, *(entry.weight for entry in self.entries[known:count])])
+        self._weighed = self.entries, min(count, len(self.entries)), weight
+        return weight
 
     def pending(self, seqs: Iterable[int]) -> Weight:
         """Return what the messages *seqs* weigh, which no step has taken yet."""
@@ -265,7 +276,7 @@ class Window:
                 return
 
     def _take(self, seq: int, takes: tuple[int, ...]) -> None:
-        taken = {t: self._with_outputs(self._pending.pop(t)) for t in takes if t in self._pending}
+        taken = {t: with_outputs(self._pending.pop(t), self._outputs, self.frames) for t in takes if t in self._pending}
         for t in [t for t in taken if t in self._corrects]:
             message, of = taken[t], self._corrects.pop(t)
             if of in taken:  # the model never saw what it corrects
@@ -280,17 +291,6 @@ class Window:
         self._received.difference_update(takes)
         for place, message in enumerate(taken.values()):
             self._add(seq, message, border=may_cut and place == 0)
-
-    def _with_outputs(self, message: Message) -> Message:
-        """Return a message of people with what the tools returned that it had used, each in a frame."""
-        used = {part.call: part for part in message.parts if isinstance(part, ToolCall)}
-        if message.role != "user" or not used:
-            return message
-        given = {part.call: part for part in message.parts if isinstance(part, ToolResult)}
-        results = {call: given.get(call) or self._outputs.pop(call, None) for call in used}
-        texts = (self.frames.output(used[call], result) for call, result in results.items() if result is not None)
-        others = (part for part in message.parts if not isinstance(part, ToolCall | ToolResult))
-        return Message("user", (*others, *(part for parts in texts for part in parts)))
 
     def _answer(self, seq: int, body: e.MessageCompleted) -> None:
         """Add an answer; of a partial one its text alone, and nothing of one that has only reasoning.
@@ -336,6 +336,7 @@ class Window:
         given_up: list[WindowEntry] = []
         while self.entries and self.entries[-1].paused:
             given_up.append(self.entries.pop())
+            self._weighed = self.entries, 0, NOTHING
         if given_up and self.history.asked and len(self.entries) < self.history.asked.entries:
             self.history = self.history.rewriting("answer")
         for entry in reversed(given_up):
