@@ -1,4 +1,4 @@
-"""Access tokens by OAuth 2 client credentials (RFC 6749, section 4.4): kept until they expire, fetched once at a time."""
+"""Access tokens by OAuth 2 client credentials (RFC 6749, 4.4): kept until they expire, fetched once at a time."""
 
 import asyncio
 import hashlib
@@ -141,16 +141,21 @@ def _request(credentials: ClientCredentials) -> tuple[dict[str, str], bytes]:
 def _read(where: str, fetched: Fetched, credentials: ClientCredentials, now: int) -> _Token:
     """Return the token in an answer; raise `TokenFailed`."""
     try:
-        said: Any = msgspec.json.decode(fetched.body)
+        answer = msgspec.json.decode(fetched.body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = None
-    answer: dict[str, Any] = said if isinstance(said, dict) else {}
+        answer = {}
     if fetched.status != 200:  # noqa: PLR2004 - what RFC 6749 asks for
         reason = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
         hidden = _without(reason, credentials)[:_SHOWN]
         raise TokenFailed(f"{where} answered {fetched.status}{f' ({hidden})' if hidden else ''}.")
     token, kind = answer.get("access_token"), answer.get("token_type", "bearer")
-    if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token.strip() or " " in token:
+    if (
+        not isinstance(token, str)
+        or not token.isascii()
+        or not token.isprintable()
+        or not token.strip()
+        or " " in token
+    ):
         raise TokenFailed(f"{where} answered without an `access_token` that can be sent.")
     if str(kind).lower() != "bearer":
         raise TokenFailed(f"{where} gives tokens of another type than `Bearer`, which is the only one that is sent.")
