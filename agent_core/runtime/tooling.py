@@ -12,6 +12,7 @@ from agent_core.store.store import Store
 from agent_core.tools.http.kind import HttpKind
 from agent_core.tools.kinds import KindFactory
 from agent_core.tools.toolset import Noted, Toolset
+from agent_core.tools.wrapping import McpConfig, PythonConfig, Wrapping
 
 
 def _nowhere() -> Mapping[str, str]:
@@ -45,11 +46,15 @@ class Tooling:
     def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:
         self.revisions = Revisions(store)
         base = shipped  # the tools of MCP servers are merged in here
+<<<<<<< HEAD
         self.secrets = SecretValues(store, secrets)
         kinds: dict[str, KindFactory] = {}
         self._http = None if ports.fetch is None else HttpKind(ports.fetch, self.secrets.values, store.clock)
         if self._http is not None:
             kinds["http"] = self._http
+=======
+        kinds: dict[str, KindFactory] = {"python": Wrapping(PythonConfig), "mcp": Wrapping(McpConfig)}
+>>>>>>> defs
         self.definitions = ToolCatalog(store, base, kinds, self.revisions, ports.places)
         self.toolset: Toolset = Noted(self.definitions, store.counters.know)
 

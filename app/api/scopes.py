@@ -33,6 +33,8 @@ SCOPE_OF: Mapping[str, Scope] = {
     "GET /v1/sessions/{id}/cost": "read",
     "GET /v1/sessions/{id}/events": "read",
     "GET /v1/sessions/{id}/messages": "read",
+    "GET /v1/tools": "read",
+    "GET /v1/tools/{id}": "read",
     "POST /v1/agents/{id}/runs": "run",
     "POST /v1/renders/preview": "run",
     "POST /v1/runs/{id}/cancel": "run",
@@ -44,6 +46,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "POST /v1/sessions/{id}/messages": "run",
     "POST /v1/sessions/{id}/refreeze": "run",
     "POST /v1/sessions/{id}/replies": "run",
+    "POST /v1/tools/{id}/call": "run",
     "POST /v1/web/visitor-tokens": "run",
     "POST /v1/approvals/{id:approval}": "approve",
     "DELETE /v1/actors/{id:path}": "admin",
@@ -51,15 +54,21 @@ SCOPE_OF: Mapping[str, Scope] = {
     "DELETE /v1/keys/{id}": "admin",
     "DELETE /v1/secrets/{id}": "admin",
     "DELETE /v1/sessions/{id}": "admin",
+    "DELETE /v1/tools/{id}": "admin",
     "GET /v1/keys": "admin",
     "GET /v1/keys/{id}": "admin",
     "GET /v1/web/revocations": "admin",
     "PATCH /v1/agents/{id}": "admin",
     "PATCH /v1/keys/{id}": "admin",
+    "PATCH /v1/tools/{id}": "admin",
     "POST /v1/agents": "admin",
     "POST /v1/keys": "admin",
     "POST /v1/keys/{id}/rotate": "admin",
+<<<<<<< HEAD
     "POST /v1/secrets": "admin",
+=======
+    "POST /v1/tools": "admin",
+>>>>>>> defs
     "POST /v1/web/revocations": "admin",
     "PUT /v1/secrets/{id}": "admin",
 }
