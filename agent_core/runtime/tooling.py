@@ -46,15 +46,11 @@ class Tooling:
     def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:
         self.revisions = Revisions(store)
         base = shipped  # the tools of MCP servers are merged in here
-<<<<<<< HEAD
         self.secrets = SecretValues(store, secrets)
-        kinds: dict[str, KindFactory] = {}
+        kinds: dict[str, KindFactory] = {"python": Wrapping(PythonConfig), "mcp": Wrapping(McpConfig)}
         self._http = None if ports.fetch is None else HttpKind(ports.fetch, self.secrets.values, store.clock)
         if self._http is not None:
             kinds["http"] = self._http
-=======
-        kinds: dict[str, KindFactory] = {"python": Wrapping(PythonConfig), "mcp": Wrapping(McpConfig)}
->>>>>>> defs
         self.definitions = ToolCatalog(store, base, kinds, self.revisions, ports.places)
         self.toolset: Toolset = Noted(self.definitions, store.counters.know)
 

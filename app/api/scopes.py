@@ -64,11 +64,8 @@ SCOPE_OF: Mapping[str, Scope] = {
     "POST /v1/agents": "admin",
     "POST /v1/keys": "admin",
     "POST /v1/keys/{id}/rotate": "admin",
-<<<<<<< HEAD
     "POST /v1/secrets": "admin",
-=======
     "POST /v1/tools": "admin",
->>>>>>> defs
     "POST /v1/web/revocations": "admin",
     "PUT /v1/secrets/{id}": "admin",
 }

@@ -28,12 +28,9 @@ from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.objects import Vote as VoteObject
-<<<<<<< HEAD
 from agent_core.domain.secrets import SecretObject
-=======
 from agent_core.domain.tools import ToolObject, ToolVersion
 from agent_core.runtime.dry_runs import DryRun
->>>>>>> defs
 from app.api.agent_fields import AgentFields
 from app.api.derived import is_time, wire_of
 from channels.slack import settings as slack

@@ -41,7 +41,7 @@ def imported(document: Document, *, only: Collection[str], server: str | None, s
     skipped: list[str] = []
     secrets: dict[str, str] = {}
     for path, method, item, operation in document.operations():
-        id = str(operation.get("operationId") or f"{method}_{path}")
+        id = str(operation.get("operationId") or f"{method}_{path.strip('/')}")
         tags = operation.get("tags")
         if only and not _matches(only, [id, *(map(str, tags) if isinstance(tags, list) else ())]):
             continue
