@@ -10,7 +10,7 @@ from agent_core.net.errors import FetchRefused
 from agent_core.net.headers import header_fault
 from agent_core.tools.context_headers import PREFIX
 from agent_core.tools.http.config import CONFIG, READS, RequestConfig
-from agent_core.tools.http.places import PLACES, Place, place_of
+from agent_core.tools.http.places import PLACES, ArgumentPlace, place_of
 from agent_core.tools.http.template import Template, template_of
 
 _SCALARS = ("string", "integer", "number", "boolean")
@@ -141,7 +141,7 @@ def _check_header(path: str, name: str, value: str) -> None:
 
 
 def _check_places(config: RequestConfig, template: Template, properties: dict[str, Any]) -> None:
-    places: dict[str, Place] = {}
+    places: dict[str, ArgumentPlace] = {}
     for name, said in config.send.items():
         path = f"{CONFIG}.send.{name}"
         try:
@@ -163,7 +163,7 @@ def _check_places(config: RequestConfig, template: Template, properties: dict[st
         raise InvalidInput(f"{CONFIG}.send.{whole[0]}", f"it is the whole body, and `{other}` would be in it too.")
 
 
-def _check_place(path: str, place: Place, config: RequestConfig) -> None:
+def _check_place(path: str, place: ArgumentPlace, config: RequestConfig) -> None:
     match place.kind:
         case "header":
             _check_header(path, place.name, _SAMPLE)

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from agent_core.domain.tools import ToolDefinition, filled
 from agent_core.net.headers import header_fault
 from agent_core.tools.http.config import RequestConfig
-from agent_core.tools.http.places import Place, place_of
+from agent_core.tools.http.places import ArgumentPlace, place_of
 from agent_core.tools.http.template import Template, template_of
 
 _TYPES = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
@@ -35,7 +35,7 @@ class RequestMaker:
 
     config: RequestConfig
     url: Template
-    places: Mapping[str, Place]
+    places: Mapping[str, ArgumentPlace]
     preset: Mapping[str, Any]
     has_body: bool
 
@@ -82,8 +82,8 @@ class RequestMaker:
             if name not in self.url.arguments and not (self.config.mode == "none" and name not in self.places):
                 yield name, _filled(value, secrets) if name in self.preset else value
 
-    def _rest(self, name: str) -> Place:
-        return Place("body" if self.config.mode in _TYPES else "query", name)
+    def _rest(self, name: str) -> ArgumentPlace:
+        return ArgumentPlace("body" if self.config.mode in _TYPES else "query", name)
 
     def _body(self, fields: dict[str, Any], whole: list[Any]) -> bytes:
         if not self.has_body and not fields:
