@@ -223,9 +223,9 @@ def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> C
 
 
 def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> ConversationView:
-    """Show a call below the last message of its run, unless it is shown already."""
+    """Show a call below the last message of its run; one that is shown already gets the name of the tool it means."""
     if any(call.id == fact.call for message in body.recent for call in message.calls):
-        return body
+        return _change_call(body, fact.call, name=fact.name)
     for message in body.newest():
         if message.role == "assistant" and message.run == run:
             return _put(body, replace(message, calls=(*message.calls, CallView(fact.call, fact.name, "requested"))))

@@ -203,7 +203,7 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
         case e.ToolPending():
             return replace(s, waiting=s.waiting.changed(body.call, status="pending", on=body.on))
         case e.ToolCompleted():
-            waiting = s.waiting.changed(body.call, status="completed", outcome=body.outcome)
+            waiting = s.waiting.completed(body)
             answer = s.answer.with_result() if body.outcome == "done" else s.answer
             return replace(s, waiting=waiting, answer=answer, failed_resumes=0)
 

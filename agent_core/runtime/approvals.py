@@ -82,7 +82,7 @@ class Approvals:
         def work(connection: Connection) -> ToolSpec | None:
             seen = approvals.find(connection, id).object
             frozen = catalog.snapshot(connection, runs.find(connection, seen.run)[0].snapshot)
-            return next((spec for spec in frozen.tools if spec.name == seen.tool), None)
+            return next((spec for spec in frozen.frozen if spec.name == seen.tool), None)
 
         return await self._store.read(work)
 
@@ -155,7 +155,7 @@ class Approvals:
             seen = approvals.find(connection, decision.approval).object
             run, _ = runs.find(connection, seen.run)
             frozen = catalog.snapshot(connection, run.snapshot)
-            return seen, next((spec.parameters for spec in frozen.tools if spec.name == seen.tool), None)
+            return seen, next((spec.parameters for spec in frozen.frozen if spec.name == seen.tool), None)
 
         seen, schema = await self._store.read(work)
         if seen.status != "open" or not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from agent_core.context.compaction import pays_at_idle
 from agent_core.context.history import LONG_LIFE
 from agent_core.domain import events as e
+from agent_core.domain.agents import as_prompted
 from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import read, sent
 from agent_core.domain.events import Fact
@@ -135,7 +136,7 @@ class IdleCompaction:
         if tail is None:
             return None
         place, chosen = window.start_of(tail.entries), read(last.controls)
-        controls = sent(chosen, agent.able(last.model))
+        controls = as_prompted(sent(chosen, agent.able(last.model)), agent)
         fork = self._compactor.fork(window, agent, place, controls, cached.ref.id, spent)
         return (fork, window.seq_at(place)) if self._pays(fork, fill, tail.tokens, last.model) else None
 

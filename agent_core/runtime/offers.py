@@ -4,8 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from agent_core.context.router import GLOB
 from agent_core.context.snapshot import variant
 from agent_core.domain.agents import RENDER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec
+from agent_core.domain.hooks import chain
 from agent_core.tools.base import Tool
 
 
@@ -41,12 +43,38 @@ def with_renders(agent: Agent, *, include: bool) -> Agent:
         tools = {**agent.tools, **{spec.name: spec for spec in more}}
     else:
         wanted = [spec for spec in frozen if spec.kind != "function" or spec.name not in RENDER_TOOLS]
-        kept = {spec.name for spec in wanted}
-        tools = {name: spec for name, spec in agent.tools.items() if name in kept}
+        gone = names - {spec.name for spec in wanted}
+        tools = {name: spec for name, spec in agent.tools.items() if name not in gone}
     if len(wanted) == len(frozen):
         return agent
     snapshot = variant(agent.snapshot, agent.definition, tools=wanted)
     return replace(agent, snapshot=snapshot, tools=tools)
+
+
+def with_later(agent: Agent, known: Mapping[str, Tool]) -> Agent:
+    """Return *agent* with the tools that came after its prompt was frozen, of those *known* now.
+
+    They are what its definition names now, a tool that is gone aside; its prompt must have the router's `call_tool`.
+    """
+    if not agent.calls_by_name:
+        return agent
+    definition, frozen = agent.definition, {spec.name for spec in agent.snapshot.frozen}
+    here = replace(definition, tools=tuple(each for each in definition.tools if _is_here(each, known)))
+    now = offered(here, known, include_render=False)
+    later = {spec.name: guarded(spec, definition) for spec in now if spec.name not in frozen}
+    before = {name: spec for name, spec in agent.tools.items() if name in frozen}
+    return replace(agent, tools={**before, **later}) if later or len(before) < len(agent.tools) else agent
+
+
+def guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
+    """Return *spec* as one that writes if people approve its calls: a call that was approved once runs once."""
+    hooks = chain(definition.hooks, "PreToolUse", spec.name) if definition.hooks else ()
+    return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
+
+
+def _is_here(tool: str | DeclaredTool, known: Collection[str]) -> bool:
+    """Return whether *tool* of a definition is a glob, or here: it may have gone since the prompt was frozen."""
+    return not isinstance(tool, str) or not GLOB.isdisjoint(tool) or tool in known
 
 
 def _is_taken_out(tool: str, definition: Definition) -> bool:

@@ -9,6 +9,7 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from agent_core.context.router import offer_of
 from agent_core.context.snapshot import snapshot_of
 from agent_core.domain.agents import (
     PLAIN_DEFAULTS,
@@ -25,7 +26,7 @@ from agent_core.domain.agents import (
 from agent_core.domain.channels import ChannelPort, Channels
 from agent_core.domain.control_checks import check
 from agent_core.domain.controls import ABLE, NOTHING, Abilities
-from agent_core.domain.hooks import Hook, chain
+from agent_core.domain.hooks import Hook
 from agent_core.domain.objects import AgentObject, Page
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
@@ -36,7 +37,7 @@ from agent_core.hooks.http import check_secrets
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.definition_checks import check_fields, check_tools
-from agent_core.runtime.offers import added, offered
+from agent_core.runtime.offers import added, guarded, offered, with_later
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.store.work import catalog
@@ -245,9 +246,10 @@ class Roster:
         if why := self.unserved(definition):
             raise InvalidInput("agent", why)
         tools = offered(definition, known, include_render=self.defaults.include_render)
-        return snapshot_of(
-            definition, tools, model=definition.controls.model or definition.model or self._default_model
-        )
+        limit = self.defaults.tool_limit if definition.tool_limit is None else definition.tool_limit
+        prompt, routed = offer_of(definition, tools, limit)
+        model = definition.controls.model or definition.model or self._default_model
+        return snapshot_of(definition, prompt, model=model, routed=routed)
 
     async def agent(
         self,
@@ -259,19 +261,27 @@ class Roster:
     ) -> Agent:
         """Return an agent as a run uses it: what the model sees is frozen, tools behave as they do now."""
         known = await self._toolset.tools(Scope(id))
-        tools = {spec.name: _guarded(_current(spec, known), definition) for spec in snapshot.tools}
-        return Agent(
+        tools = {spec.name: guarded(_current(spec, known), definition) for spec in snapshot.frozen}
+        agent = Agent(
             id=id,
             version=version,
             definition=definition,
             snapshot=snapshot,
             tools=tools,
             overrides=overrides,
-            render_tools=tuple(_guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
+            render_tools=tuple(guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
             able=self._able,
             has_sources=self._has_sources,
             defaults=self.defaults,
         )
+        return with_later(agent, known)
+
+    async def present(self, agent: Agent) -> Agent:
+        """Return *agent* with the tools that came after its prompt was frozen, as they are now.
+
+        They are those that its own definition names, by a glob or a server, and are called by `call_tool` alone.
+        """
+        return with_later(agent, await self._toolset.tools(Scope(agent.id))) if agent.calls_by_name else agent
 
     def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:
         """Return *agent* with *changes*, checked, in the stored form."""
@@ -347,12 +357,6 @@ def _offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
 
 def _lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:
     return [tool for tool in definition.tools if isinstance(tool, str) and tool not in known]
-
-
-def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
-    """Return *spec* as one that writes if people approve its calls: a call that was approved once runs once."""
-    hooks = chain(definition.hooks, "PreToolUse", spec.name) if definition.hooks else ()
-    return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
 
 
 def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
