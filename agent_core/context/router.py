@@ -5,7 +5,8 @@ those of one resource and opens it for the run, `call_tool` calls one of them by
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -31,8 +32,10 @@ MAX_SHOWN = 40_000
 _SUMMARY = 80
 _COMMON = "a i all an and any by can do find for from get how in is it list of on or show the to with"
 _STOP_WORDS = frozenset(_COMMON.split())
-_NAME, _RESOURCE, _DESCRIPTION, _BEGINNING = 4.0, 3.0, 1.0, 0.5
-"""What a word of a query counts for a tool: in its name, its resource, its description; the last for its beginning."""
+_NAME, _DESCRIPTION, _BEGINNING = 4.0, 1.0, 0.5
+"""What a word of a query counts for a tool: in its name, in its description; the last for a beginning of a name's."""
+_SHORT = 3
+_Words = tuple[frozenset[str], frozenset[str]]
 _NAMED = {"type": "string", "description": "As `list_resources` gave it."}
 _LISTS = ToolSpec(
     name=LIST_RESOURCES,
@@ -255,28 +258,29 @@ def _ranked(groups: Mapping[str, Sequence[ToolSpec]], wanted: Sequence[str]) -> 
     return [(name, sorted(groups[name], key=lambda spec: (-scores[spec.name], spec.name))) for name in found]
 
 
-def _words(spec: ToolSpec, resource: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Return the words of a tool's name, resource and description, in the singular."""
-    texts = (words_of(spec.name), resource.split("_"), words_of(f"{spec.title or ''} {spec.description}"))
-    name, of, said = (frozenset(map(singular, words)) for words in texts)
-    return name, of, said
+def _words(spec: ToolSpec, resource: str) -> _Words:
+    """Return the words of a tool's name, its resource among them, and of its description."""
+    return _singulars(f"{spec.name} {resource}"), _singulars(f"{spec.title or ''} {spec.description}")
 
 
-def _weight(term: str, words: tuple[frozenset[str], frozenset[str], frozenset[str]]) -> float:
+@lru_cache(maxsize=4_096)
+def _singulars(text: str) -> frozenset[str]:
+    return frozenset(map(singular, words_of(text)))
+
+
+def _weight(term: str, words: _Words) -> float:
     """Return how much a tool with *words* is about *term*."""
-    total = 0.0
-    for own, weight in zip(words, (_NAME, _RESOURCE, _DESCRIPTION), strict=True):
-        if term in own:
-            total += weight
-        elif any(word.startswith(term) or (len(word) > 3 and term.startswith(word)) for word in own):  # noqa: PLR2004
-            total += weight * _BEGINNING
-    return total
+    name, said = words
+    total = _DESCRIPTION if term in said else 0.0
+    if term in name:
+        return total + _NAME
+    is_like = any(word.startswith(term) or (len(word) > _SHORT and term.startswith(word)) for word in name)
+    return total + _NAME * _BEGINNING if is_like else total
 
 
-def _rarity(term: str, all_words: Iterable[tuple[frozenset[str], frozenset[str], frozenset[str]]]) -> float:
+def _rarity(term: str, known: Collection[_Words]) -> float:
     """Return how much *term* tells tools apart: less the more of them have it."""
-    known = list(all_words)
-    having = sum(any(term in words for words in own) for own in known)
+    having = sum(term in name or term in said for name, said in known)
     return math.log(1 + len(known) / (1 + having))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from agent_core.context.router import GLOB
+from agent_core.context.router import GLOB, grows
 from agent_core.context.snapshot import variant
 from agent_core.domain.agents import RENDER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec
 from agent_core.domain.hooks import chain
@@ -56,7 +56,7 @@ def with_later(agent: Agent, known: Mapping[str, Tool]) -> Agent:
 
     They are what its definition names now, a tool that is gone aside; its prompt must have the router's `call_tool`.
     """
-    if not agent.calls_by_name:
+    if not (agent.calls_by_name and grows(agent.definition)):
         return agent
     definition, frozen = agent.definition, {spec.name for spec in agent.snapshot.frozen}
     here = replace(definition, tools=tuple(each for each in definition.tools if _is_here(each, known)))
