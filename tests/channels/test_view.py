@@ -197,8 +197,7 @@ def test_a_call_of_a_message_without_calls_is_shown_below_it():
 
 def test_a_call_through_the_router_is_shown_as_the_tool_that_it_means():
     """The message names `call_tool`; the request names the tool, and so does what people see from then on."""
-    emit = Emitter()
-    wish = ToolCall("call_1", "call_tool", {"name": "buy", "arguments": {}})
+    emit, wish = Emitter(), ToolCall("call_1", "call_tool", {"name": "buy", "arguments": {}})
     said = e.MessageCompleted(message="msg_2", role="assistant", parts=(wish,), stop="tools")
     asked = e.ToolRequested(call="call_1", name="buy", arguments={}, index=0, step=1, via="call_tool")
     body = fold([emit(started()), emit(said), emit(asked), emit(e.ToolStarted(call="call_1"))])
