@@ -22,9 +22,8 @@ from agent_core.domain.agents import (
 )
 from agent_core.domain.likely import hint
 from agent_core.domain.resources import canonical, resource_of, singular, words_of
+from agent_core.domain.tools import is_glob
 
-GLOB = frozenset("*?[")
-"""Characters by which an entry of an agent's `tools` is a glob over names."""
 MAX_LISTED = 8_000
 """Characters of a list of resources."""
 MAX_SHOWN = 40_000
@@ -119,9 +118,7 @@ def offer_of(definition: Definition, tools: Sequence[ToolSpec], limit: int) -> O
 
 def grows(definition: Definition) -> bool:
     """Return whether an agent may have more tools later, without a new version of it."""
-    return bool(definition.mcp_servers) or any(
-        isinstance(tool, str) and not GLOB.isdisjoint(tool) for tool in definition.tools
-    )
+    return bool(definition.mcp_servers) or any(isinstance(tool, str) and is_glob(tool) for tool in definition.tools)
 
 
 def unwrapped(name: str, arguments: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]] | None:

@@ -24,7 +24,7 @@ from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 from agent_core.tools.router import router_tools
-from agent_core.tools.toolset import Scope, Toolset, unknown_tool
+from agent_core.tools.toolset import Scope, Toolset, tools_with, unknown_tool
 
 _RAW_SHOWN = 500
 _SHORT = 20_000
@@ -75,7 +75,7 @@ class Calls:
 
         Once *stopped* is true, and its reader's task cancelled, it yields what has ended by then and stops the rest.
         """
-        known = await self._known()
+        known = await self._known(calls)
         news: asyncio.Queue[e.FactBody | e.ToolProgress | BaseException] = asyncio.Queue()
         tasks = [asyncio.create_task(self._one(call, state, known, news.put_nowait)) for call in calls]
         for task in tasks:
@@ -100,9 +100,11 @@ class Calls:
         finally:
             await _end(tasks)
 
-    async def _known(self) -> Mapping[str, t.Tool]:
-        known = await self._toolset.tools(Scope(self._agent.id))
-        return {**known, **router_tools(self._agent)} if self._agent.calls_by_name else known
+    async def _known(self, calls: tuple[CallState, ...]) -> Mapping[str, t.Tool]:
+        own, specs = router_tools(self._agent), (self._agent.tools.get(call.name) for call in calls)
+        wanted = (spec.name for spec in specs if spec is not None and spec.kind == "function" and spec.name not in own)
+        known = await tools_with(self._toolset, Scope(self._agent.id), wanted)
+        return {**known, **own} if own else known
 
     async def _one(
         self,
@@ -146,7 +148,7 @@ class Calls:
 
     async def rule(self, calls: tuple[CallState, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
         """Ask the hooks whether *calls* may run, concurrently; a call that cannot run anyway ends without asking."""
-        known = await self._known()
+        known = await self._known(calls)
         asked = [self._ruled(call, state, known) for call in calls]
         for facts in await asyncio.gather(*asked):
             for fact in facts:

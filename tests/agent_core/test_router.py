@@ -32,6 +32,7 @@ from agent_core.providers.base import Request
 from agent_core.testing import ScriptedProvider, call, raw_call, say
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
+from agent_core.tools.toolset import Scope
 from tests.agent_core.asking import asks, yes
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN
@@ -70,6 +71,16 @@ def by_name(name: str, **arguments: Any):
 
 def use(name: str):
     return call("use_resource", name=name)
+
+
+class Growing:
+    """A toolset that gets more tools while the process runs."""
+
+    def __init__(self, *tools: Tool) -> None:
+        self.known = {each.spec.name: each for each in tools}
+
+    async def tools(self, _scope: Scope, /) -> dict[str, Tool]:
+        return dict(self.known)
 
 
 async def stage_of(make_core: MakeCore, *script: Any, tools: tuple[Tool, ...] = SHOP, **definition: Any) -> Stage:
@@ -339,6 +350,25 @@ def _redescribed(made: Tool) -> Tool:
     other = shop_tool(made.spec.name)
     object.__setattr__(other, "spec", msgspec.structs.replace(other.spec, description="Else."))
     return other
+
+
+@pytest.mark.parametrize("attached", [True, False])
+async def test_a_tool_that_came_later_is_called_by_name(make_core: MakeCore, attached: bool):
+    """What the agent's definition attaches may be called though its prompt is older; no other tool of the process."""
+    growing = Growing(shop_tool("mcp__shop__get_order"))
+    provider = ScriptedProvider([(say("Hello."),), (by_name("mcp__shop__get_cart", id=2),), (say("Fine."),)])
+    core = await make_core(provider, tools=(), definition={"tools": ()})
+    core.agents._toolset = core._segments._toolset = growing
+    await core.agents.create(Definition(name="clerk", instructions="", tools=("mcp__shop__*",)))
+    stage = Stage(core, provider, (await core.open_session(agent="clerk", actor=ANN)).id)
+    await played(stage)
+    assert names(provider.requests[0]) == ["call_tool", "mcp__shop__get_order"]
+    late = shop_tool("mcp__shop__get_cart" if attached else "mcp__bank__get_cart")
+    growing.known[late.spec.name] = late
+    await played(stage)
+    assert provider.prefixes[1].startswith(provider.prefixes[0])
+    ((outcome, text),) = await ends(stage)
+    assert (outcome, "no tool" in text) == (("done", False) if attached else ("failed", True))
 
 
 @pytest.mark.parametrize(
