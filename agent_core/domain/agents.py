@@ -66,6 +66,11 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool = False
 
 
+def is_of_router(spec: ToolSpec | None) -> bool:
+    """Return whether *spec* is one of the router's own: a tool of a user may have had its name before there was one."""
+    return spec is not None and spec.name in ROUTER_TOOLS and spec.source == "builtin"
+
+
 class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A tool that an agent's author declares: the `client` executes its calls, or they are the answer (`none`)."""
 
@@ -262,7 +267,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return self.definition.name
 
     def hooks(self, event: HookEvent, tool: str | None = None) -> Sequence[NamedHook]:
-        """Return the hooks that are asked at *event* (of *tool*), in their order."""
+        """Return the hooks that are asked at *event* (of *tool*), in their order; of the router's own tools none is."""
+        if tool in ROUTER_TOOLS and is_of_router(self.tools.get(tool)):
+            return ()
         return chain(self.definition.hooks, event, tool) if self.definition.hooks else ()
 
     def listed(self, model: str) -> str:
@@ -272,8 +279,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def calls_by_name(self) -> bool:
         """Return whether the prompt has the router's `call_tool`, so that tools that are not in it can be called."""
-        spec = self.tools.get(CALL_TOOL)
-        return spec is not None and spec.source == "builtin"
+        return is_of_router(self.tools.get(CALL_TOOL))
 
     @property
     def prompted(self) -> frozenset[str]:

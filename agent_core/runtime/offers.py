@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from agent_core.context.router import grows
 from agent_core.context.snapshot import variant
-from agent_core.domain.agents import RENDER_TOOLS, ROUTER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec
+from agent_core.domain.agents import RENDER_TOOLS, ROUTER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec, is_of_router
 from agent_core.domain.hooks import chain
 from agent_core.domain.tools import is_glob
 from agent_core.tools.base import Tool
@@ -102,7 +102,7 @@ def with_later(agent: Agent, known: Mapping[str, Tool]) -> Agent:
 def current(frozen: ToolSpec, known: Mapping[str, Tool]) -> ToolSpec:
     """Return the spec of a tool with what the model sees of it *frozen*, and the rest as it is now."""
     tool = known.get(frozen.name)
-    if tool is None or frozen.kind != "function":
+    if tool is None or frozen.kind != "function" or is_of_router(frozen):
         return frozen
     return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
 
@@ -116,7 +116,8 @@ def offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
 
 def guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
     """Return *spec* as one that writes if people approve its calls: a call that was approved once runs once."""
-    hooks = chain(definition.hooks, "PreToolUse", spec.name) if definition.hooks else ()
+    asks = definition.hooks and not is_of_router(spec)
+    hooks = chain(definition.hooks, "PreToolUse", spec.name) if asks else ()
     return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
 
 

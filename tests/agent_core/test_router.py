@@ -1,5 +1,6 @@
 """Agents with many tools: what the model is offered of them, and that their calls are calls like any other."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from agent_core import (
     Controls,
     DeclaredTool,
     Definition,
+    Hook,
     HookRuled,
     Inbound,
     InvalidInput,
@@ -36,9 +38,10 @@ from agent_core.tools.toolset import Scope
 from tests.agent_core.asking import asks, yes
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN
-from tests.agent_core.stage import Stage, results, texts
+from tests.agent_core.stage import PATIENCE, Stage, restart, results, texts
 from tests.conftest import MakeCore
 
+NEVER = [{"field": "tool", "operator": "EQUALS", "value": "never"}]
 NOUNS = ("order", "customer", "invoice", "parcel", "refund", "voucher", "review", "product", "cart", "supplier")
 
 
@@ -251,6 +254,17 @@ async def test_hooks_and_approvals_see_the_inner_tool(make_core: MakeCore):
     assert [ruled.hook for ruled in await stage.said(HookRuled)] == [asked.hook]
 
 
+async def test_no_hook_is_asked_about_the_routers_own_tools(make_core: MakeCore):
+    """A hook for every tool is asked about the tool that is meant alone, as without a router."""
+    hook = Hook(event="PreToolUse", type="rule", config={"conditions": NEVER, "decision": "deny"})
+    stage = await stage_of(
+        make_core, call("list_resources"), use("order"), by_name("get_order"), say("Fine."), hooks=(hook,)
+    )
+    await played(stage)
+    (ruled,) = await stage.said(HookRuled)
+    assert ruled.call == (await stage.said(ToolRequested))[-1].call
+
+
 async def test_a_refused_call_asks_no_people(make_core: MakeCore):
     """A call outside what is open is refused before any hook hears of it."""
     stage = await stage_of(make_core, by_name("delete_order"), say("Well."), hooks=(asks("delete_*"),))
@@ -369,6 +383,31 @@ async def test_a_tool_that_came_later_is_called_by_name(make_core: MakeCore, att
     assert provider.prefixes[1].startswith(provider.prefixes[0])
     ((outcome, text),) = await ends(stage)
     assert (outcome, "no tool" in text) == (("done", False) if attached else ("failed", True))
+
+
+async def test_a_later_tool_that_is_gone_after_a_crash_may_have_run(make_core: MakeCore):
+    """Nothing is known any more of a call that had started: the model reads that its outcome is unknown."""
+    began = asyncio.Event()
+
+    @tool(name="mcp__shop__get_cart", effect="write")
+    async def cart() -> str:
+        """Empty the cart."""
+        began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    provider = ScriptedProvider([(by_name("mcp__shop__get_cart"),)])
+    core = await make_core(provider, tools=(), definition={"tools": ("mcp__shop__*",)})
+    session = (await core.open_session(agent="assistant", actor=ANN)).id
+    core.agents._toolset = core._segments._toolset = Growing(cart)
+    stage = Stage(core, provider, session)
+    run = await stage.send()
+    async with asyncio.timeout(PATIENCE):
+        await began.wait()
+    stage = await restart(make_core, stage, [(say("Well."),)])
+    assert (await stage.done(run)).text == "Well."
+    ((outcome, _),) = await ends(stage)
+    assert outcome == "unknown"
 
 
 @pytest.mark.parametrize(
