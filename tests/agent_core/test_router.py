@@ -334,6 +334,15 @@ async def test_a_client_runs_its_tool_as_ever(make_core: MakeCore):
     assert text_of(results(stage.provider.requests[-1])[-1].parts) == "Bergen"
 
 
+async def test_a_persons_message_may_use_any_tool(make_core: MakeCore):
+    """A message that is a tool's output runs a routed tool: what the model has looked at is no matter of people."""
+    stage = await stage_of(make_core, say("I see."))
+    used = Inbound(parts=(ToolCall("call_used", "get_order", {"id": 7}),), actor=ANN)
+    run = await stage.done((await stage.core.receive(stage.session, used)).run)
+    assert run.text == "I see."
+    assert await ends(stage) == [("done", "get_order 7 is fine")]
+
+
 async def test_pinned_tools_and_the_contract_stay(make_core: MakeCore):
     """A pinned tool is in the prompt beside the router's, and Parley's rules are those of an agent without tools."""
     pinned = shop_tool("get_help")
