@@ -50,6 +50,7 @@ from app.api import (
     problems,
     renders,
     runs,
+    secrets,
     sessions,
     tools,
 )
@@ -67,7 +68,6 @@ from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
 from app.models import Models, models_of, notice, warn_of_model
-from app.own_tools.toolset import OwnTools
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
@@ -90,7 +90,7 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-ROUTES = (runs, sessions, approvals, renders, costs, agents, tools, keys, operations, actors, health)
+ROUTES = (runs, sessions, approvals, renders, costs, agents, tools, secrets, keys, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -171,7 +171,7 @@ async def running(
         workers.append(made.worker)
         return made
 
-    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), own, drawer)
+    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), files, drawer)
     structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()
@@ -192,7 +192,7 @@ def _core(
     engine: Callable[[Runs, Clock], Engine],
     fetch: Fetch,
     toolset: Toolset,
-    own: OwnTools,
+    files: Files,
     drawer: Drawer,
 ) -> Core:
     secrets = Secrets(load_keys(settings).derive("secrets"))
@@ -200,7 +200,7 @@ def _core(
         parts.database,
         providers=models.providers,
         tools=toolset,
-        tools_looked_for=own.looked_for,
+        tools_looked_for=files.own.looked_for,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
@@ -216,7 +216,7 @@ def _core(
             tool_limit=settings.tool_limit,
         ),
         provider_needs=settings.needs,
-        tool_ports=ToolPorts(places=lambda: own.places),
+        tool_ports=ToolPorts(places=lambda: files.places, fetch=fetch),
     )
 
 

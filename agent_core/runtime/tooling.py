@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_core.net.fetch import Fetch
 from agent_core.runtime.revisions import Revisions
+from agent_core.runtime.secret_values import SecretValues
 from agent_core.runtime.tool_catalog import ToolCatalog
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
+from agent_core.tools.http.kind import HttpKind
 from agent_core.tools.kinds import KindFactory
 from agent_core.tools.toolset import Noted, Toolset
 from agent_core.tools.wrapping import McpConfig, PythonConfig, Wrapping
@@ -20,10 +23,12 @@ def _nowhere() -> Mapping[str, str]:
 class ToolPorts:
     """What a process gives its core for tools.
 
-    *places* returns where tools that are not defined come from, by their names, such as `tools/orders.py:3`.
+    *places* returns where tools that are not defined come from, by their names, such as `tools/orders.py:3`. Without
+    *fetch* there are no HTTP tools.
     """
 
     places: Callable[[], Mapping[str, str]] = field(default=_nowhere)
+    fetch: Fetch | None = None
 
 
 NO_PORTS = ToolPorts()
@@ -38,10 +43,14 @@ class Tooling:
     into the base, and `kinds` has the factory of each kind of definitions.
     """
 
-    def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:  # noqa: ARG002 - of stored secrets
+    def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:
         self.revisions = Revisions(store)
         base = shipped  # the tools of MCP servers are merged in here
+        self.secrets = SecretValues(store, secrets)
         kinds: dict[str, KindFactory] = {"python": Wrapping(PythonConfig), "mcp": Wrapping(McpConfig)}
+        self._http = None if ports.fetch is None else HttpKind(ports.fetch, self.secrets.values, store.clock)
+        if self._http is not None:
+            kinds["http"] = self._http
         self.definitions = ToolCatalog(store, base, kinds, self.revisions, ports.places)
         self.toolset: Toolset = Noted(self.definitions, store.counters.know)
 
@@ -51,4 +60,6 @@ class Tooling:
 
     async def stop(self) -> None:
         """End what `start` began."""
+        if self._http is not None:
+            await self._http.tokens.close()
         await self.revisions.stop()

@@ -33,6 +33,7 @@ from app.api.wire import (
     SessionCost,
     TokenAnswer,
     Tool,
+    ToolTest,
 )
 from channels.spec import ChannelPreview
 from channels.web.visible import (
@@ -73,6 +74,7 @@ WIRE = (
     ChannelPreview,
     TokenAnswer,
     Tool,
+    ToolTest,
     Forgotten,
     Page[Agent],
     Page[Approval],
