@@ -11,7 +11,7 @@ import httpx2
 
 from agent_core.clock import Clock
 from agent_core.net.bounds import Bounds, Fetched
-from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
+from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge, FetchUnreachable
 from agent_core.net.targets import PORTS, Target, check_text
 from agent_core.net.transport import within
 
@@ -139,7 +139,7 @@ def _failure(target: Target, error: Exception) -> FetchFailed:
     """Say how asking *target* failed; only what is said of a connection holds nothing of the request or the answer."""
     match error:
         case httpx2.ConnectError():
-            return FetchFailed(f"`{target}` cannot be reached: {error}.")
+            return FetchUnreachable(f"`{target}` cannot be reached: {error}.")
         case httpx2.ProtocolError():
             return FetchFailed(f"`{target}` answered with what is no HTTP, or not to its end.")
         case zlib.error():
