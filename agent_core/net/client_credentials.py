@@ -150,7 +150,13 @@ def _read(where: str, fetched: Fetched, credentials: ClientCredentials, now: int
         hidden = _without(reason, credentials)[:_SHOWN]
         raise TokenFailed(f"{where} answered {fetched.status}{f' ({hidden})' if hidden else ''}.")
     token, kind = answer.get("access_token"), answer.get("token_type", "bearer")
-    if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token.strip() or " " in token:
+    if (
+        not isinstance(token, str)
+        or not token.isascii()
+        or not token.isprintable()
+        or not token.strip()
+        or " " in token
+    ):
         raise TokenFailed(f"{where} answered without an `access_token` that can be sent.")
     if str(kind).lower() != "bearer":
         raise TokenFailed(f"{where} gives tokens of another type than `Bearer`, which is the only one that is sent.")

@@ -33,6 +33,7 @@ class HttpCarrier:
             raise McpUnavailable(f"The MCP server `{server.name}` has no `url`.")
         self._url, self._failed = server.url, 0
         self._lost: Callable[[], None] | None = None
+        self._tokens = tokens
         self._client = http_client(server, transport, tokens, self._stream_answered)
 
     def streams(self) -> AbstractAsyncContextManager[Any]:
@@ -52,6 +53,8 @@ class HttpCarrier:
 
     async def close(self) -> None:
         await self._client.aclose()
+        if self._tokens is not None:
+            await self._tokens.close()
 
 
 class ChildCarrier:

@@ -1,8 +1,9 @@
 """What went wrong with an MCP server, as a sentence that names it and the remedy, and no secret."""
 
 from collections.abc import Iterator
+from typing import cast
 
-import mcp_types as T
+import mcp_types as wire
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
@@ -24,14 +25,14 @@ _STATUSES = {
 }
 _CREDENTIALS = (401, 403)
 _SERVER_FAULT = 500
-NOT_RUN = frozenset({T.UNSUPPORTED_PROTOCOL_VERSION, T.METHOD_NOT_FOUND, T.INVALID_REQUEST})
+NOT_RUN = frozenset({wire.UNSUPPORTED_PROTOCOL_VERSION, wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST})
 """Errors of a server that did not understand the request, so that it ran nothing."""
 
 
 def leaf(error: BaseException) -> BaseException:
     """Return the first error in the groups that task groups make."""
     while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
 
 
@@ -61,12 +62,14 @@ def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -
         return f"cannot be reached ({type(refusal).__name__}: {refusal})"
     if mark.status is not None and (mark.status in _CREDENTIALS or not _is_own(error)):
         known = _STATUSES.get(mark.status)
-        return known or f"answered with HTTP {mark.status}" + (", its own fault" if mark.status >= _SERVER_FAULT else "")
+        return known or f"answered with HTTP {mark.status}" + (
+            ", its own fault" if mark.status >= _SERVER_FAULT else ""
+        )
     last = f"; its last words: {words}" if words else ""
     match error:
-        case MCPError(code=T.REQUEST_TIMEOUT) | TimeoutError():
+        case MCPError(code=wire.REQUEST_TIMEOUT) | TimeoutError():
             return f"did not answer in time{last}"
-        case MCPError(code=T.CONNECTION_CLOSED):
+        case MCPError(code=wire.CONNECTION_CLOSED):
             return f"ended the connection before it answered ({error.message}){last}"
         case MCPError():
             return f"answered with the error {error.code}: {error.message}"

@@ -39,6 +39,10 @@ class Tokens(Protocol):
         """Return another token than *refused*, which the server did not take."""
         ...
 
+    async def close(self) -> None:
+        """End what is under way."""
+        ...
+
 
 class Soft(httpx2.AsyncBaseTransport):
     """Passes requests to *inner*, which it does not close; a request that fails gets an answer that says so.

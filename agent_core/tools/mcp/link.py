@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
-import mcp_types as T
+import mcp_types as wire
 import structlog
 from mcp import Client
 from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
@@ -35,8 +35,10 @@ _SLACK = 5.0
 _GONE = 404
 _STEADY = 60_000
 _LONGEST_PAUSE = 300.0
-_ANSWERS: TypeAdapter[T.CallToolResult | T.InputRequiredResult] = TypeAdapter(T.CallToolResult | T.InputRequiredResult)
-_INFO = T.Implementation(name="parley", version="1")
+_ANSWERS: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
+    wire.CallToolResult | wire.InputRequiredResult
+)
+_INFO = wire.Implementation(name="parley", version="1")
 R = TypeVar("R")
 _log = structlog.get_logger("parley.mcp")
 
@@ -76,7 +78,7 @@ class Link:
         self.server, self._carrier, self._clock, self._idle = server, carrier, clock, idle
         self._owner: Owner | None = None
         self._old: set[Owner] = set()
-        self._modern: T.DiscoverResult | None = None
+        self._modern: wire.DiscoverResult | None = None
         self._opening = asyncio.Lock()
         self._calls: set[CallMark] = set()
         self._changed: Callable[[], None] | None = None
@@ -179,7 +181,7 @@ class Link:
             try:
                 yield client.session
             except MCPError as error:
-                if error.code == T.CONNECTION_CLOSED and not self._carrier.per_call:
+                if error.code == wire.CONNECTION_CLOSED and not self._carrier.per_call:
                     owner.retire()
                 raise
 
@@ -246,12 +248,14 @@ class Link:
     # What servers say by themselves.
 
     async def _told(self, message: IncomingMessage) -> None:
-        if isinstance(message, T.ToolListChangedNotification) and self._changed is not None:
+        if isinstance(message, wire.ToolListChangedNotification) and self._changed is not None:
             self._changed()
 
     async def _asked(
-        self, _context: ClientRequestContext, params: T.ElicitRequestParams
-    ) -> T.ElicitResult | T.ErrorData:
+        self,
+        context: ClientRequestContext,
+        params: wire.ElicitRequestParams,  # noqa: ARG002 - the SDK names it
+    ) -> wire.ElicitResult | wire.ErrorData:
         """Answer a question of the legacy era; it belongs to the call on whose stream it came, or to the only one."""
         mark = CURRENT.get()
         if mark is None or mark.questions is None:
@@ -264,7 +268,7 @@ class Link:
                     "The server asked the person something while several calls ran; that was declined, since it did "
                     "not say which call it is about."
                 )
-        return T.ElicitResult(action="decline")
+        return wire.ElicitResult(action="decline")
 
     async def _news(self, changed: Callable[[], None], *, again: bool) -> bool:
         """Follow the news until they end; return False if the server has none."""
@@ -290,7 +294,7 @@ class Link:
                 async for _ in news:
                     changed()
         except MCPError as error:
-            if error.code == T.METHOD_NOT_FOUND:
+            if error.code == wire.METHOD_NOT_FOUND:
                 return False
             raise
         return True
@@ -327,7 +331,7 @@ class _Use:
             if (following := asked.next()) is not None:
                 return following.elicitation(self._server.name)
             result = await self._send(session, asked)
-            if isinstance(result, T.CallToolResult):
+            if isinstance(result, wire.CallToolResult):
                 return await self._outcome(result, asked.notes)
             asked = asked_by(result, asked)
         raise Unanswerable(f"it asks again and again what is declined ({'; '.join(asked.notes)})")
@@ -341,7 +345,7 @@ class _Use:
             if not work.done():
                 return questions.asked().elicitation(self._server.name)
             result = work.result()
-            assert isinstance(result, T.CallToolResult), "A result of the legacy era asks nothing."
+            assert isinstance(result, wire.CallToolResult), "A result of the legacy era asks nothing."
             return await self._outcome(result, questions.notes)
         finally:
             work.cancel()
@@ -349,9 +353,9 @@ class _Use:
                 await work
             questions.over.set()
 
-    async def _send(self, session: ClientSession, asked: Asked) -> T.CallToolResult | T.InputRequiredResult:
-        request = T.CallToolRequest(
-            params=T.CallToolRequestParams(
+    async def _send(self, session: ClientSession, asked: Asked) -> wire.CallToolResult | wire.InputRequiredResult:
+        request = wire.CallToolRequest(
+            params=wire.CallToolRequestParams(
                 name=self._tool,
                 arguments=self._arguments,
                 input_responses=asked.responses or None,
@@ -362,17 +366,15 @@ class _Use:
         try:
             return await session.send_request(request, _ANSWERS, seconds, progress_callback=progress)
         except MCPError as error:
-            if error.code != T.HEADER_MISMATCH:
+            if error.code != wire.HEADER_MISMATCH:
                 raise
         await relist(session, self._tool)
         return await session.send_request(request, _ANSWERS, seconds, progress_callback=progress)
 
-    async def _outcome(self, result: T.CallToolResult, notes: tuple[str, ...] | list[str]) -> Outcome:
+    async def _outcome(self, result: wire.CallToolResult, notes: tuple[str, ...] | list[str]) -> Outcome:
         return await outcome_of(result, self._server, self._tool, self._context, notes)
 
 
 def _has_news(session: ClientSession) -> bool:
     capabilities = session.server_capabilities
     return bool(capabilities and capabilities.tools and capabilities.tools.list_changed)
-
-

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-import mcp_types as T
+import mcp_types as wire
 import msgspec
 import structlog
 from mcp.client.session import ClientSession
@@ -34,7 +34,7 @@ async def listed(session: ClientSession, server: McpServer) -> tuple[McpTool, ..
     found: dict[str, McpTool] = {}
     cursor, cursors = None, set[str]()
     for _ in range(MOST_PAGES):
-        page = await session.list_tools(params=T.PaginatedRequestParams(cursor=cursor))
+        page = await session.list_tools(params=wire.PaginatedRequestParams(cursor=cursor))
         for tool in page.tools:
             _take(found, tool, server)
         cursor = page.next_cursor
@@ -52,7 +52,7 @@ async def relist(session: ClientSession, tool: str) -> None:
     """Have *session* learn which arguments of *tool* the server wants as headers too."""
     cursor = None
     for _ in range(MOST_PAGES):
-        page = await session.list_tools(params=T.PaginatedRequestParams(cursor=cursor))
+        page = await session.list_tools(params=wire.PaginatedRequestParams(cursor=cursor))
         cursor = page.next_cursor
         if cursor is None or any(each.name == tool for each in page.tools):
             return
@@ -70,7 +70,7 @@ def described(session: ClientSession, tools: tuple[McpTool, ...], era: str) -> M
     )
 
 
-def _take(found: dict[str, McpTool], tool: T.Tool, server: McpServer) -> None:
+def _take(found: dict[str, McpTool], tool: wire.Tool, server: McpServer) -> None:
     if not _NAME.fullmatch(tool.name):
         _warn(server, tool.name, "its name has characters that none may, or too many")
     elif tool.name in found:
@@ -81,7 +81,7 @@ def _take(found: dict[str, McpTool], tool: T.Tool, server: McpServer) -> None:
         found[tool.name] = _tool(tool)
 
 
-def _tool(tool: T.Tool) -> McpTool:
+def _tool(tool: wire.Tool) -> McpTool:
     hints = tool.annotations
     title = tool.title or (hints.title if hints else None)
     return McpTool(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-import mcp_types as T
+import mcp_types as wire
 import msgspec
 
 from agent_core.domain.hidden import visible
@@ -89,7 +89,7 @@ def taken_up(answer: ElicitationAnswer | None) -> Asked:
     return msgspec.structs.replace(asked, responses=responses, open=None)
 
 
-def asked_by(result: T.InputRequiredResult, before: Asked) -> Asked:
+def asked_by(result: wire.InputRequiredResult, before: Asked) -> Asked:
     """Return what a result of the modern era asks; what no form can answer is declined.
 
     Raises `Unanswerable` for what is no question to a person.
@@ -98,7 +98,7 @@ def asked_by(result: T.InputRequiredResult, before: Asked) -> Asked:
     responses: dict[str, Any] = {}
     notes = list(before.notes)
     for key, request in (result.input_requests or {}).items():
-        if not isinstance(request, T.ElicitRequest):
+        if not isinstance(request, wire.ElicitRequest):
             raise Unanswerable(f"it asks for `{request.method}`, which is not offered")
         question = read(request.params)
         if isinstance(question, str):
@@ -109,11 +109,11 @@ def asked_by(result: T.InputRequiredResult, before: Asked) -> Asked:
     return Asked(requests, responses, result.request_state, notes=tuple(notes))
 
 
-def read(params: T.ElicitRequestParams) -> Question | str:
+def read(params: wire.ElicitRequestParams) -> Question | str:
     """Return the form that a server asks for, or the sentence that says why it is declined."""
-    if isinstance(params, T.ElicitRequestURLParams):
+    if isinstance(params, wire.ElicitRequestURLParams):
         return "The server asked the person to open a web address; that was declined, as this client has forms only."
-    schema = cast("dict[str, Any]", params.requested_schema)
+    schema: dict[str, Any] = params.requested_schema
     if not _is_flat(schema):
         return "The server asked the person for more than plain fields; that was declined."
     if len(params.message) > _LONGEST_MESSAGE or len(msgspec.json.encode(schema)) > _LONGEST_SCHEMA:
@@ -134,14 +134,14 @@ class LiveQuestions:
         self.open: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
 
-    async def answer(self, params: T.ElicitRequestParams) -> T.ElicitResult | T.ErrorData:
+    async def answer(self, params: wire.ElicitRequestParams) -> wire.ElicitResult | wire.ErrorData:
         """Return the answer; with a new question only once the call is *over*, so that the server sees no answer."""
         question = read(params)
         if isinstance(question, str):
             return self.declined(question)
         for each in self._answers:
             if each.question == question:
-                return T.ElicitResult(action=each.action, content=each.content)
+                return wire.ElicitResult(action=each.action, content=each.content)
         if not self._repeatable:
             return self.declined(
                 "The server asked the person something in the middle of this call; that was declined, since the call "
@@ -150,13 +150,13 @@ class LiveQuestions:
         if not self.open.done():
             self.open.set_result(question)
         await self.over.wait()
-        return T.ErrorData(code=T.INVALID_REQUEST, message="The call was cancelled.")
+        return wire.ErrorData(code=wire.INVALID_REQUEST, message="The call was cancelled.")
 
-    def declined(self, note: str) -> T.ElicitResult:
+    def declined(self, note: str) -> wire.ElicitResult:
         """Decline, and say so in the call's result."""
         if note not in self.notes:
             self.notes.append(note)
-        return T.ElicitResult(action="decline")
+        return wire.ElicitResult(action="decline")
 
     def asked(self) -> Asked:
         """Return what the call needs when it is made again."""

@@ -5,7 +5,7 @@ import binascii
 import json
 from collections.abc import Sequence
 
-import mcp_types as T
+import mcp_types as wire
 
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import File, Part, Text
@@ -29,7 +29,7 @@ _RIFF = {b"WEBP": ("image/webp", "webp"), b"WAVE": ("audio/wav", "wav")}
 
 
 async def outcome_of(
-    result: T.CallToolResult, server: McpServer, tool: str, context: CallContext, notes: Sequence[str]
+    result: wire.CallToolResult, server: McpServer, tool: str, context: CallContext, notes: Sequence[str]
 ) -> Outcome:
     """Return *result* as an outcome; *notes* are sentences of ours, which come last."""
     reader = _Reader(tool, context)
@@ -52,20 +52,25 @@ class _Reader:
         self.files: list[Part] = []
         self.spoken = False
 
-    async def read(self, block: T.ContentBlock) -> None:
+    async def read(self, block: wire.ContentBlock) -> None:
         match block:
-            case T.TextContent(text=text):
+            case wire.TextContent(text=text):
                 self.texts.append(text)
                 self.spoken = self.spoken or bool(text)
-            case T.ImageContent() | T.AudioContent():
+            case wire.ImageContent() | wire.AudioContent():
                 await self._file(block.data, block.mime_type, "")
-            case T.ResourceLink():
+            case wire.ResourceLink():
                 title, about = block.title or block.name, f": {block.description}" if block.description else ""
                 self.texts.append(f"[{title}]({block.uri}){about}")
-            case T.EmbeddedResource(resource=T.TextResourceContents(uri=uri, text=text)):
-                self.texts.append(f"{uri}\n{text}")
-            case T.EmbeddedResource(resource=T.BlobResourceContents(uri=uri, blob=blob, mime_type=mime)):
-                await self._file(blob, mime or "", f" of {uri}")
+            case wire.EmbeddedResource():
+                await self._resource(block.resource)
+
+    async def _resource(self, resource: wire.TextResourceContents | wire.BlobResourceContents) -> None:
+        if isinstance(resource, wire.TextResourceContents):
+            self.texts.append(f"{resource.uri}\n{resource.text}")
+            self.spoken = True
+        else:
+            await self._file(resource.blob, resource.mime_type or "", f" of {resource.uri}")
 
     async def _file(self, data: str, mime: str, source: str) -> None:
         """Keep a file, and say in the text what there is, or why it was not kept."""
@@ -100,7 +105,7 @@ def sniffed(content: bytes) -> tuple[str, str] | None:
     return next(((mime, ending) for magic, mime, ending in _MAGIC if content.startswith(magic)), None)
 
 
-def _structured(result: T.CallToolResult) -> str | None:
+def _structured(result: wire.CallToolResult) -> str | None:
     if result.structured_content is None and "structured_content" not in result.model_fields_set:
         return None
     return json.dumps(result.structured_content, ensure_ascii=False)

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
-import mcp_types as T
+import mcp_types as wire
 import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
@@ -174,10 +174,10 @@ def _message(line: bytes) -> SessionMessage | None:
         found = _HEAD.match(line[1:]) or _TAIL.search(line)
         if found is None:
             return None
-        error = T.ErrorData(code=T.INTERNAL_ERROR, message=f"the answer is larger than {LONGEST // 1_000_000} MB")
-        return SessionMessage(T.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+        error = wire.ErrorData(code=wire.INTERNAL_ERROR, message=f"the answer is larger than {LONGEST // 1_000_000} MB")
+        return SessionMessage(wire.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
     try:
-        return SessionMessage(T.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(wire.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
         return None
 
@@ -206,5 +206,3 @@ async def _gone(process: Process) -> bool:
 def _signal(process: Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
-
-
