@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import cast
 
+import httpx2
 import mcp_types as wire
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -24,6 +25,14 @@ _STATUSES = {
     429: "has had too many requests (HTTP 429); try again later",
 }
 _CREDENTIALS = (401, 403)
+_NOT_SENT = (
+    McpUnavailable,
+    FetchRefused,
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.LocalProtocolError,
+)
 _SERVER_FAULT = 500
 NOT_RUN = frozenset({wire.UNSUPPORTED_PROTOCOL_VERSION, wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST})
 """Errors of a server that did not understand the request, so that it ran nothing."""
@@ -34,6 +43,17 @@ def leaf(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
+
+
+def may_have_run(error: BaseException, mark: CallMark) -> bool:
+    """Return whether a call that failed so may have done on the server what it was to do."""
+    error = leaf(error)
+    if not mark.sent or isinstance(mark.failure, _NOT_SENT):
+        return False
+    if mark.failure is not None or (mark.status or 0) >= _SERVER_FAULT:
+        return True
+    lost = isinstance(error, MCPError) and error.code in {wire.REQUEST_TIMEOUT, wire.CONNECTION_CLOSED}
+    return lost or isinstance(error, ValidationError)
 
 
 def masked(server: McpServer, text: str) -> str:

@@ -16,8 +16,9 @@ from pydantic import TypeAdapter
 
 from agent_core.clock import Clock, within
 from agent_core.domain.mcp import McpListing, McpServer
+from agent_core.loop.announce import UNKNOWN
 from agent_core.tools.base import CallContext, Outcome, ToolError
-from agent_core.tools.mcp.failures import NOT_RUN, failure, leaf
+from agent_core.tools.mcp.failures import NOT_RUN, failure, leaf, may_have_run
 from agent_core.tools.mcp.http_client import check_headers
 from agent_core.tools.mcp.listing import described, listed, relist
 from agent_core.tools.mcp.marks import CURRENT, CallMark
@@ -113,7 +114,10 @@ class Link:
         except Unanswerable as error:
             return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")
         except Exception as error:  # noqa: BLE001 - as above
-            return ToolError(str(self._failure(error, mark)))
+            text = str(self._failure(error, mark))
+            if repeatable or not may_have_run(error, mark):
+                return ToolError(text)
+            return ToolError(f"{text} {UNKNOWN}", unknown=True)
         finally:
             self._calls.discard(mark)
 
@@ -158,7 +162,7 @@ class Link:
             if not (had_one and self._is_forgotten(leaf(error), mark)):
                 raise
         self._retire()
-        mark.status = mark.failure = None
+        mark.sent, mark.status, mark.failure = False, None, None
         return await self._with_session(work)
 
     async def _with_session(self, work: Callable[[ClientSession], Awaitable[R]]) -> R:
@@ -253,8 +257,8 @@ class Link:
 
     async def _asked(
         self,
-        context: ClientRequestContext,
-        params: wire.ElicitRequestParams,  # noqa: ARG002 - the SDK names it
+        context: ClientRequestContext,  # noqa: ARG002 - the SDK passes it
+        params: wire.ElicitRequestParams,
     ) -> wire.ElicitResult | wire.ErrorData:
         """Answer a question of the legacy era; it belongs to the call on whose stream it came, or to the only one."""
         mark = CURRENT.get()
@@ -363,6 +367,7 @@ class _Use:
             )
         )
         seconds, progress = self._server.timeout_s + _SLACK, shown_by(self._context)
+        self._mark.sent = True
         try:
             return await session.send_request(request, _ANSWERS, seconds, progress_callback=progress)
         except MCPError as error:

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 class CallMark:
     """One use of a connection.
 
-    *headers* go with its requests. *status* is the HTTP status that refused it, *failure* why there was no answer at
-    all. *questions* answers what the server asks during the call.
+    *headers* go with its requests. *sent* is whether its request may have reached the server, *status* the HTTP status
+    that refused it, *failure* why there was no answer at all. *questions* answers what the server asks during the call.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    sent: bool = False
     status: int | None = None
     failure: Exception | None = None
     questions: "LiveQuestions | None" = None
