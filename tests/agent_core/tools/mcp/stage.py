@@ -64,11 +64,13 @@ class Stage:
 async def staged(*hosts: str, clock: Clock | None = None, idle: float = IDLE) -> AsyncGenerator[Stage]:
     """Give a stage whose guard lets *hosts* through; at the end no task is left that was not there before."""
     before = client_tasks()
-    connections = Connections(Fetch(allow=hosts), clock=clock, idle=idle)
+    fetch = Fetch(allow=hosts)
+    connections = Connections(fetch, clock=clock, idle=idle)
     try:
         yield Stage(connections)
     finally:
         await connections.close()
+        await fetch.close()
     left = client_tasks() - before
     assert not left, f"Tasks are left: {left}"
 
