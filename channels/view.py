@@ -73,7 +73,8 @@ def _apply(body: ConversationView, event: Event) -> ConversationView:
             return _write(body, delta, run)
         case MessageReceived() as fact:
             steered = body.run(run) is not None
-            message = ShownMessage(fact.message, "user", run, seq=seq, parts=_pieces(fact.parts), steered=steered)
+            parts = tuple(map(_said, fact.parts))
+            message = ShownMessage(fact.message, "user", run, seq=seq, parts=parts, steered=steered)
             return replace(body, waiting=(*body.waiting, message))
         case MessageCorrected() as fact:
             return _correct(body, fact)
@@ -92,13 +93,13 @@ def _apply(body: ConversationView, event: Event) -> ConversationView:
 def _apply_call(body: ConversationView, fact: Any, time: int) -> ConversationView:
     match fact:
         case ToolStarted(call=call):
-            return _change_call(body, call, status="running")
+            return _change_call(body, call, status="running", began=time)
         case ToolProgress(call=call, text=text):
             return _change_call(body, call, progress=text)
         case ToolPending(call=call):
             return _change_call(body, call, status="waiting")
         case ToolCompleted(call=call, outcome=outcome):
-            return _change_call(body, call, status=outcome, progress=None)
+            return _end_call(body, call, time, status=outcome, progress=None)
         case RenderShown():
             return _draw(body, fact)
         case ApprovalRequested() as fact:
@@ -225,11 +226,20 @@ def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> C
 def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> ConversationView:
     """Show a call below the last message of its run, unless it is shown already."""
     if any(call.id == fact.call for message in body.recent for call in message.calls):
-        return body
+        return body if fact.title is None else _change_call(body, fact.call, title=fact.title, name=fact.name)
     for message in body.newest():
         if message.role == "assistant" and message.run == run:
-            return _put(body, replace(message, calls=(*message.calls, CallView(fact.call, fact.name, "requested"))))
-    return body
+            asked = CallView(fact.call, fact.name, "requested", title=fact.title)
+            return _put(body, replace(message, calls=(*message.calls, asked)))
+    if fact.step or run is None:
+        return body
+    # A person's message made the call, and no step has taken it yet: the call is shown below it.
+    taken = tuple(replace(message, steered=False) for message in body.waiting if message.run == run)
+    waiting = tuple(message for message in body.waiting if message.run != run)
+    made = ShownMessage(
+        f"{run}.0", "assistant", run, calls=(CallView(fact.call, fact.name, "requested", title=fact.title),)
+    )
+    return replace(body, recent=(*body.recent, *taken, made), waiting=waiting)
 
 
 def _correct(body: ConversationView, fact: MessageCorrected) -> ConversationView:
@@ -311,6 +321,13 @@ def _change_call(body: ConversationView, id: str, **changes: Any) -> Conversatio
     return body
 
 
+def _end_call(body: ConversationView, id: str, time: int, **changes: Any) -> ConversationView:
+    """Change a call that has ended at *time*, and note how long it took since it was started last."""
+    began = next((call.began for message in body.newest() for call in message.calls if call.id == id), None)
+    seconds = None if began is None else max(0, time - began) / 1000
+    return _change_call(body, id, seconds=seconds, **changes)
+
+
 def _draw(body: ConversationView, fact: RenderShown) -> ConversationView:
     """Show a render at its call; a call that ran again shows it once."""
     shown = ShownRender(fact.render, fact.kind, fact.payload, fact.text, fact.title)
@@ -358,6 +375,11 @@ def _put(body: ConversationView, message: ShownMessage) -> ConversationView:
         if body.recent[at].id == message.id:
             return replace(body, recent=(*body.recent[:at], message, *body.recent[at + 1 :]))
     return replace(body, past=tuple(message if other.id == message.id else other for other in body.past))
+
+
+def _said(part: Part) -> Piece:
+    """Return a part of a person's message; of a tool that it had used the name."""
+    return Piece("text", GrowingText.of(part.name)) if isinstance(part, ToolCall) else _piece(part)
 
 
 def _pieces(parts: tuple[Part, ...]) -> tuple[Piece, ...]:

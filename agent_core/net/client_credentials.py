@@ -1,4 +1,4 @@
-"""Access tokens by OAuth 2 client credentials (RFC 6749, section 4.4): kept until they expire, fetched once at a time."""
+"""Access tokens by OAuth 2 client credentials (RFC 6749, 4.4): kept until they expire, fetched once at a time."""
 
 import asyncio
 import hashlib
@@ -141,10 +141,9 @@ def _request(credentials: ClientCredentials) -> tuple[dict[str, str], bytes]:
 def _read(where: str, fetched: Fetched, credentials: ClientCredentials, now: int) -> _Token:
     """Return the token in an answer; raise `TokenFailed`."""
     try:
-        said: Any = msgspec.json.decode(fetched.body)
+        answer = msgspec.json.decode(fetched.body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = None
-    answer: dict[str, Any] = said if isinstance(said, dict) else {}
+        answer = {}
     if fetched.status != 200:  # noqa: PLR2004 - what RFC 6749 asks for
         reason = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
         hidden = _without(reason, credentials)[:_SHOWN]

@@ -28,7 +28,7 @@ class HttpCarrier:
         if not server.url:
             raise McpUnavailable(f"The MCP server `{server.name}` has no `url`.")
         self._url, self._tokens = server.url, tokens
-        self._streams, self._heard = 0, False
+        self._streams, self._received = 0, False
         self._client = http_client(server, transport, tokens, self._hears)
 
     def streams(self) -> AbstractAsyncContextManager[Any]:
@@ -39,15 +39,15 @@ class HttpCarrier:
 
     def opens(self, lost: Callable[[], None]) -> None:  # noqa: ARG002 - a process is what can be lost
         """Take note of a new client; a session that is lost is found by its next request."""
-        self._heard = False
+        self._received = False
 
     @property
     def deaf(self) -> bool:
-        return self._heard and not self._streams
+        return self._received and not self._streams
 
     def _hears(self, begins: bool) -> None:  # noqa: FBT001 - what happened
         self._streams += 1 if begins else -1
-        self._heard = self._heard or begins
+        self._received = self._received or begins
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -245,7 +245,7 @@ class Link:
             cache=None,
             client_info=_INFO,
             elicitation_callback=self._asked,
-            message_handler=None if modern else self._told,
+            message_handler=None if modern else self._notified,
         )
 
     def _is_forgotten(self, error: BaseException, mark: CallMark) -> bool:
@@ -257,7 +257,7 @@ class Link:
 
     # What servers say by themselves.
 
-    async def _told(self, message: IncomingMessage) -> None:
+    async def _notified(self, message: IncomingMessage) -> None:
         if isinstance(message, wire.ToolListChangedNotification) and self._changed is not None:
             self._changed()
 
@@ -290,12 +290,12 @@ class Link:
                 if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
                     if again:
                         changed()
-                    await self._heard_out(owner)
+                    await self._until_deaf(owner)
                     return True
         return await self._with_session(lambda session: self._listened(session, changed, again=again))
 
-    async def _heard_out(self, owner: Owner) -> None:
-        """Return when *owner* is lost, or hears nothing any more; then it is retired."""
+    async def _until_deaf(self, owner: Owner) -> None:
+        """Return when *owner* is lost, or gets no news any more; then it is retired."""
         deaf = False
         while not owner.lost.is_set():
             with suppress(TimeoutError):

@@ -84,7 +84,7 @@ class Owner:
                 if not self._opened.done():
                     self._opened.set_result(client)
                 await self._stop.wait()
-        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - whoever waits for the client gets it
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - raised where it is waited for
             self._fail(leaf(error))
         except asyncio.CancelledError:
             self._fail(TimeoutError("closed while it was being opened"))

@@ -40,7 +40,7 @@ async def test_headers_of_the_server_and_of_the_call_are_sent(era: Any) -> None:
     [(401, "refuses the credentials"), (403, "does not allow"), (404, "no MCP endpoint"), (500, "500")],
 )
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_statuses_are_told_apart(era: Any, status: int, said: str) -> None:
+async def test_statuses_are_distinguished(era: Any, status: int, said: str) -> None:
     async with FakeMcp(sample_tools(), era=era) as fake, staged(fake.host) as stage:
         await stage.connections.discover(server_of(fake))
         fake.status = status

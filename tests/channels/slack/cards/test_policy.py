@@ -76,7 +76,7 @@ async def played(desk: Desk, responders: Sequence[str], quorum: int, steps: Sequ
     if found.status == "open":
         assert desk.till.paid == []
         return
-    assert (await desk.rig.core.settled(asked.run, timeout=20)).status == "completed"
+    assert (await desk.rig.core.settled(asked.run, timeout=60)).status == "completed"
     assert len(desk.till.paid) == (found.status == "approved")
     if found.status == "approved":
         assert len(allowed) >= quorum
@@ -110,6 +110,7 @@ def test_only_responders_can_decide(fresh: Fresh, policy: Any, steps: Sequence[C
                 )
                 cores.append(core)
                 await core.start()
+                core._segments.pressure.stop()  # that the machine is busy with tests is no subject of theirs
                 names = tuple(tool.spec.name for tool in tools)
                 await core.agents.create(Definition(name="assistant", instructions="", tools=names, **definition))
                 return core
