@@ -1,5 +1,6 @@
 """Which tests run on which database: the one list, and the rule that reads it."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,12 @@ def choose_backends(metafunc: pytest.Metafunc, *, whole: bool) -> None:
         return
     path = metafunc.definition.path
     marked = [backend for backend in BACKENDS if metafunc.definition.get_closest_marker(backend)]
-    both = whole or any(path.is_relative_to(each) for each in _BOTH)
+    both = whole or _is_listed(path)
     chosen = marked or (BACKENDS if both else ())
     if chosen:
         metafunc.parametrize("backend", chosen, indirect=True, scope="session")
+
+
+@cache
+def _is_listed(path: Path) -> bool:
+    return any(path.is_relative_to(each) for each in _BOTH)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,7 @@ def spread(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     return [*found, *rest[begun:]]
 
 
+@cache
 def _rank(path: Path) -> int:
     """Return the place of a test file in `FIRST`; of one that is not there, the number after the last."""
     return next((rank for rank, each in enumerate(_FIRST) if path.is_relative_to(each)), len(FIRST))
