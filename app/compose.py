@@ -210,6 +210,7 @@ def _core(
             include_render=settings.include_render,
             prompt_caching=settings.prompt_caching,
             idle_refreeze_s=settings.idle_refreeze,
+            tool_limit=settings.tool_limit,
         ),
         provider_needs=settings.needs,
     )

@@ -46,6 +46,7 @@ REMEDIES = {
     "PARLEY_PUBLIC_URL": "give the address that others reach this server by, such as https://parley.example.com",
     "PARLEY_INCLUDE_RENDER": "give on or off",
     "PARLEY_PROMPT_CACHING": "give on or off",
+    "PARLEY_TOOL_LIMIT": "give a number of tools, from 0 to 1000",
     "PARLEY_IDLE_REFREEZE": "give seconds, from 0 to 2592000",
     "CHART_BACKEND": "give local (charts are drawn on this machine) or quickchart (they are sent to QUICKCHART_URL)",
     "QUICKCHART_URL": "give the address of a QuickChart server, such as https://quickchart.io, without a name or "

@@ -77,6 +77,7 @@ class Settings(BaseSettings):
     public_url: str | None = Field(None, validation_alias="PARLEY_PUBLIC_URL")
     include_render: bool = Field(True, validation_alias="PARLEY_INCLUDE_RENDER")
     prompt_caching: bool = Field(True, validation_alias="PARLEY_PROMPT_CACHING")
+    tool_limit: int = Field(40, ge=0, le=1_000, validation_alias="PARLEY_TOOL_LIMIT")
     idle_refreeze: int = Field(1800, validation_alias="PARLEY_IDLE_REFREEZE", ge=0, le=MAX_IDLE)
     chart_backend: ChartBackend = Field("local", validation_alias="CHART_BACKEND")
     quickchart_url: str = Field(QUICKCHART, validation_alias="QUICKCHART_URL")

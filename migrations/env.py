@@ -9,6 +9,7 @@ from sqlmodel import SQLModel
 from agent_core.store import tables
 from agent_core.store.access import tables as access_tables
 from agent_core.store.work import tables as work_tables
+from agent_core.store.work.tooling import tables as tool_tables
 from channels import tables as channel_tables
 
 target_metadata = SQLModel.metadata
@@ -16,6 +17,7 @@ assert tables.DEFAULT_PROJECT == 1
 assert channel_tables.DeliveryRow
 assert access_tables.ApiKeyRow
 assert work_tables.SpendingRow
+assert tool_tables.ToolRow
 # An index that holds some rows on SQLite holds the same ones on Postgres.
 for index in (each for table in target_metadata.tables.values() for each in table.indexes):
     index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]

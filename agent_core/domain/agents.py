@@ -27,6 +27,10 @@ MAX_CONTRACT = 50_000
 """Characters of an agent's own operating contract, and of each text of its persona."""
 MAX_IDLE = 30 * 86_400
 """The longest `idle_refreeze_s`: thirty days."""
+MAX_TOOL_LIMIT = 1_000
+ToolSource = Literal["builtin", "render", "python", "http", "mcp"]
+RouterKind = Literal["auto", "meta", "native", "off"]
+AfterUntrusted = Literal["ask", "allow", "deny"]
 RENDER_TOOLS = ("render_chart", "render_table")
 """The names of the tools that agents have without naming them, where the process has them; see `include_render`."""
 
@@ -37,6 +41,9 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     *effect* `write` means that a second execution may do harm; *idempotent* that the tool takes the call id as
     an idempotency key; *timeout* is seconds; *result_limit* characters of text shown to the model. *kind* is its
     executor: this process, the client of the run, or none, so that a call of it is the run's answer.
+
+    *title* names it to people. *source* says where it comes from. *untrusted*: what it returns may have been written by
+    strangers. *resource* groups it for the router, *pinned* keeps it in the prompt there.
     """
 
     name: str
@@ -48,6 +55,11 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = 60.0
     result_limit: int = RESULT_LIMIT
     kind: ToolKind = "function"
+    title: str | None = None
+    source: ToolSource = "python"
+    untrusted: bool = False
+    resource: str | None = None
+    pinned: bool = False
 
 
 class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -111,6 +123,7 @@ class AgentDefaults(msgspec.Struct, frozen=True, kw_only=True):
     include_render: bool = True
     prompt_caching: bool = True
     idle_refreeze_s: int = 1800
+    tool_limit: int = 40
 
 
 PLAIN_DEFAULTS = AgentDefaults()
@@ -121,6 +134,9 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     *operating_contract* replaces what Parley itself tells the model, see `context.contract`; an empty text is none.
     After *idle_refreeze_s* seconds without activity a conversation takes up the newest version of the agent.
+    *tools* are names and globs over names. *mcp_servers* are servers all of whose tools the agent has. Above
+    *tool_limit* tools (0: always) the prompt has the *router*'s instead. *after_untrusted* is what becomes of a write
+    that follows an untrusted result in the same run.
     *prompt_caching* is whether requests are marked for the provider's cache; None of both: `AgentDefaults`.
     *fallback_models* answer, in this order, when the model fails before the first token of its answer. *channels* are
     the settings of channels, by the channel's name, which only the channel itself reads; authors may also write them
@@ -140,6 +156,10 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     prompt_caching: bool | None = None
     idle_refreeze_s: int | None = None
     compaction: Compaction = Compaction()
+    mcp_servers: tuple[str, ...] = ()
+    tool_limit: int | None = None
+    router: RouterKind = "auto"
+    after_untrusted: AfterUntrusted = "ask"
     channels: dict[str, Any] = {}
 
 
@@ -253,6 +273,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         """Return the seconds without activity after which a conversation takes up the agent's newest version."""
         own = self.definition.idle_refreeze_s
         return self.defaults.idle_refreeze_s if own is None else own
+
+    @property
+    def tool_limit(self) -> int:
+        """Return the number of tools above which the prompt has the router's instead; 0: always."""
+        own = self.definition.tool_limit
+        return self.defaults.tool_limit if own is None else own
 
     @property
     def tool_context(self) -> dict[str, Any]:

@@ -192,7 +192,11 @@ class StepCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """A model's request to use a tool; *raw* is what it wrote as arguments when that is not a JSON object."""
+    """A model's request to use a tool; *raw* is what it wrote as arguments when that is not a JSON object.
+
+    *title* names the tool to people. *via* is the router's tool that the model called; *name* and *arguments* are those
+    of the tool that it meant.
+    """
 
     type: ClassVar[str] = "tool.requested"
     call: str
@@ -201,6 +205,8 @@ class ToolRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     index: int
     step: int
     raw: str | None = None
+    title: str | None = None
+    via: str | None = None
 
 
 class ToolStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
@@ -220,7 +226,10 @@ class ToolPending(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of a call; `ref` is the blob that holds the whole result when `truncated`."""
+    """The end of a call; `ref` is the blob that holds the whole result when `truncated`.
+
+    *untrusted*: strangers may have written the result.
+    """
 
     type: ClassVar[str] = "tool.completed"
     call: str
@@ -228,6 +237,7 @@ class ToolCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[Part, ...]
     truncated: bool
     ref: str | None = None
+    untrusted: bool = False
 
 
 class RenderShown(EventBody, frozen=True, kw_only=True, omit_defaults=True):

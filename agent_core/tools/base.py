@@ -25,6 +25,8 @@ class CallContext:
     *tool_context*. *progress* shows a line to readers who follow the session live; it is not stored. *tool_context* is
     what the run brings for its tools; it may hold secrets, so keep it out of results and logs.
 
+    *answer* is what a person answered to what an earlier execution of this call asked, see `Elicitation`.
+
     *rows* returns the rows that an earlier call of the session returned, whole, by their handle such as `r4`; it raises
     `NotFound`, which names the handles there are.
     """
@@ -37,6 +39,7 @@ class CallContext:
     clock: Clock
     progress: Callable[[str], None]
     tool_context: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    answer: "ElicitationAnswer | None" = None
     rows: Callable[[str], Coroutine[Any, Any, list[dict[str, Any]]]] = _no_rows
 
 
@@ -70,7 +73,30 @@ class Pending:
     on: Literal["approval", "client", "run"]
 
 
-Outcome = Done | ToolError | Pending
+@dataclass(frozen=True, slots=True)
+class Elicitation:
+    """The call needs an answer of a person first; it is then made again, with it in `CallContext.answer`.
+
+    *title* is the question, *detail* more of it. *schema* is the JSON Schema of an object with the fields to fill in.
+    *state* is what the tool needs to go on, also in another process; people and the model do not see it.
+    """
+
+    title: str
+    schema: dict[str, Any]
+    detail: str | None = None
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ElicitationAnswer:
+    """What a person answered: when *accepted*, *content* fits the schema; *state* is the question's own."""
+
+    accepted: bool
+    content: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    state: str = ""
+
+
+Outcome = Done | ToolError | Pending | Elicitation
 
 
 class UnfitFunction(TypeError):

@@ -1,0 +1,67 @@
+"""Definitions of tools that are stored, and the texts in them that name secrets. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from agent_core.domain.agents import RESULT_LIMIT
+
+StoredKind = Literal["http", "mcp", "python"]
+SECRET = re.compile(r"\{\{\s*secret:([A-Za-z0-9_.-]{1,64})\s*\}\}")
+"""How a definition refers to a stored secret: `{{secret:NAME}}`."""
+MASK = "[secret {}]"
+_SHORTEST = 4
+"""Characters of a secret from which on its value is looked for in results: shorter ones are in ordinary words too."""
+
+
+class ToolDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A tool as its author writes it, in YAML or over HTTP.
+
+    *config* is what its *kind* reads: of `http` the request, of `mcp` `{server, tool}`, of `python` `{tool}`; the last
+    two give a tool that is there another name, *preset* or *output*. *preset* are arguments that the model neither sees
+    nor can change. *output* is a JMESPath expression over the JSON that the tool returned, or `jq:` and a jq program.
+    *context* are the keys of the caller's context that the tool's server gets as headers. *untrusted*: what it returns
+    may have been written by strangers. *resource* groups it for the router, *pinned* keeps it in the prompt there.
+    *timeout_s* is seconds, *result_limit* characters shown to the model; *effect* None is what the kind says.
+    """
+
+    name: str
+    kind: StoredKind = "http"
+    description: str = ""
+    title: str | None = None
+    parameters: dict[str, Any] | None = None
+    effect: Literal["read", "write"] | None = None
+    idempotent: bool = False
+    concurrency_safe: bool | None = None
+    timeout_s: float = 30.0
+    result_limit: int = RESULT_LIMIT
+    preset: dict[str, Any] = {}
+    output: str | None = None
+    context: tuple[str, ...] = ()
+    untrusted: bool = False
+    resource: str | None = None
+    pinned: bool = False
+    config: dict[str, Any] = {}
+
+
+def secrets_in(value: object) -> frozenset[str]:
+    """Return the names of the secrets that a JSON *value* refers to, in keys too."""
+    return frozenset(SECRET.findall(msgspec.json.encode(value).decode()))
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return *text* with each reference replaced by the secret of that name in *values*; raises KeyError without."""
+    return SECRET.sub(lambda found: values[found[1]], text)
+
+
+def scrubbed(text: str, values: Mapping[str, str]) -> str:
+    """Return *text* with each of the secret *values* (by name) in it masked."""
+    for name, value in _longest_first(values.items()):
+        text = text.replace(value, MASK.format(name)) if len(value) >= _SHORTEST else text
+    return text
+
+
+def _longest_first(values: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return sorted(values, key=lambda each: -len(each[1]))

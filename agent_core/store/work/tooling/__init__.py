@@ -1,0 +1,1 @@
+"""Tools that are defined, MCP servers and secrets, as transactions."""

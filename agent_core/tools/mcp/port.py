@@ -1,0 +1,50 @@
+"""The port to MCP servers: what the catalogue of servers, and their tools, ask of the connections."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from agent_core.domain.mcp import McpListing, McpServer
+from agent_core.errors import ParleyError
+from agent_core.tools.base import CallContext, Outcome
+
+
+class McpUnavailable(ParleyError):
+    """A server cannot be reached, or does not speak the protocol; the message names the server and the remedy.
+
+    *status* is the HTTP status, if that is what it answered with.
+    """
+
+    code = "mcp_unavailable"
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class McpConnections(Protocol):
+    """Connections to MCP servers, pooled: they outlive runs and come back after a server's restart."""
+
+    async def discover(self, server: McpServer) -> McpListing:
+        """Return what *server* offers now; raises `McpUnavailable`, within seconds."""
+        ...
+
+    async def call(
+        self, server: McpServer, tool: str, arguments: dict[str, Any], context: CallContext, headers: Mapping[str, str]
+    ) -> Outcome:
+        """Call *tool*, by the server's own name, with *headers* beside the server's; its failures are outcomes.
+
+        A server that asks the person something gives `Elicitation`, and is called again with the answer in *context*.
+        """
+        ...
+
+    def follow(self, server: McpServer, changed: Callable[[], None]) -> None:
+        """Call *changed* whenever *server* says that its list of tools has changed, until `forget`."""
+        ...
+
+    async def forget(self, name: str) -> None:
+        """Close the connections to the server *name*."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections; no task or process of theirs is left."""
+        ...
