@@ -31,6 +31,7 @@ from agent_core.engine.pool import MAX_RUNS
 from agent_core.hooks.check import is_name, unmatched
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
+from agent_core.runtime.tooling import ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
@@ -49,7 +50,9 @@ from app.api import (
     problems,
     renders,
     runs,
+    secrets,
     sessions,
+    tools,
 )
 from app.api.callers import Callers
 from app.api.cors import Cors
@@ -87,7 +90,7 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-ROUTES = (runs, sessions, approvals, renders, costs, agents, keys, operations, actors, health)
+ROUTES = (runs, sessions, approvals, renders, costs, agents, tools, secrets, keys, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -168,7 +171,7 @@ async def running(
         workers.append(made.worker)
         return made
 
-    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), looked_for, drawer)
+    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), files, drawer)
     structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()
@@ -189,7 +192,7 @@ def _core(
     engine: Callable[[Runs, Clock], Engine],
     fetch: Fetch,
     toolset: Toolset,
-    looked_for: str,
+    files: Files,
     drawer: Drawer,
 ) -> Core:
     secrets = Secrets(load_keys(settings).derive("secrets"))
@@ -197,7 +200,7 @@ def _core(
         parts.database,
         providers=models.providers,
         tools=toolset,
-        tools_looked_for=looked_for,
+        tools_looked_for=files.own.looked_for,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
@@ -213,6 +216,7 @@ def _core(
             tool_limit=settings.tool_limit,
         ),
         provider_needs=settings.needs,
+        tool_ports=ToolPorts(places=lambda: files.places, fetch=fetch),
     )
 
 

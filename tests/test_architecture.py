@@ -29,7 +29,7 @@ REGISTERS = {
     )
 }
 WIRE = "app/api/wire.py"
-SHARED_NOUNS = {"Agent", "Feedback", "Message", "Vote"}
+SHARED_NOUNS = {"Agent", "Feedback", "Message", "Tool", "Vote"}
 """Classes of which the core and the API have one each."""
 ROLE_SUFFIX = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Handler)$")
 

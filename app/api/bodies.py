@@ -16,7 +16,7 @@ from agent_core import (
     Limits,
     Persona,
 )
-from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, gathered
+from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, MAX_TOOL_LIMIT, gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.domain.quotas import MOST, AddressQuota, Quota, VisitorQuota
@@ -198,7 +198,9 @@ AGENT = {
     "instructions": Instructions,
     "model": Id,
     "fallback_models": Annotated[list[Id], Field(max_length=10)],
-    "tools": Annotated[list[one_of(Id, ToolBody)], Field(max_length=200)],
+    "tools": Annotated[list[one_of(Id, ToolBody)], Field(max_length=MAX_TOOL_LIMIT)],
+    "mcp_servers": Annotated[list[Id], Field(max_length=100)],
+    "tool_limit": Annotated[int, Field(ge=0, le=MAX_TOOL_LIMIT)],
     "hooks": Annotated[list[HookBody], Field(max_length=MAX_HOOKS)],
     "limits": LimitsBody,
     "controls": ControlsBody,

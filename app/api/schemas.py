@@ -16,6 +16,7 @@ from app.api.wire import (
     Approval,
     AuditLine,
     Cost,
+    DryRunAnswer,
     Feedback,
     Health,
     Key,
@@ -28,9 +29,12 @@ from app.api.wire import (
     Revoked,
     Run,
     RunTree,
+    Secret,
     Session,
     SessionCost,
     TokenAnswer,
+    Tool,
+    ToolTest,
 )
 from channels.spec import ChannelPreview
 from channels.web.visible import (
@@ -53,6 +57,7 @@ WIRE = (
     Approval,
     AuditLine,
     Cost,
+    DryRunAnswer,
     Feedback,
     Health,
     Key,
@@ -65,10 +70,13 @@ WIRE = (
     Revoked,
     Run,
     RunTree,
+    Secret,
     Session,
     SessionCost,
     ChannelPreview,
     TokenAnswer,
+    Tool,
+    ToolTest,
     Forgotten,
     Page[Agent],
     Page[Approval],
@@ -76,7 +84,9 @@ WIRE = (
     Page[Message],
     Page[Revoked],
     Page[Run],
+    Page[Secret],
     Page[Session],
+    Page[Tool],
 )
 FILES: dict[str, Any] = {
     "File": {"description": "The bytes of a file.", "type": "string", "format": "binary"},

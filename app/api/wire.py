@@ -1,5 +1,6 @@
 """The objects of the API as they travel: the contract's fields, times as RFC 3339 text."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from time import gmtime, strftime
 from typing import Any, Literal
@@ -27,6 +28,9 @@ from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.objects import Vote as VoteObject
+from agent_core.domain.secrets import SecretObject
+from agent_core.domain.tools import ToolObject, ToolVersion
+from agent_core.runtime.dry_runs import DryRun
 from app.api.agent_fields import AgentFields
 from app.api.derived import is_time, wire_of
 from channels.slack import settings as slack
@@ -76,7 +80,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval: Approval | None = None
 
 
-_EFFECTIVE = ("prompt_caching", "idle_refreeze_s")
+_EFFECTIVE = ("prompt_caching", "idle_refreeze_s", "tool_limit")
 
 
 class Agent(
@@ -84,11 +88,13 @@ class Agent(
 ):
     """An agent at its newest version; *channels* are the settings of those that have no field of their own.
 
-    *prompt_caching* and *idle_refreeze_s* are what holds for the agent, also where it does not say it itself.
+    *prompt_caching*, *idle_refreeze_s* and *tool_limit* are what holds for the agent, also where it does not say it
+    itself.
     """
 
     prompt_caching: bool
     idle_refreeze_s: int
+    tool_limit: int
     channels: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -123,6 +129,34 @@ class RenderAnswer(wire_of(RenderObject), frozen=True, kw_only=True):
     """Something that a call showed; a client that does not know its *kind* shows the *text*."""
 
 
+class ToolVersionLine(wire_of(ToolVersion, without=("definition",)), frozen=True, kw_only=True):
+    """When a version of a tool's definition was made."""
+
+
+class Tool(wire_of(ToolObject), frozen=True, kw_only=True):
+    """A tool of this process; one without a stored definition has its name as *id*, and neither *version* nor *source*.
+
+    *parameters* are all, those with a *preset* too, which the model neither sees nor can change. *place* is the file
+    that defines it. *available* is false while what it needs is not here. One tool that is asked for comes with the
+    *agents* that have it and with its *versions*, the newest first.
+    """
+
+    agents: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    versions: tuple[ToolVersionLine, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class ToolTest(msgspec.Struct, frozen=True):
+    """What keeps the calls of a tool from working now, a sentence each."""
+
+    id: str
+    name: str
+    faults: tuple[str, ...]
+
+
+class DryRunAnswer(wire_of(DryRun), frozen=True, kw_only=True):
+    """How an operator's call of a tool ended; *text* is what a model would read of it."""
+
+
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Sums of what model calls cost, of UTC days: `from` inclusive, `to` exclusive; null without a bound."""
 
@@ -155,6 +189,12 @@ class KeyWithSecret(wire_of(KeyObject), frozen=True, kw_only=True):
     """An API key with its *secret*, which is shown this once: only its hash is kept."""
 
     secret: str
+
+
+class Secret(wire_of(SecretObject), frozen=True, kw_only=True):
+    """A secret without its value; *id* is its name."""
+
+    id: str
 
 
 class Revoked(wire_of(Revocation), frozen=True, kw_only=True):
@@ -226,6 +266,22 @@ def run_wire(run: RunObject, show: ShowTools | None = None) -> Run | dict[str, A
     return wire if show is None else visible_run(msgspec.to_builtins(wire), show)
 
 
+def tool_wire(tool: ToolObject) -> Tool:
+    """Return *tool* as lists have it."""
+    return _copy(tool, Tool, agents=msgspec.UNSET, versions=msgspec.UNSET)
+
+
+def whole_tool_wire(tool: ToolObject, agents: Sequence[str], versions: Sequence[ToolVersion]) -> Tool:
+    """Return *tool* with the *agents* that have it and its *versions*."""
+    lines = tuple(_copy(version, ToolVersionLine) for version in versions)
+    return _copy(tool, Tool, agents=tuple(agents), versions=lines)
+
+
+def dry_run_wire(done: DryRun) -> DryRunAnswer:
+    """Return *done* as it travels."""
+    return _copy(done, DryRunAnswer)
+
+
 def render_wire(render: RenderObject) -> RenderAnswer:
     """Return *render* as it travels; a visitor gets all of it, as in the stream."""
     return _copy(render, RenderAnswer)
@@ -258,6 +314,11 @@ def key_wire(key: KeyObject) -> Key:
 def secret_wire(key: KeyObject, secret: str) -> KeyWithSecret:
     """Return *key* with its *secret*."""
     return _copy(key, KeyWithSecret, secret=secret)
+
+
+def stored_secret_wire(secret: SecretObject) -> Secret:
+    """Return *secret* as it travels."""
+    return _copy(secret, Secret, id=secret.name)
 
 
 def revoked_wire(revocation: Revocation) -> Revoked:

@@ -14,6 +14,9 @@ from app.cli.cost import cost
 from app.cli.keys import actors, audit, keys, revoke
 from app.cli.printing import AsJson, Column, age, connect, every, listed, request, row, short, show
 from app.cli.project import dev, init, print_version
+from app.cli.secrets import secrets
+from app.cli.tools import tools
+from app.cli.tools_import import import_tools
 from app.printer import say
 from channels.legible import as_json
 
@@ -34,12 +37,15 @@ runs = typer.Typer(help="Runs of agents.", no_args_is_help=True)
 sessions = typer.Typer(help="Conversations.", no_args_is_help=True)
 slack = typer.Typer(help="Receive from Slack by Socket Mode until Ctrl-C, or prepare to.", invoke_without_command=True)
 app.add_typer(agents, name="agents")
+tools.command("import")(import_tools)
 app.add_typer(runs, name="runs")
 app.add_typer(approvals, name="approvals")
 app.add_typer(sessions, name="sessions")
 app.add_typer(slack, name="slack")
+app.add_typer(tools, name="tools")
 app.add_typer(keys, name="keys")
 app.add_typer(actors, name="actors")
+app.add_typer(secrets, name="secrets")
 app.command("init")(init)
 app.command("dev")(dev)
 app.command("revoke")(revoke)

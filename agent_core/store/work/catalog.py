@@ -1,14 +1,14 @@
 """The catalog: agents, their versions, and frozen snapshots. Each function is one transaction's work."""
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from typing import Any, Literal, get_args
 
 import msgspec
 from sqlalchemy import Connection, bindparam, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from agent_core.domain.agents import Compaction, Controls, Definition, Limits, Persona, Snapshot, spread
+from agent_core.domain.agents import Compaction, Controls, Definition, Limits, Persona, Snapshot, ToolSpec, spread
 from agent_core.domain.channels import ChannelConflict, Channels
 from agent_core.domain.objects import AgentObject, Page
 from agent_core.domain.quotas import AddressQuota, Quota, VisitorQuota
@@ -52,6 +52,8 @@ _KEEP, _ADD = (
 _CONTENT = Statement(
     select(SNAPSHOT.c.content).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == bindparam("b_hash"))
 )
+_ROUTED = "routed:"
+"""What the names of rows with the routed tools of snapshots begin with."""
 _GROUPS = (Limits, Controls, VisitorQuota, AddressQuota, Quota, Persona, Compaction)
 
 
@@ -95,6 +97,12 @@ def listed(connection: Connection, *, limit: int, after: int, project: int = DEF
     found = [_stored(row) for row in rows]
     more = found[limit - 1].key if len(found) > limit else None
     return Page(tuple(agent.object for agent in found[:limit]), None if more is None else str(more))
+
+
+def agents_with(connection: Connection, wanted: Callable[[Definition], bool]) -> Sequence[str]:
+    """Return the names of the agents whose newest definition is *wanted*, in order."""
+    rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT).order_by(AGENT.c.name))
+    return [made.name for made in (_read(row.definition) for row in rows) if wanted(made)]
 
 
 def definition(connection: Connection, agent: int, version: int) -> tuple[str, Definition]:
@@ -209,15 +217,42 @@ def _refuse_conflict(connection: Connection, wanted: Definition, key: int | None
 
 
 def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
-    """Store *snapshot* under its hash, unless it is stored already."""
-    if not _KEPT.run(connection, b_project=DEFAULT_PROJECT, b_hash=snapshot.hash):
-        content = msgspec.json.encode(snapshot)
-        _KEEP.run(connection, b_project=DEFAULT_PROJECT, b_hash=snapshot.hash, b_content=content)
+    """Store *snapshot* under its hash, unless it is stored already.
+
+    The tools that its router shows are a row of their own, which many snapshots share: those of runs that bring
+    instructions or a model of their own differ in the prompt alone.
+    """
+    if _is_kept(connection, snapshot.hash):
+        return
+    if snapshot.routed and not _is_kept(connection, _ROUTED + snapshot.routed_hash):
+        _keep(connection, _ROUTED + snapshot.routed_hash, snapshot.routed)
+    _keep(connection, snapshot.hash, msgspec.structs.replace(snapshot, routed=()))
 
 
 def snapshot(connection: Connection, name: str) -> Snapshot:
     """Return the snapshot with this hash."""
-    return msgspec.json.decode(_CONTENT.run(connection, b_hash=name).scalar_one(), type=Snapshot)
+    found = msgspec.json.decode(_content(connection, name), type=Snapshot)
+    if not found.routed_hash:
+        return found
+    return msgspec.structs.replace(found, routed=_routed(_content(connection, _ROUTED + found.routed_hash)))
+
+
+def _is_kept(connection: Connection, name: str) -> bool:
+    return bool(_KEPT.run(connection, b_project=DEFAULT_PROJECT, b_hash=name))
+
+
+def _keep(connection: Connection, name: str, content: object) -> None:
+    _KEEP.run(connection, b_project=DEFAULT_PROJECT, b_hash=name, b_content=msgspec.json.encode(content))
+
+
+def _content(connection: Connection, name: str) -> bytes:
+    return _CONTENT.run(connection, b_hash=name).scalar_one()
+
+
+@lru_cache(maxsize=32)
+def _routed(content: bytes) -> tuple[ToolSpec, ...]:
+    """Return the tools in a row; equal rows give the same ones, so that sessions share them in memory."""
+    return msgspec.json.decode(content, type=tuple[ToolSpec, ...])
 
 
 def _bounds(wanted: Definition) -> dict[str, Any]:
