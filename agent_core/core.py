@@ -53,6 +53,8 @@ from agent_core.runtime.segments import Segments, provider_for
 from agent_core.runtime.session_cache import SessionCache
 from agent_core.runtime.session_costs import SessionCosts
 from agent_core.runtime.shown import ChartDrawer, Renders
+from agent_core.runtime.tasks import ended
+from agent_core.runtime.tooling import NO_PORTS, Tooling, ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
@@ -63,7 +65,7 @@ from agent_core.store.reading.listing import Wanted
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, feedback, sessions, shared
 from agent_core.tools.base import Tool
-from agent_core.tools.toolset import Noted, Toolset, toolset_of
+from agent_core.tools.toolset import Toolset, toolset_of
 
 
 class Core:
@@ -98,31 +100,32 @@ class Core:
         drawer: ChartDrawer | None = None,
         defaults: AgentDefaults = PLAIN_DEFAULTS,
         provider_needs: Mapping[str, str] = {},
+        tool_ports: ToolPorts = NO_PORTS,
     ) -> None:
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
-        self.counters = Counters(clock)
-        toolset, resolvers = Noted(toolset_of(tools), self.counters.know), resolvers or HookResolvers(clock)
+        self.counters, dispatcher, resolvers = Counters(clock), Dispatcher(bus), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
+        self.tools = Tooling(store, toolset_of(tools), secrets, tool_ports)
         self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
         given: dict[str, Any] = {"defaults": defaults, "provider_needs": provider_needs}
         roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **given)
-        self.agents = roster(store, toolset, providers, default_model, secrets, channels, resolvers)
+        self.agents = roster(store, self.tools.toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
-        dispatcher = self._dispatcher = Dispatcher(bus)
         segments = self._segments = Segments(
-            store, cache, self.agents, providers, toolset, resolvers, dispatcher, context_sources
+            store, cache, self.agents, providers, self.tools.toolset, resolvers, dispatcher, context_sources
         )
         self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
         dispatcher.connect(self._engine, segments)
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
-        self.renders, self.drawer, self.costs = Renders(store), drawer, Costs(store)
+        self._dispatcher, self.renders, self.drawer, self.costs = dispatcher, Renders(store), drawer, Costs(store)
         self.session_costs = SessionCosts(store, self.agents.listed)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
         await self._store.write(catalog.ensure_project)
+        await self.tools.start()
         if self._bus is not None:
             await self._bus.start(self._store.hub, self._dispatcher.wake, self._engine.interrupt)
         await self._engine.start()
@@ -145,7 +148,8 @@ class Core:
             steps.push_async_callback(self._segments.stop)
             steps.push_async_callback(lambda: self._completion.stop(max(0.0, until - clock())))
             steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
-            steps.push_async_callback(_ended, self._work, self._counting)
+            steps.push_async_callback(self.tools.stop)
+            steps.push_async_callback(ended, self._work, self._counting)
             await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
 
     @property
@@ -391,10 +395,3 @@ class Core:
 
     def _encode_for(self, model: str) -> Encode:
         return provider_for(self._providers, model).encoder(named(model))
-
-
-async def _ended(*tasks: asyncio.Task[None] | None) -> None:
-    """Cancel *tasks*, and return when they have ended."""
-    for task in filter(None, tasks):
-        task.cancel()
-        await asyncio.wait((task,))

@@ -31,6 +31,7 @@ from agent_core.engine.pool import MAX_RUNS
 from agent_core.hooks.check import is_name, unmatched
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
+from agent_core.runtime.tooling import ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
@@ -65,6 +66,7 @@ from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
 from app.models import Models, models_of, notice, warn_of_model
+from app.own_tools.toolset import OwnTools
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
@@ -168,7 +170,7 @@ async def running(
         workers.append(made.worker)
         return made
 
-    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), looked_for, drawer)
+    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), own, drawer)
     structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()
@@ -189,7 +191,7 @@ def _core(
     engine: Callable[[Runs, Clock], Engine],
     fetch: Fetch,
     toolset: Toolset,
-    looked_for: str,
+    own: OwnTools,
     drawer: Drawer,
 ) -> Core:
     secrets = Secrets(load_keys(settings).derive("secrets"))
@@ -197,7 +199,7 @@ def _core(
         parts.database,
         providers=models.providers,
         tools=toolset,
-        tools_looked_for=looked_for,
+        tools_looked_for=own.looked_for,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
@@ -213,6 +215,7 @@ def _core(
             tool_limit=settings.tool_limit,
         ),
         provider_needs=settings.needs,
+        tool_ports=ToolPorts(places=lambda: own.places),
     )
 
 

@@ -1,0 +1,53 @@
+"""Tooling: the tools of a core, wherever they come from, and what is stored of them. Reached as `core.tools`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from agent_core.runtime.revisions import Revisions
+from agent_core.runtime.tool_catalog import ToolCatalog
+from agent_core.secrets import Secrets
+from agent_core.store.store import Store
+from agent_core.tools.kinds import KindFactory
+from agent_core.tools.toolset import Noted, Toolset
+
+
+def _nowhere() -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPorts:
+    """What a process gives its core for tools.
+
+    *places* returns where tools that are not defined come from, by their names, such as `tools/orders.py:3`.
+    """
+
+    places: Callable[[], Mapping[str, str]] = field(default=_nowhere)
+
+
+NO_PORTS = ToolPorts()
+
+
+class Tooling:
+    """All tools: *shipped* are those that need no definition. `toolset` is what agents and runs use.
+
+    *secrets* seals what is stored; None where the core has no key.
+
+    Attach a kind of stored things here: it gets `revisions`, to see what other processes change, its toolset is merged
+    into the base, and `kinds` has the factory of each kind of definitions.
+    """
+
+    def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:  # noqa: ARG002 - of stored secrets
+        self.revisions = Revisions(store)
+        base = shipped  # the tools of MCP servers are merged in here
+        kinds: dict[str, KindFactory] = {}
+        self.definitions = ToolCatalog(store, base, kinds, self.revisions, ports.places)
+        self.toolset: Toolset = Noted(self.definitions, store.counters.know)
+
+    async def start(self) -> None:
+        """Load what is stored, and from now on what other processes change."""
+        await self.revisions.start()
+
+    async def stop(self) -> None:
+        """End what `start` began."""
+        await self.revisions.stop()
