@@ -16,7 +16,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _OF_THE_PROTOCOL = frozenset(
-    "host content-length content-type accept connection transfer-encoding upgrade last-event-id".split()
+    ["host", "content-length", "content-type", "accept", "connection", "transfer-encoding", "upgrade", "last-event-id"]
 )
 """Headers that the transport writes itself, as it does all that begin with `mcp-`."""
 CheckUrl = Callable[[str], None]
@@ -46,15 +46,7 @@ def check_server(server: McpServer, *, check_url: CheckUrl, stdio: bool, secrets
 def _place(server: McpServer, check_url: CheckUrl, *, stdio: bool) -> Iterator[Fault]:
     """Give what is wrong with where the server is."""
     if server.transport == "stdio":
-        if not stdio:
-            text = f"programs are started for the API only with {SETTING}=on; set it, or write the server in mcp.json."
-            yield Fault("transport", text)
-        if not server.command or not server.command.strip() or "\0" in server.command:
-            yield Fault("command", "a server over stdio has a `command`: the program to start.")
-        for name in ("url", "headers", "oauth", "context"):
-            if getattr(server, name):
-                yield Fault(name, "a server over stdio has none: it gets no HTTP requests. Use `args` and `env`.")
-        yield from _environment(server)
+        yield from _program(server, stdio=stdio)
         return
     for name in ("command", "args", "env", "cwd"):
         if getattr(server, name):
@@ -70,6 +62,23 @@ def _place(server: McpServer, check_url: CheckUrl, *, stdio: bool) -> Iterator[F
                 yield Fault(f"oauth.{name}", "it is empty.")
         if server.oauth.token_url is not None:
             yield from _address("oauth.token_url", server.oauth.token_url, check_url)
+
+
+def _program(server: McpServer, *, stdio: bool) -> Iterator[Fault]:
+    if not stdio:
+        text = f"programs are started for the API only with {SETTING}=on; set it, or write the server in mcp.json."
+        yield Fault("transport", text)
+    if not server.command or not server.command.strip() or "\0" in server.command:
+        yield Fault("command", "a server over stdio has a `command`: the program to start.")
+    for name in ("url", "headers", "oauth", "context"):
+        if getattr(server, name):
+            yield Fault(name, "a server over stdio has none: it gets no HTTP requests. Use `args` and `env`.")
+    for name, value in server.env.items():
+        if not _VARIABLE.fullmatch(name) or "\0" in value or len(value) > MAX_TEXT:
+            yield Fault(f"env.{name[:100]}", "a variable has letters, digits and `_` in its name, and no U+0000.")
+    for place, value in enumerate(server.args):
+        if "\0" in value or len(value) > MAX_TEXT:
+            yield Fault(f"args[{place}]", f"at most {MAX_TEXT:,} characters, without U+0000.")
 
 
 def _address(path: str, url: str, check_url: CheckUrl) -> Iterator[Fault]:
@@ -92,15 +101,6 @@ def _headers(server: McpServer) -> Iterator[Fault]:
         elif not (value.isascii() and value.isprintable()) or len(value) > MAX_TEXT:
             yield Fault(path, f"its value is at most {MAX_TEXT:,} printable ASCII characters.")
         seen.add(name.lower())
-
-
-def _environment(server: McpServer) -> Iterator[Fault]:
-    for name, value in server.env.items():
-        if not _VARIABLE.fullmatch(name) or "\0" in value or len(value) > MAX_TEXT:
-            yield Fault(f"env.{name[:100]}", "a variable has letters, digits and `_` in its name, and no U+0000.")
-    for place, value in enumerate(server.args):
-        if "\0" in value or len(value) > MAX_TEXT:
-            yield Fault(f"args[{place}]", f"at most {MAX_TEXT:,} characters, without U+0000.")
 
 
 def _lists(server: McpServer) -> Iterator[Fault]:

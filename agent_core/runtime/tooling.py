@@ -3,12 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_core.net.targets import check_text
+from agent_core.runtime.mcp_catalog import McpCatalog
 from agent_core.runtime.revisions import Revisions
 from agent_core.runtime.tool_catalog import ToolCatalog
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.tools.kinds import KindFactory
-from agent_core.tools.toolset import Noted, Toolset
+from agent_core.tools.mcp.port import McpConnections
+from agent_core.tools.mcp.served import NoSecrets
+from agent_core.tools.toolset import Merged, Noted, Toolset
 
 
 def _nowhere() -> Mapping[str, str]:
@@ -20,9 +24,14 @@ class ToolPorts:
     """What a process gives its core for tools.
 
     *places* returns where tools that are not defined come from, by their names, such as `tools/orders.py:3`.
+    *mcp* are the connections to MCP servers, *mcp_stdio* whether the API may make servers of programs; *check_url*
+    raises for an address that is not asked.
     """
 
     places: Callable[[], Mapping[str, str]] = field(default=_nowhere)
+    mcp: McpConnections | None = None
+    mcp_stdio: bool = False
+    check_url: Callable[[str], None] = check_text
 
 
 NO_PORTS = ToolPorts()
@@ -37,9 +46,18 @@ class Tooling:
     into the base, and `kinds` has the factory of each kind of definitions.
     """
 
-    def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:  # noqa: ARG002 - of stored secrets
+    def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:
         self.revisions = Revisions(store)
-        base = shipped  # the tools of MCP servers are merged in here
+        self.servers = McpCatalog(
+            store,
+            self.revisions,
+            ports.mcp,
+            secrets=secrets,
+            values=NoSecrets(),
+            check_url=ports.check_url,
+            stdio=ports.mcp_stdio,
+        )
+        base = Merged((shipped, self.servers))
         kinds: dict[str, KindFactory] = {}
         self.definitions = ToolCatalog(store, base, kinds, self.revisions, ports.places)
         self.toolset: Toolset = Noted(self.definitions, store.counters.know)
@@ -47,7 +65,9 @@ class Tooling:
     async def start(self) -> None:
         """Load what is stored, and from now on what other processes change."""
         await self.revisions.start()
+        self.servers.start()
 
     async def stop(self) -> None:
         """End what `start` began."""
         await self.revisions.stop()
+        await self.servers.stop()

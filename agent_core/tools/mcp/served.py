@@ -89,11 +89,14 @@ class ServedTool:
         def plain(text: str) -> str:
             return scrubbed(text, values)
 
-        shown = replace(context, progress=lambda text: context.progress(plain(text))) if values else context
+        def progress(text: str) -> None:
+            context.progress(plain(text))
+
+        shown = replace(context, progress=progress) if values else context
         headers = context_headers(self.server.context, context)
         try:
             outcome = await self.connections.call(server, self.tool, arguments, shown, headers)
-        except Exception as error:  # its text may hold a secret
+        except Exception as error:  # noqa: BLE001 - its text may hold a secret
             raise RuntimeError(plain(f"{type(error).__name__}: {error}")) from None
         return _plain(outcome, plain) if values else outcome
 
@@ -117,4 +120,3 @@ def _plain(outcome: Outcome, plain: Change) -> Outcome:
 
 def _plain_part(part: Part, plain: Change) -> Part:
     return structs.replace(part, text=plain(part.text)) if isinstance(part, Text) else part
-

@@ -15,9 +15,10 @@ from agent_core.ids import new_id
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work.tooling import revisions
-from agent_core.store.work.tooling.tables import McpServerRow
+from agent_core.store.work.tooling.tables import McpServerRow, SecretRow
 
-SERVER = table_of(McpServerRow)
+SERVER, SECRET = table_of(McpServerRow), table_of(SecretRow)
+_OURS = SERVER.c.project == DEFAULT_PROJECT
 LEASE = 90_000
 """Milliseconds for which the process that claimed a server alone discovers it: more than a discovery may take."""
 NEVER = 2**62
@@ -61,13 +62,13 @@ class Claim(msgspec.Struct, frozen=True):
 
 def everything(connection: Connection) -> Sequence[StoredServer]:
     """Return all servers, the oldest first."""
-    rows = connection.execute(select(SERVER).where(SERVER.c.project == DEFAULT_PROJECT).order_by(SERVER.c.key))
+    rows = connection.execute(select(SERVER).where(_OURS).order_by(SERVER.c.key))
     return [_stored(row) for row in rows]
 
 
 def listed(connection: Connection, *, limit: int, after: int) -> Page[StoredServer]:
     """Return up to *limit* servers with a key above *after*."""
-    query = select(SERVER).where(SERVER.c.project == DEFAULT_PROJECT, SERVER.c.key > after)
+    query = select(SERVER).where(_OURS, SERVER.c.key > after)
     found = [_stored(row) for row in connection.execute(query.order_by(SERVER.c.key).limit(limit + 1))]
     return Page(tuple(found[:limit]), str(found[limit - 1].key) if len(found) > limit else None)
 
@@ -75,7 +76,7 @@ def listed(connection: Connection, *, limit: int, after: int) -> Page[StoredServ
 def find(connection: Connection, name: str) -> StoredServer:
     """Return the server with this id or name; raises `NotFound`."""
     named = or_(SERVER.c.id == name, SERVER.c.name == name)
-    row = connection.execute(select(SERVER).where(SERVER.c.project == DEFAULT_PROJECT, named)).first()
+    row = connection.execute(select(SERVER).where(_OURS, named)).first()
     if row is None:
         raise NotFound("MCP server", name)
     return _stored(row)
@@ -154,23 +155,26 @@ def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int
             _set(connection, stored, values)
 
 
-def ask(connection: Connection, name: str, *, now: int, settle: bool = False) -> StoredServer:
-    """Make the server *name* due now, and return it; raises `NotFound`, `InvalidInput` when it is disabled.
+def notice(connection: Connection, name: str, *, now: int) -> None:
+    """Make the server *name*, if it is there, due because it says that its list has changed.
 
-    With *settle* it is due at the earliest `STEADY` after its last discovery: many notices are one.
+    It is so at the earliest `STEADY` after its last discovery: many notices are one.
     """
-    stored = find(connection, name)
-    if not stored.server.enabled:
-        raise InvalidInput("id", f"the MCP server `{stored.server.name}` is disabled; enable it first.")
-    at = max(now, (stored.listed_at or 0) + STEADY) if settle else now
-    if not settle or at < stored.due_at:
-        connection.execute(update(SERVER).where(SERVER.c.key == stored.key).values(due_at=at))
-    return find(connection, stored.id)
+    row = connection.execute(select(SERVER.c.key, SERVER.c.listed_at).where(_OURS, SERVER.c.name == name)).first()
+    if row is not None:
+        at = max(now, (row.listed_at or 0) + STEADY)
+        later = (SERVER.c.key == row.key, SERVER.c.due_at > at, SERVER.c.due_at < NEVER)
+        connection.execute(update(SERVER).where(*later).values(due_at=at))
+
+
+def secret_names(connection: Connection) -> frozenset[str]:
+    """Return the names of the secrets that are stored."""
+    return frozenset(connection.execute(select(SECRET.c.name).where(SECRET.c.project == DEFAULT_PROJECT)).scalars())
 
 
 def claim(connection: Connection, *, now: int) -> Claim | None:
     """Claim one server that is due, for this process alone; None when none is."""
-    due = select(SERVER).where(SERVER.c.project == DEFAULT_PROJECT, SERVER.c.due_at <= now)
+    due = select(SERVER).where(_OURS, SERVER.c.due_at <= now)
     for row in connection.execute(due.order_by(SERVER.c.due_at)).all():
         mine = update(SERVER).where(SERVER.c.key == row.key, SERVER.c.due_at == row.due_at)
         if connection.execute(mine.values(due_at=now + LEASE)).rowcount:
@@ -178,9 +182,18 @@ def claim(connection: Connection, *, now: int) -> Claim | None:
     return None
 
 
+def take(connection: Connection, name: str, *, now: int) -> Claim:
+    """Claim the server *name*, due or not; raises `NotFound`, `InvalidInput` when it is disabled."""
+    stored = find(connection, name)
+    if not stored.server.enabled:
+        raise InvalidInput("id", f"the MCP server `{stored.server.name}` is disabled; enable it first.")
+    connection.execute(update(SERVER).where(SERVER.c.key == stored.key).values(due_at=now + LEASE))
+    return Claim(stored, now + LEASE, min(now, stored.due_at))
+
+
 def next_due(connection: Connection) -> int | None:
     """Return when the next server is due, None without one."""
-    query = select(SERVER.c.due_at).where(SERVER.c.project == DEFAULT_PROJECT, SERVER.c.due_at < NEVER)
+    query = select(SERVER.c.due_at).where(_OURS, SERVER.c.due_at < NEVER)
     return connection.execute(query.order_by(SERVER.c.due_at).limit(1)).scalar()
 
 
