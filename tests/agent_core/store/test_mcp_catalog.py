@@ -74,12 +74,12 @@ async def test_a_failed_discovery_is_repeated_after_growing_pauses(make_core: Ma
     await core.tools.servers.create(http())
     pauses: list[float] = []
     for n in range(1, 10):
-        found = await failed(core, n, servers)
+        found = await failed(core, n, servers, clock)
         assert (found.status, found.error) == ("failing", "`github` does not answer; start it.")
         pauses.append(pause_of(found))
         await passes(clock, found)
     assert pauses == PAUSES
-    found = await failed(core, 10, servers)
+    found = await failed(core, 10, servers, clock)
     servers.says["github"] = listing("get_issue")
     await passes(clock, found)
     found = await listed(core)
@@ -87,13 +87,13 @@ async def test_a_failed_discovery_is_repeated_after_growing_pauses(make_core: Ma
     assert (found.due_at or 0) - (found.listed_at or 0) == 3_600_000
 
 
-async def failed(core: Core, n: int, servers: ScriptedServers) -> McpServerObject:
+async def failed(core: Core, n: int, servers: ScriptedServers, clock: FakeClock) -> McpServerObject:
     """Return the server once its *n*-th failure is written."""
-    return await when(core, "github", lambda each: len(servers.discovered) == n and pause_of(each) in PAUSES)
+    return await when(core, "github", lambda each: len(servers.discovered) == n and each.failed_at == clock.now())
 
 
 def pause_of(server: McpServerObject) -> float:
-    """Return the seconds between the last failure and the next try; another number while a process asks."""
+    """Return the seconds between the last failure and the next try."""
     return ((server.due_at or 0) - (server.failed_at or 0)) / 1000
 
 
