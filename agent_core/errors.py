@@ -12,7 +12,8 @@ ParleyError
 │   ├── SessionClosed
 │   ├── SessionOpen
 │   ├── AlreadyDecided
-│   └── ManagedByFile
+│   ├── ManagedByFile
+│   └── ToolInUse
 ├── Forbidden
 │   └── NotAnApprover
 ├── DrawingFailed          the chart does not compile, is too large, or took more time or memory than it may
@@ -119,6 +120,10 @@ class AlreadyDecided(Conflict):
 
 class ManagedByFile(Conflict):
     code = "managed_by_file"
+
+
+class ToolInUse(Conflict):
+    code = "tool_in_use"
 
 
 class Forbidden(ParleyError):

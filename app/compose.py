@@ -51,6 +51,7 @@ from app.api import (
     renders,
     runs,
     sessions,
+    tools,
 )
 from app.api.callers import Callers
 from app.api.cors import Cors
@@ -89,7 +90,7 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-ROUTES = (runs, sessions, approvals, renders, costs, agents, keys, operations, actors, health)
+ROUTES = (runs, sessions, approvals, renders, costs, agents, tools, keys, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 

@@ -46,7 +46,7 @@ BANNED = (
 """Each word, or pair of words in a row, with what to write instead. A name counts as the words it consists of."""
 
 WIRE = "app/api/wire.py"
-SHARED_NOUNS = {"Agent", "Feedback", "Message", "Vote"}
+SHARED_NOUNS = {"Agent", "Feedback", "Message", "Tool", "Vote"}
 """Classes of which the core and the API have one each."""
 
 PHRASES = (

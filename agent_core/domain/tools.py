@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core.domain.agents import RESULT_LIMIT
+from agent_core.domain.agents import RESULT_LIMIT, ToolSource
 
 StoredKind = Literal["http", "mcp", "python"]
 SECRET = re.compile(r"\{\{\s*secret:([A-Za-z0-9_.-]{1,64})\s*\}\}")
 """How a definition refers to a stored secret: `{{secret:NAME}}`."""
+_GLOB = frozenset("*?[")
 MASK = "[secret {}]"
 _SHORTEST = 4
 """Characters of a secret from which on its value is looked for in results: shorter ones are in ordinary words too."""
@@ -44,6 +45,65 @@ class ToolDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     resource: str | None = None
     pinned: bool = False
     config: dict[str, Any] = {}
+
+
+ToolOrigin = Literal["file", "api"]
+"""Where a definition comes from: those of files are read-only over the API."""
+
+
+class DefinedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored tool at its newest version; times are milliseconds since the epoch."""
+
+    id: str
+    version: int
+    source: ToolOrigin
+    definition: ToolDefinition
+    created_at: int
+    updated_at: int
+
+
+class ToolVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a tool's definition, which is never changed."""
+
+    version: int
+    created_at: int
+    definition: ToolDefinition
+
+
+class ToolObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of a process, defined or not, as operators see it.
+
+    One without a stored definition has its name as *id*, no *version* and no *source*. *parameters* are all, those that
+    have a *preset* too. *place* is the file that defines it. *available* is false while what it needs is not here.
+    """
+
+    id: str
+    name: str
+    title: str | None
+    kind: ToolSource
+    description: str
+    parameters: dict[str, Any]
+    effect: Literal["read", "write"]
+    idempotent: bool
+    concurrency_safe: bool
+    timeout_s: float
+    result_limit: int
+    preset: dict[str, Any] = {}
+    output: str | None = None
+    context: tuple[str, ...] = ()
+    untrusted: bool = False
+    resource: str | None = None
+    pinned: bool = False
+    config: dict[str, Any] = {}
+    version: int | None = None
+    source: ToolOrigin | None = None
+    place: str | None = None
+    available: bool = True
+
+
+def is_glob(name: str) -> bool:
+    """Return whether *name*, of an agent's `tools` or a hook's `matcher`, is a glob over the names of tools."""
+    return not _GLOB.isdisjoint(name)
 
 
 def secrets_in(value: object) -> frozenset[str]:

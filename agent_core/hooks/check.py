@@ -1,6 +1,7 @@
 """Check an agent's hooks when its definition is stored."""
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 import msgspec
 import structlog
@@ -20,6 +21,7 @@ from agent_core.domain.hooks import (
     covers,
 )
 from agent_core.domain.likely import hint
+from agent_core.domain.tools import is_glob
 from agent_core.domain.unknown_fields import misfit
 from agent_core.errors import InvalidInput
 from agent_core.hooks.http import check_http
@@ -30,7 +32,6 @@ from agent_core.net.targets import TargetGuard
 MAX_HOOKS = 50
 MAX_NAME = 60
 _OF_TOOLS = ("PreToolUse", "PostToolUse")
-_GLOB = frozenset("*?[")
 _log = structlog.get_logger("parley.hooks")
 
 
@@ -51,17 +52,18 @@ def check(hooks: Sequence[Hook], channels: Channels) -> None:
         _check_config(f"{path}.config", _read(path, hook), hook.event, channels)
 
 
-def check_matchers(definition: Definition) -> None:
+def check_matchers(definition: Definition, named: Sequence[str] | None = None) -> None:
     """Raise `InvalidInput` when a hook names a tool that its agent lacks: a mistyped name would guard nothing.
 
-    A glob that matches none is logged as a warning; it may be meant for tools that are added later.
+    *named* are the tools that its globs and names mean now. A matcher for tools that may be added later is logged as a
+    warning: a glob, and a name that a glob of the agent matches.
     """
-    for place, matcher in unmatched(definition):
-        if is_name(matcher):
-            known = ", ".join(f"`{name}`" for name in sorted(_names(definition)))
-            problem = (
-                f"the agent has no tool `{matcher[:100]}`{hint(matcher, _names(definition))}; its tools are: {known}."
-            )
+    listed = _names(definition)
+    for place, matcher in unmatched(definition, named):
+        if is_name(matcher) and not any(fnmatchcase(matcher, each) for each in listed):
+            tools = listed if named is None else named
+            known = ", ".join(f"`{name}`" for name in sorted(tools))
+            problem = f"the agent has no tool `{matcher[:100]}`{hint(matcher, tools)}; its tools are: {known}."
             raise InvalidInput(f"hooks[{place}].matcher", problem)
         remedy = "correct it, unless such tools will be added later"
         _log.warning("hook.matches_nothing", agent=definition.name, hook=place + 1, matcher=matcher, remedy=remedy)
@@ -97,23 +99,31 @@ def fails_open(hooks: Sequence[Hook]) -> Sequence[int]:
     ]
 
 
-def unmatched(definition: Definition) -> Sequence[tuple[int, str]]:
+def unmatched(definition: Definition, named: Sequence[str] | None = None) -> Sequence[tuple[int, str]]:
     """Return the matchers that match no tool of the agent, each with its hook's index.
 
     An agent without tools has none: there is nothing to guard yet. The render tools may be its own without being named.
+    Without the *named* tools a glob of the agent may mean any that it matches.
     """
     names = _names(definition)
-    guarded = [*names, *RENDER_TOOLS]
+    guarded = [*(names if named is None else named), *RENDER_TOOLS]
     return [
         (place, hook.matcher)
         for place, hook in enumerate(definition.hooks)
-        if hook.matcher is not None and names and not any(covers(hook, name) for name in guarded)
+        if hook.matcher is not None and names and not any(_may_cover(hook, name) for name in guarded)
     ]
 
 
 def is_name(matcher: str) -> bool:
     """Return whether *matcher* is a tool's name, not a glob."""
-    return _GLOB.isdisjoint(matcher)
+    return not is_glob(matcher)
+
+
+def _may_cover(hook: Hook, listed: str) -> bool:
+    """Return whether *hook* runs for a tool that *listed*, a name or a glob, means."""
+    if not is_glob(listed) or hook.matcher is None:
+        return covers(hook, listed)
+    return is_glob(hook.matcher) or fnmatchcase(hook.matcher, listed)
 
 
 def _names(definition: Definition) -> Sequence[str]:

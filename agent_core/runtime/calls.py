@@ -22,7 +22,7 @@ from agent_core.renders.rows import FoundRows, HandleOfRows, may_hold_rows, note
 from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
-from agent_core.tools.toolset import Scope, Toolset, unknown_tool
+from agent_core.tools.toolset import Scope, Toolset, tools_with, unknown_tool
 
 _RAW_SHOWN = 500
 _SHORT = 20_000
@@ -73,7 +73,7 @@ class Calls:
 
         Once *stopped* is true, and its reader's task cancelled, it yields what has ended by then and stops the rest.
         """
-        known = await self._known()
+        known = await self._known(calls)
         news: asyncio.Queue[e.FactBody | e.ToolProgress | BaseException] = asyncio.Queue()
         tasks = [asyncio.create_task(self._one(call, state, known, news.put_nowait)) for call in calls]
         for task in tasks:
@@ -98,8 +98,10 @@ class Calls:
         finally:
             await _end(tasks)
 
-    async def _known(self) -> Mapping[str, t.Tool]:
-        return await self._toolset.tools(Scope(self._agent.id))
+    async def _known(self, calls: tuple[CallState, ...]) -> Mapping[str, t.Tool]:
+        specs = (self._agent.tools.get(call.name) for call in calls)
+        wanted = (spec.name for spec in specs if spec is not None and spec.kind == "function")
+        return await tools_with(self._toolset, Scope(self._agent.id), wanted)
 
     async def _one(
         self,
@@ -143,7 +145,7 @@ class Calls:
 
     async def rule(self, calls: tuple[CallState, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
         """Ask the hooks whether *calls* may run, concurrently; a call that cannot run anyway ends without asking."""
-        known = await self._known()
+        known = await self._known(calls)
         asked = [self._ruled(call, state, known) for call in calls]
         for facts in await asyncio.gather(*asked):
             for fact in facts:

@@ -1,6 +1,7 @@
 """What an agent's definition says, checked by itself and against the tools that are there; pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -8,7 +9,9 @@ from agent_core.domain import quotas
 from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, RENDER_TOOLS, DeclaredTool, Definition
 from agent_core.domain.control_checks import check as check_controls
 from agent_core.domain.schemas import schema_problem
+from agent_core.domain.tools import is_glob
 from agent_core.errors import InvalidInput
+from agent_core.runtime.offers import names_of
 from agent_core.tools.function import NAME
 from agent_core.tools.toolset import unknown_tool
 
@@ -19,10 +22,29 @@ RESERVED = "agent_"
 """The prefix of ids, forbidden for names: an agent named like another's id would be found instead of it."""
 
 
-def check_fields(definition: Definition, added: Collection[str] = RENDER_TOOLS) -> None:
+class _Listed(Collection[str]):
+    """The tools that *listed* names and globs may mean."""
+
+    def __init__(self, listed: Sequence[str]) -> None:
+        self._listed = listed
+
+    def __contains__(self, name: object) -> bool:
+        return any(fnmatchcase(str(name), each) for each in self._listed)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._listed)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+
+def check_fields(
+    definition: Definition, added: Collection[str] = RENDER_TOOLS, named: Sequence[str] | None = None
+) -> None:
     """Raise `InvalidInput` for what no process could run, whatever tools, models and channels it has.
 
-    *added* are tools that the agent may have without naming them.
+    *added* are tools that the agent may have without naming them, *named* those that it names; without those its globs
+    may mean any that they match.
     """
     _check_name(definition.name)
     if len(definition.instructions) > MAX_INSTRUCTIONS:
@@ -35,12 +57,12 @@ def check_fields(definition: Definition, added: Collection[str] = RENDER_TOOLS) 
         raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
     for scope in quotas.SCOPES:
         quotas.check(scope, getattr(definition.limits, scope))
-    listed = [each if isinstance(each, str) else each.name for each in definition.tools]
+    listed = names_of(definition.tools) if named is None else named
     if definition.controls.include_render is False:
         tools = [name for name in listed if name not in RENDER_TOOLS]
     else:
         tools = [*listed, *(name for name in added if name not in listed)]
-    check_controls(definition.controls, tools)
+    check_controls(definition.controls, _Listed(tools))
 
 
 def check_tools(definition: Definition, known: Collection[str], looked_for: str) -> None:
@@ -48,7 +70,7 @@ def check_tools(definition: Definition, known: Collection[str], looked_for: str)
     names: set[str] = set()
     for place, tool in enumerate(definition.tools):
         path = f"tools[{place}]"
-        if isinstance(tool, str) and tool not in known:
+        if isinstance(tool, str) and not is_glob(tool) and tool not in known:
             raise InvalidInput("tools", unknown_tool(tool, known, looked_for))
         name = tool if isinstance(tool, str) else tool.name
         if name in names:

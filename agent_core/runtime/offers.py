@@ -1,12 +1,16 @@
 """Offers: the tools in an agent's prompt, those that show tables and charts among them without being named; pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
 from agent_core.context.snapshot import variant
 from agent_core.domain.agents import RENDER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec
+from agent_core.domain.tools import is_glob
 from agent_core.tools.base import Tool
+
+_OWN_SETTINGS = frozenset({*RENDER_TOOLS, "call_tool", "list_resources", "use_resource"})
 
 
 def offered(definition: Definition, known: Mapping[str, Tool], *, include_render: bool) -> Sequence[ToolSpec]:
@@ -16,10 +20,39 @@ def offered(definition: Definition, known: Mapping[str, Tool], *, include_render
     """
     listed = [
         known[tool].spec if isinstance(tool, str) else tool.spec
-        for tool in definition.tools
+        for tool in attached(definition, known)
         if isinstance(tool, DeclaredTool) or not _is_taken_out(tool, definition)
     ]
     return [*listed, *(known[name].spec for name in added(definition, known, include_render=include_render))]
+
+
+def attached(definition: Definition, known: Collection[str]) -> Sequence[str | DeclaredTool]:
+    """Return what the agent's `tools` name, with each glob replaced by those of *known* that it matches, sorted.
+
+    A tool is there once, an exact name before any glob. No glob matches the render tools or those of the router: they
+    come by settings of their own.
+    """
+    listed = [tool for tool in definition.tools if isinstance(tool, DeclaredTool) or not is_glob(tool)]
+    globs = [tool for tool in definition.tools if isinstance(tool, str) and is_glob(tool)]
+    taken = {*_OWN_SETTINGS, *(tool if isinstance(tool, str) else tool.name for tool in listed)}
+    more = {name for name in known if name not in taken and any(fnmatchcase(name, glob) for glob in globs)}
+    return [*listed, *sorted(more)]
+
+
+def names_of(tools: Iterable[str | DeclaredTool]) -> Sequence[str]:
+    """Return the names of *tools*."""
+    return [tool if isinstance(tool, str) else tool.name for tool in tools]
+
+
+def unmatched_globs(definition: Definition, known: Collection[str]) -> Sequence[str]:
+    """Return the globs of the agent's `tools` that match none of *known*."""
+    globs = [tool for tool in definition.tools if isinstance(tool, str) and is_glob(tool)]
+    return [glob for glob in globs if not any(fnmatchcase(name, glob) for name in known)]
+
+
+def lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:
+    """Return the exact names in the agent's `tools` that are not among *known*."""
+    return [tool for tool in definition.tools if isinstance(tool, str) and not is_glob(tool) and tool not in known]
 
 
 def added(definition: Definition, known: Collection[str], *, include_render: bool) -> Sequence[str]:
@@ -27,7 +60,7 @@ def added(definition: Definition, known: Collection[str], *, include_render: boo
     wanted = definition.controls.include_render
     if not (include_render if wanted is None else wanted):
         return []
-    listed = {tool if isinstance(tool, str) else tool.name for tool in definition.tools}
+    listed = names_of(definition.tools)
     return [name for name in RENDER_TOOLS if name in known and name not in listed]
 
 

@@ -1,7 +1,7 @@
 """The roster: agents as the API edits them, and as runs use them."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,6 +27,7 @@ from agent_core.domain.control_checks import check
 from agent_core.domain.controls import ABLE, NOTHING, Abilities
 from agent_core.domain.hooks import Hook, chain
 from agent_core.domain.objects import AgentObject, Page
+from agent_core.domain.tools import is_glob
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
 from agent_core.hooks.chain import Resolver
@@ -36,13 +37,13 @@ from agent_core.hooks.http import check_secrets
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.definition_checks import check_fields, check_tools
-from agent_core.runtime.offers import added, offered
+from agent_core.runtime.offers import added, attached, lacking, names_of, offered, unmatched_globs
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.store.work import catalog
 from agent_core.store.work.catalog import StoredAgent
 from agent_core.tools.base import Tool
-from agent_core.tools.toolset import Scope, Toolset
+from agent_core.tools.toolset import Scope, Toolset, tools_with
 
 MAX_PROTOTYPES = 256
 """How many agents are cached for new sessions."""
@@ -105,7 +106,7 @@ class Roster:
 
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""
-        known = await self._toolset.tools(Scope())
+        known = await tools_with(self._toolset, Scope(), _exact(definition.tools))
         now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition, known)
         return self._shown(
             await self._store.write(
@@ -119,7 +120,7 @@ class Roster:
         Absent fields stay, also in a group such as `limits`, and so does a secret that is sent back masked.
         """
         now, seen = self._clock.now(), catalog.editable(await self.find(name))
-        known = await self._toolset.tools(Scope(seen.object.id))
+        known = await tools_with(self._toolset, Scope(seen.object.id), _exact(changes.get("tools") or ()))
         # Checking a schema takes up to a second, so it runs neither on the event loop nor inside the transaction.
         sealed = await asyncio.to_thread(self._changed, seen, changes, known)
 
@@ -142,7 +143,7 @@ class Roster:
 
         One whose model has no provider here is stored, and is unavailable, see `unserved`.
         """
-        known = await self._toolset.tools(Scope())
+        known = await tools_with(self._toolset, Scope(), (name for each in definitions for name in _exact(each.tools)))
         now, sealed = self._clock.now(), [self._sealed(each, known, filed=True) for each in definitions]
         await self._store.write(
             lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
@@ -153,7 +154,17 @@ class Roster:
         found: list[tuple[str, str]] = []
         for agent in await self.all():
             known = await self._toolset.tools(Scope(agent.id))
-            found += [(agent.definition.name, tool) for tool in _lacking(agent.definition, known)]
+            found += [(agent.definition.name, tool) for tool in lacking(agent.definition, known)]
+        return found
+
+    async def having(self, tool: str) -> Sequence[str]:
+        """Return the names of the agents that new conversations have *tool* of, named, by a glob or by a setting."""
+        found: list[str] = []
+        for agent in await self.all():
+            made, known = agent.definition, await self._toolset.tools(Scope(agent.id))
+            more = added(made, known, include_render=self.defaults.include_render)
+            if tool in (*names_of(attached(made, known)), *more):
+                found.append(made.name)
         return found
 
     async def all(self) -> Sequence[AgentObject]:
@@ -191,12 +202,16 @@ class Roster:
 
         One of a file (*filed*) may name a model of a provider that is not here, see `unserved`.
         """
-        check_fields(definition, added(definition, known, include_render=self.defaults.include_render))
+        named = names_of(attached(definition, known))
+        check_fields(definition, added(definition, known, include_render=self.defaults.include_render), named)
         check_tools(definition, known, self._tools_looked_for)
+        for glob in unmatched_globs(definition, known):
+            remedy = "correct it, unless such tools will be added later"
+            _log.warning("agent.glob_matches_nothing", agent=definition.name, glob=glob, remedy=remedy)
         check_hooks(definition.hooks, self._channels)
         if self._guard is not None:
             check_addresses(definition.hooks, self._guard)
-        check_matchers(definition)
+        check_matchers(definition, named)
         warn_open(definition)
         models = {"model": definition.model, "controls.model": definition.controls.model}
         models["compaction.model"] = definition.compaction.model
@@ -238,8 +253,9 @@ class Roster:
 
     async def base(self, agent: AgentObject) -> Snapshot:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
-        definition, known = agent.definition, await self._toolset.tools(Scope(agent.id))
-        for tool in _lacking(definition, known):
+        definition = agent.definition
+        known = await tools_with(self._toolset, Scope(agent.id), _exact(definition.tools))
+        for tool in lacking(definition, known):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
         if why := self.unserved(definition):
@@ -345,8 +361,9 @@ def _offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
     )
 
 
-def _lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:
-    return [tool for tool in definition.tools if isinstance(tool, str) and tool not in known]
+def _exact(tools: Iterable[Any]) -> Iterator[str]:
+    """Yield the exact names among an agent's *tools*."""
+    return (tool for tool in tools if isinstance(tool, str) and not is_glob(tool))
 
 
 def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:

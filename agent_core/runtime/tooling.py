@@ -13,6 +13,7 @@ from agent_core.tools.kinds import KindFactory
 from agent_core.tools.mcp.port import McpConnections
 from agent_core.tools.mcp.served import NoSecrets
 from agent_core.tools.toolset import Merged, Noted, Toolset
+from agent_core.tools.wrapping import McpConfig, PythonConfig, Wrapping
 
 
 def _nowhere() -> Mapping[str, str]:
@@ -58,7 +59,7 @@ class Tooling:
             stdio=ports.mcp_stdio,
         )
         base = Merged((shipped, self.servers))
-        kinds: dict[str, KindFactory] = {}
+        kinds: dict[str, KindFactory] = {"python": Wrapping(PythonConfig), "mcp": Wrapping(McpConfig)}
         self.definitions = ToolCatalog(store, base, kinds, self.revisions, ports.places)
         self.toolset: Toolset = Noted(self.definitions, store.counters.know)
 

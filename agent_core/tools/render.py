@@ -210,6 +210,7 @@ _COLUMN: _Object = {
 }
 _TABLE = ToolSpec(
     name="render_table",
+    source="render",
     description=(
         "Show the person a table, drawn natively where they read. Prefer it to a markdown or text table whenever you "
         "present rows. They see it at once: do not repeat it. Rows of an earlier result are shown by `from_result`, "
@@ -241,6 +242,7 @@ _TABLE = ToolSpec(
 )
 _CHART = ToolSpec(
     name="render_chart",
+    source="render",
     description=(
         "Show the person a chart, drawn natively where they read: bar, line, area, pie (arc), scatter (point), or any "
         "other Vega-Lite mark. Prefer it to describing numbers or drawing with characters; do not repeat it. Rows of "

@@ -1,9 +1,9 @@
 """Toolsets: where tools come from. A kind of tools is one toolset; toolsets are composed by wrapping."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import structs
 
@@ -32,6 +32,15 @@ class Toolset(Protocol):
         An error ends the request, or the segment of the run, which the engine then tries again: a kind that may be away
         for a while gives tools whose calls fail.
         """
+        ...
+
+
+@runtime_checkable
+class Refreshable(Protocol):
+    """A toolset whose tools other processes change too."""
+
+    async def refresh(self) -> None:
+        """Take up what they have changed now; without it that takes up to a second."""
         ...
 
 
@@ -94,6 +103,10 @@ class Noted:
         self.note(found)
         return found
 
+    async def refresh(self) -> None:
+        if isinstance(self.inner, Refreshable):
+            await self.inner.refresh()
+
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
@@ -113,6 +126,15 @@ class _Renamed:
 def toolset_of(tools: Toolset | Mapping[str, Tool]) -> Toolset:
     """Return *tools* as a toolset; a mapping gives the same tools for every scope."""
     return Static(tools) if isinstance(tools, Mapping) else tools
+
+
+async def tools_with(toolset: Toolset, scope: Scope, names: Iterable[str]) -> Mapping[str, Tool]:
+    """Return the tools of *scope*; if one of *names* is not among them, another process may have just made it."""
+    found = await toolset.tools(scope)
+    if isinstance(toolset, Refreshable) and any(name not in found for name in names):
+        await toolset.refresh()
+        found = await toolset.tools(scope)
+    return found
 
 
 def unknown_tool(name: str, known: Collection[str], looked_for: str = "") -> str:

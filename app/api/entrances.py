@@ -18,6 +18,8 @@ MESSAGE = 400 * 1024
 """Bytes where a text is sent: 100,000 characters of four bytes each, and what is around them."""
 AGENT = 2_000_000
 """Bytes of an agent, which only operators send: instructions of 200,000 characters, schemas of 200 tools."""
+TOOL = 300_000
+"""Bytes of a tool's definition: a schema of 32,000, presets and a configuration of 64,000 each."""
 RENDER = 600_000
 """Bytes of a render, of which the log holds 512,000, and what is around it."""
 SIGNED = 1_000_000
@@ -31,6 +33,9 @@ BODIES = {
     "/v1/renders/preview": RENDER,
     "/v1/agents": AGENT,
     "/v1/agents/{id}": AGENT,
+    "/v1/tools": TOOL,
+    "/v1/tools/{id}": TOOL,
+    "/v1/tools/{id}/call": MESSAGE,
     "/slack/events": SIGNED,
     "/slack/interactivity": SIGNED,
     "/slack/commands": SIGNED,

@@ -16,6 +16,7 @@ from app.api.wire import (
     Approval,
     AuditLine,
     Cost,
+    DryRunAnswer,
     Feedback,
     Health,
     Key,
@@ -31,6 +32,7 @@ from app.api.wire import (
     Session,
     SessionCost,
     TokenAnswer,
+    Tool,
 )
 from channels.spec import ChannelPreview
 from channels.web.visible import (
@@ -53,6 +55,7 @@ WIRE = (
     Approval,
     AuditLine,
     Cost,
+    DryRunAnswer,
     Feedback,
     Health,
     Key,
@@ -69,6 +72,7 @@ WIRE = (
     SessionCost,
     ChannelPreview,
     TokenAnswer,
+    Tool,
     Forgotten,
     Page[Agent],
     Page[Approval],
@@ -77,6 +81,7 @@ WIRE = (
     Page[Revoked],
     Page[Run],
     Page[Session],
+    Page[Tool],
 )
 FILES: dict[str, Any] = {
     "File": {"description": "The bytes of a file.", "type": "string", "format": "binary"},

@@ -1,5 +1,6 @@
 """The objects of the API as they travel: the contract's fields, times as RFC 3339 text."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from time import gmtime, strftime
 from typing import Any, Literal
@@ -27,6 +28,8 @@ from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.objects import Vote as VoteObject
+from agent_core.domain.tools import ToolObject, ToolVersion
+from agent_core.runtime.dry_runs import DryRun
 from app.api.agent_fields import AgentFields
 from app.api.derived import is_time, wire_of
 from channels.slack import settings as slack
@@ -121,6 +124,26 @@ class Run(wire_of(RunObject, without=("text", "parts", "structured", "feedback")
 
 class RenderAnswer(wire_of(RenderObject), frozen=True, kw_only=True):
     """Something that a call showed; a client that does not know its *kind* shows the *text*."""
+
+
+class ToolVersionLine(wire_of(ToolVersion, without=("definition",)), frozen=True, kw_only=True):
+    """When a version of a tool's definition was made."""
+
+
+class Tool(wire_of(ToolObject), frozen=True, kw_only=True):
+    """A tool of this process; one without a stored definition has its name as *id*, and neither *version* nor *source*.
+
+    *parameters* are all, those with a *preset* too, which the model neither sees nor can change. *place* is the file
+    that defines it. *available* is false while what it needs is not here. One tool that is asked for comes with the
+    *agents* that have it and with its *versions*, the newest first.
+    """
+
+    agents: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    versions: tuple[ToolVersionLine, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class DryRunAnswer(wire_of(DryRun), frozen=True, kw_only=True):
+    """How an operator's call of a tool ended; *text* is what a model would read of it."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,6 +247,22 @@ def run_wire(run: RunObject, show: ShowTools | None = None) -> Run | dict[str, A
     feedback = msgspec.UNSET if show is not None or not run.feedback else tuple(map(feedback_wire, run.feedback))
     wire = _copy(run, Run, output=Output(run.text, run.parts, run.structured), feedback=feedback)
     return wire if show is None else visible_run(msgspec.to_builtins(wire), show)
+
+
+def tool_wire(tool: ToolObject) -> Tool:
+    """Return *tool* as lists have it."""
+    return _copy(tool, Tool, agents=msgspec.UNSET, versions=msgspec.UNSET)
+
+
+def whole_tool_wire(tool: ToolObject, agents: Sequence[str], versions: Sequence[ToolVersion]) -> Tool:
+    """Return *tool* with the *agents* that have it and its *versions*."""
+    lines = tuple(_copy(version, ToolVersionLine) for version in versions)
+    return _copy(tool, Tool, agents=tuple(agents), versions=lines)
+
+
+def dry_run_wire(done: DryRun) -> DryRunAnswer:
+    """Return *done* as it travels."""
+    return _copy(done, DryRunAnswer)
 
 
 def render_wire(render: RenderObject) -> RenderAnswer:

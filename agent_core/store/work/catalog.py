@@ -1,6 +1,6 @@
 """The catalog: agents, their versions, and frozen snapshots. Each function is one transaction's work."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -79,6 +79,12 @@ def listed(connection: Connection, *, limit: int, after: int, project: int = DEF
     found = [_stored(row) for row in connection.execute(query)]
     more = found[limit - 1].key if len(found) > limit else None
     return Page(tuple(agent.object for agent in found[:limit]), None if more is None else str(more))
+
+
+def agents_with(connection: Connection, wanted: Callable[[Definition], bool]) -> Sequence[str]:
+    """Return the names of the agents whose newest definition is *wanted*, in order."""
+    rows = connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT).order_by(AGENT.c.name))
+    return [made.name for made in (_read(row.definition) for row in rows) if wanted(made)]
 
 
 def definition(connection: Connection, agent: int, version: int) -> tuple[str, Definition]:

@@ -6,15 +6,23 @@ from typing import Literal
 from sqlalchemy import Connection, insert, select, update
 
 from agent_core.store.log import table_of
-from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.tables import DEFAULT_PROJECT, ProjectRow
 from agent_core.store.work.tooling.tables import RevisionRow
 
 RevisionKind = Literal["tools", "mcp", "secrets"]
-REVISION = table_of(RevisionRow)
+REVISION, PROJECT = table_of(RevisionRow), table_of(ProjectRow)
+# A transaction that opens a session does not wait for this lock; SQLite has one writer at a time anyway.
+_ALONE = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT).with_for_update(key_share=True)
+
+
+def alone(connection: Connection) -> None:
+    """Return when no other transaction changes agents, tools, servers or secrets; none does until this one ends."""
+    connection.execute(_ALONE)
 
 
 def bump(connection: Connection, kind: RevisionKind, project: int = DEFAULT_PROJECT) -> int:
     """Count one more change of *kind* and return their number; transactions that change it wait for one another."""
+    alone(connection)
     where = (REVISION.c.project == project, REVISION.c.kind == kind)
     counted = update(REVISION).where(*where).values(n=REVISION.c.n + 1).returning(REVISION.c.n)
     found = connection.execute(counted).scalar_one_or_none()

@@ -1,0 +1,111 @@
+"""What a tool's definition says, checked before it is stored: the fields that all kinds have in common; pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from agent_core.domain.mcp import PREFIX
+from agent_core.domain.schemas import problems, schema_problem
+from agent_core.domain.tools import ToolDefinition
+from agent_core.errors import InvalidInput
+from agent_core.tools.base import Tool
+from agent_core.tools.function import NAME
+from agent_core.tools.kinds import KindFactory
+from agent_core.tools.output import check_output
+from agent_core.tools.toolset import unknown_tool
+
+MAX_TIMEOUT = 3_600
+"""Seconds of one call."""
+MAX_LIMIT = 1_000_000
+"""Characters of one result that a model may read."""
+MAX_DESCRIPTION = 10_000
+MAX_TITLE = 100
+MAX_CONTEXT = 50
+MAX_CONFIG = 64_000
+"""Bytes of JSON, of `config` and of `preset`."""
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ID = re.compile(r"tool_[A-Za-z0-9_-]{16}")
+
+
+def check_definition(definition: ToolDefinition, factory: KindFactory, known: Mapping[str, Tool]) -> None:
+    """Raise `InvalidInput`, with the path of the field, for a definition that cannot work.
+
+    *factory* is that of its kind, *known* are the tools that need no definition. A schema takes up to a second.
+    """
+    _check_name(definition.name)
+    _check_texts(definition)
+    _check_bounds(definition)
+    if definition.parameters is not None:
+        check_parameters(definition.parameters)
+    if definition.output is not None:
+        try:
+            check_output(definition.output)
+        except ValueError as error:
+            raise InvalidInput("output", str(error)) from None
+    for field in ("config", "preset"):
+        if len(msgspec.json.encode(getattr(definition, field))) > MAX_CONFIG:
+            raise InvalidInput(field, f"at most {MAX_CONFIG:,} bytes of JSON.")
+    factory.check(definition)
+    tool = factory.tool(definition, known)
+    if tool is None and definition.kind == "python":  # an MCP server may be away now
+        raise InvalidInput("config.tool", unknown_tool(str(definition.config.get("tool")), known))
+    if tool is not None:
+        if not tool.spec.description.strip():
+            raise InvalidInput("description", "say what the tool does, for the model to read.")
+        check_preset(definition.preset, tool.spec.parameters)
+
+
+def check_parameters(parameters: dict[str, Any]) -> None:
+    """Raise `InvalidInput` for what is no JSON Schema of an object."""
+    if parameters.get("type") != "object":
+        raise InvalidInput("parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
+    if fault := schema_problem(parameters):
+        fault = fault.within("parameters")
+        raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
+
+
+def check_preset(preset: Mapping[str, Any], parameters: dict[str, Any]) -> None:
+    """Raise `InvalidInput` for a preset of a parameter that *parameters* do not have, or that does not fit it."""
+    named = parameters.get("properties")
+    properties = cast("dict[str, Any]", named) if isinstance(named, dict) else {}
+    for name, value in preset.items():
+        path = f"preset.{name}"
+        if name not in properties:
+            listed = ", ".join(f"`{each}`" for each in properties) or "none"
+            raise InvalidInput(path, f"there is no such parameter; the parameters are: {listed}.")
+        # By the whole schema, since a reference leads to another part of it.
+        alone = {key: each for key, each in parameters.items() if key in ("$defs", "definitions")}
+        for fault in problems({**alone, "type": "object", "properties": {name: properties[name]}}, {name: value}, 1):
+            raise InvalidInput(f"preset{fault.path.removeprefix('$')}", fault.message)
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise InvalidInput("name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
+    if name.startswith(PREFIX):
+        raise InvalidInput("name", f"`{PREFIX}` begins the names of MCP servers' tools; choose another name.")
+    if _ID.fullmatch(name):
+        raise InvalidInput("name", "a name that reads like the id of a tool; choose another one.")
+
+
+def _check_texts(definition: ToolDefinition) -> None:
+    if len(definition.description) > MAX_DESCRIPTION:
+        raise InvalidInput("description", f"at most {MAX_DESCRIPTION:,} characters.")
+    if definition.title is not None and not 1 <= len(definition.title.strip()) <= MAX_TITLE:
+        raise InvalidInput("title", f"a title has 1 to {MAX_TITLE} characters; leave it out for none.")
+    if definition.resource is not None and not _KEY.fullmatch(definition.resource):
+        raise InvalidInput("resource", "a resource has 1 to 64 letters, digits, `_` and `-`.")
+    if len(definition.context) > MAX_CONTEXT:
+        raise InvalidInput("context", f"at most {MAX_CONTEXT} keys.")
+    for place, key in enumerate(definition.context):
+        if not _KEY.fullmatch(key):
+            raise InvalidInput(f"context[{place}]", "a key has 1 to 64 letters, digits, `_` and `-`.")
+
+
+def _check_bounds(definition: ToolDefinition) -> None:
+    if not 0 < definition.timeout_s <= MAX_TIMEOUT:  # a NaN is refused too
+        raise InvalidInput("timeout_s", f"seconds above 0, at most {MAX_TIMEOUT:,}.")
+    if not 1 <= definition.result_limit <= MAX_LIMIT:
+        raise InvalidInput("result_limit", f"between 1 and {MAX_LIMIT:,} characters.")

@@ -1,0 +1,164 @@
+"""Defined tools and their versions. Each function is one transaction's work; each change counts in `revisions`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from agent_core.domain.tools import DefinedTool, ToolDefinition, ToolOrigin, ToolVersion
+from agent_core.errors import InvalidInput, ManagedByFile, NotFound, ToolInUse
+from agent_core.ids import new_id
+from agent_core.store.log import table_of
+from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.work import catalog
+from agent_core.store.work.tooling import revisions
+from agent_core.store.work.tooling.tables import ToolRow, ToolVersionRow
+
+TOOL, VERSION = table_of(ToolRow), table_of(ToolVersionRow)
+_SELECT = (
+    select(TOOL, VERSION.c.definition)
+    .join(VERSION, (VERSION.c.tool == TOOL.c.key) & (VERSION.c.version == TOOL.c.version))
+    .where(TOOL.c.project == DEFAULT_PROJECT)
+)
+
+
+def everything(connection: Connection) -> Sequence[DefinedTool]:
+    """Return every tool at its newest version, by name."""
+    return [_tool(row) for row in connection.execute(_SELECT.order_by(TOOL.c.name))]
+
+
+def find(connection: Connection, name: str) -> DefinedTool:
+    """Return the tool with this id or name; raises `NotFound`."""
+    return _tool(_row(connection, name))
+
+
+def hold(connection: Connection, name: str) -> DefinedTool:
+    """Do as `find`, for a transaction that changes the tool: no other one changes any until it ends."""
+    revisions.alone(connection)
+    return find(connection, name)
+
+
+def versions(connection: Connection, name: str) -> Sequence[ToolVersion]:
+    """Return the versions of a tool, the newest first; raises `NotFound`."""
+    key = _row(connection, name).key
+    query = select(VERSION).where(VERSION.c.tool == key).order_by(VERSION.c.version.desc())
+    return [
+        ToolVersion(version=row.version, created_at=row.created_at, definition=_read(row.definition))
+        for row in connection.execute(query)
+    ]
+
+
+def create(connection: Connection, wanted: ToolDefinition, *, now: int, source: ToolOrigin = "api") -> DefinedTool:
+    """Store a new tool; raises `InvalidInput` when another has its name."""
+    revisions.bump(connection, "tools")
+    name, times = new_id("tool"), {"created_at": now, "updated_at": now}
+    values = {"project": DEFAULT_PROJECT, "id": name, "name": wanted.name, "source": source, "version": 1, **times}
+    try:
+        key = connection.execute(insert(TOOL).values(**values).returning(TOOL.c.key)).scalar_one()
+    except IntegrityError as error:
+        raise _taken(wanted) from error
+    _add_version(connection, key, 1, wanted, now)
+    return find(connection, name)
+
+
+def change(
+    connection: Connection, tool: DefinedTool, wanted: ToolDefinition, *, now: int, source: ToolOrigin = "api"
+) -> DefinedTool:
+    """Store *wanted* as the next version of *tool*; an equal definition makes none.
+
+    Raises `InvalidInput` when another tool has its name, `NotFound` when *tool* was deleted meanwhile.
+    """
+    if wanted == tool.definition and source == tool.source:
+        return tool
+    revisions.bump(connection, "tools")  # from here on no other transaction changes tools
+    row = _row(connection, tool.id)
+    version = row.version if wanted == tool.definition else row.version + 1
+    values = {"version": version, "name": wanted.name, "source": source, "updated_at": now}
+    try:
+        connection.execute(update(TOOL).where(TOOL.c.key == row.key).values(**values))
+    except IntegrityError as error:
+        raise _taken(wanted) from error
+    if version != row.version:
+        _add_version(connection, row.key, version, wanted, now)
+    return find(connection, tool.id)
+
+
+def editable(tool: DefinedTool) -> DefinedTool:
+    """Return *tool*; raises `ManagedByFile` when a file defines it."""
+    if tool.source == "file":
+        raise ManagedByFile(f"The tool `{tool.definition.name}` comes from a file: change the file and start again.")
+    return tool
+
+
+def delete(connection: Connection, tool: DefinedTool) -> None:
+    """Remove a tool that no agent names; raises `ToolInUse` with those that do otherwise."""
+    revisions.bump(connection, "tools")
+    check_unused(connection, tool)
+    connection.execute(TOOL.delete().where(TOOL.c.project == DEFAULT_PROJECT, TOOL.c.id == tool.id))
+
+
+def check_unused(connection: Connection, tool: DefinedTool) -> None:
+    """Raise `ToolInUse` with the agents that name *tool*; a glob that matches it does not count."""
+    name = tool.definition.name
+    users = catalog.agents_with(connection, lambda made: name in made.tools)
+    if users:
+        listed = ", ".join(f"`{each}`" for each in users)
+        raise ToolInUse(f"The tool `{name}` is in the `tools` of {listed}: take it out there first.")
+
+
+def sync_files(connection: Connection, definitions: Sequence[ToolDefinition], *, whole: bool, now: int) -> None:
+    """Store the tools that files define: new ones are created, changed ones get a version.
+
+    A tool that no file defines any more is removed, as one of a Python file is, if *definitions* are *whole*: what a
+    broken file defines is not known. Processes that start together do it one after the other.
+    """
+    revisions.alone(connection)
+    known = {tool.definition.name: tool for tool in everything(connection)}
+    for wanted in definitions:
+        tool = known.get(wanted.name)
+        if tool is None:
+            create(connection, wanted, now=now, source="file")
+        else:
+            change(connection, tool, wanted, now=now, source="file")
+    names = {wanted.name for wanted in definitions}
+    gone = [tool.id for name, tool in known.items() if tool.source == "file" and name not in names]
+    if gone and whole:
+        revisions.bump(connection, "tools")
+        connection.execute(TOOL.delete().where(TOOL.c.id.in_(gone)))
+
+
+def _row(connection: Connection, name: str) -> Any:
+    row = connection.execute(_SELECT.where(or_(TOOL.c.id == name, TOOL.c.name == name))).first()
+    if row is None:
+        raise NotFound("tool", name)
+    return row
+
+
+def _taken(wanted: ToolDefinition) -> InvalidInput:
+    return InvalidInput("name", f"a tool named `{wanted.name}` is defined already; choose another name.")
+
+
+def _add_version(connection: Connection, tool: int, version: int, wanted: ToolDefinition, now: int) -> None:
+    content = msgspec.json.encode(wanted)
+    connection.execute(insert(VERSION).values(tool=tool, version=version, definition=content, created_at=now))
+
+
+def _tool(row: Any) -> DefinedTool:
+    return DefinedTool(
+        id=row.id,
+        version=row.version,
+        source=row.source,
+        definition=_read(row.definition),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _read(stored: bytes) -> ToolDefinition:
+    """Return a definition without the fields that a newer version added: both serve during a deploy."""
+    given: dict[str, Any] = msgspec.json.decode(stored)
+    return msgspec.convert(
+        {name: given[name] for name in ToolDefinition.__struct_fields__ if name in given}, ToolDefinition
+    )

@@ -1,0 +1,74 @@
+"""What a tool returned, mapped by the `output` of its definition: a JMESPath expression, or `jq:` and a jq program."""
+
+import asyncio
+import json
+from typing import Any, NoReturn
+
+JQ = "jq:"
+LONGEST = 500
+"""Characters of an expression."""
+LARGEST_RESULT = 1_000_000
+"""Characters of what an expression may make; what the model reads of it is the tool's `result_limit`."""
+
+
+class OutputFailed(ValueError):
+    """An expression that cannot be applied to what the tool returned; the message says why."""
+
+
+def check_output(expression: str) -> None:
+    """Raise ValueError for an expression that cannot work; a jq program is only compiled when it runs."""
+    if not expression.strip():
+        raise ValueError("it is empty; leave it out to show the result as it is.")
+    if len(expression) > LONGEST:
+        raise ValueError(f"it has {len(expression)} characters; {LONGEST} are allowed.")
+    if expression.startswith(JQ):
+        from agent_core.tools.mapping import jq  # noqa: PLC0415 - only a definition with jq needs it
+
+        jq.check(expression.removeprefix(JQ))
+    else:
+        from agent_core.tools.mapping import jmes  # noqa: PLC0415 - brings the library: not at the start
+
+        jmes.check(expression)
+
+
+async def mapped(expression: str, text: str) -> str:
+    """Return what *expression* makes of *text*, which is JSON: a string as it is, anything else as compact JSON.
+
+    Of several values that a jq program makes each is a line. Raises `OutputFailed`.
+    """
+    if expression.startswith(JQ):
+        from agent_core.tools.mapping import jq  # noqa: PLC0415 - as above
+
+        try:
+            return await jq.run(expression.removeprefix(JQ), text)
+        except jq.JqFailed as error:
+            raise OutputFailed(str(error)) from None
+    return await asyncio.to_thread(_mapped, expression, text)
+
+
+def _mapped(expression: str, text: str) -> str:
+    from agent_core.tools.mapping import jmes  # noqa: PLC0415 - as above
+
+    try:
+        found = jmes.search(expression, _read(text), LARGEST_RESULT)
+        made = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    except OutputFailed:
+        raise
+    except RecursionError:
+        raise OutputFailed("The result, or the output expression, is nested too deeply.") from None
+    except (ValueError, TypeError) as error:  # those of the library are ValueErrors
+        raise OutputFailed(f"The output expression cannot be applied: {str(error).splitlines()[0][:200]}") from None
+    if len(made) > LARGEST_RESULT:
+        raise OutputFailed(f"The output expression makes more than {LARGEST_RESULT} characters.")
+    return made.encode("utf-8", "replace").decode()  # JSON can escape half a character
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refused)
+    except ValueError:
+        raise OutputFailed("The tool's result is not JSON, so that its output expression cannot be applied.") from None
+
+
+def _refused(name: str) -> NoReturn:
+    raise ValueError(name)

@@ -1,0 +1,94 @@
+"""Definitions that give a tool that is there another name, presets or an output: kinds `python` and `mcp`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core.domain.agents import ToolSource, ToolSpec
+from agent_core.domain.mcp import PREFIX
+from agent_core.domain.tools import ToolDefinition
+from agent_core.domain.unknown_fields import misfit
+from agent_core.errors import InvalidInput
+from agent_core.tools.base import CallContext, Outcome, Tool
+from agent_core.tools.kinds import spec_of
+
+
+class PythonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The name of a tool of this process that needs no definition."""
+
+    tool: str
+
+
+class McpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A tool of an MCP server, under the server's own name of it."""
+
+    server: str
+    tool: str
+
+
+class Wrapping:
+    """The kind of definitions whose tool is one that is there; *config* names it."""
+
+    def __init__(self, config: type[PythonConfig] | type[McpConfig]) -> None:
+        self._config = config
+
+    def check(self, definition: ToolDefinition) -> None:
+        """Raise `InvalidInput` for a `config` that names no tool, and for what such a tool has of its own."""
+        try:
+            self._target(definition)
+        except msgspec.ValidationError as error:
+            where, why = misfit(error, self._config)
+            raise InvalidInput(".".join(filter(None, ("config", where))), why) from None
+        if definition.parameters is not None:
+            raise InvalidInput("parameters", "the tool that it names has them; leave them out.")
+        if definition.context:
+            raise InvalidInput("context", "the tool that it names, or its server, says it; leave it out.")
+
+    def tool(self, definition: ToolDefinition, known: Mapping[str, Tool], /) -> Tool | None:
+        inner = known.get(self._target(definition))
+        return None if inner is None else Wrapped(_spec(definition, inner.spec), inner)
+
+    async def faults(self, definition: ToolDefinition, /) -> Sequence[str]:  # noqa: ARG002 - of the port
+        return ()
+
+    def target(self, definition: ToolDefinition) -> str:
+        """Return the name of the tool that *definition* wraps."""
+        return self._target(definition)
+
+    def _target(self, definition: ToolDefinition) -> str:
+        config = msgspec.convert(definition.config, self._config)
+        return config.tool if isinstance(config, PythonConfig) else f"{PREFIX}{config.server}__{config.tool}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """The tool *inner* under another *spec*."""
+
+    spec: ToolSpec
+    inner: Tool
+
+    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
+        return await self.inner.call(arguments, context)
+
+
+def _spec(definition: ToolDefinition, inner: ToolSpec) -> ToolSpec:
+    source: ToolSource = "mcp" if definition.kind == "mcp" else "python"
+    made = spec_of(
+        definition,
+        parameters=inner.parameters,
+        effect=inner.effect,
+        description=inner.description,
+        concurrency_safe=inner.concurrency_safe,
+    )
+    return replace(
+        made,
+        title=made.title or inner.title,
+        idempotent=made.idempotent or inner.idempotent,
+        untrusted=made.untrusted or inner.untrusted,
+        resource=made.resource or inner.resource,
+        pinned=made.pinned or inner.pinned,
+        source=source,
+    )
