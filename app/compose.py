@@ -50,6 +50,7 @@ from app.api import (
     problems,
     renders,
     runs,
+    secrets,
     sessions,
     tools,
 )
@@ -90,7 +91,7 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-ROUTES = (runs, sessions, approvals, renders, costs, agents, tools, keys, operations, actors, health)
+ROUTES = (runs, sessions, approvals, renders, costs, agents, tools, keys, secrets, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -216,7 +217,7 @@ def _core(
             tool_limit=settings.tool_limit,
         ),
         provider_needs=settings.needs,
-        tool_ports=ToolPorts(places=lambda: own.places),
+        tool_ports=ToolPorts(places=lambda: own.places, fetch=fetch),
     )
 
 

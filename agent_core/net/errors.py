@@ -2,6 +2,7 @@
 
 FetchFailed              the other side could not be asked, or what it said is no HTTP
 ├── FetchRefused         the guard does not let it through: nothing was sent there
+├── FetchUnreachable     there is no connection: nothing was sent either
 ├── FetchTimedOut        no answer, or none in full, in time
 └── FetchTooLarge        the answer is larger than the caller takes
 
@@ -21,6 +22,12 @@ class FetchRefused(FetchFailed):
     """The guard does not let this through."""
 
     code = "fetch_refused"
+
+
+class FetchUnreachable(FetchFailed):
+    """No connection could be made."""
+
+    code = "fetch_unreachable"
 
 
 class FetchTimedOut(FetchFailed):

@@ -11,20 +11,14 @@ import httpx2
 
 from agent_core.clock import Clock
 from agent_core.net.bounds import Bounds, Fetched
-from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
+from agent_core.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge, FetchUnreachable
+from agent_core.net.headers import header_fault
 from agent_core.net.targets import PORTS, Target, check_text
 from agent_core.net.transport import within
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _METHOD = re.compile("(?!CONNECT|TRACE)[A-Z]{1,20}")
-_HEADER_NAME = re.compile("[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
-_HEADER_VALUE = re.compile("[ -~]*")
 _ABSOLUTE = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
-# What belongs to a connection or to the framing of a message; two opinions on these are how requests are smuggled.
-_OURS = frozenset({
-    "accept-encoding", "connection", "content-length", "expect", "host", "keep-alive", "te", "trailer",
-    "transfer-encoding", "upgrade",
-})  # fmt: skip
 _TELLS_NOTHING = ("accept", "accept-language", "user-agent")
 """What another host is sent after a redirect; all else may be a key or a signature."""
 _OF_THE_BODY = "content-"
@@ -54,10 +48,8 @@ class HostRequest:
             raise FetchRefused("The method is none that is sent; write it in capital letters.")
         named = {name.lower(): value for name, value in headers.items()}
         for name, value in named.items():
-            if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-                raise FetchRefused(f"The header `{name[:100]!a}` is none: a name and a value are of plain characters.")
-            if name in _OURS or name.startswith("proxy-"):
-                raise FetchRefused(f"The header `{name}` is not the caller's to set.")
+            if fault := header_fault(name, value):
+                raise FetchRefused(fault)
         return cls(method, _read(url), {**_DEFAULTS, **named, "accept-encoding": "gzip"}, body)
 
     def onward(self, status: int, location: str) -> "HostRequest":
@@ -139,7 +131,7 @@ def _failure(target: Target, error: Exception) -> FetchFailed:
     """Say how asking *target* failed; only what is said of a connection holds nothing of the request or the answer."""
     match error:
         case httpx2.ConnectError():
-            return FetchFailed(f"`{target}` cannot be reached: {error}.")
+            return FetchUnreachable(f"`{target}` cannot be reached: {error}.")
         case httpx2.ProtocolError():
             return FetchFailed(f"`{target}` answered with what is no HTTP, or not to its end.")
         case zlib.error():

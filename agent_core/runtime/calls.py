@@ -219,8 +219,8 @@ class Calls:
         match outcome:
             case t.Done(parts, renders):
                 return await self.result(spec, call, "done", parts, renders)
-            case t.ToolError(message):
-                return await self.result(spec, call, "failed", (Text(message),))
+            case t.ToolError(message, unknown):
+                return await self.result(spec, call, "unknown" if unknown else "failed", (Text(message),))
             case t.Elicitation(title):
                 return await self.result(spec, call, "failed", (Text(f"It asks a person: {title}"),))
             case t.Pending(on):

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_core.net.fetch import Fetch
 from agent_core.net.targets import check_text
 from agent_core.runtime.mcp_catalog import McpCatalog
 from agent_core.runtime.revisions import Revisions
+from agent_core.runtime.secret_values import SecretValues
 from agent_core.runtime.tool_catalog import ToolCatalog
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
+from agent_core.tools.http.kind import HttpKind
 from agent_core.tools.kinds import KindFactory
 from agent_core.tools.mcp.port import McpConnections
-from agent_core.tools.mcp.served import NoSecrets
 from agent_core.tools.toolset import Merged, Noted, Toolset
 from agent_core.tools.wrapping import McpConfig, PythonConfig, Wrapping
 
@@ -24,15 +26,15 @@ def _nowhere() -> Mapping[str, str]:
 class ToolPorts:
     """What a process gives its core for tools.
 
-    *places* returns where tools that are not defined come from, by their names, such as `tools/orders.py:3`.
-    *mcp* are the connections to MCP servers, *mcp_stdio* whether the API may make servers of programs; *check_url*
-    raises for an address that is not asked.
+    *places* returns where tools that are not defined come from, by their names, such as `tools/orders.py:3`. Without
+    *fetch* there are no HTTP tools. *mcp* are the connections to MCP servers, without which these are only stored;
+    *mcp_stdio* is whether the API may make servers of programs.
     """
 
     places: Callable[[], Mapping[str, str]] = field(default=_nowhere)
+    fetch: Fetch | None = None
     mcp: McpConnections | None = None
     mcp_stdio: bool = False
-    check_url: Callable[[str], None] = check_text
 
 
 NO_PORTS = ToolPorts()
@@ -49,17 +51,21 @@ class Tooling:
 
     def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:
         self.revisions = Revisions(store)
+        self.secrets = SecretValues(store, secrets)
         self.servers = McpCatalog(
             store,
             self.revisions,
             ports.mcp,
             secrets=secrets,
-            values=NoSecrets(),
-            check_url=ports.check_url,
+            values=self.secrets,
+            check_url=check_text if ports.fetch is None else ports.fetch.guard.check,
             stdio=ports.mcp_stdio,
         )
         base = Merged((shipped, self.servers))
         kinds: dict[str, KindFactory] = {"python": Wrapping(PythonConfig), "mcp": Wrapping(McpConfig)}
+        self._http = None if ports.fetch is None else HttpKind(ports.fetch, self.secrets.values, store.clock)
+        if self._http is not None:
+            kinds["http"] = self._http
         self.definitions = ToolCatalog(store, base, kinds, self.revisions, ports.places)
         self.toolset: Toolset = Noted(self.definitions, store.counters.know)
 
@@ -70,5 +76,7 @@ class Tooling:
 
     async def stop(self) -> None:
         """End what `start` began."""
+        if self._http is not None:
+            await self._http.tokens.close()
         await self.revisions.stop()
         await self.servers.stop()

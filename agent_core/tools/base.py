@@ -61,9 +61,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class ToolError:
-    """The tool could not; the model reads *message*."""
+    """The tool could not; the model reads *message*. *unknown*: what it was to change may have been changed."""
 
     message: str
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

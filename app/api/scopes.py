@@ -27,6 +27,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "GET /v1/runs/{id}": "read",
     "GET /v1/runs/{id}/events": "read",
     "GET /v1/runs/{id}/tree": "read",
+    "GET /v1/secrets": "read",
     "GET /v1/sessions": "read",
     "GET /v1/sessions/{id}": "read",
     "GET /v1/sessions/{id}/cost": "read",
@@ -51,6 +52,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "DELETE /v1/actors/{id:path}": "admin",
     "DELETE /v1/agents/{id}": "admin",
     "DELETE /v1/keys/{id}": "admin",
+    "DELETE /v1/secrets/{id}": "admin",
     "DELETE /v1/sessions/{id}": "admin",
     "DELETE /v1/tools/{id}": "admin",
     "GET /v1/keys": "admin",
@@ -63,7 +65,9 @@ SCOPE_OF: Mapping[str, Scope] = {
     "POST /v1/keys": "admin",
     "POST /v1/keys/{id}/rotate": "admin",
     "POST /v1/tools": "admin",
+    "POST /v1/secrets": "admin",
     "POST /v1/web/revocations": "admin",
+    "PUT /v1/secrets/{id}": "admin",
 }
 """By method and template. A guarded route that is missing here takes `admin`, and a test fails."""
 

@@ -28,6 +28,7 @@ from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.objects import Vote as VoteObject
+from agent_core.domain.secrets import SecretObject
 from agent_core.domain.tools import ToolObject, ToolVersion
 from agent_core.runtime.dry_runs import DryRun
 from app.api.agent_fields import AgentFields
@@ -180,6 +181,12 @@ class KeyWithSecret(wire_of(KeyObject), frozen=True, kw_only=True):
     secret: str
 
 
+class Secret(wire_of(SecretObject), frozen=True, kw_only=True):
+    """A secret without its value; *id* is its name."""
+
+    id: str
+
+
 class Revoked(wire_of(Revocation), frozen=True, kw_only=True):
     """What holds no more since *at*: a token, an actor's tokens from before, or visitors' access to a session."""
 
@@ -297,6 +304,11 @@ def key_wire(key: KeyObject) -> Key:
 def secret_wire(key: KeyObject, secret: str) -> KeyWithSecret:
     """Return *key* with its *secret*."""
     return _copy(key, KeyWithSecret, secret=secret)
+
+
+def stored_secret_wire(secret: SecretObject) -> Secret:
+    """Return *secret* as it travels."""
+    return _copy(secret, Secret, id=secret.name)
 
 
 def revoked_wire(revocation: Revocation) -> Revoked:

@@ -14,6 +14,7 @@ from app.cli.cost import cost
 from app.cli.keys import actors, audit, keys, revoke
 from app.cli.printing import AsJson, Column, age, connect, every, listed, request, row, short, show
 from app.cli.project import dev, init, print_version
+from app.cli.secrets import secrets
 from app.printer import say
 from channels.legible import as_json
 
@@ -40,6 +41,7 @@ app.add_typer(sessions, name="sessions")
 app.add_typer(slack, name="slack")
 app.add_typer(keys, name="keys")
 app.add_typer(actors, name="actors")
+app.add_typer(secrets, name="secrets")
 app.command("init")(init)
 app.command("dev")(dev)
 app.command("revoke")(revoke)

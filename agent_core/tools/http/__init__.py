@@ -1,0 +1,1 @@
+"""HTTP tools: definitions whose calls are requests to an API."""

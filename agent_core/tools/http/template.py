@@ -1,0 +1,76 @@
+"""An author's text with places for arguments and for secrets; what is filled in is never read again. Pure."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from agent_core.domain.tools import SECRET
+
+_PLACE = re.compile(rf"{SECRET.pattern}|\{{([^{{}}]*)\}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """The place of an argument."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPlace:
+    """The place of a secret."""
+
+    name: str
+
+
+Piece = str | Argument | SecretPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text as its pieces."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Return the names of the arguments in it."""
+        return tuple(piece.name for piece in self.pieces if isinstance(piece, Argument))
+
+    def filled(self, argument: Callable[[str], str], secrets: Mapping[str, str]) -> str:
+        """Return the text, with what is filled in percent-encoded, so that it stays within its segment."""
+        return "".join(_text(piece, argument, secrets) for piece in self.pieces)
+
+
+def template_of(text: str) -> Template:
+    """Return *text* as its pieces: `{name}` is an argument, `{{secret:NAME}}` a secret.
+
+    Raises ValueError for braces that are neither.
+    """
+    found = Template(tuple(_pieces(text)))
+    for piece in found.pieces:
+        if isinstance(piece, str) and ("{" in piece or "}" in piece):
+            raise ValueError(f"a brace in `{piece[:60]}` belongs to no `{{name}}` and no `{{{{secret:NAME}}}}`.")
+    return found
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    end = 0
+    for found in _PLACE.finditer(text):
+        if found.start() > end:
+            yield text[end : found.start()]
+        yield SecretPlace(found[1]) if found[1] is not None else Argument(found[2])
+        end = found.end()
+    if end < len(text):
+        yield text[end:]
+
+
+def _text(piece: Piece, argument: Callable[[str], str], secrets: Mapping[str, str]) -> str:
+    match piece:
+        case str():
+            return piece
+        case Argument(name):
+            return quote(argument(name), safe="")
+        case SecretPlace(name):
+            return quote(secrets[name], safe="")
