@@ -81,6 +81,15 @@ class McpCatalog:
         """The servers as they were read last."""
         return self._stored
 
+    @property
+    def names(self) -> Collection[str]:
+        return [each.server.name for each in self._stored]
+
+    @property
+    def unreached(self) -> Mapping[str, str]:
+        """The servers that give no tools because they are disabled or were never reached, each with the reason."""
+        return {each.server.name: why for each in self._stored if (why := _why_none(each)) is not None}
+
     async def known(self, names: Collection[str]) -> frozenset[str]:
         """Return the names of all servers; when one of *names* is not among them it is looked for again."""
         if not {each.server.name for each in self._stored}.issuperset(names):
@@ -222,6 +231,16 @@ class McpCatalog:
             name = self._names[server.name, tool.name]
             found[name] = ServedTool(spec_of(server, tool, name), server, tool.name, self._connections, self._values)
         return found
+
+
+def _why_none(stored: StoredServer) -> str | None:
+    """Return in a sentence why a server gives no tools; None if it does, also while it is away."""
+    name = stored.server.name
+    if not stored.server.enabled:
+        return f"The MCP server `{name}` is disabled."
+    if stored.kept is not None:
+        return None
+    return stored.error or f"The MCP server `{name}` has not said yet what it offers."
 
 
 def _names(stored: Sequence[StoredServer]) -> Mapping[tuple[str, str], str]:

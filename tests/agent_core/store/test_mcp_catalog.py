@@ -176,7 +176,7 @@ async def test_a_server_says_that_its_list_has_changed(make_core: MakeCore):
     servers.says["github"] = listing("one", "two")
     clock.advance(6)
     servers.followed["github"]()
-    found = await when(core, "github", lambda each: len(each.tools) == 2)
+    await when(core, "github", lambda each: len(each.tools) == 2)
     for _ in range(3):
         servers.followed["github"]()
     await when(core, "github", lambda each: (each.due_at or 0) - (each.listed_at or 0) == STEADY)
