@@ -347,9 +347,8 @@ class Roster:
         provider = self._providers.get(name)
         if provider is None:
             known = ", ".join(sorted(self._providers))
-            raise InvalidInput(
-                path, f"there is no provider `{name}` here; with the keys that are set there are: {known}."
-            )
+            text = f"there is no provider `{name}` here; with the keys that are set there are: {known}."
+            raise InvalidInput(path, text)
         if not provider.accepts(named(model)):
             raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
 

@@ -1,4 +1,4 @@
-"""Law 8 through changes of tools: the list stays as it is frozen, a note says what has changed, once for each change."""
+"""Law 8 through changes of tools: the list stays as it is frozen, and a note says once what has changed."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ async def test_an_agent_has_all_tools_of_its_servers(make_core: MakeCore):
 
 
 async def test_what_has_changed_is_said_once(make_core: MakeCore):
-    """The prompt keeps its list; the next message ends in a note on what is new, changed and gone, later ones do not."""
+    """The prompt keeps its list; the next message alone ends in a note on what is new, changed and gone."""
     servers = ScriptedServers(github=listing("get_issue", "gone"))
     stage = await stage_with(make_core, servers)
     await stage.play("one")
