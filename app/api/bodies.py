@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints, field_validator, mode
 from pydantic_core import PydanticKnownError
 
 from agent_core import Actor, Compaction, Controls, DeclaredTool, Definition, Hook, Limits, Message, Persona, Text
-from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, gathered
+from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, MAX_TOOL_LIMIT, gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
 from agent_core.domain.quotas import MOST, AddressQuota, Quota, VisitorQuota
@@ -191,6 +191,8 @@ AGENT = {
     "model": Id,
     "fallback_models": Annotated[list[Id], Field(max_length=10)],
     "tools": Annotated[list[one_of(Id, ToolBody)], Field(max_length=200)],
+    "mcp_servers": Annotated[list[Id], Field(max_length=100)],
+    "tool_limit": Annotated[int, Field(ge=0, le=MAX_TOOL_LIMIT)],
     "hooks": Annotated[list[HookBody], Field(max_length=MAX_HOOKS)],
     "limits": LimitsBody,
     "controls": ControlsBody,

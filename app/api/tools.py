@@ -33,7 +33,7 @@ TOOL = {
 }
 
 
-class ToolDefinitionBody(body_of(ToolDefinition, TOOL)):
+class NewToolBody(body_of(ToolDefinition, TOOL)):
     """A new tool."""
 
 
@@ -55,7 +55,7 @@ async def list_tools(wired: Wired, _: Operator, limit: Limit, cursor: Cursor = N
 
 
 @router.post("", status_code=201, responses=answers(Tool, *BAD, 409, status=201))
-async def create_tool(wired: Wired, _: Operator, body: ToolDefinitionBody) -> Response:
+async def create_tool(wired: Wired, _: Operator, body: NewToolBody) -> Response:
     """Define a tool."""
     return answer(tool_wire(await wired.core.tools.definitions.create(body.value())), 201)
 

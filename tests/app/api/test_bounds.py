@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from agent_core import Definition
-from app.api import replies  # noqa: F401 - its bodies are found once they are defined
+from app.api import replies, tools  # noqa: F401 - their bodies are found once they are defined
 from app.api.bodies import AGENT
 from app.api.derived import RequestBody, body_of
 
@@ -25,6 +25,13 @@ UNBOUNDED = {
     "DecisionBody.arguments": "arguments of a call: the tool's schema checks them",
     "OutputBody.output": _JSON,
     "PreviewBody.payload": "a table or a chart, which is checked as a tool's; the request has a size of its own",
+    **{
+        f"{body}.{field}": "its size as JSON is checked, and a schema's depth with it"
+        for body in ("NewToolBody", "ToolChanges", "ToolDefinitionBody")
+        for field in ("parameters", "preset", "config")
+    },
+    "DryRunBody.arguments": "arguments of a call: the tool's schema checks them",
+    "DryRunBody.tool_context": "its size as JSON is checked",
     "SessionBody.metadata": "its size as JSON is checked",
 }
 """Fields without a bound of their own, as `RequestBody.field`, and what bounds them instead."""
