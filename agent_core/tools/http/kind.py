@@ -67,18 +67,19 @@ class HttpKind:
     async def _unreachable(self, url: str) -> str | None:
         """Return why no connection can be made to the host of *url*; nothing is sent."""
         where = urlsplit(url)
-        target = self._fetch.guard.target(where.scheme, (where.hostname or "").lower(), where.port)
+        guard, host = self._fetch.guard, f"`{where.netloc}`"
         try:
+            target = guard.target(where.scheme, (where.hostname or "").lower(), where.port)
             async with asyncio.timeout(_CONNECT_SECONDS):
                 loop = asyncio.get_running_loop()
                 infos = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-                self._fetch.guard.admit(target, [str(info[4][0]) for info in infos])
+                guard.admit(target, [str(info[4][0]) for info in infos])
                 _, writer = await asyncio.open_connection(str(infos[0][4][0]), target.port)
         except FetchRefused as error:
             return str(error)
         except TimeoutError:
-            return f"`{target}` does not answer within {_CONNECT_SECONDS:g} s; is the address right?"
+            return f"{host} does not answer within {_CONNECT_SECONDS:g} s; is the address right?"
         except OSError as error:
-            return f"`{target}` cannot be reached: {error.strerror or 'its name is not known'}."
+            return f"{host} cannot be reached: {error.strerror or 'its name is not known'}."
         writer.close()
         return None
