@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.hidden import without_hidden
+from agent_core.domain.hidden import visible
 from agent_core.domain.mcp import PREFIX, McpListing, McpServer, McpTool
 from agent_core.domain.schemas import is_deep, schema_problem
 
@@ -61,12 +61,12 @@ def cleaned(listing: McpListing, scrub: Callable[[str], str] = str) -> KeptListi
     """
 
     def text(given: str | None, most: int) -> str | None:
-        return None if given is None else _bounded(without_hidden(scrub(given)), most)
+        return None if given is None else _bounded(visible(scrub(given)), most)
 
     kept: dict[str, McpTool] = {}
     left_out: list[LeftOut] = []
     for tool in sorted(listing.tools, key=lambda each: each.name):
-        shown = _bounded(without_hidden(scrub(tool.name)), MAX_OWN_NAME)
+        shown = _bounded(visible(scrub(tool.name)), MAX_OWN_NAME)
         if why := "" if len(kept) < MAX_TOOLS else f"a server gives at most {MAX_TOOLS} tools.":
             left_out.append(LeftOut(shown, why))
             break
@@ -203,21 +203,21 @@ def _plain_schema(schema: dict[str, Any], scrub: Callable[[str], str]) -> dict[s
     """Return *schema* with plain texts; one that is too deep to walk stays as it is, and is left out later."""
     if is_deep(schema):
         return schema
-    plain = cast("dict[str, Any]", strings_of(schema, lambda each: without_hidden(scrub(each))))
+    plain = cast("dict[str, Any]", strings_of(schema, lambda each: visible(scrub(each))))
     return plain if plain.get("type") == "object" or "type" in plain else {"type": "object", **plain}
 
 
 def _unfit(tool: McpTool, kept: Mapping[str, McpTool]) -> str:
     """Return why no model could be offered *tool*, empty when it can; *kept* are those before it."""
-    if not tool.name or len(tool.name) > MAX_OWN_NAME or without_hidden(tool.name) != tool.name:
+    if not tool.name or len(tool.name) > MAX_OWN_NAME or visible(tool.name) != tool.name:
         return f"its name has no visible characters, hidden ones, or more than {MAX_OWN_NAME}."
     if tool.name in kept:
         return "its name is there twice."
     if tool.parameters.get("type") != "object":
         return 'its parameters are no JSON Schema with `"type": "object"`.'
     if fault := schema_problem(tool.parameters):
-        return f"its parameters are no JSON Schema that can be used: {without_hidden(str(fault))[:300]}"
-    if any(without_hidden(key) != key for key in _keys_of(tool.parameters)):
+        return f"its parameters are no JSON Schema that can be used: {visible(str(fault))[:300]}"
+    if any(visible(key) != key for key in _keys_of(tool.parameters)):
         return "its parameters have hidden characters in their names."
     return ""
 

@@ -12,7 +12,7 @@ from agent_core.clock import Clock
 from agent_core.domain import events as e
 from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
 from agent_core.domain.channels import channel_of
-from agent_core.domain.messages import Actor, CallOutcome, Part, Render, Text, clean, text_of
+from agent_core.domain.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of
 from agent_core.domain.schemas import problems
 from agent_core.hooks.chain import Hooks
 from agent_core.loop.announce import UNKNOWN
@@ -136,7 +136,11 @@ class Calls:
             progress=lambda text: emit(e.ToolProgress(call=call.call, text=clean(text))),
             tool_context=self._agent.tool_context,
             rows=self._rows,
+            keep_file=self._keep_file,
         )
+
+    async def _keep_file(self, data: bytes, mime: str, name: str) -> File:
+        return File(await self._store.put(self._run.session, mime, data, self._run.key), name, mime, len(data))
 
     async def _rows(self, handle: str) -> list[dict[str, Any]]:
         """Return kept rows of the session; raises `NotFound`."""

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from agent_core.clock import Clock, within
-from agent_core.domain.hidden import without_hidden
+from agent_core.domain.hidden import visible
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_tools import KeptListing, changes_of, cleaned, is_held
 from agent_core.domain.tools import scrubbed
@@ -98,10 +98,10 @@ class Discovery:
         except TimeoutError:
             return f"The MCP server `{server.name}` did not say within {TIMEOUT:g} s what it offers."
         except ParleyError as error:
-            return without_hidden(scrubbed(str(error), values))[: servers.MAX_ERROR]
+            return visible(scrubbed(str(error), values))[: servers.MAX_ERROR]
         except Exception as error:  # noqa: BLE001 - the boundary: a server must not end the discovery of the others
             text = f"The MCP server `{server.name}` cannot be asked: {type(error).__name__}: {error}"
-            return without_hidden(scrubbed(text, values))[: servers.MAX_ERROR]
+            return visible(scrubbed(text, values))[: servers.MAX_ERROR]
 
     async def _run(self) -> None:
         while True:

@@ -11,7 +11,7 @@ from agent_core.context.history import PromptHistory
 from agent_core.domain import events as e
 from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
 from agent_core.domain.events import FactBody
-from agent_core.domain.hidden import without_hidden
+from agent_core.domain.hidden import visible
 from agent_core.runtime.mcp_offers import Servers, absent, is_dynamic
 from agent_core.runtime.offers import offered
 from agent_core.tools.toolset import Scope, Toolset
@@ -78,7 +78,7 @@ def _listed(title: str, specs: Sequence[ToolSpec]) -> Iterator[str]:
     if specs:
         yield title
     for spec in specs:
-        said = " ".join(without_hidden(spec.description).split())
+        said = " ".join(visible(spec.description).split())
         schema = json.dumps(spec.parameters, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         yield f"| {spec.name}: {said}"[: MAX_TOOL // 2]
         yield f"|   arguments: {schema}"[: MAX_TOOL // 2]
