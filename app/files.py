@@ -7,11 +7,13 @@ from functools import partial
 from typing import Protocol
 
 from agent_core import Channels, ConfigError, Core, Definition, InvalidInput
+from agent_core.domain.mcp import McpServer
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.render import SpecCheck, render_tools
 from agent_core.tools.toolset import Merged, Scope, Static, Toolset
 from app.agents import load_agents
+from app.mcp_file import read_mcp_file
 from app.own_tools.toolset import OwnTools
 from app.settings import Settings, check_agents_model
 
@@ -42,10 +44,12 @@ class StillFiles:
 
     own: OwnTools
     definitions: Sequence[Definition]
+    servers: Sequence[McpServer] = ()
     broken: None = None
 
     async def load(self, core: Core) -> None:
-        """Store the agents; raise ConfigError when that cannot be done."""
+        """Store the MCP servers and the agents; raise ConfigError when that cannot be done."""
+        await load_servers(core, self.servers)
         try:
             await core.agents.sync_files(self.definitions)
         except InvalidInput as error:
@@ -65,7 +69,15 @@ async def read_once(settings: Settings, given: Sequence[Tool] | None, channels: 
     known = await toolset_with(own, given).tools(Scope())
     check, looked_for = partial(check_agents_model, settings), own.looked_for
     definitions = load_agents(settings.agents, tools=known, channels=channels, check=check, looked_for=looked_for)
-    return StillFiles(own, definitions)
+    return StillFiles(own, definitions, read_mcp_file(settings))
+
+
+async def load_servers(core: Core, servers: Sequence[McpServer]) -> None:
+    """Store the MCP servers of the operator's file; raise ConfigError for one that cannot work."""
+    try:
+        await core.tools.servers.sync_files(servers)
+    except InvalidInput as error:
+        raise ConfigError(f"PARLEY_MCP: {error}") from None
 
 
 def toolset_with(own: OwnTools, given: Sequence[Tool] | None = None, drawer: SpecCheck | None = None) -> Toolset:

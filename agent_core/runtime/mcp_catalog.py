@@ -148,7 +148,10 @@ class McpCatalog:
         """
         now = self._store.clock.now()
         for server in wanted:
-            check_server(server, check_url=self._check_url, stdio=True, secrets=None)
+            try:
+                check_server(server, check_url=self._check_url, stdio=True, secrets=None)
+            except InvalidInput as error:
+                raise InvalidInput(f"mcpServers.{server.name}.{error.path}", error.message) from None
         private = [sealed(server, self._secrets) for server in wanted]
         if private or any(each.source == "file" for each in self._stored):
             await self._store.write(lambda connection: servers.sync_files(connection, private, now=now))

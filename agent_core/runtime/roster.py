@@ -159,9 +159,8 @@ class Roster:
         found: list[tuple[str, str]] = []
         for agent in await self.all():
             known = await self._toolset.tools(Scope(agent.id))
-            found += [
-                (agent.definition.name, tool) for tool in lacking(agent.definition, known, self.servers.unreached)
-            ]
+            made = agent.definition
+            found += [(made.name, tool) for tool in lacking(made, known, self.servers.unreached)]
         return found
 
     async def having(self, tool: str) -> Sequence[str]:

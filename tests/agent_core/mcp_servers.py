@@ -51,8 +51,16 @@ class ScriptedServers:
         return found
 
     async def call(
-        self, server: McpServer, tool: str, arguments: dict[str, Any], context: CallContext, headers: Mapping[str, str]
+        self,
+        server: McpServer,
+        tool: str,
+        arguments: dict[str, Any],
+        context: CallContext,
+        headers: Mapping[str, str],
+        *,
+        repeatable: bool = False,
     ) -> Outcome:
+        self.repeatable = repeatable
         self.calls.append((server, tool, arguments, headers))
         context.progress(f"with {sorted(server.headers.values())}")
         if not isinstance(self.says.get(server.name), McpListing):

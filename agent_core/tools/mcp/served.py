@@ -95,7 +95,8 @@ class ServedTool:
         shown = replace(context, progress=progress) if values else context
         headers = context_headers(self.server.context, context)
         try:
-            outcome = await self.connections.call(server, self.tool, arguments, shown, headers)
+            repeatable = self.spec.effect == "read" or self.spec.idempotent
+            outcome = await self.connections.call(server, self.tool, arguments, shown, headers, repeatable=repeatable)
         except Exception as error:  # noqa: BLE001 - its text may hold a secret
             raise RuntimeError(plain(f"{type(error).__name__}: {error}")) from None
         return _plain(outcome, plain) if values else outcome
