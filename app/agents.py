@@ -54,23 +54,24 @@ def load_agents(
 def read_agents(
     folder: Path,
     *,
-    tools: Collection[str],
+    tools: Collection[str] | None,
     channels: Channels,
     check: Callable[[str, str], None],
     looked_for: str = "",
 ) -> AgentFiles:
     """Return what the files of *folder* define.
 
-    *tools* are the names that an agent may list, *channels* what it may configure; *check* raises for a model that no
-    provider serves, given with the place that names it. *looked_for* is the sentence on where tools come from. What is
-    said of a broken file has its path and the field.
+    *tools* are the names that an agent may list, None where they are not known yet, *channels* what it may configure;
+    *check* raises for a model that no provider serves, given with the place that names it. *looked_for* is the sentence
+    on where tools come from. What is said of a broken file has its path and the field.
     """
     agents: dict[Path, Definition] = {}
     broken: dict[Path, str] = {}
     for path in sorted(p for p in folder.iterdir() if p.suffix in SUFFIXES):
         try:
             made = read_agent(path)
-            _check_tools(path, made, tools, looked_for)
+            if tools is not None:
+                check_listed(path, made, tools, looked_for)
             made = _checked(path, made, channels)
             for field, model in _models(made):
                 check(model, f"{path}: `{field}`")
@@ -87,7 +88,8 @@ def read_agents(
     return AgentFiles(agents, broken)
 
 
-def _check_tools(path: Path, made: Definition, tools: Collection[str], looked_for: str) -> None:
+def check_listed(path: Path, made: Definition, tools: Collection[str], looked_for: str) -> None:
+    """Raise ConfigError when the agent *made* by the file at *path* names a tool that is none of *tools*."""
     for tool in made.tools:
         # Tools of MCP servers are checked when the agent is stored: only then is it known which servers there are.
         if isinstance(tool, str) and not is_glob(tool) and tool not in tools and not tool.startswith(PREFIX):

@@ -68,7 +68,6 @@ from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
 from app.models import Models, notice
-from app.own_tools.toolset import OwnTools
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
@@ -187,7 +186,7 @@ async def running(
         workers.append(made.worker)
         return made
 
-    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), own, drawer)
+    core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), files, drawer)
     structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()
@@ -208,7 +207,7 @@ def _core(
     engine: Callable[[Runs, Clock], Engine],
     fetch: Fetch,
     toolset: Toolset,
-    own: OwnTools,
+    files: Files,
     drawer: Drawer,
 ) -> Core:
     secrets = Secrets(load_keys(settings).derive("secrets"))
@@ -216,7 +215,7 @@ def _core(
         parts.database,
         providers=models.providers,
         tools=toolset,
-        tools_looked_for=own.looked_for,
+        tools_looked_for=files.own.looked_for,
         default_model=models.default,
         engine=engine,
         bus=parts.bus,
@@ -232,7 +231,7 @@ def _core(
             tool_limit=settings.tool_limit,
         ),
         provider_needs=settings.needs,
-        tool_ports=ToolPorts(lambda: own.places, fetch, McpConnected(fetch), settings.mcp_stdio),
+        tool_ports=ToolPorts(lambda: files.places, fetch, McpConnected(fetch), settings.mcp_stdio),
     )
 
 

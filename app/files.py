@@ -1,9 +1,10 @@
 """The files of a process: the agents and tools that they define, read once or again and again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from agent_core import Channels, ConfigError, Core, Definition, InvalidInput
@@ -12,10 +13,11 @@ from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.render import SpecCheck, render_tools
 from agent_core.tools.toolset import Merged, Scope, Static, Toolset
-from app.agents import load_agents
+from app.agents import check_listed, read_agents
 from app.mcp_file import read_mcp_file
 from app.own_tools.toolset import OwnTools
 from app.settings import Settings, check_agents_model
+from app.tool_files import ToolFiles
 
 
 class Files(Protocol):
@@ -23,6 +25,11 @@ class Files(Protocol):
 
     @property
     def own(self) -> OwnTools: ...
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where the tools that do not ship are defined, by their names."""
+        ...
 
     @property
     def broken(self) -> Callable[[], Sequence[str]] | None:
@@ -40,18 +47,30 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StillFiles:
-    """Agents and own tools that were read once, at the start."""
+    """Agents and tools that were read once, at the start; without *filed* no tools of YAML files."""
 
     own: OwnTools
-    definitions: Sequence[Definition]
+    agents: Mapping[Path, Definition]
+    filed: ToolFiles | None
     servers: Sequence[McpServer] = ()
     broken: None = None
 
+    @property
+    def places(self) -> Mapping[str, str]:
+        return places_of(self.own, self.filed)
+
     async def load(self, core: Core) -> None:
-        """Store the MCP servers and the agents; raise ConfigError when that cannot be done."""
+        """Store the MCP servers, the tools and the agents; raise ConfigError when that cannot be done."""
         await load_servers(core, self.servers)
+        if self.filed is not None:
+            await self.filed.load(core)
+            self.filed.check()
+            await self.filed.store(core)
+        known = await core.tools.toolset.tools(Scope())
+        for path, made in self.agents.items():
+            check_listed(path, made, known, self.own.looked_for)
         try:
-            await core.agents.sync_files(self.definitions)
+            await core.agents.sync_files(list(self.agents.values()))
         except InvalidInput as error:
             raise ConfigError(f"PARLEY_AGENTS: {error}") from None
 
@@ -61,15 +80,26 @@ class StillFiles:
 
 
 async def read_once(settings: Settings, given: Sequence[Tool] | None, channels: Channels) -> StillFiles:
-    """Return the own tools, loaded unless others are *given*, and the agents; raise ConfigError for a broken file."""
+    """Return the own tools, loaded unless others are *given*, and the agents; raise ConfigError for a broken file.
+
+    Which tools there are is known when the core runs: some are in its database.
+    """
     own = OwnTools.of(settings)
     if given is None:
         await own.refresh()
         own.check()
-    known = await toolset_with(own, given).tools(Scope())
-    check, looked_for = partial(check_agents_model, settings), own.looked_for
-    definitions = load_agents(settings.agents, tools=known, channels=channels, check=check, looked_for=looked_for)
-    return StillFiles(own, definitions, read_mcp_file(settings))
+    check = partial(check_agents_model, settings)
+    found = read_agents(settings.agents, tools=None, channels=channels, check=check)
+    for fault in found.broken.values():
+        raise ConfigError(fault)
+    if given is not None:
+        return StillFiles(own, found.agents, None)
+    return StillFiles(own, found.agents, ToolFiles(settings.tools), read_mcp_file(settings))
+
+
+def places_of(own: OwnTools, filed: ToolFiles | None) -> Mapping[str, str]:
+    """Return where tools are defined, by their names; of two with one name the Python file's is in use."""
+    return own.places if filed is None else {**filed.places, **own.places}
 
 
 async def load_servers(core: Core, servers: Sequence[McpServer]) -> None:

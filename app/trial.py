@@ -44,11 +44,12 @@ from agent_core.providers.base import Request
 from agent_core.secrets import Secrets
 from agent_core.testing import Answer, Script, ScriptedProvider, ScriptExhausted, fail
 from agent_core.tools.base import NewRender
-from agent_core.tools.toolset import Scope, Toolset
-from app.agents import load_agents
+from agent_core.tools.toolset import Toolset
+from app.agents import read_agents
 from app.compose import CHANNELS
-from app.files import toolset_with
+from app.files import StillFiles, toolset_with
 from app.own_tools.toolset import OwnTools, shipped_names
+from app.tool_files import ToolFiles
 
 ASKER = "tester"
 """The id of who asks when a test names no one."""
@@ -254,15 +255,15 @@ async def open_project(
     await own.refresh()
     own.check()
     toolset = toolset_with(own, drawer=drawer)
-    definitions = _definitions(Path(folder, agents), await toolset.tools(Scope()))
+    filed, read = ToolFiles(own.folder), _agents(Path(folder, agents))
     with TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as place:
         path = Path(place, "parley.db")
         await asyncio.to_thread(make_tables, path)
         core = _core(path, model, toolset, fetch, drawer)
         try:
             await core.start()
-            await core.agents.sync_files(definitions)
-            yield OpenProject(core, model, played, [each.name for each in definitions])
+            await StillFiles(own, read, filed).load(core)
+            yield OpenProject(core, model, played, [each.name for each in read.values()])
         finally:
             await core.stop(grace=1.0)
             await drawer.close()
@@ -283,7 +284,7 @@ def _core(path: Path, model: ScriptedProvider, toolset: Toolset, fetch: Fetch, d
     )
 
 
-def _definitions(folder: Path, tools: Mapping[str, Any]) -> list[Definition]:
+def _agents(folder: Path) -> Mapping[Path, Definition]:
     """Return the agents of *folder*, each with the scripted model in the place of its own ones."""
 
     def any_model(_name: str, _where: str) -> None:
@@ -291,8 +292,10 @@ def _definitions(folder: Path, tools: Mapping[str, Any]) -> list[Definition]:
 
     if not folder.is_dir():
         raise ConfigError(f"There is no folder `{folder}`; give `open_project` the folder of the project.")
-    found = load_agents(folder, tools=tools, channels=Channels(CHANNELS), check=any_model)
-    return [_without_models(each) for each in found]
+    found = read_agents(folder, tools=None, channels=Channels(CHANNELS), check=any_model)
+    for fault in found.broken.values():
+        raise ConfigError(fault)
+    return {path: _without_models(made) for path, made in found.agents.items()}
 
 
 def _without_models(made: Definition) -> Definition:

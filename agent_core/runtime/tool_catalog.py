@@ -20,7 +20,7 @@ from agent_core.runtime.tool_checks import check_definition
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import definitions
 from agent_core.tools.base import Tool
-from agent_core.tools.defined import Defined
+from agent_core.tools.defined import CatalogTool
 from agent_core.tools.function import NAME
 from agent_core.tools.kinds import KindFactory
 from agent_core.tools.toolset import Scope, Toolset
@@ -37,7 +37,7 @@ class _Made(NamedTuple):
 
 
 class ToolCatalog:
-    """Defined tools, beside those of *base* that need no definition; it is the toolset of both.
+    """CatalogTool tools, beside those of *base* that need no definition; it is the toolset of both.
 
     A change of this process counts at once, one of another within a second. A tool of *base* keeps its name: a
     definition that has it too, as its file came later, makes no tool.
@@ -233,8 +233,8 @@ class ToolCatalog:
             if inner is None:
                 continue
             known = before.get(name)
-            same = isinstance(known, Defined) and known.definition == tool.definition and known.inner == inner
-            found[name] = known if known is not None and same else Defined(tool.definition, inner)
+            same = isinstance(known, CatalogTool) and known.definition == tool.definition and known.inner == inner
+            found[name] = known if known is not None and same else CatalogTool(tool.definition, inner)
         return found
 
     def _inner(self, definition: ToolDefinition, base: Mapping[str, Tool]) -> Tool | None:
@@ -244,7 +244,7 @@ class ToolCatalog:
     def _object(self, name: str, tools: Mapping[str, Tool]) -> ToolObject:
         tool, stored = tools.get(name), self._defined(name)
         place = self._places().get(name)
-        if isinstance(tool, Defined) and stored is not None:
+        if isinstance(tool, CatalogTool) and stored is not None:
             return _of_defined(stored, tool.inner, place)
         if tool is not None:
             return _of_spec(tool, place)

@@ -17,7 +17,7 @@ _SHOWN = 100
 """Characters of an expression that an error repeats."""
 
 
-class Defined:
+class CatalogTool:
     """The tool of *definition* around *inner*, which its kind made and which has all parameters."""
 
     def __init__(self, definition: ToolDefinition, inner: Tool) -> None:

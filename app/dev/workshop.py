@@ -12,11 +12,12 @@ from agent_core.tools.toolset import Scope
 from app.agents import SUFFIXES, read_agents
 from app.compose import CHANNELS
 from app.dev.watching import Marks, Watched
-from app.files import load_servers, toolset_with
+from app.files import load_servers, places_of
 from app.mcp_file import read_mcp_file
 from app.own_tools.toolset import OwnTools
 from app.printer import say
 from app.settings import Settings, check_agents_model
+from app.tool_files import ToolFiles
 
 ENV_FILE = Path(".env")
 RESTART = "start `parley dev` again to use it, as settings are read at the start."
@@ -49,7 +50,7 @@ class Workshop:
 
     def __init__(self, settings: Settings, own: OwnTools) -> None:
         self._settings, self.own = settings, own
-        self._toolset = toolset_with(own)
+        self.filed = ToolFiles(own.folder)
         self._channels = Channels(CHANNELS)
         self._watched = Watched((settings.agents, own.folder), SUFFIXES | {".py"}, (ENV_FILE, settings.mcp))
         self._seen: Marks = {}
@@ -58,7 +59,12 @@ class Workshop:
 
     def broken(self) -> tuple[str, ...]:
         """Return what is broken now, a sentence each, with file, line and remedy."""
-        return (*map(str, self.own.problems), *self._broken)
+        return (*map(str, self.own.problems), *self.filed.problems, *self._broken)
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where the tools that do not ship are defined, by their names."""
+        return places_of(self.own, self.filed)
 
     async def load(self, core: Core) -> None:
         """Give *core* the agents and tools as their files are now."""
@@ -68,6 +74,8 @@ class Workshop:
             await self.own.refresh()
         finally:
             slow.cancel()
+        await self.filed.load(core)
+        await self.filed.store(core)
         broken = await self._load_servers(core)
         known = await core.tools.toolset.tools(Scope())
         definitions, faults = await asyncio.to_thread(self._read, core, known)
@@ -140,7 +148,7 @@ class Workshop:
         # A broken file does not say which agent is its own: until it is corrected none is missing.
         self._filed = filed | self._filed if self._broken else filed
         unavailable = tuple(why for _, why in await core.agents.unavailable())
-        return State(self.broken(), versions, await self._toolset.tools(Scope()), self._filed, unavailable)
+        return State(self.broken(), versions, await core.tools.toolset.tools(Scope()), self._filed, unavailable)
 
 
 def _lines(changed: Sequence[Path], before: State, now: State) -> Iterator[str]:

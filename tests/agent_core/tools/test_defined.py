@@ -11,7 +11,7 @@ from agent_core.domain.messages import Actor, File
 from agent_core.domain.tools import ToolDefinition
 from agent_core.runtime.offers import attached, names_of, offered, unmatched_globs
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
-from agent_core.tools.defined import Defined
+from agent_core.tools.defined import CatalogTool
 from agent_core.tools.function import tool
 
 PARAMETERS = {
@@ -37,8 +37,8 @@ class Echo:
         return self._result or Done((Text("ok"),))
 
 
-def defined(echo: Echo, **fields: Any) -> Defined:
-    return Defined(ToolDefinition(name="find", **fields), echo)
+def defined(echo: Echo, **fields: Any) -> CatalogTool:
+    return CatalogTool(ToolDefinition(name="find", **fields), echo)
 
 
 async def test_presets_are_hidden_merged_and_cannot_be_overridden():
