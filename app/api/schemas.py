@@ -34,6 +34,7 @@ from app.api.wire import (
     SessionCost,
     TokenAnswer,
     Tool,
+    ToolTest,
 )
 from channels.spec import ChannelPreview
 from channels.web.visible import (
@@ -75,6 +76,7 @@ WIRE = (
     ChannelPreview,
     TokenAnswer,
     Tool,
+    ToolTest,
     Forgotten,
     Page[Agent],
     Page[Approval],

@@ -49,6 +49,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "POST /v1/sessions/{id}/refreeze": "run",
     "POST /v1/sessions/{id}/replies": "run",
     "POST /v1/tools/{id}/call": "run",
+    "POST /v1/tools/{id}/test": "run",
     "POST /v1/web/visitor-tokens": "run",
     "POST /v1/approvals/{id:approval}": "approve",
     "DELETE /v1/actors/{id:path}": "admin",

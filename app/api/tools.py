@@ -13,7 +13,7 @@ from agent_core.tools.output import LONGEST
 from app.api.deps import Cursor, Limit, Operator, Wired
 from app.api.derived import RequestBody, body_of
 from app.api.problems import answers
-from app.api.wire import DryRunAnswer, Tool, answer, dry_run_wire, page, tool_wire, whole_tool_wire
+from app.api.wire import DryRunAnswer, Tool, ToolTest, answer, dry_run_wire, page, tool_wire, whole_tool_wire
 
 router = APIRouter(prefix="/v1/tools", tags=["tools"])
 ToolId = Annotated[str, Path(description="A tool's id or its name.", max_length=200)]
@@ -95,3 +95,11 @@ async def call_tool(wired: Wired, principal: Operator, id: ToolId, body: DryRunB
         id, body.arguments, by=principal.actor, tool_context=body.tool_context
     )
     return answer(dry_run_wire(done))
+
+
+@router.post("/{id}/test", responses=answers(ToolTest, 401, 403, 404, 422))
+async def check_tool(wired: Wired, _: Operator, id: ToolId) -> Response:
+    """Check that a tool can work, without calling it: its definition, and the secrets and servers that it needs."""
+    tools = wired.core.tools.definitions
+    found = await tools.get(id)
+    return answer(ToolTest(found.id, found.name, tuple(await tools.faults(found.name))))

@@ -144,6 +144,14 @@ class Tool(wire_of(ToolObject), frozen=True, kw_only=True):
     versions: tuple[ToolVersionLine, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
+class ToolTest(msgspec.Struct, frozen=True):
+    """What keeps the calls of a tool from working now, a sentence each."""
+
+    id: str
+    name: str
+    faults: tuple[str, ...]
+
+
 class DryRunAnswer(wire_of(DryRun), frozen=True, kw_only=True):
     """How an operator's call of a tool ended; *text* is what a model would read of it."""
 

@@ -12,9 +12,11 @@ import typer
 from app.cli.approvals import approvals
 from app.cli.cost import cost
 from app.cli.keys import actors, audit, keys, revoke
+from app.cli.mcp_servers import accept_server, mcp
 from app.cli.printing import AsJson, Column, age, connect, every, listed, request, row, short, show
 from app.cli.project import dev, init, print_version
 from app.cli.secrets import secrets
+from app.cli.tools import tools
 from app.printer import say
 from channels.legible import as_json
 
@@ -39,6 +41,9 @@ app.add_typer(runs, name="runs")
 app.add_typer(approvals, name="approvals")
 app.add_typer(sessions, name="sessions")
 app.add_typer(slack, name="slack")
+app.add_typer(tools, name="tools")
+app.add_typer(mcp, name="mcp")
+tools.command("accept")(accept_server)
 app.add_typer(keys, name="keys")
 app.add_typer(actors, name="actors")
 app.add_typer(secrets, name="secrets")

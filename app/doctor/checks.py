@@ -20,9 +20,10 @@ from app.channels import CHANNELS
 from app.doctor.charts import charts
 from app.doctor.edges import edges
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
+from app.doctor.mcp import mcp_servers
 from app.doctor.slack import slack
 from app.doctor.start import refusals
-from app.doctor.tools import own_tools
+from app.doctor.tools import own_tools, tool_files
 from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_of
 from app.own_tools.toolset import OwnTools
 from app.printer import say
@@ -59,7 +60,8 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
         yield Finding("fail", "providers", str(error))
     own, said = OwnTools.of(settings), set[str]()
     own.load()
-    for finding in chain([_settings(settings)], edges(settings), _kept(settings), own_tools(own), _models(settings)):
+    tools = chain(own_tools(own), tool_files(settings.tools), mcp_servers(settings))
+    for finding in chain([_settings(settings)], edges(settings), _kept(settings), tools, _models(settings)):
         said.add(finding.text)
         yield finding
     # A start stops at its first fault, which may have been reported above, beside others of its kind.

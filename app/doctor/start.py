@@ -14,6 +14,8 @@ from app.settings import SERVER_FILE, Settings, check_agents_model
 from app.storage.keys import check_keys, check_shared_secret
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
+from app.storage.tools import stored_tools
+from app.tool_files import read_tools
 
 
 def refusals(settings: Settings, own: OwnTools, channels: Sequence[ChannelPort]) -> Iterator[Finding]:
@@ -35,7 +37,9 @@ def refusals(settings: Settings, own: OwnTools, channels: Sequence[ChannelPort])
 def _check_agents(settings: Settings, own: OwnTools, channels: Channels) -> None:
     if not settings.agents.is_dir():  # the settings have said so
         return
-    known = {*shipped_names(), *own.places}
+    filed = read_tools(own.folder).tools.values()
+    known = {*shipped_names(), *own.places, *(each.definition.name for tools in filed for each in tools)}
+    known.update(stored_tools(settings))
 
     def check(name: str, where: str) -> None:
         check_agents_model(settings, name, where)

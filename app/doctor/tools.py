@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 from app.doctor.findings import Finding
 from app.own_tools.toolset import UNREAD_REMEDY, OwnTools
+from app.tool_files import read_tools
 
 
 def own_tools(own: OwnTools) -> Iterator[Finding]:
@@ -25,3 +27,13 @@ def own_tools(own: OwnTools) -> Iterator[Finding]:
             path = own.folder / f"{stem}.py"
             remedy = "decorate a function with `@tool`, or begin the name of a file of helpers with `_`"
             yield Finding("warn", "tools", f"{path}: holds no tool", remedy)
+
+
+def tool_files(folder: Path) -> Iterator[Finding]:
+    """Report the YAML files of *folder*; what they need of a server, `parley tools test` checks there."""
+    found = read_tools(folder)
+    for problem in found.broken.values():
+        yield Finding("fail", "tools", problem)
+    for path, filed in found.tools.items():
+        names = ", ".join(f"`{each.definition.name}`" for each in filed)
+        yield Finding("ok", "tools", f"{path}: {names}")

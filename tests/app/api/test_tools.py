@@ -12,6 +12,7 @@ from agent_core.domain.tools import ToolDefinition
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import CallContext
 from agent_core.tools.function import tool
+from agent_core.tools.toolset import Static
 from tests.conftest import MakeCore
 
 
@@ -213,6 +214,19 @@ async def test_visitors_see_no_tools(visitor: httpx.AsyncClient):
         ("PATCH", "/v1/tools/book"),
         ("DELETE", "/v1/tools/book"),
         ("POST", "/v1/tools/book/call"),
+        ("POST", "/v1/tools/book/test"),
     ):
         answer = await visitor.request(method, path, json=None if method in {"GET", "DELETE"} else {})
         assert answer.status_code == 403, (method, path)
+
+
+async def test_a_tool_is_tested_without_a_call(client: httpx.AsyncClient, core: Core):
+    """What keeps it from working is named; nothing is the matter with one that can be called."""
+    await client.post("/v1/tools", json=NEW)
+    for name in ("book_suite", "book"):
+        assert (await client.post(f"/v1/tools/{name}/test")).json()["faults"] == []
+    core.tools.definitions._base = Static({})
+    found = (await client.post("/v1/tools/book_suite/test")).json()
+    assert (found["name"], len(found["faults"])) == ("book_suite", 1)
+    assert "there is no tool `book`" in found["faults"][0]
+    assert (await client.get("/v1/tools/book_suite")).json()["available"] is False

@@ -165,3 +165,38 @@ async def test_a_migration_needs_nothing_but_the_database(shell: Shell):
     assert (code, err) == (0, "")
     assert out.startswith("revision none -> ")
     assert "PARLEY_MODEL" in await shell.refused("serve", **env)
+
+
+async def test_tools_are_listed_shown_called_and_tested(serving: Serving):
+    """Each command prints what it is about; a call that fails and a wrong name end with exit code 1 and one line."""
+    shell = serving.shell
+    headers = {"Authorization": f"Bearer {serving.key}"}
+    given = {
+        "name": "gross",
+        "kind": "python",
+        "title": "A gross",
+        "config": {"tool": "calculate"},
+        "preset": {"expression": "12 * 12"},
+    }
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
+        assert (await client.post("/v1/tools", json=given)).status_code == 201
+    listed, lines, shown, called, failed, tested, unknown = await asyncio.gather(
+        shell.said("tools", "list"),
+        shell.said("tools", "list", "--json"),
+        shell.said("tools", "show", "gross"),
+        shell.said("tools", "call", "calculate", "--arg", "expression=3 * 4"),
+        shell.run("tools", "call", "calculate", '{"expression": "3 *"}'),
+        shell.said("tools", "test"),
+        shell.refused("tools", "show", "groos"),
+    )
+    found = {each["name"]: each for each in map(json.loads, lines.splitlines())}
+    assert found["calculate"]["kind"] == "builtin"
+    assert (found["gross"]["preset"], found["gross"]["version"]) == ({"expression": "12 * 12"}, 1)
+    assert "api v1" in next(line for line in listed.splitlines() if line.startswith("gross"))
+    assert "versions:" in shown
+    assert '"expression": "12 * 12"' in shown
+    assert called.splitlines()[0] == "12"
+    assert called.splitlines()[1].startswith("done  ")
+    assert "gross  ok" in tested
+    assert "did you mean `gross`" in unknown.lower()
+    assert failed[0] == 1

@@ -1,0 +1,151 @@
+"""`parley tools`: list tools, show one, call one, and check their definitions."""
+
+import json
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.mcp_servers import is_server, show_server
+from app.cli.printing import AsJson, Column, every, line, listed, request, row, short, show
+from app.printer import say
+from channels.legible import one_line, visible
+
+tools = typer.Typer(help="Tools: what agents can do.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="The tool's name or id.", metavar="NAME")]
+CONTEXT = "Who asks, as a run would say it: a JSON object."
+
+
+@tools.command("list")
+def list_tools(*, as_json: AsJson = False) -> None:
+    """List the tools of the server: what kind they are, whether they write, and where they come from."""
+    columns = (
+        Column("NAME", lambda each: each["name"], whole=True),
+        Column("KIND", lambda each: each["kind"]),
+        Column("EFFECT", lambda each: each["effect"]),
+        Column("FROM", _origin),
+        Column("DESCRIPTION", lambda each: short(each["description"], 80)),
+    )
+    listed(every("/v1/tools"), columns, as_json=as_json)
+
+
+@tools.command("show")
+def show_tool(name: Name, *, as_json: AsJson = False) -> None:
+    """Show a tool: what the model reads of it, what it takes, what is preset, its versions, and who has it.
+
+    With the name of an MCP server: what that says of itself and of its tools.
+    """
+    from app.cli.client import ServerRefused
+
+    try:
+        tool = request("GET", f"/v1/tools/{quote(name, safe='')}")
+    except ServerRefused as refused:
+        if refused.status != 404 or not is_server(name):  # noqa: PLR2004 - not found
+            raise
+        show_server(name, as_json=as_json)
+        return
+    if as_json:
+        line(tool)
+        return
+    for label, text in _facts(tool):
+        say(f"{label + ':':<13}{one_line(text)}")
+    say(f"\n{visible(tool['description'])}\n")
+    for label in ("parameters", "preset", "config"):
+        if tool[label]:
+            say(f"{label}:")
+            show(tool[label])
+
+
+@tools.command("call")
+def call_tool(
+    name: Name,
+    arguments: Annotated[str | None, typer.Argument(help="The arguments, as a JSON object.")] = None,
+    *,
+    arg: Annotated[
+        list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="One argument; JSON, or else a text.")
+    ] = None,
+    tool_context: Annotated[str | None, typer.Option(metavar="JSON", help=CONTEXT)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Call a tool outside of any conversation: what it writes is written. The exit code is 1 when the call failed."""
+    from app.cli.given import json_object
+
+    given = {} if arguments is None else json_object("ARGUMENTS", arguments, "write them as one JSON object.")
+    given |= dict(_argument(each) for each in arg or ())
+    context = None
+    if tool_context is not None:
+        context = json_object("--tool-context", tool_context, "write it as one JSON object.")
+    body = {"arguments": given, "tool_context": context}
+    done = request("POST", f"/v1/tools/{quote(name, safe='')}/call", body=body)
+    if as_json:
+        line(done)
+    else:
+        for each in done["progress"]:
+            row("...", each)
+        say(visible(done["text"]))
+        row(done["outcome"], f"{done['duration_ms']} ms", *(["cut"] if done["truncated"] else []))
+    if done["outcome"] != "done":
+        raise typer.Exit(1)
+
+
+@tools.command("test")
+def check_tools(
+    names: Annotated[list[str] | None, typer.Argument(help="These; without any, all.", metavar="NAME")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Check that tools can work, without calling them; the exit code is 1 when one cannot.
+
+    Checked are the definition and what its calls need: secrets, addresses, servers.
+    """
+    wanted = names or [each["name"] for each in every("/v1/tools")]
+    well = True
+    for name in wanted:
+        found = request("POST", f"/v1/tools/{quote(name, safe='')}/test")
+        well = well and not found["faults"]
+        if as_json:
+            line(found)
+        else:
+            row(found["name"], *(found["faults"] or ["ok"]))
+    if not well:
+        raise typer.Exit(1)
+
+
+def _origin(tool: dict[str, Any]) -> str:
+    """Return where *tool* comes from: a file, the API with the version, a server, or Parley itself."""
+    version = "" if tool["version"] is None else f" v{tool['version']}"
+    away = "" if tool["available"] else ", not available"
+    if tool["place"]:
+        return f"{tool['place']}{version}{away}"
+    if tool["source"]:
+        return f"{tool['source']}{version}{away}"
+    return "an MCP server" if tool["kind"] == "mcp" else "Parley" if tool["kind"] in {"builtin", "render"} else "Python"
+
+
+def _facts(tool: dict[str, Any]) -> list[tuple[str, str]]:
+    facts = [
+        ("name", tool["name"]),
+        ("title", tool["title"] or ""),
+        ("id", tool["id"] if tool["id"] != tool["name"] else ""),
+        ("kind", tool["kind"]),
+        ("from", _origin(tool)),
+        ("effect", tool["effect"] + (", idempotent" if tool["idempotent"] else "")),
+        ("bounds", f"{tool['timeout_s']:g} s, {tool['result_limit']:,} characters"),
+        ("output", tool["output"] or ""),
+        ("context", ", ".join(tool["context"])),
+        ("untrusted", "what it returns may have been written by strangers" if tool["untrusted"] else ""),
+        ("versions", ", ".join(f"v{each['version']} {each['created_at'][:16]}" for each in tool["versions"])),
+        ("agents", ", ".join(tool["agents"]) or "none"),
+    ]
+    return [(label, text) for label, text in facts if text]
+
+
+def _argument(given: str) -> tuple[str, Any]:
+    """Return the name and the value of an option `--arg name=value`."""
+    name, equals, text = given.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter("write NAME=VALUE.", param_hint="--arg")
+    try:
+        return name, json.loads(text)
+    except (ValueError, RecursionError):
+        return name, text
