@@ -189,7 +189,10 @@ class ShownRender:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """What an agent does beside talking: the use of a tool, and what people are asked about it."""
+    """What an agent does beside talking: the use of a tool, and what people are asked about it.
+
+    *title* names the tool to people. *began* is when it was started last, in milliseconds, *seconds* how long it took.
+    """
 
     id: str
     name: str
@@ -197,6 +200,14 @@ class CallView:
     progress: str | None = None
     question: Question | None = None
     renders: tuple[ShownRender, ...] = ()
+    title: str | None = None
+    began: int | None = None
+    seconds: float | None = None
+
+    @property
+    def shown(self) -> str:
+        """Return what people read for the tool."""
+        return self.title or self.name
 
 
 @dataclass(frozen=True, slots=True)

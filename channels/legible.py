@@ -75,6 +75,14 @@ def one_line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
+def lasted(seconds: float | None) -> str:
+    """Return how long something took, after a dot; empty below a second, or when it is not known."""
+    if seconds is None or seconds < 1:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    return f" · {minutes} min {rest} s" if minutes else f" · {rest} s"
+
+
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """Return *value* as JSON in which what cannot be seen is escaped; it reads back as the same value."""
     return _written(json.dumps(value, ensure_ascii=False, indent=indent), _escape, _is_hidden)

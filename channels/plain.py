@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agent_core import Actor, Decider, Decision, InvalidInput
 from channels.base import CallView, ConversationView, Question, RunView, ShownRender
 from channels.figures import figure
-from channels.legible import doubt, exact, one_line, unmistakable
+from channels.legible import doubt, exact, lasted, one_line, unmistakable
 
 _PEOPLE = {
     "asker": "the person who asked",
@@ -53,8 +53,8 @@ def queued(body: ConversationView) -> str | None:
 def _awaited(call: CallView) -> str:
     question = call.question
     if question is None or question.status != "open":
-        return f"the result of {one_line(call.name)}"
-    return f"an approval of {one_line(call.name)} by {responders_of(question)}"
+        return f"the result of {one_line(call.shown)}"
+    return f"an approval of {one_line(call.shown)} by {responders_of(question)}"
 
 
 def responders_of(question: Question) -> str:
@@ -109,12 +109,12 @@ def ended(call: CallView) -> str:
     """Return the state of *call*, and how its approval was decided."""
     question = call.question
     if question is None or question.status == "open":
-        return call.status
+        return f"{call.status}{lasted(call.seconds)}"
     by = f" by {one_line(question.by.name or question.by.id)}" if question.by else ""
     why = f" ({one_line(question.reason)})" if question.reason else ""
     with_what = f" as {exact(question.arguments)}" if question.edited and question.status == "approved" else ""
     same = question.status in (call.status, "cancelled") or call.status in ("denied", "waiting")
-    return f"{question.status}{by}{with_what}{why}" + ("" if same else f", {call.status}")
+    return f"{question.status}{by}{with_what}{why}" + ("" if same else f", {call.status}{lasted(call.seconds)}")
 
 
 def drawn(renders: Sequence[ShownRender], width: int | None = None) -> str:

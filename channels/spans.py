@@ -41,7 +41,7 @@ def spans_of(body: ConversationView, typed: set[str], width: int | None = None) 
         if said.open:
             return
         for call in said.calls:
-            question, line = call.question, f"· {one_line(call.name)} … "
+            question, line = call.question, f"· {one_line(call.shown)} … "
             if question and question.status == "open":
                 line += "\n".join(("asks", *asked(question), *(keys(question) if first else ()), ""))
                 key, shown = (question.id, "first" if first else "later"), question if first else None

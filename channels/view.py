@@ -92,13 +92,13 @@ def _apply(body: ConversationView, event: Event) -> ConversationView:
 def _apply_call(body: ConversationView, fact: Any, time: int) -> ConversationView:
     match fact:
         case ToolStarted(call=call):
-            return _change_call(body, call, status="running")
+            return _change_call(body, call, status="running", began=time)
         case ToolProgress(call=call, text=text):
             return _change_call(body, call, progress=text)
         case ToolPending(call=call):
             return _change_call(body, call, status="waiting")
         case ToolCompleted(call=call, outcome=outcome):
-            return _change_call(body, call, status=outcome, progress=None)
+            return _end_call(body, call, time, status=outcome, progress=None)
         case RenderShown():
             return _draw(body, fact)
         case ApprovalRequested() as fact:
@@ -225,10 +225,11 @@ def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> C
 def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> ConversationView:
     """Show a call below the last message of its run, unless it is shown already."""
     if any(call.id == fact.call for message in body.recent for call in message.calls):
-        return body
+        return body if fact.title is None else _change_call(body, fact.call, title=fact.title, name=fact.name)
     for message in body.newest():
         if message.role == "assistant" and message.run == run:
-            return _put(body, replace(message, calls=(*message.calls, CallView(fact.call, fact.name, "requested"))))
+            asked = CallView(fact.call, fact.name, "requested", title=fact.title)
+            return _put(body, replace(message, calls=(*message.calls, asked)))
     return body
 
 
@@ -309,6 +310,13 @@ def _change_call(body: ConversationView, id: str, **changes: Any) -> Conversatio
             calls = tuple(replace(call, **changes) if call.id == id else call for call in message.calls)
             return _put(body, replace(message, calls=calls))
     return body
+
+
+def _end_call(body: ConversationView, id: str, time: int, **changes: Any) -> ConversationView:
+    """Change a call that has ended at *time*, and note how long it took since it was started last."""
+    began = next((call.began for message in body.newest() for call in message.calls if call.id == id), None)
+    seconds = None if began is None else max(0, time - began) / 1000
+    return _change_call(body, id, seconds=seconds, **changes)
 
 
 def _draw(body: ConversationView, fact: RenderShown) -> ConversationView:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import structlog
 from alembic import command
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from agent_core import Actor, Core, Definition, SqliteDatabase, SystemClock
 from agent_core.providers.base import Provider
@@ -31,10 +31,17 @@ __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alemb
 ANN = Actor("ann", "user", "Ann")
 
 # The gate tries the same few examples each time: what is new is looked for by `make fuzz`, which is no one's gate.
-settings.register_profile("gate", derandomize=True, database=None, max_examples=30)
+# How long one takes says how busy the machine is, and nothing of the product.
+_BUSY = (HealthCheck.too_slow,)
+settings.register_profile(
+    "gate", derandomize=True, database=None, max_examples=30, deadline=None, suppress_health_check=_BUSY
+)
 settings.load_profile("gate")
 
 SECRETS = Secrets(b"a key of the tests, of 32 bytes.")
+
+PATIENT = {"connect_timeout": 30.0, "lock_timeout": 30.0, "idle_timeout": 30.0}
+"""Seconds after which a database of a test gives up: its process may stand still while others have the processor."""
 
 MakeCore = Callable[..., Awaitable[Core]]
 OpenDatabase = Callable[[], Database]
@@ -162,7 +169,7 @@ def fresh(backend: str, request: pytest.FixtureRequest) -> Fresh:
     @contextmanager
     def on_postgres() -> Iterator[OpenDatabase]:
         with source.database() as url:
-            yield partial(PostgresDatabase, url)
+            yield partial(PostgresDatabase, url, **PATIENT)
 
     @contextmanager
     def on_sqlite() -> Iterator[OpenDatabase]:
@@ -176,7 +183,7 @@ def fresh(backend: str, request: pytest.FixtureRequest) -> Fresh:
 def open_database(backend: str, request: pytest.FixtureRequest) -> OpenDatabase:
     """Open the test's database."""
     if backend == "postgres":
-        return partial(PostgresDatabase, request.getfixturevalue("postgres_url"))
+        return partial(PostgresDatabase, request.getfixturevalue("postgres_url"), **PATIENT)
     return partial(SqliteDatabase, request.getfixturevalue("database_path"))
 
 

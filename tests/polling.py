@@ -6,7 +6,7 @@ This is the one place where tests sleep. What there is an event for is awaited i
 import asyncio
 from collections.abc import Awaitable, Callable
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 """Seconds after which a test gives up: far more than anything here takes."""
 _YIELDS = 10
 """How often the event loop gets its turn before the first pause: most of what is waited for needs no more."""

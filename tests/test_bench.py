@@ -1,12 +1,14 @@
 """The bench works: what it measures is for the machine that it runs on."""
 
 import asyncio
+import sys
 
 import pytest
 
 from tests.bench.__main__ import NOT_AGAIN, keep, keep_again
 from tests.bench.run import measure
 from tests.bench.scale import QUICK
+from tests.bench.sides import started
 from tests.bench.table import HEAD, Goal, Row, table
 from tests.load.__main__ import raised_settings
 
@@ -64,6 +66,25 @@ async def test_the_bench_fills_its_table(tmp_path, only: str):
     assert len(found) == sum(wanted.values())
     assert all(value > 0 for row in rows for value in (*row.found, *row.base))
     assert all(len(line.split(" | ")) == len(HEAD) for line in table(rows).splitlines())
+
+
+PRINTING = """
+from contextlib import asynccontextmanager
+from tests.bench.serving import serve
+
+@asynccontextmanager
+async def running():
+    yield 1, {"print": lambda: print("x" * 200_000)}
+
+serve(running())
+"""
+
+
+async def test_what_a_server_prints_is_no_answer_to_an_order():
+    """A server of the bench that prints more than a pipe holds still follows orders."""
+    async with asyncio.timeout(SAFETY), started("printing", [sys.executable, "-c", PRINTING]) as side:
+        assert await side.order("print") is None
+        assert await side.cpu() > 0
 
 
 def test_the_table_says_which_goals_are_met():

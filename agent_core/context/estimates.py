@@ -49,15 +49,24 @@ class Calibration(msgspec.Struct, frozen=True):
         """Return the estimated tokens of *weight*."""
         return round(weight.bytes / self.ratio) + weight.tokens
 
+    def wrong(self, weight: Weight, measured: int, estimated: int | None = None) -> float | None:
+        """Return by what part of the *measured* tokens the estimate of a prompt was wrong, see `after`.
+
+        None for one so short that its scaffolding makes the ratio.
+        """
+        if measured < _LEAST:
+            return None
+        return abs((self.tokens(weight) if estimated is None else estimated) - measured) / measured
+
     def after(self, weight: Weight, measured: int, estimated: int | None = None) -> "Calibration":
         """Return the calibration after a prompt of *weight* was counted: *measured* tokens.
 
         *estimated* is what was expected of it; by the ratio if that is not known.
         """
         text = measured - weight.tokens
-        if measured < _LEAST or text <= 0 or not weight.bytes:
+        wrong = self.wrong(weight, measured, estimated)
+        if wrong is None or text <= 0 or not weight.bytes:
             return self
-        wrong = abs((self.tokens(weight) if estimated is None else estimated) - measured) / measured
         share = _WEIGHT if self.calls else 1.0
         ratio = self.ratio + share * (weight.bytes / text - self.ratio)
         error = self.error + _WEIGHT * (min(wrong, 1.0) - self.error)

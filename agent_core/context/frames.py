@@ -12,14 +12,27 @@ from dataclasses import dataclass
 import msgspec
 
 from agent_core.context.quoted import CLOSING, UNNAMED, legible
-from agent_core.domain.messages import Actor, Part, Text
+from agent_core.domain.messages import Actor, Part, Text, ToolCall, ToolResult
 from agent_core.ids import new_id
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
 CORRECTION = "[Correction of an earlier message]"
 LENGTH = 10
 """Characters of a marker: 60 random bits."""
-_NAMES = ("note", "thread", "clock", "memory", "knowledge", "tools", "correction", "stopped", "speaker", "summary")
+_NAMES = (
+    "note",
+    "thread",
+    "clock",
+    "memory",
+    "knowledge",
+    "tools",
+    "correction",
+    "stopped",
+    "speaker",
+    "summary",
+    "untrusted",
+    "output",
+)
 _PHRASES = ("end of what others", "the answer above was", "correction of an earlier")
 _ALIKE = {
     "a": "\u0430\u03b1",
@@ -113,6 +126,23 @@ class Frames:
         return tuple(
             _changed(part, self._escaped(part.text, _OF_TOOLS)) if isinstance(part, Text) else part for part in parts
         )
+
+    def untrusted(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """Return a tool's *parts* with each text in a frame that says that strangers may have written it."""
+        if not self.marker:
+            return parts
+        framed = self.of_tools(parts)
+        return tuple(
+            _changed(part, self._framed("untrusted", part.text)) if isinstance(part, Text) else part for part in framed
+        )
+
+    def output(self, used: ToolCall, result: ToolResult) -> tuple[Part, ...]:
+        """Return what a person's message says whose content is the *result* of a tool that it had *used*."""
+        head = Text(f"{used.name} {msgspec.json.encode(used.arguments).decode()} ({result.outcome})")
+        parts = self.of_tools((head, *result.parts))
+        text = "\n".join(part.text for part in parts if isinstance(part, Text))
+        said = self._framed("output", text) if self.marker else f"[output] {text}"
+        return (Text(said), *(part for part in parts if not isinstance(part, Text)))
 
     def _framed(self, name: str, text: str) -> str:
         gap = "\n" if "\n" in text else " "

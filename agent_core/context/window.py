@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent_core.context.edits import Edit, edited
-from agent_core.context.estimates import UNCALIBRATED, Weight, total, weight_of
+from agent_core.context.estimates import NOTHING, UNCALIBRATED, Weight, total, weight_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
+from agent_core.context.outputs import with_outputs
 from agent_core.context.pruning import prunable, pruned
 from agent_core.context.summaries import in_window
 from agent_core.domain import events as e
 from agent_core.domain.context import CompactionKind
 from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult
+from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
 
 Encode = Callable[[Message, Mapping[str, bytes]], bytes]
 
@@ -118,6 +119,8 @@ class Window:
         self._calls: tuple[str, ...] = ()
         self._results: dict[str, ToolResult] = {}
         self._native: Native | None = None
+        self._outputs: dict[str, ToolResult | None] = {}
+        self._weighed: tuple[list[WindowEntry], int, Weight] = (self.entries, 0, NOTHING)
 
     def apply(self, facts: Iterable[Fact]) -> None:
         """Fold *facts* in; those that were folded in before are skipped."""
@@ -141,6 +144,7 @@ class Window:
         copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
         copy._corrects, copy._speakers, copy._edits = dict(self._corrects), dict(self._speakers), dict(self._edits)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
+        copy._outputs = dict(self._outputs)
         for body in held:
             copy._fold(self.seq, body)
         return copy
@@ -160,6 +164,15 @@ class Window:
     def border(self) -> int:
         """Return how many entries lie before the newest place where the window may be cut; a summary alone is none."""
         return next((i for i in range(len(self.entries) - 1, self.head, -1) if self.entries[i].border), 0)
+
+    def weight(self, count: int) -> Weight:
+        """Return what the first *count* entries weigh; while the window only grows those that are new are added."""
+        entries, known, weight = self._weighed
+        if entries is not self.entries or known > count:
+            known, weight = 0, NOTHING
+        weight = total([weight, *(entry.weight for entry in self.entries[known:count])])
+        self._weighed = self.entries, min(count, len(self.entries)), weight
+        return weight
 
     def pending(self, seqs: Iterable[int]) -> Weight:
         """Return what the messages *seqs* weigh, which no step has taken yet."""
@@ -228,6 +241,8 @@ class Window:
                 self._answer(seq, body)
             case e.ToolCompleted() if body.call in self._calls:
                 self._result(seq, body)
+            case e.ToolCompleted() if body.call in self._outputs:
+                self._outputs[body.call] = ToolResult(body.call, body.outcome, body.parts)
             case e.HookRuled(call=str(call), ruling="modify") | e.ApprovalDecided(call=call, status="approved"):
                 if call in self._calls:
                     self._edits[call] = edited(self._edits.get(call, Edit()), body)
@@ -244,6 +259,7 @@ class Window:
         match body:
             case e.MessageReceived():
                 self._pending[seq] = Message("user", self.frames.of_people(body.parts))
+                self._outputs |= dict.fromkeys(part.call for part in used_in(body.parts))
                 self._received.add(seq)
                 if body.named:
                     self._speakers[seq] = Text(self.frames.speaker(body.actor))
@@ -260,7 +276,7 @@ class Window:
                 return
 
     def _take(self, seq: int, takes: tuple[int, ...]) -> None:
-        taken = {t: self._pending.pop(t) for t in takes if t in self._pending}
+        taken = {t: with_outputs(self._pending.pop(t), self._outputs, self.frames) for t in takes if t in self._pending}
         for t in [t for t in taken if t in self._corrects]:
             message, of = taken[t], self._corrects.pop(t)
             if of in taken:  # the model never saw what it corrects
@@ -301,7 +317,8 @@ class Window:
     def _result(self, seq: int, body: e.ToolCompleted) -> None:
         note = self._edits.pop(body.call, Edit()).note(body.outcome)
         before = (Text(self.frames.context("note", note)),) if note else ()
-        self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *self.frames.of_tools(body.parts)))
+        parts = self.frames.untrusted(body.parts) if body.untrusted else self.frames.of_tools(body.parts)
+        self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *parts))
         if len(self._results) == len(self._calls):
             self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls), self._native))
             self._calls, self._results, self._native = (), {}, None
@@ -319,6 +336,7 @@ class Window:
         given_up: list[WindowEntry] = []
         while self.entries and self.entries[-1].paused:
             given_up.append(self.entries.pop())
+            self._weighed = self.entries, 0, NOTHING
         if given_up and self.history.asked and len(self.entries) < self.history.asked.entries:
             self.history = self.history.rewriting("answer")
         for entry in reversed(given_up):

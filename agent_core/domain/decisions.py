@@ -36,6 +36,9 @@ class ApprovalRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True
     """People are asked about one exact call; see `ApprovalConfig` for what they may do, within *timeout_s* seconds.
 
     *by* is the person whose message started the run, *speakers* are the others who wrote messages in it.
+
+    With a *form*, the JSON Schema of an object, the tool itself asks: *arguments* are what the form is filled with at
+    first, and an approval answers it. *state* names the blob with what the tool needs to go on.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -57,6 +60,8 @@ class ApprovalRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True
     deliver_to: tuple[str, ...] = ()
     by: Actor | None = None
     speakers: tuple[Actor, ...] = ()
+    form: dict[str, Any] | None = None
+    state: str | None = None
 
 
 class ApprovalVoted(EventBody, frozen=True, kw_only=True, omit_defaults=True):

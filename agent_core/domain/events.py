@@ -227,7 +227,10 @@ class ToolPending(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of a call; `ref` is the blob that holds the whole result when `truncated`."""
+    """The end of a call; `ref` is the blob that holds the whole result when `truncated`.
+
+    *untrusted*: strangers may have written the result.
+    """
 
     type: ClassVar[str] = "tool.completed"
     call: str
@@ -235,6 +238,7 @@ class ToolCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[Part, ...]
     truncated: bool
     ref: str | None = None
+    untrusted: bool = False
 
 
 class RenderShown(EventBody, frozen=True, kw_only=True, omit_defaults=True):

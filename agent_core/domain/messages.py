@@ -1,5 +1,6 @@
 """Messages and their parts, as people and models exchange them."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -146,9 +147,32 @@ def text_of(parts: tuple[Part, ...]) -> str:
     return "\n\n".join(p.text for p in parts if isinstance(p, Text))
 
 
+def used_in(parts: Sequence[Part]) -> tuple[ToolCall, ...]:
+    """Return the calls that a person's message makes: those of *parts* whose results are not among them."""
+    given = {part.call for part in parts if isinstance(part, ToolResult)}
+    return tuple(part for part in parts if isinstance(part, ToolCall) and part.call not in given)
+
+
 def clean(text: str) -> str:
     """Return *text* as valid UTF-8: lone surrogates become question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+"""What people do not see and models read: controls, marks that reorder text, tags, fillers without width.
+
+Joiners and the marks of direction stay: emoji, Persian, Hindi, Arabic and Hebrew need them.
+"""
+
+
+def visible(text: str) -> str:
+    """Return *text* as `clean` does, without hidden characters; a line separator is a line break."""
+    text = clean(text)
+    if text.isascii() and text.isprintable():
+        return text
+    return _HIDDEN.sub(lambda found: "\n" if found[0] in "\u2028\u2029" else "", text)
 
 
 def _believed(count: int | None) -> int | None:

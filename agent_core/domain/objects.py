@@ -151,7 +151,8 @@ class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
 class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
     """A question to people about one exact call; *arguments* are those that may run, *asked* the model's own.
 
-    *digest* is the hash of tool and arguments; *edit* and *remember* are what a decision may do besides yes or no.
+    *digest* is the hash of tool and arguments; *edit* and *remember* are what a decision may do besides yes or no. With
+    a *form*, a JSON Schema, the tool asks people to fill it in, and *arguments* are what it is filled with.
     """
 
     id: str
@@ -181,10 +182,12 @@ class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: Actor | None = None
     decided_at: int | None = None
     reason: str | None = None
+    form: dict[str, Any] | None = None
 
     @property
     def is_edited(self) -> bool:
-        return _canonical(self.arguments) != _canonical(self.asked)
+        """Whether other arguments may run than the model asked for; what fills a form in is none of these."""
+        return self.form is None and _canonical(self.arguments) != _canonical(self.asked)
 
 
 def _canonical(arguments: dict[str, Any]) -> bytes:

@@ -8,13 +8,16 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent
+from agent_core.domain.agents import Agent, ToolSpec
 from agent_core.domain.hooks import ApprovalConfig, HookEvent, NamedHook
 from agent_core.domain.messages import Actor, Text, ToolCall
 from agent_core.domain.schemas import problems
+from agent_core.hooks.asking import MAX_TITLE, form, held
 from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
-from agent_core.ids import new_id
+from agent_core.loop.state import RunState
+from agent_core.loop.untrusted import AFTER_UNTRUSTED, needs_ruling
 from agent_core.loop.waiting import CallState
+from agent_core.tools.base import Elicitation
 
 BLOCKED = "This cannot be answered here."
 WITHHELD = "[The result is withheld by a rule of this agent.]"
@@ -62,13 +65,16 @@ class Hooks:
             if named.name in known:
                 continue
             answer = await self._ask(named, "OnRunStart", text=question)
-            facts.append(_ruled(named, "OnRunStart", Allow() if isinstance(answer, Modify) else answer))
+            facts.append(_ruled(named.name, "OnRunStart", Allow() if isinstance(answer, Modify) else answer))
             if isinstance(answer, Deny):
                 return [*facts, refusal(message, answer.reason)]
         return facts
 
-    async def before_call(self, call: CallState) -> Sequence[e.FactBody]:
-        """Ask whether *call* may run, up to the first no and the first question to people."""
+    async def before_call(self, call: CallState, state: RunState) -> Sequence[e.FactBody]:
+        """Ask whether *call* may run, up to the first no and the first question to people.
+
+        At last the agent's own rule for a write after an untrusted result, see `loop.untrusted`.
+        """
         facts: list[e.FactBody] = []
         spec = self._agent.tools[call.name]
         known = {*call.allowed_by, *call.approved_for}
@@ -77,7 +83,8 @@ class Hooks:
                 continue
             if isinstance(named.config, ApprovalConfig):
                 if not await self._run_info.is_granted(named.name, call.name, named.config):
-                    return [*facts, *self._held(named, named.config, call, await self._run_info.about())]
+                    title = named.config.title or f"May {spec.title or call.name} run?"
+                    return [*facts, *held(named.name, named.config, call, title, await self._asked())]
                 answer: Answer = Allow("It is allowed for the rest of this conversation.")
             else:
                 answer = await self._ask(named, "PreToolUse", tool=call.name, call=call.call, arguments=call.arguments)
@@ -85,12 +92,27 @@ class Hooks:
                 faults = problems(spec.parameters, answer.arguments)
                 if faults:
                     answer = self._unfit(named, f"it changed the arguments to what does not fit: {faults[0]}")
-            facts.append(_ruled(named, "PreToolUse", answer, call.call))
+            facts.append(_ruled(named.name, "PreToolUse", answer, call.call))
             if isinstance(answer, Deny):
                 return facts
             if isinstance(answer, Modify):  # it is another call now: the others are asked about that
                 return facts
-        return facts
+        return [*facts, *await self._after_untrusted(call, spec)] if needs_ruling(call, state, self._agent) else facts
+
+    async def _after_untrusted(self, call: CallState, spec: ToolSpec) -> Sequence[e.FactBody]:
+        if self._agent.definition.after_untrusted == "deny":
+            denied = Deny("It would follow a result that strangers may have written.")
+            return [_ruled(AFTER_UNTRUSTED, "PreToolUse", denied, call.call)]
+        title = f"May {spec.title or call.name} run? It follows a result that strangers may have written."
+        return held(AFTER_UNTRUSTED, ApprovalConfig(), call, title[:MAX_TITLE], await self._asked())
+
+    async def form(self, call: CallState, asks: Elicitation, state: str | None) -> Sequence[e.FactBody]:
+        """Return the facts by which the tool of *call* asks the person who asked; *state* is the blob of its own."""
+        return form(call, (asks.title, asks.detail), asks.schema, state, await self._asked())
+
+    async def _asked(self) -> tuple[Actor | None, Sequence[Actor]]:
+        about = await self._run_info.about()
+        return about.asker, about.speakers
 
     async def after_call(self, call: CallState, result: str) -> tuple[Sequence[e.FactBody], str | None]:
         """Show *result* to the hooks; return their rulings, and what replaces it if one changed it."""
@@ -105,7 +127,7 @@ class Hooks:
                 arguments=call.arguments,
                 result=result if changed is None else changed,
             )
-            facts.append(_ruled(named, "PostToolUse", answer, call.call))
+            facts.append(_ruled(named.name, "PostToolUse", answer, call.call))
             match answer:
                 case Deny(reason):
                     return facts, f"{WITHHELD} {reason}" if reason else WITHHELD
@@ -121,7 +143,7 @@ class Hooks:
         changed: str | None = None
         for named in self._agent.hooks("PreResponse"):
             answer = await self._ask(named, "PreResponse", text=text if changed is None else changed)
-            facts.append(_ruled(named, "PreResponse", answer))
+            facts.append(_ruled(named.name, "PreResponse", answer))
             match answer:
                 case Deny(reason):
                     return facts, reason or BLOCKED
@@ -158,35 +180,6 @@ class Hooks:
         """Return what counts when the answer of a hook makes no sense."""
         return Deny(error=error) if getattr(named.config, "on_error", "deny") == "deny" else Allow(error=error)
 
-    def _held(
-        self, named: NamedHook, config: ApprovalConfig, call: CallState, about: RunContext
-    ) -> Sequence[e.FactBody]:
-        approval = new_id("apr")
-        return [
-            e.HookRuled(hook=named.name, event="PreToolUse", ruling="hold", reason=None, call=call.call),
-            e.ApprovalRequested(
-                approval=approval,
-                call=call.call,
-                step=call.step,
-                tool=call.name,
-                arguments=call.arguments,
-                hook=named.name,
-                title=config.title or f"May {call.name} run?",
-                responders=config.responders,
-                quorum=config.quorum,
-                timeout_s=config.timeout_s,
-                status="open",
-                on_timeout=config.on_timeout,
-                detail=config.detail,
-                edit=config.edit,
-                remember=config.remember,
-                deliver_to=config.deliver_to,
-                by=about.asker,
-                speakers=tuple(each for each in about.speakers if each != about.asker),
-            ),
-            e.ToolPending(call=call.call, on="approval", approval=approval),
-        ]
-
 
 def saying(said: e.MessageCompleted, text: str) -> e.MessageCompleted:
     """Return *said* with *text* in the place of its words: what the model wrote and thought is not kept."""
@@ -200,15 +193,15 @@ def refusal(message: str, reason: str | None) -> e.MessageCompleted:
     return e.MessageCompleted(message=message, role="assistant", parts=(text,), stop="done")
 
 
-def _ruled(named: NamedHook, event: HookEvent, answer: Answer, call: str | None = None) -> e.HookRuled:
+def _ruled(hook: str, event: HookEvent, answer: Answer, call: str | None = None) -> e.HookRuled:
     match answer:
         case Allow(reason, error):
-            return e.HookRuled(hook=named.name, event=event, ruling="allow", reason=reason, error=error, call=call)
+            return e.HookRuled(hook=hook, event=event, ruling="allow", reason=reason, error=error, call=call)
         case Deny(reason, error):
-            return e.HookRuled(hook=named.name, event=event, ruling="deny", reason=reason, error=error, call=call)
+            return e.HookRuled(hook=hook, event=event, ruling="deny", reason=reason, error=error, call=call)
         case Modify():
             return e.HookRuled(
-                hook=named.name,
+                hook=hook,
                 event=event,
                 ruling="modify",
                 reason=answer.reason,

@@ -10,7 +10,7 @@ from agent_core.domain.messages import CallOutcome, Part, Text
 from agent_core.loop.cache_notes import cache_note
 from agent_core.loop.compaction import Compact
 from agent_core.loop.state import REPAIR, RunState
-from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, Wait
+from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
 from agent_core.loop.waiting import CallState
 
 NOT_RUN = "Not run: the run ended before this call was started."
@@ -28,6 +28,18 @@ def announce(move: Move, state: RunState, agent: Agent, shown: tuple[Part, ...] 
             return _ask(move, state, agent)
         case CallTools():
             return [e.ToolStarted(call=c.call) for c in move.calls if _starts(c, agent.tools)]
+        case UseTools():
+            return [
+                e.ToolRequested(
+                    call=used.call,
+                    name=used.name,
+                    arguments=used.arguments,
+                    index=index,
+                    step=state.step.n,
+                    title=spec.title if (spec := agent.tools.get(used.name)) else None,
+                )
+                for index, used in enumerate(move.calls)
+            ]
         case Wait():
             return [e.RunWaiting(on=move.on)]
         case Compact() | AskHooks() | Recall():
@@ -56,7 +68,7 @@ def finish(
                     approval=asked.approval,
                     call=call.call,
                     tool=call.name,
-                    arguments=call.arguments,
+                    arguments=call.arguments if asked.form is None else asked.arguments,
                     status="cancelled",
                     by=getattr(end, "by", None),
                 )

@@ -59,6 +59,7 @@ class RunState(msgspec.Struct, frozen=True):
     fill: WindowFill | None = None
     compaction: CompactionState = CompactionState()
     asker: Actor | None = None
+    untrusted_since: int | None = None
 
     def apply(self, *facts: Fact) -> "RunState":
         """Return the state after *facts*, which follow `seq` in the session's log; other runs' facts only count."""
@@ -112,7 +113,8 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.MessageReceived():
             is_first = s.phase == "new"
             asker = body.actor if is_first and s.asker is None else s.asker
-            return replace(s, inbox=s.inbox.with_message(seq, steered=not is_first), asker=asker)
+            waiting = s.waiting.with_wanted(body.parts) if is_first else s.waiting
+            return replace(s, inbox=s.inbox.with_message(seq, steered=not is_first), asker=asker, waiting=waiting)
         case e.MessageCorrected():
             return replace(s, inbox=s.inbox.corrected(seq, body.corrects, deleted=not body.parts))
         case e.ContextAdded():
@@ -205,7 +207,8 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
         case e.ToolCompleted():
             waiting = s.waiting.changed(body.call, status="completed", outcome=body.outcome)
             answer = s.answer.with_result() if body.outcome == "done" else s.answer
-            return replace(s, waiting=waiting, answer=answer, failed_resumes=0)
+            since = s.step.n if body.untrusted and s.untrusted_since is None else s.untrusted_since
+            return replace(s, waiting=waiting, answer=answer, failed_resumes=0, untrusted_since=since)
 
 
 def _with_verdict(waiting: WaitingState, body: e.HookRuled | e.ApprovalRequested | e.ApprovalDecided) -> WaitingState:
@@ -213,7 +216,7 @@ def _with_verdict(waiting: WaitingState, body: e.HookRuled | e.ApprovalRequested
         case e.HookRuled():
             return waiting.ruled(body)
         case e.ApprovalRequested():
-            return waiting.changed(body.call, approval=body)
+            return waiting.approval_requested(body)
         case e.ApprovalDecided():
             return waiting.decided(body)
 

@@ -13,9 +13,11 @@ from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE, Actor
 from agent_core.domain.structured import read_answer
 from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact, of_messages, on_overflow, when_due
+from agent_core.loop.moves import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
 from agent_core.loop.pauses import backoff, pause_before
 from agent_core.loop.state import RunState
 from agent_core.loop.step import ASKED_AGAIN, CONTROLS_REFUSED, TOOLS_WITHHELD, StepState
+from agent_core.loop.untrusted import needs_ruling
 from agent_core.loop.waiting import CallState
 
 MAX_RETRIES = 3
@@ -37,54 +39,6 @@ CONTINUE_NOTE = (
 )
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """Call the model: step *n*, attempt *attempt*, after a pause of *delay* seconds; *note* is shown to it first.
-
-    *sends* is the part of *controls* that is sent to its API, None for all. With *repair* earlier reasoning is left out
-    from now on, because the model refused it.
-    """
-
-    n: int
-    attempt: int
-    message: str
-    takes: tuple[int, ...]
-    controls: Controls
-    snapshot: str
-    sends: Controls | None = None
-    delay: float = 0.0
-    note: str | None = None
-    repair: bool = False
-
-
-class AskHooks(msgspec.Struct, frozen=True):
-    """Ask the hooks: whether these *calls* may run, or with none whether the run may start."""
-
-    calls: tuple[CallState, ...] = ()
-
-
-class Recall(msgspec.Struct, frozen=True):
-    """Ask the context sources, before the first step."""
-
-
-class CallTools(msgspec.Struct, frozen=True):
-    """Run these calls; more than one only when all may run side by side."""
-
-    calls: tuple[CallState, ...]
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """End the segment: a call is finished by a person, a client or another run."""
-
-    on: tuple[e.WaitingOn, ...]
-
-
-class Finish(msgspec.Struct, frozen=True):
-    """End the run."""
-
-    end: e.Terminal
-
-
-Move = Ask | AskHooks | Recall | CallTools | Wait | Compact | Finish
 SYSTEM = Actor("parley", "service")
 
 
@@ -94,6 +48,8 @@ def react(state: RunState, agent: Agent) -> Move:
         return ending
     if not state.step.n and any(hook.name not in state.waiting.start_hooks for hook in agent.hooks("OnRunStart")):
         return AskHooks()
+    if state.waiting.wanted:
+        return UseTools(state.waiting.wanted)
     if not state.step.n and agent.has_sources and state.inbox.recalled is None:
         return Recall()
     if state.waiting.calls and not state.step.is_open and (move := _open_calls(state, agent)):
@@ -132,7 +88,7 @@ def _open_calls(state: RunState, agent: Agent) -> AskHooks | CallTools | Wait | 
     if interrupted:
         return CallTools(interrupted)
     requested = tuple(c for c in state.waiting.calls if c.status == "requested")
-    if unruled := tuple(c for c in requested if _needs_ruling(c, agent)):
+    if unruled := tuple(c for c in requested if _needs_ruling(c, state, agent)):
         return AskHooks(unruled)
     if requested:
         safe = 0
@@ -151,12 +107,13 @@ def _kind(call: CallState, agent: Agent) -> str | None:
     return spec.kind if spec else None
 
 
-def _needs_ruling(call: CallState, agent: Agent) -> bool:
-    """Return whether a hook has yet to rule on *call*; no hook is asked about a call that cannot run anyway."""
+def _needs_ruling(call: CallState, state: RunState, agent: Agent) -> bool:
+    """Return whether a hook or rule has yet to rule on *call*; none is asked about a call that cannot run anyway."""
     if call.denial is not None or call.raw is not None or call.name not in agent.tools:
         return False
     known = {*call.allowed_by, *call.approved_for}
-    return any(hook.name not in known for hook in agent.hooks("PreToolUse", call.name))
+    unasked = any(hook.name not in known for hook in agent.hooks("PreToolUse", call.name))
+    return unasked or needs_ruling(call, state, agent)
 
 
 def _is_safe(call: CallState, agent: Agent) -> bool:

@@ -7,11 +7,19 @@ from msgspec.structs import replace
 
 from agent_core.domain import events as e
 from agent_core.domain.controls import read, refusal
-from agent_core.domain.messages import CallOutcome
+from agent_core.domain.messages import CallOutcome, Part, ToolCall, used_in
 
 NOT_ALLOWED = "Not run: a rule of this agent does not allow this call."
 DENIED = "Not run: a person did not approve this call."
 TOO_LATE = "Not run: no person approved this call in time."
+
+
+class FormAnswer(msgspec.Struct, frozen=True):
+    """What people answered to the form of a call: *content* when *accepted*; *state* is the blob of the question's."""
+
+    accepted: bool
+    content: dict[str, Any]
+    state: str | None
 
 
 class CallState(msgspec.Struct, frozen=True):
@@ -19,7 +27,7 @@ class CallState(msgspec.Struct, frozen=True):
 
     *allowed_by* are the hooks that allowed these *arguments*, *approved_for* those for which people did, and
     *modified_by* those that changed them. *approval* is the newest question to people, open or decided; *denial* says
-    why the call will not run.
+    why the call will not run. *answer* is what people answered to its newest form, *forms* how many there were.
     """
 
     call: str
@@ -38,17 +46,21 @@ class CallState(msgspec.Struct, frozen=True):
     modified_by: tuple[str, ...] = ()
     approval: e.ApprovalRequested | None = None
     denial: str | None = None
+    answer: FormAnswer | None = None
+    forms: int = 0
 
 
 class WaitingState(msgspec.Struct, frozen=True):
     """The calls of the newest step, waiting for a hook, a person, a client or their execution, and the verdicts so far.
 
-    *last_key* is the `call_key` of the newest call, *repeats* how many calls in a row had it. *start_hooks* are the
-    hooks that let the run start; *blocked*: a hook denied the run or its answer; *expired*: an approval was not decided
-    in time and its call is one without which the run fails.
+    *wanted* are calls that a person's message makes, before they are requested. *last_key* is the `call_key` of the
+    newest call, *repeats* how many calls in a row had it. *start_hooks* are the hooks that let the run start;
+    *blocked*: a hook denied the run or its answer; *expired*: an approval was not decided in time and its call is one
+    without which the run fails.
     """
 
     calls: tuple[CallState, ...] = ()
+    wanted: tuple[ToolCall, ...] = ()
     last_key: bytes = b""
     repeats: int = 0
     start_hooks: tuple[str, ...] = ()
@@ -72,8 +84,17 @@ class WaitingState(msgspec.Struct, frozen=True):
         """Return the state as a new step finds it."""
         return replace(self, calls=()) if self.calls else self
 
+    def with_wanted(self, parts: tuple[Part, ...]) -> "WaitingState":
+        """Return the state with the calls that a message of these *parts* makes and whose results it does not bring."""
+        wanted = used_in(parts)
+        return replace(self, wanted=wanted) if wanted else self
+
     def requested(self, body: e.ToolRequested, controls: dict[str, Any] | None) -> "WaitingState":
         """Return the state with a new call, denied at once where the step's *controls* do not allow it."""
+        wanted = tuple(each for each in self.wanted if each.call != body.call)
+        if len(wanted) < len(self.wanted):  # no step made it, so no step's controls are about it
+            call = CallState(body.call, body.name, body.arguments, body.index, body.step, 1)
+            return replace(self, calls=(*self.calls, call), wanted=wanted)
         key = call_key(body.name, body.arguments, body.raw)
         repeats = self.repeats + 1 if key == self.last_key else 1
         denial = refusal(read(controls), body.name) if controls else None
@@ -104,12 +125,25 @@ class WaitingState(msgspec.Struct, frozen=True):
             case "hold":
                 return self
 
+    def approval_requested(self, body: e.ApprovalRequested) -> "WaitingState":
+        """Return the state after people were asked about a call, or for what a form of it wants."""
+        call = self.find(body.call)
+        forms = 0 if call is None else call.forms
+        return self.changed(body.call, approval=body, forms=forms + (body.form is not None))
+
+    def _filled_in(self, call: CallState, body: e.ApprovalDecided, state: str | None) -> "WaitingState":
+        """Return the state in which *call* is made again with the answer to its form, whatever that is."""
+        answer = FormAnswer(body.status == "approved", _accepted(body), state)
+        return self.changed(call.call, status="requested", on=None, answer=answer)
+
     def decided(self, body: e.ApprovalDecided) -> "WaitingState":
         """Return the state after an approval was decided, expired or cancelled."""
         call = self.find(body.call)
         if call is None or call.approval is None or call.status != "pending":
             return self
         asked, freed = call.approval, {"status": "requested", "on": None}
+        if asked.form is not None:
+            return self if body.status == "cancelled" else self._filled_in(call, body, asked.state)
         match body.status:
             case "approved" if body.edited:  # the other hooks have not seen these arguments
                 return self.changed(
@@ -130,6 +164,10 @@ class WaitingState(msgspec.Struct, frozen=True):
                 return replace(self.changed(body.call, denial=TOO_LATE, **freed), expired=expired)
             case "cancelled":
                 return self
+
+
+def _accepted(body: e.ApprovalDecided) -> dict[str, Any]:
+    return body.arguments if body.status == "approved" else {}
 
 
 def call_key(name: str, arguments: dict[str, Any], raw: str | None = None) -> bytes:

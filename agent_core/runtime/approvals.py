@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_core.domain import events as e
@@ -77,12 +78,18 @@ class Approvals:
         return await self._store.read(work)
 
     async def tool(self, id: str) -> ToolSpec | None:
-        """Return the tool that an approval is about, as its run was offered it; raises `NotFound`."""
+        """Return the tool that an approval is about, as its run was offered it; raises `NotFound`.
+
+        If the tool itself asks, its parameters are those of the form.
+        """
 
         def work(connection: Connection) -> ToolSpec | None:
             seen = approvals.find(connection, id).object
             frozen = catalog.snapshot(connection, runs.find(connection, seen.run)[0].snapshot)
-            return next((spec for spec in frozen.tools if spec.name == seen.tool), None)
+            found = next((spec for spec in frozen.tools if spec.name == seen.tool), None)
+            if seen.form is None:
+                return found
+            return replace(found or ToolSpec(name=seen.tool, description="", parameters={}), parameters=seen.form)
 
         return await self._store.read(work)
 
@@ -116,8 +123,8 @@ class Approvals:
         """
         if decision.reason is not None and len(decision.reason) > MAX_REASON:
             raise InvalidInput("reason", f"at most {MAX_REASON} characters.")
-        if decision.arguments is not None:
-            await self._check(decision, decision.arguments)
+        if decision.approved:
+            await self._check(decision)
         ruled = await self._store.decide(decision, lambda done: self._dispatcher.dispatch(done.run))
         if ruled.late:
             raise AlreadyDecided(outcome(ruled.approval), ruled.approval)
@@ -148,8 +155,8 @@ class Approvals:
             lambda connection: audit.listed(connection, after=after, limit=limit, approval=approval)
         )
 
-    async def _check(self, decision: Decision, arguments: dict[str, Any]) -> None:
-        """Check corrected arguments against the tool's schema, unless the vote does not count anyway."""
+    async def _check(self, decision: Decision) -> None:
+        """Check corrected arguments, and what fills a form in, by their schema, unless the vote counts for nothing."""
 
         def work(connection: Any) -> tuple[ApprovalObject, dict[str, Any] | None]:
             seen = approvals.find(connection, decision.approval).object
@@ -158,10 +165,13 @@ class Approvals:
             return seen, next((spec.parameters for spec in frozen.tools if spec.name == seen.tool), None)
 
         seen, schema = await self._store.read(work)
-        if seen.status != "open" or not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
+        arguments = decision.arguments if seen.form is None or decision.arguments is not None else seen.arguments
+        if arguments is None or seen.status != "open":
             return
-        why = f"does not fit the schema of `{seen.tool}`"
-        found = [fault.within("arguments") for fault in problems(schema or {}, arguments, MAX_FAULTS)]
+        if not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
+            return
+        why = f"does not fit the {'form' if seen.form is not None else 'schema'} of `{seen.tool}`"
+        found = [fault.within("arguments") for fault in problems(seen.form or schema or {}, arguments, MAX_FAULTS)]
         if found:
             first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in found)
             raise InvalidInput(first.path, first.message, *more)

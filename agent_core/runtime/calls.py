@@ -7,13 +7,15 @@ from typing import Any, Protocol
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from agent_core.clock import Clock
 from agent_core.domain import events as e
 from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
 from agent_core.domain.channels import channel_of
-from agent_core.domain.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of
+from agent_core.domain.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of, visible
 from agent_core.domain.schemas import problems
+from agent_core.hooks.asking import MAX_FORMS, is_form
 from agent_core.hooks.chain import Hooks
 from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import RunState
@@ -38,6 +40,7 @@ class ResultStore(Protocol):
     async def put(self, session: int, mime: str, data: bytes, run: int, /) -> str: ...
     async def keep_rows(self, run: RunRef, call: str, found: FoundRows, data: bytes) -> HandleOfRows: ...
     async def rows(self, session: int, handle: str) -> bytes: ...
+    async def get(self, blob: str, /) -> tuple[str, bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class Calls:
         if isinstance(prepared, e.ToolCompleted | e.ToolPending):
             emit(prepared)
             return
-        context = self._context(call, state, emit)
+        context = self._context(call, state, emit, await self._answered(call))
         outcome = await self._execute(prepared, call, context)
         if isinstance(outcome, e.ToolCompleted):
             emit(outcome)
@@ -123,7 +126,11 @@ class Calls:
             emit(fact)
 
     def _context(
-        self, call: CallState, state: RunState, emit: Callable[[e.FactBody | e.ToolProgress], None]
+        self,
+        call: CallState,
+        state: RunState,
+        emit: Callable[[e.FactBody | e.ToolProgress], None],
+        answer: t.ElicitationAnswer | None,
     ) -> t.CallContext:
         asker = state.asker or self._place.opener  # a run without an asker is one whose messages were deleted
         return t.CallContext(
@@ -135,12 +142,20 @@ class Calls:
             clock=self._clock,
             progress=lambda text: emit(e.ToolProgress(call=call.call, text=clean(text))),
             tool_context=self._agent.tool_context,
+            answer=answer,
             rows=self._rows,
             keep_file=self._keep_file,
         )
 
     async def _keep_file(self, data: bytes, mime: str, name: str) -> File:
         return File(await self._store.put(self._run.session, mime, data, self._run.key), name, mime, len(data))
+
+    async def _answered(self, call: CallState) -> t.ElicitationAnswer | None:
+        """Return what people answered to the newest form of *call*, with what its tool kept for it."""
+        if call.answer is None:
+            return None
+        state = "" if call.answer.state is None else (await self._store.get(call.answer.state))[1].decode()
+        return t.ElicitationAnswer(call.answer.accepted, call.answer.content, state)
 
     async def _rows(self, handle: str) -> list[dict[str, Any]]:
         """Return kept rows of the session; raises `NotFound`."""
@@ -159,7 +174,7 @@ class Calls:
         end = self._prepare(call, state, known)
         if isinstance(end, e.ToolCompleted) and end.outcome == "failed":
             return [end]
-        return await self.hooks.before_call(call)
+        return await self.hooks.before_call(call, state)
 
     def _prepare(
         self, call: CallState, state: RunState, known: Mapping[str, t.Tool]
@@ -225,10 +240,22 @@ class Calls:
                 return await self.result(spec, call, "done", parts, renders)
             case t.ToolError(message, unknown):
                 return await self.result(spec, call, "unknown" if unknown else "failed", (Text(message),))
-            case t.Elicitation(title):
-                return await self.result(spec, call, "failed", (Text(f"It asks a person: {title}"),))
+            case t.Elicitation():
+                return await self._asking(spec, call, outcome)
             case t.Pending(on):
                 return [e.ToolPending(call=call.call, on=on)]
+
+    async def _asking(self, spec: ToolSpec, call: CallState, asks: t.Elicitation) -> Sequence[e.FactBody]:
+        """Return the facts by which *call* waits for the answer to a form; one that cannot be shown fails the call."""
+        if call.forms >= MAX_FORMS:
+            return await self.result(spec, call, "failed", (Text(f"It asked for more than {MAX_FORMS} answers."),))
+        if not is_form(asks.schema):
+            text = "It asked for what cannot be asked of people: a form has texts, numbers, choices and yes or no."
+            return await self.result(spec, call, "failed", (Text(text),))
+        ref = None
+        if asks.state:
+            ref = await self._store.put(self._run.session, "text/plain", asks.state.encode(), self._run.key)
+        return await self.hooks.form(call, asks, ref)
 
     async def result(
         self,
@@ -244,13 +271,14 @@ class Calls:
         """
         rulings: Sequence[e.FactBody] = ()
         shown = shown_by(call, renders)
+        parts = _visible(parts)
         if self._agent.hooks("PostToolUse", call.name):
             seen = "\n\n".join(filter(None, (text_of(parts), *(clean(each.text) for each in renders))))
             rulings, changed = await self.hooks.after_call(call, seen)
             parts, shown, renders = (parts, shown, renders) if changed is None else ((Text(changed),), [], ())
         if not text_of(parts):
             parts = (*parts, *(Text(each.text) for each in renders))
-        parts = tuple(Text(clean(part.text)) if isinstance(part, Text) else part for part in parts)
+        parts = _visible(parts)
         note = ()
         if any(name in self._agent.tools for name in RENDER_TOOLS):
             parts = tuple(Text(without_notes(part.text)) if isinstance(part, Text) else part for part in parts)
@@ -281,13 +309,21 @@ class Calls:
         The line of a *handle* comes last, whatever is cut.
         """
         length = sum(len(part.text) for part in parts if isinstance(part, Text))
+        end = e.ToolCompleted(call=call.call, outcome=outcome, parts=(*parts, *handle), truncated=False)
+        if spec.untrusted and outcome in ("done", "failed"):
+            end = replace(end, untrusted=True)
         if length <= spec.result_limit:
-            return e.ToolCompleted(call=call.call, outcome=outcome, parts=(*parts, *handle), truncated=False)
+            return end
         data = msgspec.json.encode(parts)
         ref = await self._store.put(self._run.session, "application/json", data, self._run.key)
         note = f"[Cut after {spec.result_limit} of {length} characters; the whole is kept as `{ref}`.]"
         cut = (*_first(parts, spec.result_limit), Text(note), *handle)
-        return e.ToolCompleted(call=call.call, outcome=outcome, parts=cut, truncated=True, ref=ref)
+        return replace(end, parts=cut, truncated=True, ref=ref)
+
+
+def _visible(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return *parts* without what people cannot see in their texts."""
+    return tuple(Text(visible(part.text)) if isinstance(part, Text) else part for part in parts)
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

@@ -6,10 +6,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
-import structlog
 from msgspec.structs import replace
 
 from agent_core.clock import Clock, within
@@ -47,7 +46,6 @@ _SHORTEST = 400
 """Tokens that a summary may take of however short a conversation."""
 _MODELS = 200
 _PREFIXES = 64
-_log = structlog.get_logger("parley.compaction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +76,11 @@ class Compactor:
         clock: Clock,
         read_file: Callable[[str], Awaitable[bytes | None]],
         prompt_cache: PromptCache,
+        observe: Callable[[float], None] | None = None,
     ) -> None:
+        """*observe* is called with the relative error of each estimate."""
         self._provider_for, self._clock, self._read_file = provider_for, clock, read_file
+        self._observe = observe
         self._prompt_cache = prompt_cache
         self._calibrations: OrderedDict[str, Calibration] = OrderedDict()
         self._prefixes: OrderedDict[str, int] = OrderedDict()
@@ -113,20 +114,14 @@ class Compactor:
         measured = last.prompt if last else None
         if last is None or measured is None or last.snapshot != agent.snapshot.hash:
             return
-        found = weight(window.entries[: last.entries])
+        found = window.weight(last.entries)
         prompt = Weight(found.bytes + self._prefix_bytes(agent.snapshot), found.tokens)
-        learned = self.calibration(last.model).after(prompt, measured, estimated)
-        self._calibrations[last.model] = learned
+        known = self.calibration(last.model)
+        self._calibrations[last.model] = known.after(prompt, measured, estimated)
         if len(self._calibrations) > _MODELS:
             self._calibrations.popitem(last=False)
-        _log.debug(
-            "tokens.estimated",
-            model=last.model,
-            estimated=estimated,
-            measured=measured,
-            error=round(learned.error, 4),
-            ratio=round(learned.ratio, 3),
-        )
+        if self._observe is not None and (wrong := known.wrong(prompt, measured, estimated)) is not None:
+            self._observe(wrong)
 
     async def compact(
         self, move: Compact, window: Window, agent: Agent, session: str, stopped: Callable[[], bool]
@@ -325,11 +320,15 @@ class Compactor:
 
 def bounds_of(model: str, agent: Agent, *, room: int | None = None) -> PromptBounds:
     """Return what bounds the prompts of *model*, whose answer gets *room* tokens, or what the agent says."""
-    listed = agent.listed(model)
-    known = models.find(listed)
     asked = room or agent.overrides.max_output_tokens or agent.definition.controls.max_output_tokens
-    rates = rates_of(listed, cached=agent.prompt_caching)
-    return bounds(known.context, asked or known.max_output or ANSWER_ROOM, rates)
+    return _bounds(agent.listed(model), asked, cached=agent.prompt_caching)
+
+
+@lru_cache(maxsize=1_024)
+def _bounds(listed: str, room: int | None, *, cached: bool) -> PromptBounds:
+    """Return the bounds of a model by its *listed* name: each decision of a run asks for them."""
+    known = models.find(listed)
+    return bounds(known.context, room or known.max_output or ANSWER_ROOM, rates_of(listed, cached=cached))
 
 
 @cache

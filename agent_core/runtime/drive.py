@@ -20,7 +20,7 @@ from agent_core.loop.announce import announce
 from agent_core.loop.compaction import Compact
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import RunState
-from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, Wait, message_id, react
+from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait, message_id, react
 from agent_core.providers.base import ModelDelta, Provider, Request, named
 from agent_core.runtime.answer import Answer
 from agent_core.runtime.burst import Lead
@@ -106,7 +106,8 @@ class Driver:
                 if isinstance(move, (Finish, Wait)):
                     self._report(move)
                     return written.started
-            await self._act(move)
+            if not isinstance(move, UseTools):
+                await self._act(move)
             move = None
 
     def _report(self, move: Finish | Wait) -> None:
@@ -200,8 +201,8 @@ class Driver:
                 return self._recall()
             case Compact():
                 return self._compact(move)
-            case Wait() | Finish():
-                raise AssertionError("A wait or an end has no effects.")
+            case Wait() | Finish() | UseTools():
+                raise AssertionError("A wait, an end and a request have no effects.")
 
     async def _ask(self, move: Ask) -> AsyncGenerator[FactBody | LiveBody]:
         """Call the model once; what was shown before a cancel is appended as a partial answer.

@@ -8,7 +8,9 @@ from sqlalchemy import Connection
 
 from agent_core.context.compaction import pays_at_idle
 from agent_core.context.history import LONG_LIFE
+from agent_core.context.window import Window
 from agent_core.domain import events as e
+from agent_core.domain.caching import PromptCall
 from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import read, sent
 from agent_core.domain.events import Fact
@@ -83,6 +85,8 @@ class IdleCompaction:
         agent, last = cached.agent, cached.window.history.last
         if last is None or agent.definition.compaction.kind != "summary" or not agent.prompt_caching:
             return None
+        if _is_short(last, cached.window):
+            return None
         life = life_of(agent, last)
         if life is None or self._compactor.filling(cached.window, agent, last.model).tokens < LEAST:
             return None
@@ -156,3 +160,13 @@ class IdleCompaction:
         facts = done.facts
         if cached is not None and facts and cached.window.seq == facts[0].seq - 1:
             cached.window.apply(facts)
+
+
+def _is_short(last: PromptCall, window: Window) -> bool:
+    """Return whether the prompt of the *last* call and its answer, as they were counted, are far from `LEAST`.
+
+    Most runs end with such a call; what their *window* holds need not be weighed.
+    """
+    if last.prompt is None or len(window.entries) > last.entries + 1:  # an answer, and nothing since
+        return False
+    return 2 * (last.prompt + (last.usage.output or 0)) < LEAST

@@ -33,10 +33,11 @@ async def with_miss(
     history = window.history
     step, before = facts[place], history.last
     assert isinstance(step, e.StepCompleted)
-    messages = [entry.message for entry in window.entries]
+    messages = [entry.message for entry in window.entries] if caching.strips else []
     short = shortfall(history, step.usage, caching, agent.snapshot, messages)
     if short is None or before is None:
         return facts
+    messages = [entry.message for entry in window.entries]
     old = agent.snapshot if before.snapshot == move.snapshot else await snapshot(before.snapshot)
     choices = (
         sent(read(before.controls), agent.able(before.model)).tool_choice,

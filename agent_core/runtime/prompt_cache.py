@@ -3,8 +3,8 @@
 import hashlib
 from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cache, lru_cache
+from typing import NamedTuple, TypeGuard
 
 import msgspec
 
@@ -69,7 +69,7 @@ class PromptCache:
         to be kept.
         """
         marks = request.cache
-        if marks is None or not isinstance(provider, CacheWriter):
+        if marks is None or not _is_writer(provider):
             return nullcontext()
         life = provider.cache_life(request.model, marks.shared)
         if life is None or self._prefix(agent).tokens < (models.find(agent.listed(model)).cacheable or _MINIMUM):
@@ -90,6 +90,17 @@ class PromptCache:
         if len(self._prefixes) > _PREFIXES:
             self._prefixes.popitem(last=False)
         return found
+
+
+def _is_writer(provider: Provider) -> TypeGuard[CacheWriter]:
+    """Return whether *provider* is billed for what it writes."""
+    return _writes(type(provider))
+
+
+@cache
+def _writes(kind: type[Provider]) -> bool:
+    """Return whether providers of this *kind* are `CacheWriter`s: a look at a protocol's members takes long."""
+    return issubclass(kind, CacheWriter)
 
 
 @lru_cache(maxsize=256)

@@ -88,7 +88,7 @@ class Segments:
         self.pressure = Pressure(store.counters.late.observe)
         self._prompt_cache = PromptCache(store.clock)
         ask = partial(provider_for, providers)
-        self.compactor = Compactor(ask, store.clock, self._file, self._prompt_cache)
+        self.compactor = Compactor(ask, store.clock, self._file, self._prompt_cache, store.counters.estimates.observe)
         self.idle = IdleCompaction(store, cache, self.compactor)
 
     async def stop(self) -> None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_core.domain.agents import RESULT_LIMIT, ToolSpec
 from agent_core.domain.messages import Part, Text
-from agent_core.tools.base import CallContext, Done, NewRender, Outcome, Pending, ToolError, UnfitFunction
+from agent_core.tools.base import CallContext, Done, Elicitation, NewRender, Outcome, Pending, ToolError, UnfitFunction
 from agent_core.tools.signature import Signature
 from agent_core.tools.thread import in_thread
 
@@ -61,6 +61,8 @@ def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 def tool(
     *,
     name: str | None = None,
+    title: str | None = None,
+    untrusted: bool = False,
     effect: Literal["read", "write"] = "read",
     concurrency_safe: bool = False,
     idempotent: bool = False,
@@ -77,9 +79,10 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
     `CallContext` gets the context of the call and stays unseen. The result becomes text: a string as it is,
     anything else as JSON; a Part, several of them, or an `Outcome` are taken as they are.
 
-    *effect* `write` means that a second execution may do harm, *idempotent* that the function hands on
-    `context.call` as an idempotency key, *concurrency_safe* that calls may run side by side; *timeout* is
-    seconds, *result_limit* characters shown to the model. `UnfitFunction` is raised for a function that no schema fits.
+    *title* names the tool to people. *untrusted*: what it returns may have been written by strangers. *effect* `write`
+    means that a second execution may do harm, *idempotent* that the function hands on `context.call` as an idempotency
+    key, *concurrency_safe* that calls may run side by side; *timeout* is seconds, *result_limit* characters shown to
+    the model. `UnfitFunction` is raised for a function that no schema fits.
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool[..., Any]:
@@ -98,7 +101,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
 def outcome(result: object) -> Outcome:
     """Return *result* of a function as the outcome of its call."""
     match result:
-        case Done() | ToolError() | Pending():
+        case Done() | ToolError() | Pending() | Elicitation():
             return result
         case NewRender():
             return Done((), (result,))

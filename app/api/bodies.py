@@ -1,13 +1,21 @@
 """What clients send: request bodies, each field checked before anything is done."""
 
 import hashlib
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
-from pydantic_core import PydanticKnownError
+from pydantic import Field, StringConstraints, field_validator
 
-from agent_core import Actor, Compaction, Controls, DeclaredTool, Definition, Hook, Limits, Message, Persona, Text
+from agent_core import (
+    Actor,
+    Compaction,
+    Controls,
+    DeclaredTool,
+    Definition,
+    Hook,
+    Limits,
+    Persona,
+)
 from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, MAX_TOOL_LIMIT, gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
@@ -277,89 +285,3 @@ class FeedbackBody(RequestBody):
     rating: Literal["up", "down"]
     comment: Words | None = None
     actor: AnyActor | None = None
-
-
-class TextPartBody(RequestBody):
-    """A text part."""
-
-    type: Literal["text"]
-    text: Words
-
-
-class MessageBody(RequestBody):
-    """One message of a run's input."""
-
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["text"]}, {"required": ["parts"]}]})
-
-    role: Literal["system", "user", "assistant"]
-    text: Words | None = None
-    parts: list[TextPartBody] | None = Field(None, min_length=1, max_length=1000)
-
-    @field_validator("parts")
-    @classmethod
-    def _fit(cls, parts: list[TextPartBody] | None) -> list[TextPartBody] | None:
-        """Hold one message to the bound of one text, in however many parts it comes."""
-        if sum(len(part.text) for part in parts or ()) > MAX_TEXT:
-            raise PydanticKnownError("string_too_long", {"max_length": MAX_TEXT})
-        return parts
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.text is None) == (self.parts is None):
-            raise ValueError("give either `text` or `parts`.")
-        return self
-
-    @property
-    def texts(self) -> tuple[Text, ...]:
-        """The parts as the core's values."""
-        return (Text(self.text),) if self.text is not None else tuple(Text(p.text) for p in self.parts or ())
-
-
-class RunBody(WorkBody):
-    """An agent's run: what to answer, and how the caller gets the answer."""
-
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["input"]}, {"required": ["messages"]}]})
-
-    input: Words | None = None
-    messages: list[MessageBody] | None = Field(None, min_length=1, max_length=10_000)
-    session: Id | None = None
-    actor: AnyActor | None = None
-    mode: Literal["stream", "wait", "background"] = "wait"
-    on_disconnect: Literal["keep", "cancel"] = "keep"
-    timeout: float = Field(DEFAULT_TIMEOUT, ge=0, le=3600, allow_inf_nan=False)
-    overlap: Overlap = "queue"
-    idempotency_key: Id | None = None
-    controls: ControlsBody | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.input is None) == (self.messages is None):
-            raise ValueError("give either `input` or `messages`.")
-        if self.messages and self.messages[-1].role != "user":
-            raise ValueError("the last of `messages` must be the user's: it is what the run answers.")
-        if any(m.role == "system" for m in self._talk()):
-            raise ValueError("system messages come before all others.")
-        return self
-
-    @property
-    def question(self) -> tuple[Text, ...]:
-        """What the run answers."""
-        return (Text(self.input),) if self.input is not None else self._talk()[-1].texts
-
-    @property
-    def history(self) -> tuple[Message, ...]:
-        """What was said before the question."""
-        return tuple(Message("user" if m.role == "user" else "assistant", m.texts) for m in self._talk()[:-1])
-
-    @property
-    def instructions(self) -> str | None:
-        """What the leading system messages say, or None."""
-        said = [part.text for m in self._leading() for part in m.texts]
-        return "\n\n".join(said) or None
-
-    def _leading(self) -> list[MessageBody]:
-        given = self.messages or []
-        return given[: next((n for n, m in enumerate(given) if m.role != "system"), len(given))]
-
-    def _talk(self) -> list[MessageBody]:
-        return (self.messages or [])[len(self._leading()) :]

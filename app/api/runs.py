@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from agent_core import Actor, Controls, Core, Forbidden, Inbound, Origin, Page, RunObject, RunStatus
 from agent_core.domain.objects import ENDED
-from app.api.bodies import FeedbackBody, RunBody, actor_of
+from app.api.bodies import FeedbackBody, actor_of
 from app.api.deciders import Deciding
 from app.api.deps import (
     NAMED,
@@ -29,6 +29,7 @@ from app.api.deps import (
 )
 from app.api.problems import answers, unauthorized
 from app.api.replies import OutputsBody
+from app.api.run_bodies import RunBody
 from app.api.sse import SSE, disconnected, open_stream
 from app.api.wire import Feedback, Run, RunTree, answer, feedback_wire, page, run_wire
 from app.serving.readers import Seat

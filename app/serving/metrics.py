@@ -67,7 +67,7 @@ class Metrics:
         yield from _models(counters)
         text = "Hooks that could not be asked, or whose answer made no sense."
         yield _counter("parley_hook_errors", text, ("hook_type", "event"), self._core.health.hook_errors)
-        yield from collected(counters.first_text, counters.seconds, counters.appends, counters.late)
+        yield from collected(counters.first_text, counters.seconds, counters.appends, counters.late, counters.estimates)
         yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
         yield from self._requests.collect()
         yield _gauge("parley_connections", "Open connections.", self._connections.count)

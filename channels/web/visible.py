@@ -69,9 +69,9 @@ CONTENTS: dict[str, tuple[str, ...]] = {
 PART_CONTENTS: dict[str, tuple[str, ...]] = {"tool_call": ("arguments",), "tool_result": ("parts",)}
 # What people are asked about a call, and say.
 ASKING = frozenset({"approval.requested", "approval.voted", "approval.decided"})
-APPROVAL_OPERATORS = ("hook", "deliver_to")
+APPROVAL_OPERATORS = ("hook", "deliver_to", "state")
 # Left out of an approval, unless the visitor may vote on it or the agent shows everything of its tools.
-APPROVAL_CONTENTS = ("arguments", "asked", "digest", "votes")
+APPROVAL_CONTENTS = ("arguments", "asked", "digest", "form", "votes")
 RUN_OPERATORS = ("usage", "cost")
 MESSAGE_OPERATORS = ("native",)
 CITATION_OPERATORS = ("source",)

@@ -77,6 +77,7 @@ def _check_calls(run: str, bodies: Sequence[object], *, ended: bool) -> None:
         elif isinstance(body, ToolPending):
             assert body.call in requested - completed, f"{run}: {body.call} waits out of place"
             pending |= {body.call} if body.on == "client" else set()
+            started.discard(body.call)  # one that asked people for something is started again with their answer
         elif isinstance(body, ToolCompleted):
             assert body.call in requested - completed, f"{run}: {body.call} completed out of place"
             announced = body.call in started | pending or body.parts == (Text(ANSWERED),)

@@ -16,7 +16,7 @@ from agent_core.store.work import due, runs, sessions
 
 ANN = Actor("ann", "user", "Ann")
 BOB = Actor("bob", "user", "Bob")
-SAFETY = 20.0
+SAFETY = 60.0
 """Seconds after which a test gives up: far more than anything here takes."""
 
 

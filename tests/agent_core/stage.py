@@ -38,7 +38,7 @@ from agent_core.tools.base import Tool
 from tests.conftest import MakeCore
 
 ANN = Actor("ann", "user")
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a test gives up on something that should have happened at once."""
 B = TypeVar("B")
 _FRAME = re.compile(r"\[(\w+) ([\w-]{10})\] (.*?)[ \n]\[/\1 \2\]", re.DOTALL)

@@ -108,7 +108,9 @@ def paid_after(policy: Policy, clicks: list[Click]) -> list[int]:
     return []
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @example(story=(ANN_OR_BOB, [Click(who, approved=True, edits=False, remembers=False) for who in sorted(BOBS)]))
 @example(story=(NOT_ANN, [Click("a page's ann", approved=True, edits=True, remembers=True)]))
 @given(story=st.sampled_from(POLICIES).flatmap(clicks_on))

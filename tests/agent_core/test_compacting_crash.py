@@ -113,7 +113,7 @@ async def talk(core: Core, texts: tuple[str, ...]) -> None:
         said = f"{text} {'x' * 1_100}"
         inbound = Inbound(parts=(Text(said),), actor=ANN, key=text, digest=b"same")
         receipt = await core.receive(session.id, inbound)
-        run = await core.settled(receipt.run, timeout=20)
+        run = await core.settled(receipt.run, timeout=60)
         assert run.status == "completed", run.error
 
 

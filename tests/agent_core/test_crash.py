@@ -16,8 +16,10 @@ from agent_core import (
     Fact,
     Hook,
     Inbound,
+    Part,
     RunObject,
     Text,
+    ToolCall,
     ToolCompleted,
     ToolOutput,
     text_of,
@@ -25,7 +27,7 @@ from agent_core import (
 from agent_core.providers.base import Request
 from agent_core.testing import ScriptedProvider, by_step, call, finish, say
 from agent_core.testing.script import Answer
-from agent_core.tools.base import Tool
+from agent_core.tools.base import CallContext, Elicitation, Tool
 from agent_core.tools.function import tool
 from tests.agent_core.asking import asks, yes
 from tests.agent_core.crashing import CrashingDatabase, Side
@@ -34,6 +36,9 @@ from tests.conftest import Fresh, OpenDatabase
 
 ANN = Actor("ann", "user")
 WHERE = DeclaredTool(name="where", kind="client", description="Where they are.", parameters={"type": "object"})
+FORM = {"type": "object", "properties": {"quiet": {"type": "boolean"}}, "required": ["quiet"]}
+USES = "Use"
+"""The message whose content is the output of a tool."""
 
 
 @dataclass
@@ -56,7 +61,15 @@ class Ledger:
             self.written.append(room)
             return f"{room} is booked"
 
-        return (look, book)
+        @tool(effect="write")
+        async def seat(room: str, context: CallContext) -> Elicitation | str:
+            """Ask, then book a room."""
+            if context.answer is None:
+                return Elicitation("Which one?", FORM, state=room)
+            self.written.append(context.answer.state)
+            return f"{context.answer.state} is booked"
+
+        return (look, book, seat)
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,13 @@ SCENARIOS = (
         by_step((call("where"),), (say("There."),)),
         ("", "There."),
     ),
+    Scenario(
+        "write that asks first",
+        ("Seat",),
+        by_step((call("seat", room="r1"),), (say("Done."),)),
+        ("", "Done."),
+    ),
+    Scenario("write in a message", (USES,), by_step((say("Done."),)), ("Done.",)),
     Scenario("queued message", ("one", "two"), _queued, ("You asked 1: one", "You asked 2: two")),
 )
 
@@ -135,16 +155,16 @@ class Process:
         """Start, open the session at its address, send every message, and see it through."""
         await self.core.start()
         if not (await self.core.agents.list()).items:
-            tools = ("look", "book", WHERE)
+            tools = ("look", "book", "seat", WHERE)
             await self.core.agents.create(Definition(name="a", instructions="", tools=tools, hooks=scenario.hooks))
         session = await self.core.open_session(agent="a", actor=ANN, address="test:1")
         self.prepared = self.database.writes
         receipts = [
-            await self.core.receive(session.id, Inbound(parts=(Text(text),), actor=ANN, key=text, digest=b"same"))
+            await self.core.receive(session.id, Inbound(parts=_parts(text), actor=ANN, key=text, digest=b"same"))
             for text in scenario.messages
         ]
         for receipt in receipts:
-            while (run := await self.core.settled(receipt.run, timeout=20)).pending:
+            while (run := await self.core.settled(receipt.run, timeout=60)).pending:
                 await self.finish_calls(run)
 
     async def finish_calls(self, run: RunObject) -> None:
@@ -170,6 +190,10 @@ class Process:
             return False
         await work
         return True
+
+
+def _parts(text: str) -> tuple[Part, ...]:
+    return (ToolCall("call_used", "book", {"room": "r1"}),) if text == USES else (Text(text),)
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ async def test_end_hooks_are_notified_after_the_commit(make_core: MakeCore) -> N
     ruler = Ruler(lambda _: Deny("Too late."))
     stage = await _stage(make_core, ruler, hook("OnRunComplete"), script=[(say("Hello."),)])
     run = await stage.play()
-    await asyncio.wait_for(ruler.called.wait(), 20)
+    await asyncio.wait_for(ruler.called.wait(), 60)
     (occasion,) = ruler.asked
     assert (occasion.event, occasion.status, occasion.text, occasion.run) == (
         "OnRunComplete", "completed", "Hello.", run.id,

@@ -95,7 +95,7 @@ class Race:
         self.run = await self.send("first")
         self.database.arm()
         facts: list[Fact] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for batch in self.core.follow(self.session, until_idle=True):
                 facts += [event for event in batch if isinstance(event, Fact)]
         return facts

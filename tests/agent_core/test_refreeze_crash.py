@@ -45,7 +45,7 @@ async def test_a_crash_leaves_one_prompt(open_database: OpenDatabase, at: int, s
     await core.start()
     database._at, database._side = database.writes + at, side
     sending = asyncio.create_task(core.receive(session, WANTED))
-    await asyncio.wait_for(database.crashed.wait(), 20)
+    await asyncio.wait_for(database.crashed.wait(), 60)
     sending.cancel()
     with suppress(asyncio.CancelledError):
         await sending

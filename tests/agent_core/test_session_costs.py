@@ -240,7 +240,7 @@ async def test_one_is_replayed_at_a_time(make_core: MakeCore, monkeypatch: pytes
         began.append(session)
         open_now.add(me := threading.get_ident())
         most = max(most, len(open_now))
-        assert hold.wait(10)
+        assert hold.wait(60)
         open_now.remove(me)
         return replay(session, found, listed)
 

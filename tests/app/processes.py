@@ -94,7 +94,7 @@ class Serving:
         """Stop, and return what was printed since, errors too."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGINT)
-            out, err = await asyncio.wait_for(self.process.communicate(), 5)
+            out, err = await asyncio.wait_for(self.process.communicate(), 60)
             self._rest = (out + err).decode()
         return self._rest
 
@@ -105,7 +105,7 @@ async def start(shell: Shell, **env: str) -> AsyncIterator[Serving]:
     process = await shell.start("serve", **env)
     try:
         assert process.stdout
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             printed = (await process.stdout.readuntil(b"Model:")).decode()
             serving = Serving(shell, process, printed + (await process.stdout.readline()).decode())
         yield serving

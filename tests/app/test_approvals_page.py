@@ -97,7 +97,7 @@ async def test_the_client_tool_of_the_page_can_be_followed(make_core, settings, 
         assert waits["pending"][0]["arguments"] == {"what": "home"}
         names = {"RUN": waits["id"], "CALL": waits["pending"][0]["call"]}
         assert (await run(client, output, **names)).status_code == 200
-    assert (await core.settled(waits["id"], timeout=10)).text == "In Bern."
+    assert (await core.settled(waits["id"], timeout=60)).text == "In Bern."
 
 
 @pytest.mark.parametrize("text", YAMLS)

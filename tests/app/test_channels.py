@@ -40,7 +40,7 @@ async def said_to(
     """Ask as *sender*, in a session that *opener* opens, and return the answer."""
     session = (await (opener or sender).post("/v1/sessions", json=opening)).json()["id"]
     posted = await sender.post(f"/v1/sessions/{session}/messages", json={"text": "Hi"})
-    return (await core.settled(posted.json()["run_id"], timeout=20)).text
+    return (await core.settled(posted.json()["run_id"], timeout=60)).text
 
 
 @pytest.mark.usefixtures("placed")

@@ -15,7 +15,7 @@ from channels.web.identity import TokenSigner
 from tests.app.served import served
 
 FLOODERS = ("eve", "mal", "tru")
-SAFETY = 30.0
+SAFETY = 60.0
 
 
 class Gated:

@@ -17,11 +17,12 @@ from sqlalchemy.exc import OperationalError
 
 from agent_core import Definition, Inbound, SqliteDatabase, SystemClock, Text, trace_of
 from agent_core.providers.base import ModelDelta, Request
-from agent_core.testing import ScriptedProvider, bug
+from agent_core.testing import ScriptedProvider, bug, say, usage
 from app.compose import running_core
 from app.logs import configure
 from app.models import running_models
 from app.settings import Settings
+from tests.agent_core.scenes import open_session, say_and_wait
 from tests.app.processes import ROOT
 from tests.conftest import ANN, MakeCore
 
@@ -51,7 +52,7 @@ class Captured(io.StringIO):
         return super().write(text)
 
     async def says(self, words: str) -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while words not in self.getvalue():
                 self._changed.clear()
                 await self._changed.wait()
@@ -109,6 +110,19 @@ async def test_a_bug_shows_no_variables_whatever_logs_are_set_up(make_core, capt
     assert "run.crashed" in said
     assert "drive.py" in said
     assert MARKER not in said
+
+
+async def test_answers_are_no_news(make_core, capsys: pytest.CaptureFixture[str]):
+    """A program that uses the core, with no logs of its own set up, has no line on its standard output per answer.
+
+    Where that is a pipe which no one reads, such lines stop the event loop once it is full.
+    """
+    paid = usage(input=1_000, output=50, cache_read=5_000, cache_write_short=3_000)
+    core = await make_core(ScriptedProvider([[say("Fine."), paid]] * 2))
+    session = await open_session(core)
+    for _ in range(2):
+        await say_and_wait(core, session, "How are you?")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_trace_shows_what_led_to_an_error_and_no_words_of_others():
@@ -171,7 +185,7 @@ def test_a_command_that_crashes_shows_no_variables(tmp_path: Path):
     (tmp_path / "crash.py").write_text(CRASH)
     command = [sys.executable, "crash.py", "crash"]
     env = {"PYTHONPATH": str(ROOT), "PATH": ""}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback (most recent call last):")
     assert "RuntimeError: It broke." in done.stderr

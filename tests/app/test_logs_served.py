@@ -55,7 +55,7 @@ async def serving(
 async def talk(serving: Serving) -> None:
     """Have a conversation in which everything is marked, and much goes wrong."""
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as http:
         made = {"name": "marked", "instructions": f"Say {MARK}.", "tools": ["calculate"]}
         assert (await http.post("/v1/agents", json=made)).status_code == 201
         opened = {"agent": "marked", "actor": {"id": f"{MARK}-id", "name": MARK}, "metadata": {"note": MARK}}

@@ -34,7 +34,7 @@ async def test_a_tool_that_signs_with_rs256_works_in_a_server(template: Path, tm
         env = {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": models.url}
         async with start(PlainShell(tmp_path, module="tests.app.signing").migrated(template), **env) as serving:
             headers = {"Authorization": f"Bearer {serving.key}"}
-            async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=30) as client:
+            async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
                 assert (await client.post("/v1/agents", json=AGENT)).status_code == 201
                 run = (await client.post("/v1/agents/signer/runs", json={"input": "Sign."})).json()
                 assert run["status"] == "completed", run

@@ -117,7 +117,7 @@ class Person:
 
 @pytest.fixture
 async def person(serving: Serving, read: asyncio.Event) -> AsyncIterator[Person]:
-    async with httpx.AsyncClient(base_url=serving.url, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=serving.url, timeout=60) as http:
         token = (await http.get("/widget-demo/token")).json()["token"]
         http.headers["Authorization"] = f"Bearer {token}"
         session = (await http.post("/v1/sessions", json={})).json()
@@ -127,7 +127,7 @@ async def person(serving: Serving, read: asyncio.Event) -> AsyncIterator[Person]
 @pytest.fixture
 async def operator(serving: Serving) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as http:
         yield http
 
 

@@ -108,7 +108,7 @@ async def drawn(stand_in: SlackStandIn, question: str, kind: str) -> None:
         session = team.session("CDATA", mention.ts)
         return kinds.count(kind) == 1 and session is not None and session.status == "active"
 
-    await stand_in.until(there, timeout=30)
+    await stand_in.until(there, timeout=60)
 
 
 async def answered(stand_in: SlackStandIn) -> None:
@@ -121,7 +121,7 @@ async def answered(stand_in: SlackStandIn) -> None:
         answers = team.answers("CGENERAL", mention.ts)
         return bool(answers) and "42" in answers[-1].text and not answers[-1].streaming
 
-    await stand_in.until(there, timeout=30)
+    await stand_in.until(there, timeout=60)
     assert len(team.answers("CGENERAL", mention.ts)) == 1
 
 
@@ -135,7 +135,7 @@ async def test_a_server_answers_in_slack(shell: Shell, template: Path):
             await drawn(stand_in, question, kind)
         command = await stand_in.team().command("UANN", "CGENERAL", "/parley")
         assert "your question" in command.deliveries[0].answer["text"]
-        async with httpx.AsyncClient(base_url=serving.url) as client:
+        async with httpx.AsyncClient(base_url=serving.url, timeout=60) as client:
             assert (await client.post("/slack/events", json={"type": "event_callback"})).status_code == 401
             assert "/slack/" not in (await client.get("/openapi.json")).text
         assert await serving.stop() == 0
@@ -172,9 +172,9 @@ async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell, template: Pat
     """With an app token `parley serve` on SQLite uses Socket Mode: nothing has to reach it from outside."""
     shell.migrated(template)
     async with standing_in(socket_mode=True) as (stand_in, settings), start(shell, **settings) as serving:
-        await stand_in.until(lambda: stand_in.sockets.open, timeout=30)
+        await stand_in.until(lambda: stand_in.sockets.open, timeout=60)
         await answered(stand_in)
-        async with httpx.AsyncClient(base_url=serving.url) as client:
+        async with httpx.AsyncClient(base_url=serving.url, timeout=60) as client:
             assert (await client.post("/slack/events", json={})).status_code == 404
 
 
@@ -184,10 +184,10 @@ async def test_slack_alone_needs_no_server(plain_shell: PlainShell, template: Pa
     async with standing_in(socket_mode=True) as (stand_in, settings):
         process = await plain_shell.start("slack", **settings)
         try:
-            await stand_in.until(lambda: stand_in.sockets.open, timeout=30)
+            await stand_in.until(lambda: stand_in.sockets.open, timeout=60)
             await answered(stand_in)
             process.send_signal(signal.SIGINT)
-            _, err = await asyncio.wait_for(process.communicate(), 15)
+            _, err = await asyncio.wait_for(process.communicate(), 60)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -201,11 +201,11 @@ async def test_a_stand_in_is_a_command(shell: Shell):
     process = await shell.start("slack", "simulate", "--port", "0")
     try:
         assert process.stdout
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             printed = (await process.stdout.readuntil(b"Events go to")).decode()
         assert "SLACK_API_URL=http://127.0.0.1:" in printed
         process.send_signal(signal.SIGINT)
-        await asyncio.wait_for(process.communicate(), 15)
+        await asyncio.wait_for(process.communicate(), 60)
     finally:
         if process.returncode is None:
             process.kill()

@@ -13,6 +13,7 @@ from agent_core.providers.anthropic.provider import anthropic
 from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai
 from agent_core.tools.builtin import calculate
+from app import logs
 from app.compose import create_app
 from app.serving.connections import Connections
 from app.serving.protocol import Connection
@@ -78,4 +79,5 @@ async def running(database: Path, url: str, wires: Sequence[Wire]) -> AsyncItera
 
 
 if __name__ == "__main__":
+    logs.configure()  # as `parley serve` does
     serve(running(Path(sys.argv[1]), sys.argv[2], [WIRES[agent] for agent in sys.argv[3:]]))

@@ -17,12 +17,18 @@ import uvloop
 from starlette.types import ASGIApp
 
 BACKLOG = 2048
+_ANSWERS = 1  # standard output's own descriptor
 # What the runner may order by name; the values are functions of JSON values, async or not.
 Orders = dict[str, Callable[..., Any]]
 
 
 def serve(running: AbstractAsyncContextManager[tuple[int, Orders]]) -> None:
-    """Run what *running* starts until stdin is closed; it gives the port that it listens on, and its own orders."""
+    """Run what *running* starts until stdin is closed; it gives the port that it listens on, and its own orders.
+
+    Standard output is for the answers to orders alone: whatever prints goes to standard error, which the runner does
+    not read. A line among the answers would pass for one, and a pipe that no one reads stops the event loop.
+    """
+    sys.stdout = sys.stderr
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(running))
 
@@ -76,7 +82,7 @@ async def _obey(orders: Orders) -> None:
 
 
 def _say(value: Any) -> None:
-    os.write(sys.stdout.fileno(), json.dumps(value).encode() + b"\n")
+    os.write(_ANSWERS, json.dumps(value).encode() + b"\n")
 
 
 class _Profile:

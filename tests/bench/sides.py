@@ -68,17 +68,17 @@ class Side:
 
 def model() -> AbstractAsyncContextManager[Side]:
     """Start the model server."""
-    return _started("model", [sys.executable, "-m", "tests.bench.model"])
+    return started("model", [sys.executable, "-m", "tests.bench.model"])
 
 
 def limit(url: str) -> AbstractAsyncContextManager[Side]:
     """Start the limit before the model server at *url*."""
-    return _started("limit", [sys.executable, "-m", "tests.bench.limit", url])
+    return started("limit", [sys.executable, "-m", "tests.bench.limit", url])
 
 
 def parley(database: Path, url: str, wires: Sequence[Wire] = (MESSAGES,)) -> AbstractAsyncContextManager[Side]:
     """Start Parley on *database*, which is migrated, with an agent for each of *wires* of the model server at *url*."""
-    return _started(
+    return started(
         "parley", [sys.executable, "-m", "tests.bench.parley", str(database), url, *(wire.agent for wire in wires)]
     )
 
@@ -97,11 +97,11 @@ def served(database: Path, url: str, wire: Wire = MESSAGES) -> AbstractAsyncCont
         "PARLEY_MODEL": wire.model,
         "PORT": "0",
     }
-    return _started("served", [str(Path(sys.executable).with_name("parley")), "serve"], environment)
+    return started("served", [str(Path(sys.executable).with_name("parley")), "serve"], environment)
 
 
 @asynccontextmanager
-async def _started(name: str, command: list[str], environment: Mapping[str, str] | None = None) -> AsyncIterator[Side]:
+async def started(name: str, command: list[str], environment: Mapping[str, str] | None = None) -> AsyncIterator[Side]:
     """Start *command*, whose first line out ends with its port."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(

@@ -376,7 +376,7 @@ async def test_a_new_run_does_not_wait_for_what_an_old_message_lacks():
     await stage.toy.times(1)
     stage.start("msg_4", run="run_2")
     stage.ask(stage.said("Two.", "msg_4"), stage.completed(), run="run_2")
-    async with asyncio.timeout(10), ticking(stage.clock):
+    async with asyncio.timeout(60), ticking(stage.clock):
         await until(lambda: "Two." in stage.toy.now.values())
         assert not showing.done()
         outbox.complete = True

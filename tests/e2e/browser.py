@@ -4,7 +4,7 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
 
 from tests.e2e.server import ROOT, Server
 
@@ -21,6 +21,7 @@ FLAGS = (
 )
 ARTIFACTS = ROOT / "artifacts/browser"
 PATIENCE = 60_000
+"""Milliseconds after which a test gives up: far more than a page on a busy machine takes."""
 # Wait for whatever fades in, not for what pulses as long as it is there.
 STILL = """chat => Promise.all(
     chat.shadowRoot.getAnimations()
@@ -32,6 +33,7 @@ STILL = """chat => Promise.all(
 async def chromium() -> AsyncIterator[Browser]:
     """Give a headless Chromium: the system's where there is one, else Playwright's own."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
+    expect.set_options(timeout=PATIENCE)  # five seconds by default, whatever the timeout of a context is
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
         try:

@@ -62,7 +62,7 @@ def server(start_server: StartServer) -> Server:
 @pytest.fixture
 async def stand_in() -> AsyncIterator[SlackStandIn]:
     """Slack, with a workspace, no limits, and long timeouts for a server on a busy machine."""
-    made = SlackStandIn(workspaces=[SimulatedWorkspace.example()], rates=None, ack_within=20.0)
+    made = SlackStandIn(workspaces=[SimulatedWorkspace.example()], rates=None, ack_within=60.0)
     async with made.serving():
         yield made
 

@@ -25,7 +25,7 @@ class Follower:
         self._up.set()
         self._task = asyncio.create_task(self._follow())
 
-    async def until(self, wanted: Callable[[Frames], bool], seconds: float = 20) -> None:
+    async def until(self, wanted: Callable[[Frames], bool], seconds: float = 60) -> None:
         """Return once the frames so far are *wanted*."""
         async with asyncio.timeout(seconds):
             while not wanted(self.frames):
@@ -41,7 +41,7 @@ class Follower:
         """Return once some answer has that many words."""
         await self.until(lambda frames: any(len(each.text.split()) >= words for each in frames.answers))
 
-    async def end(self, seconds: float = 30) -> Frames:
+    async def end(self, seconds: float = 60) -> Frames:
         """Return all frames once the last one that is wanted has come."""
         async with asyncio.timeout(seconds):
             await self._task

@@ -8,7 +8,9 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,14 @@ from tests.forked import Talking
 ROOT = Path(__file__).parents[2]
 KEY = "an-operators-key-that-no-log-has"
 SECRET = "the-secret-from-which-all-other-keys-derive"
-PATIENCE = 20.0
-ENDS_WITHIN = 5.0
-# A worker of many hands over what it drives, and has its database and its engine let go.
-LEAVES_WITHIN = 20.0
+PATIENCE = 60.0
+# Seconds: less than its grace of 25, which it must not wait for.
+ENDS_WITHIN = 20.0
+# A worker of many hands over what it drives, and has its database and its engine let go. It has no grace here.
+LEAVES_WITHIN = 60.0
+# Below the ports that systems give to those who ask for any: none of these is taken before its server starts.
+PORTS = range(10_240, 32_000)
+OF_A_WORKER = 2_000
 READY = "Model:"
 _BURY = """
 WITH dead AS (DELETE FROM worker WHERE pid = %s RETURNING id)
@@ -77,7 +83,7 @@ class Server:
     def interrupt(self, number: signal.Signals = signal.SIGINT, *, within: float | None = None) -> int:
         """Send Ctrl-C and return the exit code; raises TimeoutError after *within* seconds.
 
-        Those are five by default, and a few more on Postgres.
+        Those are fewer than its grace by default.
         """
         self.signal(number)
         usual = LEAVES_WITHIN if "DATABASE_URL" in self.environment else ENDS_WITHIN
@@ -200,6 +206,15 @@ def parley(*arguments: str) -> list[str]:
 
 
 def free_port() -> int:
-    """Return a free port."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
+    """Return a free port that no other test of this run gets: each worker has some of its own, and begins anywhere."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % (len(PORTS) // OF_A_WORKER)
+    for n in _numbers():
+        port = PORTS[worker * OF_A_WORKER + n % OF_A_WORKER]
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError
+
+
+@cache
+def _numbers() -> Iterator[int]:
+    return count(os.getpid())

@@ -43,7 +43,7 @@ ROUNDS = max(2, int(os.environ.get("PARLEY_ROUNDS", "15")) // 5)
 MANY = 100
 """Rounds from which on every surface has won, and every outcome was seen."""
 TIMEOUT = 60
-PATIENCE = 30.0
+PATIENCE = 60.0
 BEATS = 100
 """Rounds of the event loop within which those begin who are not the first."""
 LEADS = (0, 20, 200)

@@ -202,7 +202,7 @@ async def test_slow_heads_end_with_a_reason(server: Server):
     """A head that is not complete in time is answered 408 as a problem, and the log says so once."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(BEGUN["heads"])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         answer = await reader.read()
     writer.close()
     assert answer.startswith(b"HTTP/1.1 408 ")

@@ -56,7 +56,7 @@ def server(start_shared: StartServer) -> Server:
 @pytest.fixture(scope="module")
 def described(server: Server) -> dict[str, Any]:
     """What the server says of itself, made fit for trying it out."""
-    spec = trimmed(httpx.get(f"{server.url}/openapi.json", trust_env=False).json())
+    spec = trimmed(httpx.get(f"{server.url}/openapi.json", trust_env=False, timeout=60).json())
     for path in (EVENTS, "/v1/runs/{id}/events"):
         parameters = spec["paths"][path]["get"]["parameters"]
         # It takes precedence over `after`: a broken `after` beside it is rightly not looked at.
@@ -164,7 +164,7 @@ def test_requests_without_a_key_get_described_answers(server: Server, described:
 def test_streams_are_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
     """The stream of a session, as far as it ends by itself: with `until=idle`."""
     key = {"Authorization": f"Bearer {KEY}"}
-    run = httpx.post(f"{server.url}{RUNS}", json={"input": "Hello"}, headers=key, trust_env=False).json()
+    run = httpx.post(f"{server.url}{RUNS}", json={"input": "Hello"}, headers=key, trust_env=False, timeout=60).json()
     spec = with_ids(described, {"/v1/sessions/{id}": [run["session"], "unknown"]})
     for parameter in spec["paths"][EVENTS]["get"]["parameters"]:
         if parameter["name"] == "until":

@@ -11,7 +11,7 @@ import pytest
 from tests import forked
 from tests.e2e.server import SECRET, Server, environment, free_port, parley
 
-SOON = 15.0
+SOON = 60.0
 ONE_LINE = re.compile(r"parley: [^\n]+\n")
 Break = Callable[[Path], dict[str, str]]
 

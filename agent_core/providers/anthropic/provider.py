@@ -1,6 +1,7 @@
 """Anthropic: the Messages API through the official SDK, its stream decoded by us."""
 
 from collections.abc import AsyncGenerator, Sequence
+from functools import lru_cache
 from typing import Any, get_args
 
 import msgspec
@@ -60,19 +61,8 @@ class AnthropicProvider:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        """Return what the API enforces without losing the cache: any change of the choice bills all messages again.
-
-        A model that does not think meanwhile can be forced to call a tool; that is worth its price.
-        """
-        known = models.find(listed := f"{NAME}:{model}")
-        return Abilities(
-            withholds=False,
-            narrows=False,
-            forces=known.thinking in ("none", "budget"),
-            structured="closed" if models.holds(known) else "none",
-            caching=of_anthropic(known),
-            listed_as=listed,
-        )
+        """Return what the API enforces without losing the cache, see `able`."""
+        return able(model)
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes Messages JSON for *model*."""
@@ -95,6 +85,24 @@ class AnthropicProvider:
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
+
+
+@lru_cache(maxsize=256)
+def able(model: str) -> Abilities:
+    """Return what the API enforces without losing the cache: any change of the choice bills all messages again.
+
+    A model that does not think meanwhile can be forced to call a tool; that is worth its price. It is asked for a dozen
+    times in a run, and only the model table decides it.
+    """
+    known = models.find(listed := f"{NAME}:{model}")
+    return Abilities(
+        withholds=False,
+        narrows=False,
+        forces=known.thinking in ("none", "budget"),
+        structured="closed" if models.holds(known) else "none",
+        caching=of_anthropic(known),
+        listed_as=listed,
+    )
 
 
 def prefix_of(snapshot: Snapshot, shared: CacheLifetime | None = None, own: CacheLifetime | None = None) -> bytes:

@@ -67,6 +67,15 @@ def _is_of(host: str, domain: str) -> bool:
 
 
 @lru_cache(maxsize=256)
+def _able(model: str, *, official: bool) -> Abilities:
+    if not official:
+        return Abilities(narrows=False, structured="none", listed_as=f"{NAME}:{model}")
+    known = models.find(listed := f"{OPENAI}:{model}")
+    structured = "any" if models.holds(known) else "none"
+    return Abilities(structured=structured, caching=of_openai(known), listed_as=listed)
+
+
+@lru_cache(maxsize=256)
 def _encoder(reader: str, wants: Wants) -> Encode:
     return partial(encode, reader, wants)
 
@@ -87,11 +96,7 @@ class CompatibleProvider:
 
     def able(self, model: str) -> Abilities:
         """Return what every server enforces, and for OpenAI's own what it adds, with its models' prices and cache."""
-        if not self._official:
-            return Abilities(narrows=False, structured="none", listed_as=f"{NAME}:{model}")
-        known = models.find(listed := f"{OPENAI}:{model}")
-        structured = "any" if models.holds(known) else "none"
-        return Abilities(structured=structured, caching=of_openai(known), listed_as=listed)
+        return _able(model, official=self._official)
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes request JSON; another function once *model* was found to want more."""

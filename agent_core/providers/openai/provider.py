@@ -1,7 +1,7 @@
 """OpenAI: the Responses API, asked without storing anything there; every request carries the whole window."""
 
 from collections.abc import AsyncGenerator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -68,10 +68,7 @@ class OpenAIProvider:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        known = models.find(listed := f"{NAME}:{model}")
-        structured = "any" if models.holds(known) else "none"
-        caching = of_openai(known) if self._official else None
-        return Abilities(structured=structured, caching=caching, listed_as=listed)
+        return able(model, official=self._official)
 
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
@@ -102,6 +99,14 @@ class OpenAIProvider:
         settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools), summary=summary)
         rest = msgspec.json.encode(settings | key_fields(request) if marked else settings)
         return joined(head, (entry.wire for entry in request.messages), b"]," + rest[1:])
+
+
+@lru_cache(maxsize=256)
+def able(model: str, *, official: bool) -> Abilities:
+    """Return what the API enforces, and where it is the *official* one how its cache works; asked for often."""
+    known = models.find(listed := f"{NAME}:{model}")
+    structured = "any" if models.holds(known) else "none"
+    return Abilities(structured=structured, caching=of_openai(known) if official else None, listed_as=listed)
 
 
 def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is part of a key, see `Starts`

@@ -346,5 +346,6 @@ def _held(row: Any) -> Held:
         decided_by=msgspec.json.decode(row.decided_by, type=Actor) if row.decided_by else None,
         decided_at=row.decided_at,
         reason=row.reason,
+        form=asked.form,
     )
     return Held(row.key, row.run, row.session, approval)

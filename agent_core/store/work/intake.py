@@ -277,7 +277,8 @@ def _open_run(
     bodies = [*opening, *intake.step] if said else opening
     log.take_seqs(connection, session.key, len(bodies))
     facts = log.write(connection, session.session_key, first, [(run, body) for body in bodies], now=intake.now)
-    _SET_TITLE.run(connection, b_key=session.key, b_title=text_of(intake.inbound.parts)[:_TITLE_LENGTH])
+    if title := text_of(intake.inbound.parts)[:_TITLE_LENGTH]:
+        _SET_TITLE.run(connection, b_key=session.key, b_title=title)
     receipt = _keep_receipt(connection, session, intake, run, first + asked - 2)
     started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)
     if not starts:

@@ -111,7 +111,7 @@ def _plain(outcome: Outcome, plain: Change) -> Outcome:
             )
             return Done(tuple(_plain_part(part, plain) for part in parts), shown)
         case ToolError(message):
-            return ToolError(plain(message))
+            return replace(outcome, message=plain(message))
         case Elicitation(title, schema, detail):
             said = None if detail is None else plain(detail)
             return replace(outcome, title=plain(title), detail=said, schema=strings_of(schema, plain))

@@ -211,7 +211,7 @@ def _working(call: CallView) -> str:
     if not works(call) or (call.status == "waiting" and is_asked):
         return ""
     how = f"{ended(call)} " if call.question and not is_asked else ""
-    return f"· {one_line(call.name)} … {how}{one_line(call.progress or '')}"
+    return f"· {one_line(call.shown)} … {how}{one_line(call.progress or '')}"
 
 
 def _drawing() -> TextStyle:

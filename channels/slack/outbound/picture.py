@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from channels.base import CallView, ConversationView, RunView, ShownRender
 from channels.delivery import PartTooLong
-from channels.legible import one_line
+from channels.legible import lasted, one_line
 from channels.slack.outbound.blocks import Figure, Payload, feedback_row, payloads
 from channels.slack.outbound.renders import markdown_of
 from channels.slack.outbound.rich import segments
@@ -274,7 +274,9 @@ def _chunk(block: Json) -> Json:
 
 
 def _task(call: CallView, *, ended: bool) -> ToolTask:
-    title = neutral(call.name.replace("_", " "))[: limits.TASK_TEXT.value]
+    name = neutral(call.title or call.name.replace("_", " "))
+    took = lasted(call.seconds)
+    title = f"{name[: limits.TASK_TEXT.value - len(took)]}{took}"
     status = _STATUS.get(call.status, "error")
     details = neutral(" ".join((call.progress or "").split()))[: limits.TASK_TEXT.value]
     if ended and status == "in_progress":

@@ -29,7 +29,7 @@ from channels.slack.outbound.outbox import GaveUp, SlackOutbox
 from channels.slack.outbound.status import ThreadStatus
 from channels.slack.thread import Thread
 from channels.slack.web_api.workspaces import Workspace
-from channels.sweep import PeriodicTask
+from channels.sweep import PeriodicTask, set_or_timeout
 
 SWEEP = 2.0
 """Seconds between two sweeps for places without an owner: their process was killed, or ended."""
@@ -94,6 +94,7 @@ class Threads:
         self._core, self._ledger, self._workspace, self._clock = core, ledger, workspace, clock
         self._share, self._rested, self._charts = share, rested, charts
         self._showing: dict[str, asyncio.Task[None]] = {}
+        self._asked: dict[str, asyncio.Event] = {}
         self._failed: dict[str, int] = {}
         self._resumed: set[str] = set()
         self._sweep = PeriodicTask("threads", self._look, clock, SWEEP)
@@ -118,8 +119,11 @@ class Threads:
         await self._ledger.want(session, thread.address, thread.data())
 
     def show(self, session: str) -> None:
-        """Show *session* from now on, unless another process does."""
-        if session not in self._showing and len(self._showing) < MOST:
+        """Show *session* from now on, unless another process does; call it once what is to be shown is received."""
+        task = self._showing.get(session)
+        if task is not None and not task.done():
+            self._asked[session].set()  # it may be about to rest, without having seen what this is about
+        elif len(self._showing) < MOST:
             self._begin(session, None)
 
     def resumed(self, session: str) -> None:
@@ -129,15 +133,15 @@ class Threads:
         self._sweep.news.set()
 
     def _begin(self, session: str, place: OwnedPlace | None) -> None:
-        before = self._showing.get(session)
-        task = asyncio.create_task(self._guarded(session, place, before), name=f"parley-slack-{session}")
-        self._showing[session] = task
+        before, asked = self._showing.get(session), asyncio.Event()
+        task = asyncio.create_task(self._guarded(session, place, before, asked), name=f"parley-slack-{session}")
+        self._showing[session], self._asked[session] = task, asked
         task.add_done_callback(partial(self._forget, session))
 
     def _forget(self, session: str, task: asyncio.Task[None]) -> None:
         self._rested()
         if self._showing.get(session) is task:
-            del self._showing[session]
+            del self._showing[session], self._asked[session]
             if session in self._resumed:
                 self._resumed.discard(session)
                 self._sweep.news.set()
@@ -152,15 +156,25 @@ class Threads:
                 self.show(session)
         self._share(1 / await self._ledger.processes())
 
-    async def _guarded(self, session: str, place: OwnedPlace | None, before: asyncio.Task[None] | None) -> None:
-        """Show a session, after *before*; after any failure the sweep of some process retries it."""
+    async def _guarded(
+        self, session: str, place: OwnedPlace | None, before: asyncio.Task[None] | None, asked: asyncio.Event
+    ) -> None:
+        """Show a session, after *before*; after any failure the sweep of some process retries it.
+
+        *asked* is set whenever it was requested again.
+        """
         if before is not None:  # both claimed the place at the same moment
             await asyncio.wait((before,))
         try:
             if place is None:
                 place = await self._ledger.claim_session(session)
             while place is not None:
-                place = await self._show(place)
+                asked.clear()
+                place, seq = await self._show(place, asked)
+                while place is None and asked.is_set():
+                    asked.clear()
+                    if await self._core.updated_since({session: seq}):
+                        place = await self._ledger.claim_session(session)
             self._failed.pop(session, None)
         except LostPlace:
             _log.info("slack.shown_elsewhere", session=session)
@@ -179,8 +193,11 @@ class Threads:
             with suppress(LostPlace, Unavailable):  # else its lease expires
                 await self._ledger.postpone(place, pause)
 
-    async def _show(self, place: OwnedPlace) -> OwnedPlace | None:
-        """Show the session until no run of it is active; return the place if more was requested meanwhile."""
+    async def _show(self, place: OwnedPlace, asked: asyncio.Event) -> tuple[OwnedPlace | None, int]:
+        """Show the session until no run of it is active; return the place if more was requested meanwhile, and how far.
+
+        How far is the seq up to which it was seen.
+        """
         thread = Thread.read(place.data)
         space = await self._workspace(thread.team)
         status = ThreadStatus(space, thread, names=place.shown == 0 and place.waits_at is None)
@@ -201,11 +218,11 @@ class Threads:
                 await outbox.close()
             waits = any(run.status in ("waiting", "requires_action") for run in delivery.body.runs)
             await status.end("suspended" if waits else "active")
-            if delivery.body.seq <= place.shown and self._is_fresh(place):
-                await self._clock.sleep(1.0)
-                return await self._ledger.reload(place)
             seq = max(delivery.body.seq, place.shown)
-            return await self._ledger.rest(place, None if waits else seq, seen=seq)
+            if delivery.body.seq <= place.shown and self._is_fresh(place):
+                await set_or_timeout(asked, self._clock, 1.0)
+                return await self._ledger.reload(place), seq
+            return await self._ledger.rest(place, None if waits else seq, seen=seq), seq
 
     def _is_fresh(self, place: OwnedPlace) -> bool:
         """Return whether the message that *place* was requested for may still be pending."""

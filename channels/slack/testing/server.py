@@ -33,6 +33,10 @@ UPLOAD = "upload"
 _BEARER = "Bearer "
 _SCOPES = "X-OAuth-Scopes"
 _RATELIMITED = 429
+_PATIENCE = 60.0
+"""Seconds after which what is waited for is given up: far more than anything takes on a busy machine."""
+_LOOK_EVERY = 0.25
+"""Seconds between two looks at what is waited for while nothing is called, delivered or done."""
 _GRACE = 0.2
 """Seconds for what is under way at the end: nothing but streams to browsers."""
 
@@ -135,12 +139,17 @@ class SlackStandIn:
         """Say that something is different now."""
         self._level.set(self._level.value + 1)
 
-    async def until(self, true: Callable[[], object], timeout: float = 10.0) -> None:
-        """Return once *true* is; it is asked again after each call, delivery and action. Raises `TimeoutError`."""
+    async def until(self, true: Callable[[], object], timeout: float = _PATIENCE) -> None:
+        """Return once *true* is; raise `TimeoutError` when it is not in time.
+
+        It is asked again after each call, delivery and action, and now and then, as it may be about something else.
+        """
         try:
             async with asyncio.timeout(timeout):
                 while not true():
-                    await self.news(self._level.value)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK_EVERY):
+                            await self.news(self._level.value)
         except TimeoutError:
             said = ", ".join(f"{call.method} {call.status}" for call in self.calls[-8:])
             raise TimeoutError(f"It did not come true within {timeout:g} s; the last calls: {said or 'none'}") from None

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from agent_core import File, Message, Reasoning, Text, ToolCall
+from agent_core.context.estimates import total
 from agent_core.context.frames import STOPPED_NOTE
 from agent_core.context.window import Window
 from agent_core.domain import events as e
@@ -12,7 +13,19 @@ from agent_core.domain.events import FactBody
 from agent_core.domain.messages import Native
 from agent_core.loop.state import REPAIR
 from agent_core.providers.base import Files
-from tests.agent_core.history import ANN, closed, ended, failed, history, opened, received, requested, started, wish
+from tests.agent_core.history import (
+    ANN,
+    closed,
+    ended,
+    failed,
+    history,
+    opened,
+    received,
+    requested,
+    said,
+    started,
+    wish,
+)
 
 MODEL = "anthropic:claude"
 WROTE = Native(MODEL, ('{"type":"thinking"},{"type":"tool_use"}',), ("toolu_1",))
@@ -108,6 +121,20 @@ def test_paused_answers_that_nothing_continues_keep_their_text_alone(texts, kept
         window.recode(partial(encode))
         window.apply(facts)
         assert left(window) == [Message("assistant", (part,)) for part in kept], seen
+
+
+def test_a_window_is_weighed_as_it_is_now():
+    """What was weighed before is not weighed again unless it changed: an answer given up, another wire, a summary."""
+    summary = e.ContextCompacted(kind="summary", from_seq=9, summary="So far.", tokens_before=9, tokens_after=1)
+    facts = history(*given_up(*paused(1, LOOK), *paused(2, MORE)), said(9, LOOK), closed(9), summary)
+    window = Window(encode)
+    for fact in facts:
+        window.apply([fact])
+        assert window.weight(len(window.entries)) == total(entry.weight for entry in window.entries), fact.type
+    whole = window.weight(len(window.entries))
+    window.recode(partial(encode))
+    assert window.weight(len(window.entries)) == whole
+    assert window.weight(1) == window.entries[0].weight
 
 
 def test_a_paused_answer_that_may_be_continued_stays_as_it_is():

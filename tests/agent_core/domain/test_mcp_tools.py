@@ -37,9 +37,7 @@ def test_hidden_characters_and_unusable_schemas_are_not_taken():
     described = {"properties": {"q": {"description": "a\u2062b"}}}
     kept = cleaned(
         listing(
-            mcp_tool(
-                "plain", "Read\u200b it.\U000e0041", parameters={"properties": {"q": {"description": "a\u2062b"}}}
-            ),
+            mcp_tool("plain", "Read\u200b it.\U000e0041", parameters=described),
             mcp_tool("hid\u200bden"),
             mcp_tool("argument", parameters={"type": "object", "properties": {"q\u200b": {}}}),
             mcp_tool("list", parameters={"type": "array"}),

@@ -26,7 +26,7 @@ from tests.polling import until_async
 PACE = Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0, notify_after=None)
 """Quicker than outside, and without DBOS, which a process can hold only once."""
 NOTIFIED = Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0, notify_after=0.1)
-PATIENCE = 40.0
+PATIENCE = 60.0
 
 
 @dataclass

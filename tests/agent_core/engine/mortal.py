@@ -162,7 +162,7 @@ async def play(core: Core, scenario: Scenario, address: str) -> str:
         for words in scenario.messages
     ]
     for receipt in receipts:
-        while (run := await core.settled(receipt.run, timeout=20)).pending:
+        while (run := await core.settled(receipt.run, timeout=60)).pending:
             await process.finish_calls(run)
     return session
 

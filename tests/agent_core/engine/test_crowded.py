@@ -10,7 +10,7 @@ from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.testing import FakeClock
 
-SAFETY = 20.0
+SAFETY = 60.0
 CLOCK = FakeClock()
 LATER = CLOCK.now() + 120_000
 

@@ -180,7 +180,7 @@ async def test_what_is_no_answer(fetch, site, answer):
     binary(max_size=60),
     sampled_from([b"", HEAD, HEAD + b"Content-Length: 3\r\n", CHUNKED, CHUNKED + b"\r\n", HEAD + b"\r\n"]),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 async def test_any_bytes(fetch, site, body, head):
     """Whatever bytes come, there is an answer or an error of the fetch, and nothing else."""
     site.answers["/"] = last(head + body)

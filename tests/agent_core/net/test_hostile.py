@@ -190,7 +190,7 @@ async def walker() -> AsyncIterator[tuple[Fetch, Roads]]:
 
 
 @given(lists(sampled_from(PIECES), min_size=1, max_size=7).map("".join), booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 async def test_any_address(walker, text, sent_on):
     """However pieces of addresses are put together, what is connected to is public, at first or after a redirect."""
     fetch, roads = walker

@@ -22,7 +22,7 @@ from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.failing import failed
 
 KEY = "Zebra.7731/quagga+okapi"
-PATIENCE = 10
+PATIENCE = 60.0
 WHOLE = b"data: one\n\ndata: two\n\ndata: end\n\n"
 SAID: list[ModelDelta] = [ModelTextDelta(0, "one"), ModelTextDelta(0, "two"), Finished("done")]
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

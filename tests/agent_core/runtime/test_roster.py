@@ -106,7 +106,7 @@ async def test_two_changes_at_once_both_count(core: Core, monkeypatch: pytest.Mo
     def checked(definition: Definition, known: Collection[str], **more: bool) -> None:
         monkeypatch.setattr(core.agents, "check", check)
         check(definition, known, **more)
-        asyncio.run_coroutine_threadsafe(core.agents.update("anna", others.pop(0)), loop).result(timeout=20)
+        asyncio.run_coroutine_threadsafe(core.agents.update("anna", others.pop(0)), loop).result(timeout=60)
 
     monkeypatch.setattr(core.agents, "check", checked)
     changed = await core.agents.update("anna", {"controls": {"max_steps": 3}})

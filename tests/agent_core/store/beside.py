@@ -19,7 +19,7 @@ _WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_d
 @asynccontextmanager
 async def opened(url: str, *, idle_timeout: float = SAFETY) -> AsyncIterator[PostgresDatabase]:
     """Give a database that another process might have; its transactions may stand still for *idle_timeout* seconds."""
-    database = PostgresDatabase(url, idle_timeout=idle_timeout, lock_timeout=SAFETY)
+    database = PostgresDatabase(url, connect_timeout=SAFETY, idle_timeout=idle_timeout, lock_timeout=SAFETY)
     try:
         yield database
     finally:

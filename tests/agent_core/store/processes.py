@@ -15,6 +15,9 @@ from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
 from tests.polling import until_async
 
+# Of this database: the server has those of the tests beside this one too.
+_NAMED = "FROM pg_stat_activity WHERE application_name = :name AND datname = current_database()"
+
 
 class OnLooker:
     """The engine of a process that serves and drives nothing; it remembers what it was asked."""
@@ -116,7 +119,7 @@ async def rows(core: Core) -> int:
 
 async def connected(core: Core, name: str, n: int) -> None:
     """Return once there are *n* connections of that name."""
-    statement = text("SELECT count(*) FROM pg_stat_activity WHERE application_name = :name")
+    statement = text(f"SELECT count(*) {_NAMED}")
 
     async def holds() -> bool:
         return await core._store.read(lambda x: x.execute(statement, {"name": name}).scalar_one()) == n
@@ -125,8 +128,8 @@ async def connected(core: Core, name: str, n: int) -> None:
 
 
 async def cut(core: Core, name: str) -> int:
-    """Cut the connections of that name, and tell how many there were."""
-    statement = text("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = :name")
+    """Cut the connections of that name, and tell how many there were, once they are gone."""
+    statement = text(f"SELECT count(pg_terminate_backend(pid, 20000)) {_NAMED}")
     return await core._store.write(lambda connection: connection.execute(statement, {"name": name}).scalar_one())
 
 

@@ -30,6 +30,7 @@ UNBOUNDED = {
         for body in ("NewToolBody", "ToolChanges", "ToolDefinitionBody")
         for field in ("parameters", "preset", "config")
     },
+    "ToolOutputBody.input": "arguments of a call: the tool's schema checks them",
     "DryRunBody.arguments": "arguments of a call: the tool's schema checks them",
     "DryRunBody.tool_context": "its size as JSON is checked",
     "SessionBody.metadata": "its size as JSON is checked",

@@ -71,7 +71,7 @@ async def test_what_is_as_deep_as_it_may_be_is_kept(shop: Open):
     body = {"outputs": [{"call": first, "output": HERE}, {"call": second, "output": 1}]}
     taken = await post(f"/v1/runs/{run['id']}/tool-outputs", content=nested(body, MAX_DEPTH), headers=JSON)
     assert taken.status_code == 200, taken.text
-    assert (await here.core.settled(run["id"], timeout=10)).status == "completed"
+    assert (await here.core.settled(run["id"], timeout=60)).status == "completed"
 
 
 async def test_corrected_arguments_are_as_deep_as_any_body(shop: Open):

@@ -59,12 +59,12 @@ def app(core: Core, tokens: TokenSigner, settings: Settings) -> FastAPI:
 async def said(core: Core, session: str, actor: Actor, words: str, **more: Any) -> str:
     """Have *actor* say *words*, and answer the question about the call that follows; return the run."""
     run = (await core.receive(session, Inbound(parts=(Text(words),), actor=actor, key=words[:20], **more))).run
-    await core.settled(run, timeout=10)
+    await core.settled(run, timeout=60)
     (asked,) = (await core.approvals.list(status="open", run=run)).items
     await core.approvals.decide(
         Decision(approval=asked.id, by=Decider(actor=actor, is_present=True), approved=True, surface="api")
     )
-    await core.settled(run, timeout=10)
+    await core.settled(run, timeout=60)
     return run
 
 

@@ -25,7 +25,7 @@ async def test_outputs_let_a_run_go_on(shop: Open):
     outputs = [{"call": first, "output": None}, {"call": second, "error": "Lost."}]
     taken = await here.operator.post(f"{run}/tool-outputs", json={"outputs": outputs})
     assert (taken.status_code, taken.json()["id"]) == (200, found["id"])
-    assert (await here.core.settled(found["id"], timeout=10)).status == "completed"
+    assert (await here.core.settled(found["id"], timeout=60)).status == "completed"
     events = [frame for frame in frames((await here.operator.get(f"{run}/events")).text) if frame.id]
     ends = [(f.data["outcome"], f.data["parts"][0]["text"]) for f in events if f.event == "tool.completed"]
     assert ends == [("done", "null"), ("failed", "Lost.")]

@@ -76,6 +76,27 @@ async def test_messages_are_history_and_question(client: httpx.AsyncClient, take
     assert (inbound.actor.id, inbound.key_scope) == ("u1", "agent")
 
 
+async def test_a_message_may_be_the_output_of_a_tool(client: httpx.AsyncClient, taken):
+    """Its content is the call of a tool, with the output where that is known; elsewhere it is refused."""
+    known = {"role": "user", "tool_output": {"tool": "look", "input": {"a": 1}, "output": "It is."}}
+    wanted = {"role": "user", "tool_output": {"tool": "calculate", "input": {"expression": "6 * 7"}}}
+    run = (await client.post(PATH, json={"messages": [known, wanted]})).json()
+    ((used, result),) = (message.parts for message in taken[0].history)
+    assert (used.name, used.arguments, result.parts) == ("look", {"a": 1}, (Text("It is."),))
+    assert [part.name for part in taken[0].parts] == ["calculate"]
+    assert run["status"] == "completed"
+    events = frames((await client.get(f"/v1/runs/{run['id']}/events")).text)
+    (end,) = [frame.data for frame in events if frame.event == "tool.completed"][:1]
+    assert end["parts"] == [{"type": "text", "text": "42"}]
+    for wrong in ([wanted, known], [{**wanted, "text": "x"}], [{**wanted, "role": "assistant"}, known]):
+        answer = await client.post(PATH, json={"messages": wrong})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), wrong
+    unknown = {"role": "user", "tool_output": {"tool": "nothing", "input": {}}}
+    answer = await client.post(PATH, json={"messages": [unknown]})
+    assert answer.status_code == 422
+    assert "tool_output.tool" in answer.text
+
+
 async def test_a_run_in_a_session_is_its_actors(client: httpx.AsyncClient, taken):
     """A run that names a session and no actor speaks for the session's actor."""
     session = (await client.post("/v1/sessions", json={"agent": "assistant", "actor": "u1"})).json()

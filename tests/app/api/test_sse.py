@@ -70,7 +70,7 @@ class Wire:
         return {"type": "http.disconnect"}
 
     async def until(self, condition) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not condition():
                 self._news.clear()
                 await self._news.wait()
@@ -110,7 +110,7 @@ class Running:
         self.left += 1
 
     async def end(self) -> None:
-        await asyncio.wait_for(self.task, 5)
+        await asyncio.wait_for(self.task, 60)
         assert self.wire.ended.is_set()
         assert self.source.closed
         assert self.readers.count == 0
@@ -217,7 +217,7 @@ async def test_a_stream_that_comes_too_late_ends_too():
     running = Running()
     running.source.queue.put_nowait([live("a")])
     running.readers.close()
-    await asyncio.wait_for(running.task, 5)
+    await asyncio.wait_for(running.task, 60)
     assert running.wire.ended.is_set()
     assert running.wire.chunks == []
 

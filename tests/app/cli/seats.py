@@ -80,7 +80,7 @@ async def seated(core: Core, *, history=None) -> AsyncIterator[Seat]:
                 yield seat
             finally:
                 seat.area.entries.queue.put_nowait(None)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     await talking
 
 

@@ -43,7 +43,7 @@ class Screen:
         self._changed.set()
 
     async def shows(self, words: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while words not in self.text:
                 self._changed.clear()
                 await self._changed.wait()
@@ -220,7 +220,8 @@ async def till(request, make_core, settings, tokens, screen, typist) -> AsyncIte
                 readers, key = Readers(), ApiKey(sha256(KEY.encode()).digest())
                 app = create_app(core, settings, tokens=tokens, api_key=key, readers=readers)
                 url = await stack.enter_async_context(served(app, readers))
-                http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, trust_env=False)
+                headers = {"Authorization": f"Bearer {KEY}"}
+                http = httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60)
                 port = Remote(Client(await stack.enter_async_context(http)), SystemClock())
             till.core, till.session = core, await opened(core)
             talking = talk(port, screen, typist, till.session)

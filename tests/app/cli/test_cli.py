@@ -25,7 +25,7 @@ async def test_a_server_says_how_to_reach_it_and_stops_within_seconds(started: S
     assert f"{serving.url}/widget-demo" in serving.printed
     assert "a demonstration" in serving.printed
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
         session = (await client.post("/v1/sessions", json={"agent": "assistant"})).json()
         async with client.stream("GET", f"/v1/sessions/{session['id']}/events") as stream:
             lines = stream.aiter_lines()
@@ -39,7 +39,7 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
     """Agents, runs and sessions are listed, shown, followed and stopped by thin commands."""
     shell = serving.shell
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
         run = (await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})).json()
     id, session = run["id"], run["session"]
     listed, runs, shown, tail, cancelled, sessions, talk, frozen, line, other = await asyncio.gather(
@@ -102,7 +102,8 @@ async def test_approvals_are_decided_from_the_command_line(serving: Serving):
 async def asking(serving: Serving, *policies: dict[str, Any]) -> list[str]:
     """Make an agent for each of *policies*, have it ask for a sum, and return the approvals."""
     asked = []
-    async with httpx.AsyncClient(base_url=serving.url, headers={"Authorization": f"Bearer {serving.key}"}) as client:
+    headers = {"Authorization": f"Bearer {serving.key}"}
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
         for n, policy in enumerate(policies):
             config = {"responders": ["operators", "actor:bob"], **policy}
             hook = {"event": "PreToolUse", "type": "approval", "config": config}

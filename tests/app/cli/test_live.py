@@ -283,7 +283,7 @@ async def test_the_command_on_a_terminal(plain_shell: PlainShell, words, term, c
         await shows(b"demonstration")
         if not words:
             os.write(ours, b"\x04")
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0
     finally:
         asyncio.get_running_loop().remove_reader(ours)
         os.close(ours)

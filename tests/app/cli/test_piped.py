@@ -35,7 +35,7 @@ class Pipes:
     async def send(self, core: Core, *lines: str) -> bool:
         session = (await core.open_session(agent="assistant", actor=ANN)).id
         piped = Piped(core, self.terminal, SystemClock(), agent="assistant", session=session)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await piped.answer_all(each(lines))
 
 

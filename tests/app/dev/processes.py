@@ -17,7 +17,7 @@ from app.project.create import create
 from app.settings import Settings
 from tests.postgres import ROOT
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a line that was not printed will not be."""
 
 

@@ -289,7 +289,7 @@ def test_a_postgres_under_a_lock_is_given_up(
     look: Examine, postgres_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     """The doctor does not wait for a lock on a table."""
-    monkeypatch.setattr(doctor_postgres, "CONNECT_TIMEOUT", 1)
+    monkeypatch.setattr(doctor_postgres, "CONNECT_TIMEOUT", 3)
     with psycopg.connect(postgres_env["DATABASE_URL"]) as holds:
         holds.execute("LOCK TABLE worker")
         found = look(**postgres_env)

@@ -32,7 +32,7 @@ async def test_the_first_signal_asks(number):
     with Signals().taken() as signals:
         signals.ask(asked.set)
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(asked.wait(), 5)
+        await asyncio.wait_for(asked.wait(), 60)
 
 
 async def test_a_signal_during_the_start_ends_it():
@@ -44,7 +44,7 @@ async def test_a_signal_during_the_start_ends_it():
             await asyncio.Event().wait()
 
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(asyncio.create_task(start()), 5)
+        await asyncio.wait_for(asyncio.create_task(start()), 60)
 
 
 async def test_the_second_signal_ends_the_process_at_once():
@@ -53,7 +53,7 @@ async def test_the_second_signal_ends_the_process_at_once():
         *(sys.executable, "-c", STUBBORN), stdout=PIPE, stderr=PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     assert process.stdout
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await process.stdout.readline() == b"up\n"
         process.send_signal(signal.SIGTERM)
         assert await process.stdout.readline() == b"asked\n"

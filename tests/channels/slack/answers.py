@@ -196,7 +196,7 @@ class Showing:
             )
             delivery = Delivery(Steps(log, outbox, late), outbox, self.clock, session=self.session)
             try:
-                async with asyncio.timeout(30), ticking(self.clock):
+                async with asyncio.timeout(60), ticking(self.clock):
                     await delivery.run(after=place.shown)
             except Died:
                 return None

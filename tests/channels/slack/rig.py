@@ -116,7 +116,7 @@ async def rigged(
     agents: tuple[Definition, ...] = (),
     answer: Callable[[Request], Answer] = lambda _: [say("Done.")],
     socket: float | None = None,
-    timeout: float = 5.0,
+    timeout: float = 30.0,
     clock: FakeClock | None = None,
     shown: bool = False,
     hasty: bool = False,
@@ -140,7 +140,7 @@ async def rigged(
         clock=clock,
         workspaces=[SimulatedWorkspace.example(), SimulatedWorkspace.example("T0002", "Globex")],
         rates="slack" if shown and not hasty else None,
-        ack_within=20.0,
+        ack_within=60.0,
         app=App(socket_mode=socket is not None),
     )
     async with AsyncExitStack() as stack:

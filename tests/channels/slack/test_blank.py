@@ -5,7 +5,7 @@ import pytest
 from channels.slack.outbound.picture import BLANK
 from tests.channels.slack.rig import rigged
 
-LONG = 30.0
+LONG = 60.0
 
 
 @pytest.mark.parametrize("channel", ["CGENERAL", "CDATA"])

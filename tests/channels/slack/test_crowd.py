@@ -66,8 +66,9 @@ def test_fifty_answers_at_once_in_one_workspace(stage: Stage):
         print(figures)
         assert refused(gathered.stand_in) == []
         assert is_all_right(gathered)
-        assert figures.signs[48] <= 5.0
-        assert figures.signs[-1] <= 10.0  # the last one shares what the pace leaves: 3.8 as a rule, 6.1 once
+        assert figures.signs[39] <= 5.0  # about 1 as a rule; which thread gets a place first is the network's choice
+        # Text begins within three seconds, and each of a channel's five threads may post a second after another.
+        assert figures.signs[-1] <= 10.0
         assert figures.late[-1] <= 3.0
         assert figures.active[27] <= 30.0
         assert figures.active[-1] <= MINUTE + 5.0

@@ -145,7 +145,7 @@ class Conversation:
         for dispatched in (streamed, posted, reply, edit):
             await self._dispatched(dispatched)
         with suppress(TimeoutError):
-            await rig.stand_in.until(lambda: self._is_right(streamed.ts, posted.ts), timeout=20)
+            await rig.stand_in.until(lambda: self._is_right(streamed.ts, posted.ts), timeout=60)
         await rig.clock.sleep(LATER)
         assert self._is_right(streamed.ts, posted.ts), self._seen(streamed.ts, posted.ts)
         assert await rig.said("CGENERAL", streamed.ts) in (["How many?", "secnod"], ["How many?", "second"])

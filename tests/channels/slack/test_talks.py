@@ -109,11 +109,11 @@ def test_a_permanent_failure_is_retried_ever_less_often(talk: Talk, monkeypatch:
     """A bug in one thread is logged once with its trace, is retried ever less often, and loses nothing once fixed."""
     show, tries = Threads._show, list[int]()
 
-    async def broken(threads: Threads, place: OwnedPlace) -> OwnedPlace | None:
+    async def broken(threads: Threads, place: OwnedPlace, asked: asyncio.Event) -> tuple[OwnedPlace | None, int]:
         tries.append(threads._clock.now())
         if len(tries) <= 6:
             raise RuntimeError("a bug")
-        return await show(threads, place)
+        return await show(threads, place, asked)
 
     async def play(rig: Rig) -> None:
         monkeypatch.setattr(Threads, "_show", broken)

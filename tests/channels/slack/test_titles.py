@@ -3,7 +3,7 @@
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.rig import Rig, rigged
 
-LONG = 30.0
+LONG = 60.0
 
 
 async def titled(rig: Rig, root: str, title: str) -> None:

@@ -24,7 +24,7 @@ from tests.conftest import MakeCore
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann Lee")
 OPERATOR = Decider(actor=Actor("ops", "service"), is_operator=True)
-LONG = 30.0
+LONG = 60.0
 
 
 @dataclass

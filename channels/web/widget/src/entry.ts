@@ -134,7 +134,8 @@ function reasoningNode(strings: Strings): Shown<Block & { kind: "reasoning" }> {
 /** A line per call; where the reader may see what went in and out, it opens. */
 function toolNode(first: Call, strings: Strings, decide: Decide): Shown<Block & { kind: "tool" }> {
   const status = h("span", { class: "status" });
-  const line = [h("i", { class: "light", "aria-hidden": "true" }), h("code", {}, first.name), status];
+  const name = h("b");
+  const line = [h("i", { class: "light", "aria-hidden": "true" }), name, status];
   const node = h("div", { class: "tool" }, h("div", { class: "line" }, ...line));
   const details = h("details");
   let last: Call | null = null;
@@ -150,6 +151,7 @@ function toolNode(first: Call, strings: Strings, decide: Decide): Shown<Block & 
       if (call === last) return;
       last = call;
       setAttribute(node, "data-status", call.status);
+      setText(name, call.title ?? call.name);
       setText(status, statusOf(call, strings));
       const inside = detailsOf(call, strings);
       if (!inside.length) return;
@@ -164,7 +166,8 @@ function toolNode(first: Call, strings: Strings, decide: Decide): Shown<Block & 
 
 function statusOf(call: Call, strings: Strings): string {
   if (call.status === "running" && call.progress) return call.progress;
-  return call.status === "waiting" && call.on === "client" ? strings.onPage : strings.tool[call.status];
+  const status = call.status === "waiting" && call.on === "client" ? strings.onPage : strings.tool[call.status];
+  return call.seconds ? `${status} · ${call.seconds} s` : status;
 }
 
 function detailsOf(call: Call, strings: Strings): readonly Node[] {

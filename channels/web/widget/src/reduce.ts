@@ -78,16 +78,17 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
   const set = (changes: Partial<Call>): ViewState => setCall(state, id, changes);
   switch (frame.type) {
     case "tool.requested":
-      return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, ...argumentsOf(frame.data) });
+      return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, title: frame.data.title, ...argumentsOf(frame.data) });
     case "tool.started":
-      return set({ status: "running" });
+      return set({ status: "running", began: Date.parse(frame.time) });
     case "tool.pending":
       return setCall(expect(state, id, frame.data.tool, frame.run), id, { status: "waiting", on: frame.data.on, ...argumentsOf(frame.data) });
     case "tool.progress":
       return find(state.calls, id)?.status === "running" ? set({ progress: frame.data.text }) : state;
     case "tool.completed": {
       const { outcome, parts, truncated } = frame.data;
-      return set({ status: outcome, ...(parts && { result: parts }), ...(truncated && { truncated }) });
+      const began = find(state.calls, id)?.began;
+      return set({ status: outcome, seconds: began && Math.round((Date.parse(frame.time) - began) / 1000), ...(parts && { result: parts }), ...(truncated && { truncated }) });
     }
   }
 }

@@ -76,6 +76,12 @@ export interface Call {
   readonly run: string | null;
   readonly message: string | null;
   readonly name: string;
+  /** What people read for the tool. */
+  readonly title?: string | undefined;
+  /** When it was started last, in milliseconds. */
+  readonly began?: number;
+  /** How long it took, in whole seconds. */
+  readonly seconds?: number | undefined;
   readonly status: "requested" | "running" | "waiting" | Outcome;
   readonly arguments?: Readonly<Record<string, unknown>>;
   readonly result?: readonly Part[];

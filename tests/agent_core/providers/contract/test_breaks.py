@@ -13,7 +13,7 @@ from tests.agent_core.providers.contract.received import received
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, collect
 from tests.polling import until
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 async def test_a_slow_first_byte_is_waited_for(dial, wire):

@@ -94,7 +94,7 @@ async def test_text_that_could_not_be_written_is_sent_again(running: Processes):
     async for step in steps(running):
         assert await cut(step.here, "parley-bus-write") > 0
         late, other = await joined(step.there, step.session)
-        assert late.shown == step.reading.shown
+        await until(lambda late=late, step=step: late.shown == step.reading.shown)
         other.cancel()
         step.go.set()
 

@@ -105,9 +105,11 @@ async def test_news_of_commits_may_overtake_each_other(make_core: MakeCore):
 
 async def test_waiting_for_a_connection_times_out(postgres_url: str):
     """A read that gets no connection in time fails, and the one that has it continues."""
-    database = PostgresDatabase(postgres_url, pool=1, connect_timeout=0.2)
+    database = PostgresDatabase(postgres_url, pool=1, connect_timeout=SAFETY)
     async with held(database, ONE):
+        database._timeout = 0.2
         answers = await asyncio.gather(*(database.read(ONE) for _ in range(5)), return_exceptions=True)
+        database._timeout = SAFETY
         assert {type(answer) for answer in answers} == {Unavailable}
         assert (database.in_use, database.waiting) == (1, 0)
     assert await database.read(ONE) == 1
@@ -132,8 +134,9 @@ async def test_a_cancelled_transaction_is_not_begun(postgres_url: str):
     assert begun == []
 
 
-async def test_a_server_that_says_nothing_is_asked_by_few():
+async def test_a_server_that_says_nothing_is_asked_by_few(monkeypatch: pytest.MonkeyPatch):
     """However many want something of a server that hangs, they fail together, and few of them have tried it."""
+    monkeypatch.setattr("agent_core.store.postgres.database._CALM", SAFETY)
     async with silent_server() as (url, taken):
         database = PostgresDatabase(url, pool=2, connect_timeout=0.3)
         answers = await asyncio.gather(*(database.read(ONE) for _ in range(20)), return_exceptions=True)
@@ -160,7 +163,7 @@ async def test_a_row_that_another_keeps_locked_is_unavailable(postgres_url: str)
 
 async def test_a_statement_that_takes_too_long_is_unavailable(postgres_url: str, monkeypatch: pytest.MonkeyPatch):
     """A statement that is not answered in time fails clearly, and its connection stays usable."""
-    monkeypatch.setattr("agent_core.store.postgres.database.STATEMENT_TIMEOUT", 0.2)
+    monkeypatch.setattr("agent_core.store.postgres.database.STATEMENT_TIMEOUT", 1.0)
     async with opened(postgres_url) as database:
         with pytest.raises(Unavailable):
             await database.read(execute("SELECT pg_sleep(60)"))

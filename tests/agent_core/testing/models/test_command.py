@@ -210,7 +210,7 @@ async def running(*options):
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             head = (await process.stdout.readuntil(b"PARLEY_MODEL")).decode()
             yield head, process
     finally:
@@ -229,7 +229,7 @@ async def test_the_command_serves_until_ctrl_c():
             async with http.post(f"{url}/v1/chat/completions", json=body) as response:
                 await response.content.readuntil(b"word")
                 process.send_signal(signal.SIGINT)
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     assert await process.wait() == 0
         assert process.stderr is not None
         assert await process.stderr.read() == b""
@@ -243,7 +243,7 @@ async def test_a_taken_port_is_reported():
             sys.executable, "-c", "from agent_core.testing.models.command import main; main()", "--port", port,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             _, errors = await process.communicate()
     assert process.returncode == 1
     assert b"take another --port" in errors

@@ -145,7 +145,7 @@ async def test_a_real_rate_sends_everything(wire):
     """On the machine's clock a paced answer is as whole as any other."""
     async with asking([[flat(50, text="x")], [flat(50, text="x")]], rate=1000) as asker:
         paced = await asker.stream("hi", wire)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert len(paced.events) == len((await asker.stream("hi", wire)).events)
     assert LAST[wire] in paced.text
 
@@ -186,7 +186,7 @@ async def test_nothing_is_remembered_for_benches(wire):
 
 async def test_the_server_ends_at_once(wire):
     """A server that ends breaks the streams that still run, and waits for none."""
-    async with asyncio.timeout(5), aiohttp.ClientSession() as http:
+    async with asyncio.timeout(60), aiohttp.ClientSession() as http:
         async with FakeModels([[say("a"), stall()]]) as fake:
             body = {**user("hi", wire), "stream": True}
             headers = {"authorization": "Bearer key", "anthropic-version": "2026-10-21"}

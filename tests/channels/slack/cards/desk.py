@@ -20,7 +20,7 @@ from tests.channels.slack.rig import EVERYWHERE, HASTY, Rig, rigged
 from tests.conftest import MakeCore
 
 __all__ = ["ALWAYS", "APPROVE", "DENY", "EDIT", "HASTY", "Till", "asking", "asks"]
-LONG = 30.0
+LONG = 60.0
 Colour = Literal["red", "green"]
 
 

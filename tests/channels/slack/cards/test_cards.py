@@ -193,7 +193,7 @@ async def test_a_question_of_another_surface_is_asked_in_the_approvers_channel(m
         await desk.team.presses("UANN", "CDATA", card.ts, APPROVE)
         assert await desk.notice("UANN", "CDATA", thread=False) == f"{NOT_YOURS}<!subteam^SDATA>."
         await desk.team.presses("UCLEO", "CDATA", card.ts, APPROVE)
-        assert (await desk.rig.core.settled(run, timeout=20)).text == "That is done."
+        assert (await desk.rig.core.settled(run, timeout=60)).text == "That is done."
         await desk.rig.stand_in.until(lambda: not desk.elsewhere("CDATA")[0].buttons)
         assert len(desk.rig.stand_in.called("usergroups.users.list")) == 1
         assert desk.rig.stand_in.called("agents.sessions.setStatus") == []

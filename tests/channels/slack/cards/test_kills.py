@@ -26,7 +26,7 @@ from tests.conftest import MakeCore
 ANN = Actor("slack:T0001:UANN", "user", "Ann Lee")
 OPERATOR = Decider(actor=Actor("ops", "service", "Olga"), is_operator=True)
 LETTER = "\n".join(f"line {n}" for n in range(2_500))
-LONG = 30.0
+LONG = 60.0
 
 
 class Mortal(CardRows):

@@ -76,7 +76,7 @@ async def played(desk: Desk, responders: Sequence[str], quorum: int, steps: Sequ
     if found.status == "open":
         assert desk.till.paid == []
         return
-    assert (await desk.rig.core.settled(asked.run, timeout=20)).status == "completed"
+    assert (await desk.rig.core.settled(asked.run, timeout=60)).status == "completed"
     assert len(desk.till.paid) == (found.status == "approved")
     if found.status == "approved":
         assert len(allowed) >= quorum

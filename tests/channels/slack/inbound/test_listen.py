@@ -1,5 +1,6 @@
 """How Slack's requests are received: what is let in, over requests and over sockets, and what never gets out."""
 
+import asyncio
 import json
 import logging
 import time
@@ -228,9 +229,12 @@ async def test_slack_may_ask_for_another_connection(make_core):
 async def test_what_cannot_be_kept_is_not_acknowledged_on_a_socket_either(make_core, monkeypatch):
     """Slack sends an envelope again that was not taken in."""
     async with rigged(make_core, socket=5.0) as rig:
-        rig.stand_in.fault(InjectedFault("server_error", on="users.info", times=2))
-        rig.stand_in.sockets._ack_within = 1.0
-        dispatched = await rig.team.says("UANN", "UANN", "hello")
+        armed = rig.stand_in.fault(InjectedFault("server_error", on="users.info", times=2))
+        rig.stand_in.sockets._ack_within, patient = 1.0, rig.stand_in.sockets._ack_within
+        saying = asyncio.create_task(rig.team.says("UANN", "UANN", "hello"))
+        await rig.stand_in.until(lambda: armed.struck == 2)
+        rig.stand_in.sockets._ack_within = patient
+        dispatched = await saying
         assert dispatched.failures == ("timeout",)
         assert dispatched.acked
         assert await rig.said("DANN", dispatched.ts) == ["hello"]

@@ -133,7 +133,7 @@ async def test_code_reaches_slack_as_it_was_written(make_core):
                 found = rig.team.answers(channel, root)
                 return bool(found) and SNIPPETS[-1] in found[-1].text and not found[-1].streaming
 
-            await rig.stand_in.until(is_shown, timeout=30)
+            await rig.stand_in.until(is_shown, timeout=60)
             said = rig.team.answers(channel, root)
             code = [code for each in said for code in code_of(Drawing({}).blocks(list(each.blocks)))]
             assert [each.removesuffix("\n") for each in code] == list(SNIPPETS)

@@ -1,21 +1,22 @@
 """Sessions of a core are shown in their threads by whichever process is running."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
 
 from agent_core import Actor, Clock, Core, Definition, Inbound, NotFound, SystemClock, Text
-from agent_core.testing import ScriptedProvider, pause, say
-from channels.ledger import LEASE, Ledger
+from agent_core.testing import FakeClock, ScriptedProvider, pause, say
+from channels.ledger import LEASE, Ledger, OwnedPlace
 from channels.slack.outbound.threads import Threads
 from channels.slack.testing import SimulatedWorkspace, SlackStandIn
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace as Space
+from tests.channels.slack.rig import HASTY
 from tests.conftest import Fresh, OpenDatabase
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann")
@@ -40,6 +41,19 @@ class Hasty(SystemClock):
         if seconds == 1.0:
             self.ahead += 1000
         await super().sleep(0.0 if seconds == 1.0 else seconds)
+
+
+class LateLedger(Ledger):
+    """A ledger in which a place rests only once `go` is set; `rests` is set when it is about to."""
+
+    def __init__(self, *args) -> None:
+        super().__init__(*args)
+        self.rests, self.go = asyncio.Event(), asyncio.Event()
+
+    async def rest(self, place: OwnedPlace, shown: int | None, *, seen: int | None = None) -> OwnedPlace | None:
+        self.rests.set()
+        await self.go.wait()
+        return await super().rest(place, shown, seen=seen)
 
 
 @pytest.fixture
@@ -83,12 +97,16 @@ class Process:
             is_quiet = session is not None and session.status == "active"
             return [each.text for each in answers] == list(texts) and is_quiet
 
-        await self.stand_in.until(is_shown, timeout=30)
+        await self.stand_in.until(is_shown, timeout=60)
 
 
 @asynccontextmanager
 async def process(
-    open_database: OpenDatabase, stand_in: SlackStandIn, script, clock: Clock | None = None
+    open_database: OpenDatabase,
+    stand_in: SlackStandIn,
+    script,
+    clock: Clock | None = None,
+    ledger: Callable[..., Ledger] = Ledger,
 ) -> AsyncIterator[Process]:
     """Start a process; the test decides whether it is killed or stopped."""
     database = open_database()
@@ -99,7 +117,8 @@ async def process(
     clock = clock or SystemClock()
     async with aiohttp.ClientSession() as http:
         api = SlackApi(stand_in.team().bot_token, session=http, base_url=f"{stand_in.base_url}api/")
-        pacer = Pacer(clock)
+        is_still = isinstance(clock, FakeClock)  # there no wait for a rate would end
+        pacer = Pacer(clock, share=HASTY if is_still else 1.0)
         space = Space("T0001", "UPARLEY", "BPARLEY", api, pacer)
 
         async def workspace(team: str) -> Space:
@@ -107,7 +126,8 @@ async def process(
                 raise NotFound("workspace", team)
             return space
 
-        threads = Threads(core, Ledger(database, clock, "slack"), workspace, clock, share=pacer.use)
+        share = (lambda _: None) if is_still else pacer.use
+        threads = Threads(core, ledger(database, clock, "slack"), workspace, clock, share=share)
         await threads.start()
         try:
             yield Process(core, threads, stand_in)
@@ -143,7 +163,7 @@ async def test_a_half_shown_answer_is_completed_after_a_stop(open_database: Open
     """An answer that was half streamed by one process is whole, and there once, by the next."""
     async with process(open_database, stand_in, lambda _: (say("Half "), pause(asyncio.Event()))) as one:
         thread = await one.ask("Hi")
-        await stand_in.until(lambda: bool(stand_in.team().answers("CGENERAL", thread.root)), timeout=30)
+        await stand_in.until(lambda: bool(stand_in.team().answers("CGENERAL", thread.root)), timeout=60)
     async with process(open_database, stand_in, lambda _: (say("The whole of it."),)) as two:
         await two.shown(thread, "The whole of it.")
 
@@ -156,7 +176,7 @@ async def test_a_stop_in_slack_stops_the_run(open_database: OpenDatabase, stand_
     ) as one:
         thread = await one.ask("Count")
         team = stand_in.team()
-        await stand_in.until(lambda: bool(team.answers("CGENERAL", thread.root)), timeout=30)
+        await stand_in.until(lambda: bool(team.answers("CGENERAL", thread.root)), timeout=60)
         await team.stops("UANN", "CGENERAL", thread.root)
         go.set()  # the next append is refused
         await one.shown(thread, "One two\nStopped.")
@@ -179,6 +199,44 @@ async def test_a_duplicate_request_shows_nothing_twice(open_database: OpenDataba
         assert clock.ahead > 0
 
 
+async def test_a_question_is_answered_that_comes_as_its_thread_goes_to_rest(
+    open_database: OpenDatabase, stand_in: SlackStandIn
+):
+    """A message that is received in the very millisecond of the one before, whose answer is complete, is answered."""
+    made: list[LateLedger] = []
+
+    def late(*args) -> LateLedger:
+        made.append(LateLedger(*args))
+        return made[0]
+
+    async with process(open_database, stand_in, lambda _: (say("Hello."),), FakeClock(), late) as one:
+        thread = await one.ask("Hi")
+        await made[0].rests.wait()
+        await one.ask("Again", thread)
+        made[0].go.set()
+        await one.shown(thread, "Hello.", "Hello.")
+
+
+async def test_an_answer_begins_with_its_message_though_the_thread_was_looked_at_before(
+    open_database: OpenDatabase, stand_in: SlackStandIn
+):
+    """A thread that was wanted, and found without its message, is looked at again as soon as the message is there."""
+    clock = FakeClock()
+    async with process(open_database, stand_in, lambda _: (say("Hello."),), clock) as one:
+        thread = await one.ask("Hi")
+        await one.shown(thread, "Hello.")
+        session = await one.core.find_session(thread.address)
+        assert session is not None
+        await asyncio.gather(*one.threads._showing.values())
+        resting = clock.sleepers
+        await one.threads.want(session.id, thread)
+        one.threads.show(session.id)  # as a sweep does
+        await clock.slept(resting + 2)  # the lease, and the second that the message is waited for
+        await one.core.receive(session.id, Inbound(parts=(Text("Again"),), actor=ANN))
+        one.threads.show(session.id)
+        await one.shown(thread, "Hello.", "Hello.")
+
+
 async def test_an_agent_says_in_its_own_words_that_it_works(open_database: OpenDatabase, stand_in: SlackStandIn):
     """The agent's `loading` texts are in the thread while it works, and no longer."""
     go = asyncio.Event()
@@ -191,7 +249,7 @@ async def test_an_agent_says_in_its_own_words_that_it_works(open_database: OpenD
             session = stand_in.team().session("CGENERAL", thread.root)
             return session.loading if session is not None else ""
 
-        await stand_in.until(lambda: "Looking into it" in loading(), timeout=30)
+        await stand_in.until(lambda: "Looking into it" in loading(), timeout=60)
         go.set()
         await one.shown(thread, "Done.")
         assert loading() == ""

@@ -22,7 +22,7 @@ async def stand_in(clock: FakeClock) -> AsyncIterator[SlackStandIn]:
         clock=clock,
         workspaces=[SimulatedWorkspace.example(), SimulatedWorkspace.example("T0002", "Globex")],
         rates=None,
-        ack_within=5.0,
+        ack_within=60.0,
     )
     async with made.serving(routes=StandInPage(made).routes()):
         yield made

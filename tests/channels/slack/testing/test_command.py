@@ -25,11 +25,11 @@ def test_the_command_serves_until_it_is_terminated():
             assert settings["SLACK_APP_TOKEN"].startswith("xapp-")
             assert settings["SLACK_BOT_TOKEN"].startswith("xoxb-")
             page = settings["SLACK_API_URL"].removesuffix("api/")
-            with urllib.request.urlopen(page, timeout=20) as response:  # noqa: S310
+            with urllib.request.urlopen(page, timeout=60) as response:  # noqa: S310
                 assert b"<title>Slack stand-in</title>" in response.read()
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_port_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str]):

@@ -123,7 +123,7 @@ async def test_a_deaf_socket_is_noticed_by_its_silence(sockets: SlackStandIn, te
     async with bot.connected(ping=QUIET):
         await sockets.until(lambda: sockets.sockets.opened == 1)
         armed = sockets.fault(InjectedFault("deaf_socket"))
-        await sockets.until(lambda: sockets.sockets.opened > 1, timeout=30)
+        await sockets.until(lambda: sockets.sockets.opened > 1, timeout=60)
         assert armed.struck == 1
-        await sockets.until(lambda: [each.deaf for each in sockets.sockets.open] == [False], timeout=30)
+        await sockets.until(lambda: [each.deaf for each in sockets.sockets.open] == [False], timeout=60)
         assert await arrives(sockets, team)

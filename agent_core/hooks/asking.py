@@ -1,0 +1,126 @@
+"""Asking: the facts by which a call waits for people, since a hook, a rule or the tool itself asks them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from agent_core.domain import events as e
+from agent_core.domain.hooks import ApprovalConfig
+from agent_core.domain.messages import Actor, visible
+from agent_core.domain.schemas import schema_problem
+from agent_core.ids import new_id
+from agent_core.loop.waiting import CallState
+
+FORM_TIME = 7 * 24 * 3600.0
+"""Seconds that a form is open. The wait holds no connection and no process."""
+MAX_FORMS = 10
+"""Forms that one call may show, one after the other."""
+MAX_FIELDS = 30
+MAX_TITLE, MAX_DETAIL = 150, 2_000
+_FORM = "parley:form"
+_BLANK: Mapping[Any, object] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+
+
+def held(
+    hook: str, config: ApprovalConfig, call: CallState, title: str, asked: tuple[Actor | None, Sequence[Actor]]
+) -> Sequence[e.FactBody]:
+    """Return the facts by which *hook* holds *call* until people decided; *asked* are who asked, and all who spoke."""
+    asker, speakers = asked
+    approval = new_id("apr")
+    return [
+        e.HookRuled(hook=hook, event="PreToolUse", ruling="hold", reason=None, call=call.call),
+        e.ApprovalRequested(
+            approval=approval,
+            call=call.call,
+            step=call.step,
+            tool=call.name,
+            arguments=call.arguments,
+            hook=hook,
+            title=title,
+            responders=config.responders,
+            quorum=config.quorum,
+            timeout_s=config.timeout_s,
+            status="open",
+            on_timeout=config.on_timeout,
+            detail=config.detail,
+            edit=config.edit,
+            remember=config.remember,
+            deliver_to=config.deliver_to,
+            by=asker,
+            speakers=tuple(each for each in speakers if each != asker),
+        ),
+        e.ToolPending(call=call.call, on="approval", approval=approval),
+    ]
+
+
+def form(
+    call: CallState,
+    question: tuple[str, str | None],
+    schema: dict[str, Any],
+    state: str | None,
+    asked: tuple[Actor | None, Sequence[Actor]],
+) -> Sequence[e.FactBody]:
+    """Return the facts by which the tool of *call* asks the person who asked for the run to fill in a form.
+
+    *question* is a title and more of it, which a stranger may have written; *state* is the blob with the tool's own.
+    """
+    asker, speakers = asked
+    approval, (title, detail) = new_id("apr"), map(_shown, question)
+    long = len(title) > MAX_TITLE
+    return [
+        e.ApprovalRequested(
+            approval=approval,
+            call=call.call,
+            step=call.step,
+            tool=call.name,
+            arguments=_first(schema),
+            hook=_FORM,
+            title=f"{title[: MAX_TITLE - 1]}…" if long else title or f"{call.name} asks you something.",
+            responders=("asker",) if asker is not None else ("operators",),
+            quorum=1,
+            timeout_s=FORM_TIME,
+            status="open",
+            detail="\n\n".join(filter(None, (title if long else "", detail)))[:MAX_DETAIL] or None,
+            edit=True,
+            by=asker,
+            speakers=tuple(each for each in speakers if each != asker),
+            form=schema,
+            state=state,
+        ),
+        e.ToolPending(call=call.call, on="approval", approval=approval),
+    ]
+
+
+def is_form(schema: Mapping[str, Any]) -> bool:
+    """Return whether people can fill *schema* in: an object of texts, numbers, choices and yes or no."""
+    fields = cast("object", schema.get("properties"))
+    if schema.get("type") != "object" or not isinstance(fields, dict):
+        return False
+    plain = all(_is_plain(each) for each in cast("dict[str, object]", fields).values())
+    return plain and len(schema["properties"]) <= MAX_FIELDS and schema_problem(dict(schema)) is None
+
+
+def _is_plain(field: object) -> bool:
+    if not isinstance(field, dict):
+        return False
+    kind = cast("dict[str, object]", field).get("type")
+    return isinstance(kind, str) and kind in _BLANK
+
+
+def _shown(text: str | None) -> str:
+    return visible(text or "").strip()
+
+
+def _first(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return what a form is filled with at first: what its schema says, and something for what it requires."""
+    properties = cast("dict[str, dict[str, Any]]", schema.get("properties") or {})
+    wanted: Sequence[str] = schema.get("required") or ()
+    return {
+        name: each["default"] if "default" in each else _blank(each)
+        for name, each in properties.items()
+        if "default" in each or name in wanted
+    }
+
+
+def _blank(schema: dict[str, Any]) -> object:
+    choices = schema.get("enum")
+    return choices[0] if choices else _BLANK.get(schema.get("type"), "")
