@@ -24,9 +24,13 @@ def read_yaml(path: Path) -> Any:
         found = file.read(MAX_BYTES + 1)
     if len(found) > MAX_BYTES:
         raise InvalidYaml(f"it has more than {MAX_BYTES:,} bytes")
-    text = found.decode("utf-8")
+    return parse_yaml(found.decode("utf-8"))
+
+
+def parse_yaml(text: str, most: int = MAX_VALUES) -> Any:
+    """Return what *text* holds, of at most so many values; raises `InvalidYaml`."""
     try:
-        _check(text)
+        _check(text, most)
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InvalidYaml(_fault(error)) from None
@@ -34,7 +38,7 @@ def read_yaml(path: Path) -> Any:
         raise InvalidYaml(str(error)[:200]) from None
 
 
-def _check(text: str) -> None:
+def _check(text: str, most: int) -> None:
     """Raise `InvalidYaml` for more levels or values than are read; what it looks at is events, not values."""
     sizes: dict[str, int] = {}
     open_: list[tuple[str | None, int]] = []
@@ -58,8 +62,8 @@ def _check(text: str) -> None:
                 sizes[event.anchor] = 1
         if len(open_) > MAX_DEPTH:
             raise InvalidYaml(f"{where}nested more than {MAX_DEPTH} levels deep")
-        if count > MAX_VALUES:
-            raise InvalidYaml(f"{where}more than {MAX_VALUES:,} values, aliases counted as what they repeat")
+        if count > most:
+            raise InvalidYaml(f"{where}more than {most:,} values, aliases counted as what they repeat")
 
 
 def _fault(error: yaml.YAMLError) -> str:

@@ -91,21 +91,8 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-ROUTES = (
-    runs,
-    sessions,
-    approvals,
-    renders,
-    costs,
-    agents,
-    tools,
-    mcp_servers,
-    keys,
-    secrets,
-    operations,
-    actors,
-    health,
-)
+_STORED = (agents, tools, mcp_servers, secrets)
+ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 

@@ -72,8 +72,8 @@ SCOPE_OF: Mapping[str, Scope] = {
     "POST /v1/mcp-servers/{id}/accept": "admin",
     "POST /v1/mcp-servers/{id}/refresh": "admin",
     "POST /v1/keys/{id}/rotate": "admin",
-    "POST /v1/tools": "admin",
     "POST /v1/secrets": "admin",
+    "POST /v1/tools": "admin",
     "POST /v1/web/revocations": "admin",
     "PUT /v1/secrets/{id}": "admin",
 }

@@ -17,6 +17,7 @@ from app.cli.printing import AsJson, Column, age, connect, every, listed, reques
 from app.cli.project import dev, init, print_version
 from app.cli.secrets import secrets
 from app.cli.tools import tools
+from app.cli.tools_import import import_tools
 from app.printer import say
 from channels.legible import as_json
 
@@ -37,6 +38,9 @@ runs = typer.Typer(help="Runs of agents.", no_args_is_help=True)
 sessions = typer.Typer(help="Conversations.", no_args_is_help=True)
 slack = typer.Typer(help="Receive from Slack by Socket Mode until Ctrl-C, or prepare to.", invoke_without_command=True)
 app.add_typer(agents, name="agents")
+tools = typer.Typer(help="Tools: what agents can do.", no_args_is_help=True)
+tools.command("import")(import_tools)
+app.add_typer(tools, name="tools")
 app.add_typer(runs, name="runs")
 app.add_typer(approvals, name="approvals")
 app.add_typer(sessions, name="sessions")

@@ -1,0 +1,1 @@
+"""OpenAPI documents as definitions of HTTP tools: `parley tools import`."""

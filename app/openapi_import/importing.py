@@ -1,0 +1,121 @@
+"""A document's operations as a YAML file of tools."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+import yaml
+
+from agent_core import ConfigError, InvalidInput
+from agent_core.domain.tools import ToolDefinition
+from agent_core.net.targets import check_text
+from agent_core.tools.http.check import check
+from agent_core.tools.http.config import config_of
+from app.openapi_import.document import Document, Json
+from app.openapi_import.operation import NoTool, tool_of
+
+HEADER = "# Made by `parley tools import`"
+_LONGEST_NAME = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was made of a document: *skipped* says of operations why there is no tool, *secrets* what to set."""
+
+    title: str
+    tools: Sequence[ToolDefinition]
+    skipped: Sequence[str]
+    secrets: Mapping[str, str]
+
+
+def imported(document: Document, *, only: Collection[str], server: str | None, source: str) -> Imported:
+    """Return the tools of the operations whose id, or one of whose tags, matches one of the globs *only* (none: all).
+
+    *server* is the address of the API, *source* that of the document. Raises ConfigError.
+    """
+    tools: dict[str, ToolDefinition] = {}
+    skipped: list[str] = []
+    secrets: dict[str, str] = {}
+    for path, method, item, operation in document.operations():
+        id = str(operation.get("operationId") or f"{method}_{path.strip('/')}")
+        tags = operation.get("tags")
+        if only and not _matches(only, [id, *(map(str, tags) if isinstance(tags, list) else ())]):
+            continue
+        at = _server(document, item, operation, server, source)
+        name = _name(id, tools)
+        try:
+            made = tool_of(document, name, path, method, item, operation, at)
+            check(made.definition, config_of(made.definition.config), check_text)
+        except (NoTool, InvalidInput) as error:
+            skipped.append(f"{method.upper()} {path}: {error}")
+        else:
+            tools[name] = made.definition
+            secrets |= made.secrets
+    return Imported(document.title, list(tools.values()), skipped, secrets)
+
+
+def written(found: Imported, source: str) -> str:
+    """Return the tools as the text of a YAML file."""
+    head = [f"{HEADER} from {source.splitlines()[0][:200]}: {len(found.tools)} tools of {_one_line(found.title)}."]
+    head += [
+        "# Read the descriptions before agents use them: they are the API's author's words, and models follow them."
+    ]
+    head += [f"# parley secrets set {name}  # {what}" for name, what in sorted(found.secrets.items())]
+    items: list[Any] = [_without_defaults(each) for each in found.tools]
+    body = yaml.dump(items, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
+    return "\n".join((*head, "", body))
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes what occurs twice twice, and no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the library's signature
+        return True
+
+
+def file_name(title: str) -> str:
+    """Return the name of the file for the API *title*."""
+    return f"{re.sub(r'[^a-z0-9]+', '_', title.lower()).strip('_')[:60] or 'api'}.yaml"
+
+
+def _without_defaults(definition: ToolDefinition) -> Json:
+    """Return a definition without the fields that are as they are anyway."""
+    found: Json = msgspec.to_builtins(definition)
+    usual: Json = msgspec.to_builtins(ToolDefinition(name=""))
+    return {name: value for name, value in found.items() if name == "kind" or value != usual[name]}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:100]
+
+
+def _matches(globs: Collection[str], names: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, glob) for name in names for glob in globs)
+
+
+def _name(id: str, taken: Collection[str]) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_")[:_LONGEST_NAME] or "operation"
+    name, n = plain, 2
+    while name in taken:
+        end = f"_{n}"
+        name, n = plain[: _LONGEST_NAME - len(end)] + end, n + 1
+    return name
+
+
+def _server(document: Document, item: Json, operation: Json, given: str | None, source: str) -> str:
+    """Return the address of the API; raises ConfigError when there is none."""
+    if given is not None:
+        return given
+    servers = operation.get("servers") or item.get("servers") or document.root.get("servers") or [{}]
+    first: Any = servers[0] if isinstance(servers, list) and isinstance(servers[0], dict) else {}
+    url = str(first.get("url") or "/")
+    for name, variable in (first.get("variables") or {}).items():
+        url = url.replace(f"{{{name}}}", str(variable.get("default", "")))
+    found = urljoin(source, url) if source.startswith(("http://", "https://")) else url
+    if not urlsplit(found).netloc:
+        raise ConfigError(f"The document names no server but `{url[:100]}`; give one with --server https://….")
+    return found

@@ -1,0 +1,177 @@
+"""One operation of a document as a definition of an HTTP tool."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_core.domain.tools import ToolDefinition
+from app.openapi_import.document import Document, Json, Unresolved
+from app.openapi_import.schema import bounded
+from app.openapi_import.security import access_of
+
+_LONGEST_TEXT = 1_000
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_IGNORED_HEADERS = ("accept", "content-type", "authorization")
+"""Which OpenAPI itself says are not parameters."""
+_FORM = "application/x-www-form-urlencoded"
+_BODIES = ("post", "put", "patch", "delete")
+
+
+class NoTool(Exception):
+    """An operation that no HTTP tool can be made of; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOfOperation:
+    """A definition, and the secrets that it needs, with what each is."""
+
+    definition: ToolDefinition
+    secrets: Mapping[str, str]
+
+
+@dataclass
+class _Arguments:
+    """What the model is asked for: one flat object, and where each field goes."""
+
+    properties: dict[str, Any] = field(default_factory=dict[str, Any])
+    required: list[str] = field(default_factory=list[str])
+    send: dict[str, str] = field(default_factory=dict[str, str])
+    path: dict[str, str] = field(default_factory=dict[str, str])
+
+    def add(self, name: str, schema: Json, *, required: bool, suffix: str = "") -> str:
+        """Take one more field, and return its name: that of another gets the *suffix*, and a number if need be."""
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.-")[:56] or "value"
+        own, n = plain if plain not in self.properties else f"{plain}{suffix}", 2
+        while own in self.properties:
+            own, n = f"{plain}{suffix}_{n}", n + 1
+        self.properties[own] = schema
+        if required:
+            self.required.append(own)
+        return own
+
+
+def tool_of(
+    document: Document, name: str, path: str, method: str, item: Json, operation: Json, server: str
+) -> ToolOfOperation:
+    """Return the tool *name* for an operation; raises `NoTool`."""
+    try:
+        access = access_of(document, operation)
+        if access is None:
+            raise NoTool("none of its security schemes can be sent; write the header yourself")
+        arguments = _Arguments()
+        for parameter in _parameters(document, item, operation):
+            _take_parameter(document, arguments, parameter, method)
+        mode = _take_body(document, arguments, operation, method)
+    except Unresolved as error:
+        raise NoTool(str(error)) from None
+    if missing := [each for each in _PLACEHOLDER.findall(path) if each not in arguments.path]:
+        raise NoTool(f"`{{{missing[0]}}}` of its path is no parameter")
+    config: Json = {"method": method.upper(), "url": server.rstrip("/") + _path(path, arguments.path)}
+    optional = {"body": mode, "headers": dict(access.headers), "query": dict(access.query), "send": arguments.send}
+    config |= {key: value for key, value in optional.items() if value}
+    if access.oauth is not None:
+        config["oauth"] = dict(access.oauth)
+    parameters = bounded(document, {
+        "type": "object",
+        "properties": arguments.properties,
+        "required": arguments.required,
+        "additionalProperties": False,
+    })  # fmt: skip
+    tags = operation.get("tags")
+    definition = ToolDefinition(
+        name=name,
+        description=_text(operation),
+        parameters=parameters,
+        effect="read" if method in ("get", "head") else "write",
+        resource=_resource(tags[0]) if isinstance(tags, list) and tags else None,
+        config=config,
+    )
+    return ToolOfOperation(definition, access.secrets)
+
+
+def _text(operation: Json) -> str:
+    said = [str(operation.get(key) or "").strip() for key in ("summary", "description")]
+    text = "\n\n".join(dict.fromkeys(filter(None, said)))[:_LONGEST_TEXT]
+    return f"Deprecated. {text}".strip() if operation.get("deprecated") is True else text
+
+
+def _resource(tag: Any) -> str | None:
+    return re.sub(r"[^a-z0-9]+", "_", str(tag).lower()).strip("_")[:64] or None
+
+
+def _path(path: str, names: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda found: f"{{{names[found[1]]}}}", path)
+
+
+def _parameters(document: Document, item: Json, operation: Json) -> Iterator[Json]:
+    """Yield the parameters; those of the operation come in place of the same ones of its path."""
+    found: dict[tuple[str, str], Json] = {}
+    for given in [*(item.get("parameters") or ()), *(operation.get("parameters") or ())]:
+        parameter = document.resolved(given)
+        found[str(parameter.get("name")), str(parameter.get("in"))] = parameter
+    yield from found.values()
+
+
+def _take_parameter(document: Document, arguments: _Arguments, parameter: Json, method: str) -> None:
+    name, place = str(parameter.get("name")), parameter.get("in")
+    required = parameter.get("required") is True or place == "path"
+    if place == "header" and name.lower() in _IGNORED_HEADERS:
+        return
+    if place not in ("path", "query", "header"):
+        if required:
+            raise NoTool(f"its {place} parameter `{name}` cannot be sent")
+        return
+    content: Any = parameter.get("content") or {}
+    given = parameter.get("schema") or next((each.get("schema") for each in content.values()), None) or {}
+    schema = bounded(document, given)
+    if said := parameter.get("description"):
+        schema = {**schema, "description": str(said)[:_LONGEST_TEXT]}
+    if place == "path" and "type" not in schema:
+        schema["type"] = "string"
+    own = arguments.add(name, schema, required=required, suffix=f"_{place}")
+    if place == "path":
+        arguments.path[name] = own
+    elif place == "header":
+        arguments.send[own] = f"header:{name}"
+    elif own != name or method in ("post", "put", "patch"):
+        arguments.send[own] = "query" if own == name else f"query:{name}"
+
+
+def _take_body(document: Document, arguments: _Arguments, operation: Json, method: str) -> str | None:
+    """Take the fields of the body, and return its mode; None is that of the method."""
+    body = document.resolved(operation.get("requestBody"))
+    content: Any = body.get("content") or {}
+    if not content or method not in _BODIES:
+        return None
+    kind, mode = _kind(content)
+    given = document.resolved(content[kind].get("schema"))
+    schema = bounded(document, given)
+    is_required = body.get("required") is True
+    properties: Any = schema.get("properties")
+    if not properties or "anyOf" in schema or "oneOf" in schema or schema.get("type", "object") != "object":
+        if mode == "form":
+            raise NoTool("its form has no fields that are known beforehand")
+        own = arguments.add("body", schema, required=is_required)
+        arguments.send[own] = "whole"
+        return _mode(mode, method)
+    required = schema.get("required", ()) if is_required else ()
+    for name, each in properties.items():
+        own = arguments.add(name, each, required=name in required, suffix="_body")
+        if own != name:
+            arguments.send[own] = f"body:{name}"
+    return _mode(mode, method)
+
+
+def _mode(mode: str, method: str) -> str | None:
+    return mode if mode == "form" or method == "delete" else None
+
+
+def _kind(content: Mapping[str, Any]) -> tuple[str, str]:
+    for kind in content:
+        plain = kind.lower().partition(";")[0].strip()
+        if plain in ("application/json", "*/*", "application/*") or plain.endswith("+json"):
+            return kind, "json"
+    if (form := next((kind for kind in content if kind.lower().startswith(_FORM)), None)) is not None:
+        return form, "form"
+    raise NoTool(f"its body is {', '.join(content)}; JSON and forms are sent")

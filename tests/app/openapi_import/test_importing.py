@@ -1,0 +1,188 @@
+"""OpenAPI documents as HTTP tools: what is written loads as it was meant, and what cannot be a tool is named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent_core import ConfigError
+from agent_core.domain.schemas import schema_problem
+from agent_core.domain.tools import ToolDefinition
+from app.cli.commands import app
+from app.openapi_import.document import document_of
+from app.openapi_import.importing import Imported, imported, written
+from app.tool_files import read_tools
+
+SHOP = Path(__file__).with_name("shop.yaml")
+
+
+def tools(text: bytes | None = None, *only: str, server: str | None = None, source: str = "shop.yaml") -> Imported:
+    document = document_of(SHOP.read_bytes() if text is None else text, source)
+    return imported(document, only=only, server=server, source=source)
+
+
+def named(name: str) -> ToolDefinition:
+    return next(each for each in tools().tools if each.name == name)
+
+
+def test_what_is_written_loads_unchanged(tmp_path):
+    """The file defines the same tools, each with a schema that is valid, and says which secrets to set."""
+    found = tools()
+    text = written(found, "shop.yaml")
+    (tmp_path / "shop.yaml").write_text(text)
+    read = read_tools(tmp_path)
+    assert (read.broken, "&id" in text) == ({}, False)
+    assert [each.definition for each in read.tools[tmp_path / "shop.yaml"]] == list(found.tools)
+    assert [schema_problem(each.parameters or {}) for each in found.tools] == [None] * len(found.tools)
+    assert "# parley secrets set SHOP_API_KEY_AUTH  # the header X-Api-Key" in text
+    assert set(found.secrets) == {
+        "SHOP_API_KEY_AUTH",
+        "SHOP_KEY",
+        "SHOP_LOGIN",
+        "SHOP_BASIC",
+        "SHOP_CLIENT_ID",
+        "SHOP_CLIENT_SECRET",
+    }
+
+
+def test_a_read_has_its_parameters_in_the_query_and_headers():
+    """Odd names become plain ones that are sent as they were, 3.0's own words become JSON Schema's."""
+    tool = named("orders_list")
+    assert (tool.effect, tool.resource, tool.description) == ("read", "orders", "List orders.")
+    assert tool.parameters == {
+        "type": "object",
+        "properties": {
+            "X-Request-Source": {"type": "string"},
+            "filter_status": {
+                "type": ["string", "null"],
+                "enum": ["open", "closed", None],
+                "description": "Which ones.",
+            },
+            "limit": {"type": "integer", "exclusiveMinimum": 0, "maximum": 100},
+        },
+        "required": [],
+        "additionalProperties": False,
+    }
+    assert tool.config == {
+        "method": "GET",
+        "url": "https://eu.shop.example.com/v1/orders",
+        "headers": {"X-Api-Key": "{{secret:SHOP_API_KEY_AUTH}}"},
+        "send": {"X-Request-Source": "header:X-Request-Source", "filter_status": "query:filter[status]"},
+    }
+
+
+def test_a_write_has_its_body_beside_its_parameters():
+    """Fields of the body that are called like a parameter get a suffix, and those that are read only are left out."""
+    tool = named("orders_create")
+    parameters: dict[str, Any] = tool.parameters or {}
+    assert list(parameters["properties"]) == ["X-Request-Source", "dry_run", "due", "lines", "dry_run_body"]
+    assert parameters["required"] == ["lines"]
+    assert parameters["properties"]["lines"]["items"]["properties"]["sku"] == {"type": "string", "pattern": "^[A-Z]+$"}
+    assert (tool.effect, tool.description) == ("write", "Place an order.\n\nIt is paid later.")
+    assert tool.config["send"] == {
+        "X-Request-Source": "header:X-Request-Source",
+        "dry_run": "query",
+        "dry_run_body": "body:dry_run",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("orders_get", {"url": "https://eu.shop.example.com/v1/orders/{order-id}"}),
+        (
+            "orders_change",
+            {
+                "headers": {"Authorization": "Bearer {{secret:SHOP_LOGIN}}"},
+                "send": {"note": "query", "note_body": "body:note"},
+            },
+        ),
+        (
+            "orders_delete",
+            {
+                "oauth": {
+                    "token_url": "https://auth.example.com/token",
+                    "client_id": "{{secret:SHOP_CLIENT_ID}}",
+                    "client_secret": "{{secret:SHOP_CLIENT_SECRET}}",
+                    "scope": "orders:write",
+                }
+            },
+        ),
+        ("orders_replace_all", {"method": "PUT", "send": {"body": "whole"}}),
+        ("login", {"body": "form", "query": {"key": "{{secret:SHOP_KEY}}"}}),
+        ("get_categories", {"headers": {"Authorization": "Basic {{secret:SHOP_BASIC}}"}}),
+    ],
+)
+def test_each_kind_of_operation_has_its_config(name: str, config: dict[str, Any]):
+    """Paths, bodies, forms and ways in become what an HTTP tool sends."""
+    assert config.items() <= named(name).config.items()
+
+
+def test_a_schema_that_contains_itself_ends():
+    """At its second appearance it has its type alone."""
+    where: Any = (named("get_categories").parameters or {})["properties"]["where"]
+    assert where["properties"]["children"]["items"] == {"type": "object"}
+
+
+def test_operations_that_cannot_be_tools_are_named():
+    """What is skipped has its method, its path, and why."""
+    upload, broken = tools().skipped
+    assert upload == "POST /files: its body is multipart/form-data; JSON and forms are sent"
+    assert broken == "GET /broken: there is no `#/components/schemas/Missing`"
+
+
+@pytest.mark.parametrize(
+    ("only", "names"),
+    [
+        (("orders.*",), ["list", "create", "get", "change", "delete", "replace_all"]),
+        (("Access", "orders.get"), ["get", "login"]),
+        (("nothing",), []),
+    ],
+)
+def test_globs_choose_by_id_and_by_tag(only: tuple[str, ...], names: list[str]):
+    """Only what a glob matches is made into a tool."""
+    assert [each.name.removeprefix("orders_") for each in tools(None, *only).tools] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"{", "cannot be read"),
+        (b"[1]", "but list"),
+        (b"\xff", "UTF-8"),
+        (b'{"swagger": "2.0"}', "says 2.0"),
+        (b'{"openapi": "3.1.0", "paths": {"/a": {"get": {}}}}', "--server"),
+        (b"a: &a [*a]", "cannot be read"),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_refused(text: bytes, says: str):
+    """What is no OpenAPI document, and one without a server, is refused with what to do."""
+    with pytest.raises(ConfigError, match=says):
+        tools(text)
+
+
+def test_an_enormous_schema_is_cut_to_what_a_tool_may_have():
+    """Schemas that refer to each other without end, and in breadth, are written out only so far."""
+    wide = {f"p{n}": {"$ref": f"#/components/schemas/S{n}"} for n in range(40)}
+    schemas = {f"S{n}": {"type": "object", "properties": wide} for n in range(40)}
+    body = {"required": True, "content": {"application/json": {"schema": schemas["S0"]}}}
+    paths = {"/a/b": {"post": {"requestBody": body}, "get": {"operationId": "post_a_b"}}}
+    text = json.dumps({"openapi": "3.1.0", "paths": paths, "components": {"schemas": schemas}}).encode()
+    found = tools(text, server="https://api.example.com/")
+    assert [each.name for each in found.tools] == ["post_a_b", "post_a_b_2"]
+    assert len(json.dumps([each.parameters for each in found.tools])) < 30_000
+
+
+def test_the_command_writes_a_file_once_more_and_no_other(tmp_path):
+    """`parley tools import` replaces what it wrote itself, and refuses to replace another file."""
+    run = lambda *more: CliRunner().invoke(app, ["tools", "import", str(SHOP), *more])  # noqa: E731
+    assert yaml.safe_load(run("--only", "login").stdout)[0]["name"] == "login"
+    for _ in range(2):
+        assert run("--out", str(tmp_path)).exit_code == 0
+    (tmp_path / "shop.yaml").write_text("name: mine\n")
+    refused = run("--out", str(tmp_path))
+    assert isinstance(refused.exception, ConfigError)
+    assert (tmp_path / "shop.yaml").read_text() == "name: mine\n"
