@@ -73,7 +73,8 @@ def _apply(body: ConversationView, event: Event) -> ConversationView:
             return _write(body, delta, run)
         case MessageReceived() as fact:
             steered = body.run(run) is not None
-            message = ShownMessage(fact.message, "user", run, seq=seq, parts=_pieces(fact.parts), steered=steered)
+            parts = tuple(map(_said, fact.parts))
+            message = ShownMessage(fact.message, "user", run, seq=seq, parts=parts, steered=steered)
             return replace(body, waiting=(*body.waiting, message))
         case MessageCorrected() as fact:
             return _correct(body, fact)
@@ -230,7 +231,15 @@ def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> Co
         if message.role == "assistant" and message.run == run:
             asked = CallView(fact.call, fact.name, "requested", title=fact.title)
             return _put(body, replace(message, calls=(*message.calls, asked)))
-    return body
+    if fact.step or run is None:
+        return body
+    # A person's message made the call, and no step has taken it yet: the call is shown below it.
+    taken = tuple(replace(message, steered=False) for message in body.waiting if message.run == run)
+    waiting = tuple(message for message in body.waiting if message.run != run)
+    made = ShownMessage(
+        f"{run}.0", "assistant", run, calls=(CallView(fact.call, fact.name, "requested", title=fact.title),)
+    )
+    return replace(body, recent=(*body.recent, *taken, made), waiting=waiting)
 
 
 def _correct(body: ConversationView, fact: MessageCorrected) -> ConversationView:
@@ -366,6 +375,11 @@ def _put(body: ConversationView, message: ShownMessage) -> ConversationView:
         if body.recent[at].id == message.id:
             return replace(body, recent=(*body.recent[:at], message, *body.recent[at + 1 :]))
     return replace(body, past=tuple(message if other.id == message.id else other for other in body.past))
+
+
+def _said(part: Part) -> Piece:
+    """Return a part of a person's message; of a tool that it had used the name."""
+    return Piece("text", GrowingText.of(part.name)) if isinstance(part, ToolCall) else _piece(part)
 
 
 def _pieces(parts: tuple[Part, ...]) -> tuple[Piece, ...]:

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.hidden import visible
 from agent_core.domain.mcp import PREFIX, McpListing, McpServer, McpTool
+from agent_core.domain.messages import visible
 from agent_core.domain.schemas import is_deep, schema_problem
 
 MAX_NAME = 64

@@ -38,13 +38,20 @@ class SessionCache:
         self._cache: OrderedDict[str, CachedSession] = OrderedDict()
 
     async def get(self, session: str, run: RunRef | None = None) -> CachedSession:
-        """Return the session, loaded when it is not here or outdated for *run*, a run of it; raises `NotFound`."""
-        cached = self._cache.get(session)
-        if cached is None or (run is not None and _is_outdated(cached.ref, run)):
+        """Return the session, loaded when it is not here or outdated for *run*, a run of it; raises `NotFound`.
+
+        Of loads at the same time the first that is done is kept, for all: a driver may move its window by then.
+        """
+        if (cached := self._current(session, run)) is None:
             loaded = await self._store.read(lambda connection: loading.load(connection, session))
-            cached = self.keep(await self._built(loaded))
+            built = await self._built(loaded)
+            cached = self._current(session, run) or self.keep(built)
         self._cache.move_to_end(session)
         return cached
+
+    def _current(self, session: str, run: RunRef | None) -> CachedSession | None:
+        cached = self._cache.get(session)
+        return None if cached is None or (run is not None and _is_outdated(cached.ref, run)) else cached
 
     def peek(self, session: str) -> CachedSession | None:
         """Return the session if it is in memory."""

@@ -11,7 +11,7 @@ from agent_core.context.history import PromptHistory
 from agent_core.domain import events as e
 from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
 from agent_core.domain.events import FactBody
-from agent_core.domain.hidden import visible
+from agent_core.domain.messages import visible
 from agent_core.runtime.mcp_offers import Servers, absent, is_dynamic
 from agent_core.runtime.offers import offered
 from agent_core.tools.toolset import Scope, Toolset

@@ -123,7 +123,9 @@ async def test_a_first_run_uses_the_newest_version_of_its_agent(make_core: MakeC
     await there.agents.update("assistant", {"instructions": "Be long."})
     second = await here.run_agent("assistant", inbound("Hello"))
     assert [(await here.run(receipt.run)).agent_version for receipt in (first, second)] == [1, 2]
-    assert provider.requests[-1].snapshot.instructions == "Be long."
+    for receipt in (first, second):
+        await idle(here, receipt.session)
+    assert {request.snapshot.instructions for request in provider.requests} == {"Be brief.", "Be long."}
     await there.agents.update("assistant", {"name": "other"})
     with pytest.raises(NotFound):
         await here.run_agent("assistant", inbound("Hello"))

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import platform
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import uvloop
 
+from app import logs
 from tests.bench.page import FIGURES, SUMMARY, write
 from tests.bench.run import measure
 from tests.bench.scale import FULL, QUICK
@@ -27,6 +29,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="with --only: write the rows as a table of their own")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="write what cProfile sees of the event loop")
     given = parser.parse_args()
+    logs.configure(level=logging.ERROR)  # the simulated caches are missed thousands of times, as they should be
     with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         with runner:

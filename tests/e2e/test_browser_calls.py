@@ -15,6 +15,7 @@ from tests.e2e.browser import Tab
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import Server
 from tests.e2e.test_browser_approvals import card, choice
+from tests.polling import until_async
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 AGENT: dict[str, Any] = {
@@ -56,10 +57,9 @@ SHOP = """
         localStorage.asked = event.detail.call;
     });
 """
-# The locks that the tabs hold and wait for: [1, 1] means that another tab waits for the one that has the call.
-LOCKS = """async wanted => {
+LOCKS = """async () => {
     const { held, pending } = await navigator.locks.query();
-    return held.length === wanted[0] && pending.length === wanted[1];
+    return [held.length, pending.length];
 }"""
 
 
@@ -104,6 +104,15 @@ async def called(tab: Tab, n: int = 1) -> list[Any]:
     """Return name and arguments of the calls that the page received, once there are *n*."""
     await tab.page.wait_for_function("n => window.calls.length >= n", arg=n)
     return await tab.page.evaluate("() => window.calls.map(({ name, arguments: given }) => [name, given])")
+
+
+async def locked(tab: Tab, held: int, pending: int) -> None:
+    """Return once the tabs hold and wait for so many locks: one each if another tab waits for the one with the call."""
+
+    async def holds() -> bool:  # `wait_for_function` takes the promise itself for a yes
+        return await tab.page.evaluate(LOCKS) == [held, pending]
+
+    await until_async(holds)
 
 
 async def count(tab: Tab) -> int:
@@ -155,7 +164,7 @@ async def test_of_two_tabs_one_executes_the_call(visit: MakeVisit):
         await shop(each)
     await tabs[0].say(ASK)
     await tabs[1].answer.locator(".tool", has_text="waiting for this page").wait_for()
-    await tabs[0].page.wait_for_function(LOCKS, arg=[1, 1])
+    await locked(tabs[0], 1, 1)
     await tabs[0].page.wait_for_function("() => localStorage.asked")
     counts = [await count(each) for each in tabs]
     assert sorted(counts) == [0, 1]
@@ -175,7 +184,7 @@ async def test_a_tab_that_goes_leaves_its_call_to_the_next(visit: MakeVisit):
     await first.say(ASK)
     assert await called(first) == [["order", WANTED]]
     await shop(second)
-    await second.page.wait_for_function(LOCKS, arg=[1, 1])
+    await locked(second, 1, 1)
     assert await count(second) == 0
     await first.page.close()
     assert await called(second) == [["order", WANTED]]
@@ -191,7 +200,7 @@ async def test_a_page_that_does_not_take_a_call_leaves_it_to_the_other_tab(visit
     await shop(first, takes=False)
     await first.say(ASK)
     assert await called(first) == [["order", WANTED]]
-    await first.page.wait_for_function(LOCKS, arg=[0, 0])
+    await locked(first, 0, 0)
     await shop(second)
     assert await called(second) == [["order", WANTED]]
     assert await respond(second, {"number": 19}) is True

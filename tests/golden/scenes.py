@@ -21,6 +21,7 @@ from agent_core import (
     RunWaiting,
     Text,
     TextDelta,
+    ToolCall,
     ToolOutput,
     ToolStarted,
 )
@@ -202,6 +203,17 @@ async def approval_cancelled(scene: Scene) -> None:
     await scene.answered("two")
 
 
+async def used(scene: Scene) -> None:
+    """A message has a tool used, which people approve first; its output is what the model answers."""
+    inbound = Inbound(parts=(ToolCall("call_used", "pay", {"amount": 5}),), actor=ANN)
+    scene.runs["one"] = (await scene.core.receive(scene.stage.session, inbound)).run
+    await scene.reader.until(is_a(RunWaiting))
+    (asked,) = await open_approvals(scene.stage)
+    await scene.core.approvals.decide(yes(asked.id))
+    await scene.done("one")
+    await scene.answered("two")
+
+
 async def blocked(scene: Scene) -> None:
     """A rule refuses a question before any model sees it; the next one is answered."""
     await scene.answered("forbidden")
@@ -277,6 +289,7 @@ def scripts(scene: Scene) -> dict[Play, Script]:
         approved_edited: [(say("Paying."), call("pay", amount=5), call("pay", amount=6)), (say("Paid."),)],
         approved_quorum: [(call("pay", amount=5),), (say("Paid."),)],
         approval_cancelled: [(call("pay", amount=5),), (say("Two."),)],
+        used: [(say("I see."),), (say("Two."),)],
         blocked: [(say("Two."),)],
         replied: [waits, (say("One."),), held, (say("Three."),)],
         several: [(say("One."),), (say("Two."),), (say("Three."),)],
@@ -290,6 +303,7 @@ HOOKS: dict[str, tuple[Hook, ...]] = {
     "approved_edited": (asks(edit=True, title="May it be paid?", detail="From the till."),),
     "approved_quorum": (asks(responders=["anyone"], quorum=2),),
     "approval_cancelled": (asks(),),
+    "used": (asks(),),
     "blocked": (
         Hook(
             event="OnRunStart",

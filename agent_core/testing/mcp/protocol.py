@@ -41,7 +41,7 @@ class Protocol:
     """Answers JSON-RPC requests of both eras with the *tools*, which tests may change at any time.
 
     *page* is how many tools a page of the list has, 0 for all. *listing* replaces the answers to `tools/list`, by
-    cursor, to lie with. *asked* are the messages that came.
+    cursor, to lie with. *asked* are the messages that came. *news* is whether it says when its list changes.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Protocol:
     ) -> None:
         self.tools, self.era, self.name, self.instructions = tools, era, name, instructions
         self.page, self.listing = page, listing
+        self.news = True
         self.asked: list[McpAsked] = []
         self.cancelled: list[str] = []
         self._running: dict[tuple[str, object], asyncio.Task[Any]] = {}
@@ -150,7 +151,7 @@ class Protocol:
 
     def _described(self, more: dict[str, Any]) -> dict[str, Any]:
         info = {"name": self.name, "title": self.name.title(), "version": "1.0"}
-        capabilities = {"tools": {"listChanged": True}}
+        capabilities = {"tools": {"listChanged": self.news}}
         said = {"capabilities": capabilities, **more}
         said |= {"serverInfo": info} if "protocolVersion" in more else {"_meta": {_INFO_KEY: info}}
         return {**said, **({"instructions": self.instructions} if self.instructions else {})}

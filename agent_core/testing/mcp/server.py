@@ -30,7 +30,8 @@ class FakeMcp:
 
     *era* is which protocol eras it speaks. *page* is how many tools a page of its list has, 0 for all; *listing*
     replaces the answers to `tools/list`, by cursor, for a server that lies. Tests change `tools` at any time, and say
-    so with `changed`; `status` is an HTTP status that all requests get instead of an answer.
+    so with `changed`; `status` is an HTTP status that all requests get instead of an answer. `admits` decides by the
+    headers which requests are let in, the others get 401; `protected_by` is the authorization server that it names.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class FakeMcp:
         port: int = 0,
     ) -> None:
         self.status: int | None = None
+        self.admits: Callable[[Mapping[str, str]], bool] = lambda _headers: True
+        self.protected_by: str | None = None
         self.streams = 0
         self.protocol = Protocol(list(tools), era=era, name=name, instructions=instructions, page=page, listing=listing)
         self._port = port
@@ -109,6 +112,7 @@ class FakeMcp:
         """Listen, on the same port as before."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", _PATH, self._serve)
+        app.router.add_get(f"/.well-known/oauth-protected-resource{_PATH}", self._protected)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=_GRACE)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024).start()
@@ -128,9 +132,16 @@ class FakeMcp:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
+    async def _protected(self, _request: web.Request) -> web.Response:
+        if self.protected_by is None:
+            return web.Response(status=404)
+        return web.json_response({"resource": self.url, "authorization_servers": [self.protected_by]})
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         if self.status is not None:
             return web.Response(status=self.status, text=f"It is {self.status}.")
+        if not self.admits({key.lower(): value for key, value in request.headers.items()}):
+            return web.Response(status=401, text="Who are you?")
         match request.method:
             case "POST":
                 return await self._post(request)

@@ -13,10 +13,6 @@ from agent_core.tools.mcp.http_client import LARGEST, Tokens, http_client
 from agent_core.tools.mcp.port import McpUnavailable
 from agent_core.tools.mcp.stdio import LastWords, child_process
 
-_FAILED = 400
-_NO_STREAM = 405
-_TRIES = 2
-"""Failed attempts at the stream of news after which the SDK gives up in silence."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _STEADY = 60_000
 """Milliseconds after which a process that ends has not died at its start."""
@@ -31,10 +27,9 @@ class HttpCarrier:
     def __init__(self, server: McpServer, transport: httpx2.AsyncBaseTransport, tokens: Tokens | None) -> None:
         if not server.url:
             raise McpUnavailable(f"The MCP server `{server.name}` has no `url`.")
-        self._url, self._failed = server.url, 0
-        self._lost: Callable[[], None] | None = None
-        self._tokens = tokens
-        self._client = http_client(server, transport, tokens, self._stream_answered)
+        self._url, self._tokens = server.url, tokens
+        self._streams, self._received = 0, False
+        self._client = http_client(server, transport, tokens, self._hears)
 
     def streams(self) -> AbstractAsyncContextManager[Any]:
         return streamable_http_client(self._url, http_client=self._client, max_sse_event_size=LARGEST)
@@ -42,14 +37,17 @@ class HttpCarrier:
     async def ready(self) -> None:
         """Return at once: a request costs the server nothing."""
 
-    def news(self, lost: Callable[[], None]) -> None:
-        self._lost, self._failed = lost, 0
+    def opens(self, lost: Callable[[], None]) -> None:  # noqa: ARG002 - a process is what can be lost
+        """Take note of a new client; a session that is lost is found by its next request."""
+        self._received = False
 
-    def _stream_answered(self, status: int) -> None:
-        """Count the attempts at the stream of news; a server without one answers 405, and loses nothing."""
-        self._failed = self._failed + 1 if status >= _FAILED and status != _NO_STREAM else 0
-        if self._failed >= _TRIES and self._lost is not None:
-            self._lost()
+    @property
+    def deaf(self) -> bool:
+        return self._received and not self._streams
+
+    def _hears(self, begins: bool) -> None:  # noqa: FBT001 - what happened
+        self._streams += 1 if begins else -1
+        self._received = self._received or begins
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -60,7 +58,7 @@ class HttpCarrier:
 class ChildCarrier:
     """The pipes of a child process, which is started for each client, and with growing pauses after it died."""
 
-    per_call = False
+    per_call, deaf = False, False
 
     def __init__(self, server: McpServer, clock: Clock) -> None:
         if not server.command:
@@ -85,7 +83,7 @@ class ChildCarrier:
         self._words = LastWords(self._server)
         self._started = self._clock.now()
 
-    def news(self, lost: Callable[[], None]) -> None:
+    def opens(self, lost: Callable[[], None]) -> None:
         self._lost = lost
 
     async def close(self) -> None:

@@ -8,8 +8,8 @@ import mcp_types as wire
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from agent_core.domain.hidden import visible
 from agent_core.domain.mcp import McpServer
+from agent_core.domain.messages import visible
 from agent_core.net.errors import FetchRefused
 from agent_core.tools.mcp.marks import CallMark
 from agent_core.tools.mcp.port import McpUnavailable

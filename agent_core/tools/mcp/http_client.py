@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Protocol
 
@@ -47,11 +47,11 @@ class Tokens(Protocol):
 class Soft(httpx2.AsyncBaseTransport):
     """Passes requests to *inner*, which it does not close; a request that fails gets an answer that says so.
 
-    The SDK ends the whole client, and all its calls, when the transport raises. *news* is called with the status of
-    each answer to a GET, the stream on which a server of the legacy era says what is new.
+    The SDK ends the whole client, and all its calls, when the transport raises. *news* is called when the stream
+    of an answer to a GET begins (True) and ends (False): there a server of the legacy era says what is new.
     """
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, news: Callable[[int], None]) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, news: Callable[[bool], None]) -> None:
         self._inner, self._news = inner, news
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -67,9 +67,14 @@ class Soft(httpx2.AsyncBaseTransport):
         else:
             if mark is not None and answer.status_code >= 400:  # noqa: PLR2004 - the errors of HTTP begin there
                 mark.status = answer.status_code
-        if request.method == "GET":
-            self._news(answer.status_code)
+        if request.method == "GET" and answer.is_success:
+            return self._watched(answer)
         return answer
+
+    def _watched(self, answer: httpx2.Response) -> httpx2.Response:
+        self._news(True)
+        stream = _Watched(answer.stream, lambda: self._news(False))
+        return httpx2.Response(answer.status_code, headers=answer.headers, stream=stream, extensions=answer.extensions)
 
     async def _bounded(self, answer: httpx2.Response) -> httpx2.Response:
         """Return *answer* whole, unless it is a stream of events, whose reader bounds each; raises `ReadError`."""
@@ -83,6 +88,24 @@ class Soft(httpx2.AsyncBaseTransport):
                     raise httpx2.ReadError(f"the answer is larger than {LARGEST // 1_000_000} MB")
         head = [(key, value) for key, value in answer.headers.raw if key.lower() not in _LENGTHS]
         return httpx2.Response(answer.status_code, headers=head, content=bytes(body))
+
+
+class _Watched(httpx2.AsyncByteStream):
+    """A stream that says when it has ended."""
+
+    def __init__(self, inner: httpx2.SyncByteStream | httpx2.AsyncByteStream, ended: Callable[[], None]) -> None:
+        assert isinstance(inner, httpx2.AsyncByteStream), "The client is asynchronous."
+        self._inner, self._ended, self._closed = inner, ended, False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._inner:
+            yield part
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._ended()
+        await self._inner.aclose()
 
 
 class ServerAuth(httpx2.Auth):
@@ -107,7 +130,7 @@ class ServerAuth(httpx2.Auth):
 
 
 def http_client(
-    server: McpServer, transport: httpx2.AsyncBaseTransport, tokens: Tokens | None, news: Callable[[int], None]
+    server: McpServer, transport: httpx2.AsyncBaseTransport, tokens: Tokens | None, news: Callable[[bool], None]
 ) -> httpx2.AsyncClient:
     """Return the client for *server*; raises `McpUnavailable` for headers that cannot be sent."""
     check_headers(server.name, server.headers)

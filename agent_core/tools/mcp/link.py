@@ -36,6 +36,7 @@ _SLACK = 5.0
 _GONE = 404
 _STEADY = 60_000
 _LONGEST_PAUSE = 300.0
+_LISTEN_CHECK = 15.0
 _ANSWERS: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
     wire.CallToolResult | wire.InputRequiredResult
 )
@@ -58,8 +59,13 @@ class Carrier(Protocol):
         """Return when a client may be opened: a child process that died waits before it starts again."""
         ...
 
-    def news(self, lost: Callable[[], None]) -> None:
-        """Call *lost* when what is opened next has ended, or hears no news of the server any more."""
+    @property
+    def deaf(self) -> bool:
+        """Return whether the stream of news has ended; the SDK opens it again, and gives up without a word."""
+        ...
+
+    def opens(self, lost: Callable[[], None]) -> None:
+        """Call *lost* when the client that is opened next is of no more use."""
         ...
 
     @property
@@ -205,7 +211,7 @@ class Link:
         self._retire()
         await self._carrier.ready()
         owner = Owner(lambda: self._client("auto"), self._clock, self._idle)
-        self._carrier.news(owner.retire)
+        self._carrier.opens(owner.retire)
         self._old.add(owner)
         try:
             client = await owner.client()
@@ -239,7 +245,7 @@ class Link:
             cache=None,
             client_info=_INFO,
             elicitation_callback=self._asked,
-            message_handler=None if modern else self._told,
+            message_handler=None if modern else self._notified,
         )
 
     def _is_forgotten(self, error: BaseException, mark: CallMark) -> bool:
@@ -251,7 +257,7 @@ class Link:
 
     # What servers say by themselves.
 
-    async def _told(self, message: IncomingMessage) -> None:
+    async def _notified(self, message: IncomingMessage) -> None:
         if isinstance(message, wire.ToolListChangedNotification) and self._changed is not None:
             self._changed()
 
@@ -284,9 +290,20 @@ class Link:
                 if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
                     if again:
                         changed()
-                    await owner.lost.wait()
+                    await self._until_deaf(owner)
                     return True
         return await self._with_session(lambda session: self._listened(session, changed, again=again))
+
+    async def _until_deaf(self, owner: Owner) -> None:
+        """Return when *owner* is lost, or gets no news any more; then it is retired."""
+        deaf = False
+        while not owner.lost.is_set():
+            with suppress(TimeoutError):
+                async with within(self._clock, _LISTEN_CHECK):
+                    await owner.lost.wait()
+            if deaf and self._carrier.deaf:
+                owner.retire()
+            deaf = self._carrier.deaf
 
     async def _listened(self, session: ClientSession, changed: Callable[[], None], *, again: bool) -> bool:
         if not _has_news(session):

@@ -9,8 +9,8 @@ import msgspec
 import structlog
 from mcp.client.session import ClientSession
 
-from agent_core.domain.hidden import visible
 from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
+from agent_core.domain.messages import visible
 from agent_core.tools.mcp.port import McpUnavailable
 
 MOST_TOOLS, MOST_PAGES = 2_000, 50

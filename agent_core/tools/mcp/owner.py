@@ -80,10 +80,11 @@ class Owner:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(_OPENING):
                     client = await stack.enter_async_context(self._open())
+                self._used = self._clock.now()
                 if not self._opened.done():
                     self._opened.set_result(client)
                 await self._stop.wait()
-        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - whoever waits for the client gets it
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - raised where it is waited for
             self._fail(leaf(error))
         except asyncio.CancelledError:
             self._fail(TimeoutError("closed while it was being opened"))
@@ -102,5 +103,5 @@ class Owner:
     async def _retire_idle(self) -> None:
         while not self.lost.is_set():
             await self._clock.sleep(self._idle)
-            if not self._users and self._clock.now() - self._used >= self._idle * 1000:
+            if self._opened.done() and not self._users and self._clock.now() - self._used >= self._idle * 1000:
                 self.retire()

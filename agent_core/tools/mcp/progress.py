@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from agent_core.domain.hidden import visible
+from agent_core.domain.messages import visible
 from agent_core.tools.base import CallContext
 
 _EVERY = 100

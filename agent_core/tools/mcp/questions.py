@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 import mcp_types as wire
 import msgspec
 
-from agent_core.domain.hidden import visible
+from agent_core.domain.messages import visible
 from agent_core.tools.base import Elicitation, ElicitationAnswer
 
 MOST_STATE = 100_000

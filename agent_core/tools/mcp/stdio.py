@@ -20,8 +20,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from agent_core.domain.hidden import visible
 from agent_core.domain.mcp import McpServer
+from agent_core.domain.messages import visible
 from agent_core.tools.mcp.failures import masked
 
 LONGEST = 4_000_000

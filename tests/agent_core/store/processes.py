@@ -75,6 +75,7 @@ class Processes:
         )
         self.cores.append(core)
         await core.start()
+        core._segments.pressure.stop()  # that the machine is busy with tests is no subject of theirs
         if not (await core.agents.list()).items:
             names = tuple(tool.spec.name for tool in tools)
             await core.agents.create(Definition(name="assistant", instructions="Be brief.", tools=names))

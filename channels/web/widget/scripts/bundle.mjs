@@ -11,7 +11,7 @@ const DRAWN = { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 1
 /** The bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
 export const BUNDLES = [
   DRAWN,
-  { name: "parley-chat.js", entry: "src/define.ts", budget: 34.5 * 1024 },
+  { name: "parley-chat.js", entry: "src/define.ts", budget: 34.75 * 1024 },
   { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * 1024 },
 ];
 

@@ -132,7 +132,7 @@ function reasoningNode(strings: Strings): Shown<Block & { kind: "reasoning" }> {
 }
 
 /** A line per call; where the reader may see what went in and out, it opens. */
-function toolNode(first: Call, strings: Strings, decide: Decide): Shown<Block & { kind: "tool" }> {
+function toolNode(_: Call, strings: Strings, decide: Decide): Shown<Block & { kind: "tool" }> {
   const status = h("span", { class: "status" });
   const name = h("b");
   const line = [h("i", { class: "light", "aria-hidden": "true" }), name, status];

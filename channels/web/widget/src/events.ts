@@ -105,7 +105,7 @@ interface Bodies {
   "run.failed": { code: string; message: string; retryable?: boolean };
   "run.cancelled": { reason?: string | null };
   "step.started": { n: number; attempt: number; message: string; takes?: readonly number[] };
-  "tool.requested": { call: string; name: string; title?: string; arguments?: Readonly<Record<string, unknown>> };
+  "tool.requested": { call: string; name: string; title?: string; step?: number; arguments?: Readonly<Record<string, unknown>> };
   "tool.started": { call: string };
   "tool.progress": { call: string; text: string };
   /** A call of the client comes with its name and the arguments to execute it with. */

@@ -56,7 +56,7 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
   switch (frame.type) {
     case "message.received": {
       const steered = state.runs.some((run) => run.id === frame.run);
-      const message: Message = { ...blank(id, "user", frame.run), seq: frame.seq ?? 0, parts, pending: true, steered, open: false };
+      const message: Message = { ...blank(id, "user", frame.run), seq: frame.seq ?? 0, parts: parts.map((part) => (part.type === "tool_call" ? { type: "text", text: part.name } : part)), pending: true, steered, open: false };
       return { ...state, messages: [...state.messages, message] };
     }
     case "message.corrected": {
@@ -78,6 +78,7 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
   const set = (changes: Partial<Call>): ViewState => setCall(state, id, changes);
   switch (frame.type) {
     case "tool.requested":
+      if (frame.data.step === 0) state = takeFirst(state, frame.run);
       return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, title: frame.data.title, ...argumentsOf(frame.data) });
     case "tool.started":
       return set({ status: "running", began: Date.parse(frame.time) });
@@ -91,6 +92,12 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
       return set({ status: outcome, seconds: began && Math.round((Date.parse(frame.time) - began) / 1000), ...(parts && { result: parts }), ...(truncated && { truncated }) });
     }
   }
+}
+
+/** Let a person's message, which made a call itself, be taken before any step takes it. */
+function takeFirst(state: ViewState, run: string | null): ViewState {
+  const waits = state.messages.filter((each) => each.pending && each.run === run).map(({ seq }) => seq);
+  return waits.length ? startStep(state, `${run}.0`, waits, run) : state;
 }
 
 /** Show a render in the message of its call, which a reader may not know: then in the newest answer of its run. */
