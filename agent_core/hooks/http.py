@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
@@ -16,8 +16,9 @@ from agent_core.domain.hooks import Hook, HookEvent, HttpConfig
 from agent_core.errors import InvalidInput
 from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.hooks.sealing import PURPOSE
+from agent_core.net.bounds import Bounds, Fetched, FetchPort
 from agent_core.net.errors import FetchRefused
-from agent_core.net.fetch import Bounds, Fetched, FetchFailed
+from agent_core.net.fetch import FetchFailed
 from agent_core.net.targets import PORTS, check_text, read_target
 from agent_core.secrets import Unreadable
 
@@ -32,14 +33,6 @@ _OK = range(200, 300)
 _REDIRECTS = range(300, 400)
 _VARIABLE = re.compile(r"\$\{.*\}")
 _SECRET = f"{MIN_SECRET} to {MAX_SECRET} characters that cannot be guessed (`openssl rand -hex 32`)."
-
-
-class FetchPort(Protocol):
-    """Asks another host, as `agent_core.net.FetchPort` does; raises FetchFailed, whose message may be shown."""
-
-    def __call__(
-        self, url: str, *, method: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
-    ) -> Awaitable[Fetched]: ...
 
 
 class Opener(Protocol):

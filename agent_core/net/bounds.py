@@ -1,7 +1,8 @@
-"""The bounds of a fetch, and what it returns."""
+"""The bounds of a fetch, what it returns, and its port."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,11 @@ class Fetched:
     headers: Mapping[str, str]
     body: bytes
     url: str
+
+
+class FetchPort(Protocol):
+    """Asks another host, as `Fetch` does; raises FetchFailed, whose message may be shown."""
+
+    def __call__(
+        self, url: str, *, method: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
+    ) -> Awaitable[Fetched]: ...

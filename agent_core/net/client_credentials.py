@@ -3,17 +3,16 @@
 import asyncio
 import hashlib
 from base64 import b64encode
-from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
 from agent_core.clock import Clock
 from agent_core.errors import ParleyError
-from agent_core.net.bounds import Bounds, Fetched
+from agent_core.net.bounds import Bounds, Fetched, FetchPort
 from agent_core.net.errors import FetchFailed
 
 ClientAuth = Literal["basic", "post"]
@@ -31,14 +30,6 @@ class TokenFailed(ParleyError):
     """A token endpoint gave no token; the message names the endpoint and what it said, and holds no secret."""
 
     code = "token_failed"
-
-
-class FetchPort(Protocol):
-    """Asks another host, as `Fetch` does; raises FetchFailed, whose message may be shown."""
-
-    def __call__(
-        self, url: str, *, method: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
-    ) -> Awaitable[Fetched]: ...
 
 
 @dataclass(frozen=True, slots=True)

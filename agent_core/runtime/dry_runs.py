@@ -110,8 +110,8 @@ def _end(tool: Tool, outcome: Outcome | None) -> tuple[CallOutcome, Sequence[Par
             shown = tuple(DryRunRender(kind=each.kind, title=each.title, text=clean(each.text)) for each in renders)
             texts = () if text_of(parts) else tuple(Text(each.text) for each in shown)
             return "done", (*parts, *texts), shown
-        case ToolError(message):
-            return "failed", (Text(message),), ()
+        case ToolError(message, unknown):
+            return "unknown" if unknown else "failed", (Text(message),), ()
         case Elicitation(title):
             return "failed", (Text(f"It asks a person, which only a run can: {title}"),), ()
         case Pending(on):

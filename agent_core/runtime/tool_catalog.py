@@ -287,7 +287,7 @@ def _of_defined(stored: DefinedTool, inner: Tool | None, place: str | None) -> T
         idempotent=made.idempotent if spec is None else spec.idempotent,
         concurrency_safe=bool(made.concurrency_safe) if spec is None else spec.concurrency_safe,
         timeout_s=made.timeout_s,
-        result_limit=made.result_limit,
+        result_limit=made.result_limit if spec is None else spec.result_limit,
         preset=made.preset,
         output=made.output,
         context=made.context,

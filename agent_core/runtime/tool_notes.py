@@ -9,17 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent_core.context.history import PromptHistory
 from agent_core.domain import events as e
-from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
+from agent_core.domain.agents import CALL_TOOL, RENDER_TOOLS, ROUTER_TOOLS, Agent, ToolSpec
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import visible
 from agent_core.runtime.mcp_offers import Servers, absent, is_dynamic
 from agent_core.runtime.offers import offered
 from agent_core.tools.toolset import Scope, Toolset
 
-CALL = "call_tool"
-"""The tool by which a model calls another one that is not in its prompt."""
-ROUTED = "list_resources"
-"""A prompt with this tool has no list that could be outdated: the router finds the tools that there are."""
 SOURCE = "tools"
 MAX_TOOL, MAX_NOTE = 1_500, 12_000
 """Characters of the note on one tool, and of all."""
@@ -45,12 +41,10 @@ class ToolNotes:
             for server, why in missing.items()
             if server not in history.unavailable
         ]
-        frozen = {spec.name: spec for spec in agent.snapshot.tools}
-        if ROUTED not in frozen:
-            now = offered(definition, known, include_render=agent.defaults.include_render)
-            text = note(_of_tools(agent.snapshot.tools), _of_tools(now), can_call=CALL in frozen)
-            if text != history.tools_note and (text or history.tools_note not in ("", BACK)):
-                found.append(e.ContextAdded(source="tools", text=text or BACK, by=SOURCE))
+        now = offered(definition, known, include_render=agent.defaults.include_render)
+        text = note(_of_tools(agent.snapshot.frozen), _of_tools(now), can_call=agent.calls_by_name)
+        if text != history.tools_note and (text or history.tools_note not in ("", BACK)):
+            found.append(e.ContextAdded(source="tools", text=text or BACK, by=SOURCE))
         return found
 
 
@@ -64,7 +58,7 @@ def note(frozen: Mapping[str, ToolSpec], now: Mapping[str, ToolSpec], *, can_cal
     gone = sorted(frozen.keys() - now.keys())
     if not (new or changed or gone):
         return ""
-    how = f"call them with `{CALL}`" if can_call else "they cannot be called in this conversation yet"
+    how = f"call them with `{CALL_TOOL}`" if can_call else "they cannot be called in this conversation yet"
     lines = [f"These tools are gone, calls of them fail: {', '.join(gone)}."] if gone else []
     if new or changed:
         lines.append(QUOTED)
@@ -96,7 +90,7 @@ def _cut(lines: Sequence[str]) -> str:
 
 def _of_tools(specs: Sequence[ToolSpec]) -> Mapping[str, ToolSpec]:
     """Return those that are executed here; render tools and the router's come by settings."""
-    own = (*RENDER_TOOLS, CALL)
+    own = (*RENDER_TOOLS, *ROUTER_TOOLS)
     return {spec.name: spec for spec in specs if spec.kind == "function" and spec.name not in own}
 
 

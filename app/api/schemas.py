@@ -30,6 +30,7 @@ from app.api.wire import (
     Revoked,
     Run,
     RunTree,
+    Secret,
     Session,
     SessionCost,
     TokenAnswer,
@@ -71,6 +72,7 @@ WIRE = (
     Revoked,
     Run,
     RunTree,
+    Secret,
     Session,
     SessionCost,
     ChannelPreview,
@@ -85,6 +87,7 @@ WIRE = (
     Page[Message],
     Page[Revoked],
     Page[Run],
+    Page[Secret],
     Page[Session],
     Page[Tool],
 )

@@ -9,7 +9,7 @@ from app.openapi_import.document import Document, Json
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class SchemeAccess:
     """What a request carries; *secrets* are the names to set, with what each is."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -18,56 +18,56 @@ class Access:
     secrets: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def access_of(document: Document, operation: Json) -> Access | None:
+def access_of(document: Document, operation: Json) -> SchemeAccess | None:
     """Return the first way in that an HTTP tool can take; None when there are ways in, and none of them."""
     given: Any = operation.get("security", document.root.get("security"))
     ways: list[Any] = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
     if not ways:
-        return Access()
+        return SchemeAccess()
     return next((found for way in ways if (found := _way(document, way)) is not None), None)
 
 
-def _way(document: Document, way: Mapping[str, Any]) -> Access | None:
+def _way(document: Document, way: Mapping[str, Any]) -> SchemeAccess | None:
     schemes: Any = (document.root.get("components") or {}).get("securitySchemes") or {}
-    found = Access()
+    found = SchemeAccess()
     for name, scopes in way.items():
         one = _scheme(document.resolved(schemes.get(name)), secret_name(document.title, name), scopes)
         if one is None or (found.oauth and one.oauth):
             return None
         secrets = {**found.secrets, **one.secrets}
-        found = Access(
+        found = SchemeAccess(
             {**found.headers, **one.headers}, {**found.query, **one.query}, found.oauth or one.oauth, secrets
         )
     return found
 
 
-def _scheme(scheme: Json, secret: str, scopes: Any) -> Access | None:
+def _scheme(scheme: Json, secret: str, scopes: Any) -> SchemeAccess | None:
     place = f"{{{{secret:{secret}}}}}"
     match scheme:
         case {"type": "http", "scheme": str() as kind} if kind.lower() == "bearer":
-            return Access({"Authorization": f"Bearer {place}"}, secrets={secret: "a bearer token"})
+            return SchemeAccess({"Authorization": f"Bearer {place}"}, secrets={secret: "a bearer token"})
         case {"type": "http", "scheme": str() as kind} if kind.lower() == "basic":
-            return Access({"Authorization": f"Basic {place}"}, secrets={secret: "base64 of user:password"})
+            return SchemeAccess({"Authorization": f"Basic {place}"}, secrets={secret: "base64 of user:password"})
         case {"type": "apiKey", "in": "header", "name": str() as name}:
-            return Access({name: place}, secrets={secret: f"the header {name}"})
+            return SchemeAccess({name: place}, secrets={secret: f"the header {name}"})
         case {"type": "apiKey", "in": "query", "name": str() as name}:
-            return Access(query={name: place}, secrets={secret: f"the query parameter {name}"})
+            return SchemeAccess(query={name: place}, secrets={secret: f"the query parameter {name}"})
         case {"type": "apiKey", "in": "cookie", "name": str() as name}:
-            return Access({"Cookie": f"{name}={place}"}, secrets={secret: f"the cookie {name}"})
+            return SchemeAccess({"Cookie": f"{name}={place}"}, secrets={secret: f"the cookie {name}"})
         case {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": str() as url}}}:
             return _oauth(url, secret, scopes)
         case {"type": "oauth2" | "openIdConnect"}:
-            return Access({"Authorization": f"Bearer {place}"}, secrets={secret: "an access token"})
+            return SchemeAccess({"Authorization": f"Bearer {place}"}, secrets={secret: "an access token"})
         case _:
             return None
 
 
-def _oauth(url: str, secret: str, scopes: Any) -> Access:
+def _oauth(url: str, secret: str, scopes: Any) -> SchemeAccess:
     client, own = f"{secret[:55]}_ID", f"{secret[:55]}_SECRET"
     oauth = {"token_url": url, "client_id": f"{{{{secret:{client}}}}}", "client_secret": f"{{{{secret:{own}}}}}"}
     if isinstance(scopes, list) and scopes:
         oauth["scope"] = " ".join(map(str, scopes))
-    return Access(oauth=oauth, secrets={client: "the OAuth client's id", own: "the OAuth client's secret"})
+    return SchemeAccess(oauth=oauth, secrets={client: "the OAuth client's id", own: "the OAuth client's secret"})
 
 
 def secret_name(title: str, scheme: str) -> str:

@@ -8,7 +8,7 @@ from agent_core import ContextAdded, Definition, InvalidInput
 from agent_core.domain.events import ToolsUnavailable
 from agent_core.domain.mcp import McpServer
 from agent_core.runtime.tooling import ToolPorts
-from agent_core.testing import say
+from agent_core.testing import call, say
 from agent_core.tools.toolset import Scope
 from tests.agent_core.laws import check_log
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
@@ -19,9 +19,9 @@ from tests.polling import until_async
 GITHUB = McpServer(name="github", url="https://mcp.example.com/mcp", on_change="adopt")
 
 
-async def stage_with(make_core: MakeCore, servers: ScriptedServers, **fields: Any) -> Stage:
+async def stage_with(make_core: MakeCore, servers: ScriptedServers, script: Any = None, **fields: Any) -> Stage:
     """Give a stage whose agent has the servers' tools, once they are listed."""
-    stage = await set_stage(make_core, [(say("Yes."),)] * 9, tool_ports=ToolPorts(mcp=servers))
+    stage = await set_stage(make_core, script or [(say("Yes."),)] * 9, tool_ports=ToolPorts(mcp=servers))
     core = stage.core
     await core.tools.servers.create(GITHUB)
     await servers.asked(1)
@@ -42,7 +42,8 @@ async def says(stage: Stage, servers: ScriptedServers, *tools: Any) -> None:
 
 
 def offered(stage: Stage, n: int) -> list[str]:
-    return [tool.name for tool in stage.provider.requests[n - 1].snapshot.tools]
+    """Return the tools of the n-th request, from 1, less the router's."""
+    return [tool.name for tool in stage.provider.requests[n - 1].snapshot.tools if tool.name != "call_tool"]
 
 
 async def notes(stage: Stage) -> list[str]:
@@ -78,6 +79,18 @@ async def test_what_has_changed_is_said_once(make_core: MakeCore):
 def _escaped(note: str) -> str:
     """Return *note* as the window has it: what a stranger wrote cannot be taken for a frame."""
     return note.replace("[tools]", "\\[tools]")
+
+
+async def test_a_new_tool_can_be_called_at_once(make_core: MakeCore):
+    """The model calls a tool that its list lacks by `call_tool`, as the note says."""
+    servers = ScriptedServers(github=listing("one"))
+    script = [(call("call_tool", name="mcp__github__two", arguments={}),), (say("Done."),)]
+    stage = await stage_with(make_core, servers, script)
+    await says(stage, servers, "one", "two")
+    assert (await stage.play()).text == "Done."
+    assert "New tools, call them with `call_tool`:" in (await notes(stage))[0]
+    assert [tool for _, tool, _, _ in servers.calls] == ["two"]
+    check_log(await stage.log())
 
 
 async def test_a_change_that_is_taken_back_is_said_too(make_core: MakeCore):

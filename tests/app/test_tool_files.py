@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from agent_core import ConfigError, Core, NotFound
+from agent_core.net.fetch import Fetch
+from agent_core.runtime.tooling import ToolPorts
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.function import tool
 from app.tool_files import ToolFiles
@@ -137,3 +139,30 @@ async def test_a_file_that_was_broken_from_the_start_takes_nothing_away(tmp_path
     await files.load(core)
     await files.store(core)
     assert (await core.tools.definitions.get("hello")).source == "file"
+
+
+HTTP = """\
+name: get_order
+kind: http
+description: Look an order up.
+config:
+  url: https://shop.example/orders/{id}
+  headers: {Authorization: "Bearer {{secret:SHOP}}"}
+preset: {id: A-1}
+"""
+
+
+async def test_every_kind_is_checked_by_its_own_rules(tmp_path: Path, make_core: MakeCore):
+    """An HTTP tool of a file is there with its preset hidden; a fault of its `config` has its line."""
+    fetch = Fetch(())
+    core = await make_core(ScriptedProvider([]), tool_ports=ToolPorts(fetch=fetch))
+    path = tmp_path / "order.yaml"
+    path.write_text(HTTP)
+    files = await load(tmp_path, core)
+    found = await core.tools.definitions.get("get_order")
+    assert (found.kind, found.effect, list(found.parameters["properties"])) == ("http", "read", ["id"])
+    assert (await core.tools.definitions.tool("get_order")).spec.parameters["properties"] == {}
+    path.write_text(HTTP.replace("https://shop.example/", "http://127.0.0.1/"))
+    await files.load(core)
+    assert files.problems[0].startswith(f"{path}:5: `config.url`: ")
+    await fetch.close()

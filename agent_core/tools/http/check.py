@@ -9,8 +9,8 @@ from agent_core.errors import InvalidInput
 from agent_core.net.errors import FetchRefused
 from agent_core.net.headers import header_fault
 from agent_core.tools.context_headers import PREFIX
-from agent_core.tools.http.config import CONFIG, READS, HttpConfig
-from agent_core.tools.http.places import PLACES, Place, place_of
+from agent_core.tools.http.config import CONFIG, READS, RequestConfig
+from agent_core.tools.http.places import PLACES, ArgumentPlace, place_of
 from agent_core.tools.http.template import Template, template_of
 
 _SCALARS = ("string", "integer", "number", "boolean")
@@ -19,7 +19,7 @@ CheckUrl = Callable[[str], None]
 """Raises `FetchRefused` for a URL that can be seen to be refused without looking its name up."""
 
 
-def check(definition: ToolDefinition, config: HttpConfig, check_url: CheckUrl) -> None:
+def check(definition: ToolDefinition, config: RequestConfig, check_url: CheckUrl) -> None:
     """Raise `InvalidInput`, with the path of the field, for a definition that no call of could work."""
     template = _url(config, check_url)
     properties, required = fields_of(definition, template)
@@ -59,7 +59,7 @@ def parameters_of(template: Template) -> dict[str, Any]:
     }
 
 
-def _url(config: HttpConfig, check_url: CheckUrl) -> Template:
+def _url(config: RequestConfig, check_url: CheckUrl) -> Template:
     path = f"{CONFIG}.url"
     try:
         template = template_of(config.url)
@@ -140,8 +140,8 @@ def _check_header(path: str, name: str, value: str) -> None:
         raise InvalidInput(path, f"headers that begin with `{PREFIX}` are those of `context`.")
 
 
-def _check_places(config: HttpConfig, template: Template, properties: dict[str, Any]) -> None:
-    places: dict[str, Place] = {}
+def _check_places(config: RequestConfig, template: Template, properties: dict[str, Any]) -> None:
+    places: dict[str, ArgumentPlace] = {}
     for name, said in config.send.items():
         path = f"{CONFIG}.send.{name}"
         try:
@@ -163,7 +163,7 @@ def _check_places(config: HttpConfig, template: Template, properties: dict[str, 
         raise InvalidInput(f"{CONFIG}.send.{whole[0]}", f"it is the whole body, and `{other}` would be in it too.")
 
 
-def _check_place(path: str, place: Place, config: HttpConfig) -> None:
+def _check_place(path: str, place: ArgumentPlace, config: RequestConfig) -> None:
     match place.kind:
         case "header":
             _check_header(path, place.name, _SAMPLE)
@@ -177,7 +177,7 @@ def _check_place(path: str, place: Place, config: HttpConfig) -> None:
             pass
 
 
-def _check_oauth(config: HttpConfig, check_url: CheckUrl) -> None:
+def _check_oauth(config: RequestConfig, check_url: CheckUrl) -> None:
     if config.oauth is None:
         return
     path = f"{CONFIG}.oauth"

@@ -28,7 +28,7 @@ class OAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     auth: ClientAuth = "basic"
 
 
-class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RequestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The request of a tool.
 
     *url* has arguments in its path, as `{order_id}`. *headers* and *query* are the author's own. *send* says where an
@@ -59,10 +59,10 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return "read" if self.method in READS else "write"
 
 
-def config_of(given: dict[str, Any]) -> HttpConfig:
+def config_of(given: dict[str, Any]) -> RequestConfig:
     """Return *given* as a configuration; raises `InvalidInput` with the field."""
     try:
-        return msgspec.convert(given, HttpConfig)
+        return msgspec.convert(given, RequestConfig)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$")
         raise InvalidInput(f"{CONFIG}{place.removesuffix('`')}", f"{message}.") from None

@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from agent_core.domain.tools import ToolDefinition, filled
 from agent_core.net.headers import header_fault
-from agent_core.tools.http.config import HttpConfig
-from agent_core.tools.http.places import Place, place_of
+from agent_core.tools.http.config import RequestConfig
+from agent_core.tools.http.places import ArgumentPlace, place_of
 from agent_core.tools.http.template import Template, template_of
 
 _TYPES = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
@@ -20,7 +20,7 @@ class Unsendable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """What is sent; it holds secrets."""
 
     method: str
@@ -33,14 +33,14 @@ class Request:
 class RequestMaker:
     """Makes the requests of one definition."""
 
-    config: HttpConfig
+    config: RequestConfig
     url: Template
-    places: Mapping[str, Place]
+    places: Mapping[str, ArgumentPlace]
     preset: Mapping[str, Any]
     has_body: bool
 
     @classmethod
-    def of(cls, definition: ToolDefinition, config: HttpConfig) -> "RequestMaker":
+    def of(cls, definition: ToolDefinition, config: RequestConfig) -> "RequestMaker":
         """Return what makes the requests of a checked *definition*."""
         url = template_of(config.url)
         places = {name: place_of(name, said) for name, said in config.send.items()}
@@ -49,7 +49,7 @@ class RequestMaker:
         bodies = rest or [place for place in places.values() if place.kind in ("body", "whole")]
         return cls(config, url, places, definition.preset, config.mode in _TYPES and bool(bodies))
 
-    def made(self, arguments: Mapping[str, Any], secrets: Mapping[str, str], more: Mapping[str, str]) -> Request:
+    def made(self, arguments: Mapping[str, Any], secrets: Mapping[str, str], more: Mapping[str, str]) -> HttpRequest:
         """Return the request of a call with *arguments*, the *secrets* by name and *more* headers.
 
         Raises `Unsendable`.
@@ -74,7 +74,7 @@ class RequestMaker:
             headers["Content-Type"] = _TYPES[self.config.mode]
         headers |= more
         _check_headers(headers)
-        return Request(self.config.method, self._address(arguments, secrets, query), headers, body)
+        return HttpRequest(self.config.method, self._address(arguments, secrets, query), headers, body)
 
     def _given(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
         """Yield what is not in the path; a preset is the author's, so that it may refer to secrets."""
@@ -82,8 +82,8 @@ class RequestMaker:
             if name not in self.url.arguments and not (self.config.mode == "none" and name not in self.places):
                 yield name, _filled(value, secrets) if name in self.preset else value
 
-    def _rest(self, name: str) -> Place:
-        return Place("body" if self.config.mode in _TYPES else "query", name)
+    def _rest(self, name: str) -> ArgumentPlace:
+        return ArgumentPlace("body" if self.config.mode in _TYPES else "query", name)
 
     def _body(self, fields: dict[str, Any], whole: list[Any]) -> bytes:
         if not self.has_body and not fields:

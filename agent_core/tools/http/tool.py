@@ -9,15 +9,15 @@ from agent_core.domain.agents import ToolSpec
 from agent_core.domain.messages import Text
 from agent_core.domain.tools import ToolDefinition, filled, scrubbed, secrets_in
 from agent_core.errors import NotFound
-from agent_core.net.bounds import Bounds, Fetched
+from agent_core.net.bounds import Bounds, Fetched, FetchPort
 from agent_core.net.client_credentials import ClientCredentials, ClientTokens, TokenFailed
 from agent_core.net.errors import FetchFailed, FetchRefused, FetchUnreachable
 from agent_core.secrets import Unreadable
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 from agent_core.tools.context_headers import context_headers
 from agent_core.tools.http.answer import error_of, host_of, is_ok, text_of
-from agent_core.tools.http.config import READS, HttpConfig
-from agent_core.tools.http.request import Request, RequestMaker, Unsendable
+from agent_core.tools.http.config import READS, RequestConfig
+from agent_core.tools.http.request import HttpRequest, RequestMaker, Unsendable
 
 LARGEST = 5_000_000
 """Bytes of an answer; the model reads at most the tool's `result_limit`."""
@@ -35,14 +35,6 @@ class SecretSource(Protocol):
     def __call__(self, names: Collection[str], /) -> Awaitable[Mapping[str, str]]: ...
 
 
-class FetchPort(Protocol):
-    """Asks another host, as `Fetch` does."""
-
-    def __call__(
-        self, url: str, *, method: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
-    ) -> Awaitable[Fetched]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class HttpPorts:
     """What HTTP tools share: the fetch, the secrets, and the tokens of OAuth clients."""
@@ -58,7 +50,7 @@ class HttpTool:
 
     spec: ToolSpec
     definition: ToolDefinition
-    config: HttpConfig
+    config: RequestConfig
     maker: RequestMaker
     ports: HttpPorts
 
@@ -100,7 +92,7 @@ class HttpTool:
         )
 
     async def _answered(
-        self, request: Request, credentials: ClientCredentials | None, known: Mapping[str, str]
+        self, request: HttpRequest, credentials: ClientCredentials | None, known: Mapping[str, str]
     ) -> Outcome:
         """Return the outcome of *request*, with a token if it takes one; raises `FetchFailed`, `TokenFailed`."""
         if credentials is None:
@@ -114,7 +106,7 @@ class HttpTool:
                 fetched = await self._sent(request, _bearer(token))
         return self._outcome(fetched, {**known, "access token": token})
 
-    async def _sent(self, request: Request, more: Mapping[str, str]) -> Fetched:
+    async def _sent(self, request: HttpRequest, more: Mapping[str, str]) -> Fetched:
         """Return the answer; a read follows redirects within its origin, so that no other host sees anything of it."""
         url, headers = request.url, {**request.headers, **more}
         seconds = self.definition.timeout_s
