@@ -13,6 +13,7 @@ from dotenv import dotenv_values
 
 from agent_core import Channels, ConfigError, Definition, InvalidInput
 from agent_core.domain.agents import gathered
+from agent_core.domain.mcp import PREFIX
 from agent_core.domain.tools import is_glob
 from agent_core.domain.unknown_fields import misfit, unknown_field
 from agent_core.hooks.check import check as check_hooks
@@ -90,7 +91,8 @@ def read_agents(
 def check_listed(path: Path, made: Definition, tools: Collection[str], looked_for: str) -> None:
     """Raise ConfigError when the agent *made* by the file at *path* names a tool that is none of *tools*."""
     for tool in made.tools:
-        if isinstance(tool, str) and not is_glob(tool) and tool not in tools:
+        # Tools of MCP servers are checked when the agent is stored: only then is it known which servers there are.
+        if isinstance(tool, str) and not is_glob(tool) and tool not in tools and not tool.startswith(PREFIX):
             raise ConfigError(f"{path}: `tools`: {unknown_tool(tool, tools, looked_for)}")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Scope
 
 from agent_core import (
     AgentDefaults,
-    AgentObject,
     Channels,
     Clock,
     Core,
@@ -28,7 +27,6 @@ from agent_core import (
 from agent_core.engine.base import Engine, Runs
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import MAX_RUNS
-from agent_core.hooks.check import is_name, unmatched
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tooling import ToolPorts
@@ -36,6 +34,7 @@ from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
+from agent_core.tools.mcp.connections import Connections as McpConnected
 from agent_core.tools.toolset import Toolset
 from app.api import (
     actors,
@@ -44,6 +43,7 @@ from app.api import (
     costs,
     health,
     keys,
+    mcp_servers,
     metrics,
     openapi,
     operations,
@@ -67,13 +67,14 @@ from app.api.wire import TokenAnswer
 from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
-from app.models import Models, models_of, notice, warn_of_model
+from app.models import Models, notice
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings
+from app.start_warnings import warn
 from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
 from channels.spec import ChannelSpec
@@ -90,7 +91,8 @@ _log = structlog.get_logger("parley.start")
 
 
 # In the order of their use: the first match answers.
-ROUTES = (runs, sessions, approvals, renders, costs, agents, tools, secrets, keys, operations, actors, health)
+_STORED = (agents, tools, mcp_servers, secrets)
+ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -176,7 +178,7 @@ async def running(
     try:
         await core.start()
         await files.load(core)
-        await _warn(core, settings, models, datetime.now(UTC).date(), looked_for)
+        await warn(core, settings, models, datetime.now(UTC).date(), looked_for)
         look = None if settings.postgres is None else look_at(parts.database, workers[0])
         yield Running(core, parts.database, look, files)
     finally:
@@ -216,7 +218,7 @@ def _core(
             tool_limit=settings.tool_limit,
         ),
         provider_needs=settings.needs,
-        tool_ports=ToolPorts(places=lambda: files.places, fetch=fetch),
+        tool_ports=ToolPorts(lambda: files.places, fetch, McpConnected(fetch), settings.mcp_stdio),
     )
 
 
@@ -244,40 +246,6 @@ async def _stop(core: Core, grace: float) -> None:
         await core.stop(grace)
     except Unavailable:  # nothing is lost by it: the other processes see that its heartbeats have ended
         _log.warning("core.stopped", database="away")
-
-
-async def _warn(core: Core, settings: Settings, models: Models, today: date, looked_for: str) -> None:
-    """Log the tools and models of stored agents that are missing here, or will be soon."""
-    warn_of_model(models.default, today, listed=settings.listed_as(models.default))
-    for agent, why in await core.agents.unavailable():
-        _log.warning("agent.unavailable", agent=agent, why=why)
-    for agent, tool in await core.agents.lacking():
-        _log.warning(
-            "agent.tool_missing",
-            agent=agent,
-            tool=tool,
-            remedy=f"bring it back or take it out of `tools`. {looked_for}",
-        )
-    async for agent in _agents(core):
-        for place, matcher in unmatched(agent.definition):
-            if is_name(matcher):  # a glob was warned of when the agent was made
-                fields = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
-                _log.warning("hook.matches_nothing", **fields, remedy="name a tool of the agent")
-        for model in models_of(agent.definition):
-            warn_of_model(model, today, agent=agent.definition.name, listed=settings.listed_as(model))
-            provider = model.partition(":")[0]
-            if provider not in models.providers:
-                remedy = f"set {settings.needs.get(provider, 'its provider')} or name another model"
-                _log.warning("agent.model_missing", agent=agent.definition.name, model=model, remedy=remedy)
-
-
-async def _agents(core: Core) -> AsyncIterator[AgentObject]:
-    cursor, more = None, True
-    while more:
-        page = await core.agents.list(limit=100, cursor=cursor)
-        for agent in page.items:
-            yield agent
-        cursor, more = page.next_cursor, page.next_cursor is not None
 
 
 def create_app(  # noqa: PLR0913 - the parts of a composition

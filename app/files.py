@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_core import Channels, ConfigError, Core, Definition, InvalidInput
+from agent_core.domain.mcp import McpServer
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.render import SpecCheck, render_tools
 from agent_core.tools.toolset import Merged, Scope, Static, Toolset
 from app.agents import check_listed, read_agents
+from app.mcp_file import read_mcp_file
 from app.own_tools.toolset import OwnTools
 from app.settings import Settings, check_agents_model
 from app.tool_files import ToolFiles
@@ -50,6 +52,7 @@ class StillFiles:
     own: OwnTools
     agents: Mapping[Path, Definition]
     filed: ToolFiles | None
+    servers: Sequence[McpServer] = ()
     broken: None = None
 
     @property
@@ -57,7 +60,8 @@ class StillFiles:
         return places_of(self.own, self.filed)
 
     async def load(self, core: Core) -> None:
-        """Store the tools and the agents; raise ConfigError when that cannot be done."""
+        """Store the MCP servers, the tools and the agents; raise ConfigError when that cannot be done."""
+        await load_servers(core, self.servers)
         if self.filed is not None:
             await self.filed.load(core)
             self.filed.check()
@@ -88,12 +92,22 @@ async def read_once(settings: Settings, given: Sequence[Tool] | None, channels: 
     found = read_agents(settings.agents, tools=None, channels=channels, check=check)
     for fault in found.broken.values():
         raise ConfigError(fault)
-    return StillFiles(own, found.agents, ToolFiles(settings.tools) if given is None else None)
+    if given is not None:
+        return StillFiles(own, found.agents, None)
+    return StillFiles(own, found.agents, ToolFiles(settings.tools), read_mcp_file(settings))
 
 
 def places_of(own: OwnTools, filed: ToolFiles | None) -> Mapping[str, str]:
     """Return where tools are defined, by their names; of two with one name the Python file's is in use."""
     return own.places if filed is None else {**filed.places, **own.places}
+
+
+async def load_servers(core: Core, servers: Sequence[McpServer]) -> None:
+    """Store the MCP servers of the operator's file; raise ConfigError for one that cannot work."""
+    try:
+        await core.tools.servers.sync_files(servers)
+    except InvalidInput as error:
+        raise ConfigError(f"PARLEY_MCP: {error}") from None
 
 
 def toolset_with(own: OwnTools, given: Sequence[Tool] | None = None, drawer: SpecCheck | None = None) -> Toolset:

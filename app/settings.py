@@ -78,6 +78,8 @@ class Settings(BaseSettings):
     include_render: bool = Field(True, validation_alias="PARLEY_INCLUDE_RENDER")
     prompt_caching: bool = Field(True, validation_alias="PARLEY_PROMPT_CACHING")
     tool_limit: int = Field(40, ge=0, le=1_000, validation_alias="PARLEY_TOOL_LIMIT")
+    mcp: Path = Field(Path("./mcp.json"), validation_alias="PARLEY_MCP")
+    mcp_stdio: bool = Field(False, validation_alias="PARLEY_MCP_STDIO")
     idle_refreeze: int = Field(1800, validation_alias="PARLEY_IDLE_REFREEZE", ge=0, le=MAX_IDLE)
     chart_backend: ChartBackend = Field("local", validation_alias="CHART_BACKEND")
     quickchart_url: str = Field(QUICKCHART, validation_alias="QUICKCHART_URL")

@@ -12,6 +12,8 @@ SHORT_LIFE, LONG_LIFE = 300_000, 3_600_000
 """Milliseconds for which Anthropic's cache keeps a prefix of each lifetime."""
 REST = 86_400_000
 """Milliseconds after which a summary that could not be made is no reason any more not to ask for one."""
+_OF_A_RUN = frozenset({"run", "repair"})
+"""Why a prompt is frozen in which the session's list of tools stays."""
 _NO_FAULT = frozenset({"cancelled", "outdated"})
 
 
@@ -24,7 +26,8 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     compacted since the snapshot was frozen and since a run began. *failures* counts the summaries in a row that could
     not be made, until the prompt is rewritten or a day has passed since the last, at *failed*. *medium* and *long*
     count the pauses between calls that are longer than a short and than a long life of the cache, *calls* all calls.
-    *newest* is the time of the newest fact.
+    *newest* is the time of the newest fact. *tools_note* is the newest note on the agent's tools that the window has,
+    *unavailable* the servers that were reported, both since their list was frozen.
     """
 
     last: PromptCall | None = None
@@ -37,6 +40,8 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     newest: int = 0
     failures: int = 0
     failed: int = 0
+    tools_note: str = ""
+    unavailable: tuple[str, ...] = ()
     _is_open: bool = False
     _rewritten: str | None = None
     _controls: dict[str, object] = {}
@@ -56,9 +61,16 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
             case e.RunStarted():
                 return replace(self, refreezable=False, newest=fact.time)
             case e.ContextCompacted():
-                return replace(self.rewriting("compaction"), refreezable=True, failures=0, newest=fact.time)
+                kept = self.tools_note if body.kind == "prune" else ""
+                seen = replace(self.rewriting("compaction"), tools_note=kept)
+                return replace(seen, refreezable=True, failures=0, newest=fact.time)
             case e.SnapshotFrozen():
-                return replace(self.rewriting("snapshot"), refreezable=False, failures=0, newest=fact.time)
+                seen = self if body.reason in _OF_A_RUN else replace(self, tools_note="", unavailable=())
+                return replace(seen.rewriting("snapshot"), refreezable=False, failures=0, newest=fact.time)
+            case e.ContextAdded(source="tools", text=text):
+                return replace(self, tools_note=text, newest=fact.time)
+            case e.ToolsUnavailable(server=server):
+                return replace(self, unavailable=(*self.unavailable, server), newest=fact.time)
             case e.CompactionFailed() if body.code not in _NO_FAULT:
                 return replace(self, failures=self.failures + 1, failed=fact.time, newest=fact.time)
             case _:

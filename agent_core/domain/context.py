@@ -67,6 +67,14 @@ class CompactionFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True)
     uncached_cost: str | None = None
 
 
+class ToolsUnavailable(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """The agent has no tools of an MCP *server* now; *message* says why. Operators see it, models do not."""
+
+    type: ClassVar[str] = "tools.unavailable"
+    server: str
+    message: str
+
+
 class CacheMissed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """Step *n* read fewer tokens from the prompt cache than it *expected*; *cause* is why, as far as it is known."""
 

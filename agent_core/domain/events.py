@@ -14,6 +14,7 @@ from agent_core.domain.context import (
     ContextAdded,
     ContextCompacted,
     SnapshotFrozen,
+    ToolsUnavailable,
 )
 from agent_core.domain.controls import Defaults, Override
 from agent_core.domain.decisions import ApprovalDecided, ApprovalRequested, ApprovalVoted, EventBody, HookRuled
@@ -293,6 +294,7 @@ FactBody = (
     | ContextCompacted
     | CompactionFailed
     | CacheMissed
+    | ToolsUnavailable
     | MessageReceived
     | MessageCorrected
     | MessageCompleted

@@ -134,7 +134,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.SnapshotFrozen():
             is_repair = body.reason == REPAIR
             return replace(s, step=replace(s.step, reasoning_dropped=True, paused=False)) if is_repair else s
-        case e.SessionOpened() | e.CacheMissed() | e.ApprovalVoted() | e.RenderShown():
+        case e.SessionOpened() | e.CacheMissed() | e.ApprovalVoted() | e.RenderShown() | e.ToolsUnavailable():
             return s
         case _:
             return _fold_run(s, body)

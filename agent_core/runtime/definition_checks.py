@@ -18,9 +18,11 @@ from agent_core.domain.agents import (
     Definition,
 )
 from agent_core.domain.control_checks import check as check_controls
+from agent_core.domain.mcp import PREFIX
 from agent_core.domain.schemas import schema_problem
 from agent_core.domain.tools import is_glob
 from agent_core.errors import InvalidInput
+from agent_core.runtime.mcp_offers import is_of
 from agent_core.runtime.offers import names_of
 from agent_core.tools.function import NAME
 from agent_core.tools.toolset import unknown_tool
@@ -87,12 +89,14 @@ def check_router(definition: Definition) -> None:
         raise InvalidInput("router", why)
 
 
-def check_tools(definition: Definition, known: Collection[str], looked_for: str) -> None:
+def check_tools(
+    definition: Definition, known: Collection[str], looked_for: str, awaited: Collection[str] | None = None
+) -> None:
     """Raise `InvalidInput` for tools that are not among those *known*, or that no model could be offered."""
     names: set[str] = set()
     for place, tool in enumerate(definition.tools):
         path = f"tools[{place}]"
-        if isinstance(tool, str) and not is_glob(tool) and tool not in known:
+        if isinstance(tool, str) and not is_glob(tool) and tool not in known and not _may_come(tool, awaited):
             raise InvalidInput("tools", unknown_tool(tool, known, looked_for))
         name = tool if isinstance(tool, str) else tool.name
         if name in ROUTER_TOOLS:
@@ -102,6 +106,10 @@ def check_tools(definition: Definition, known: Collection[str], looked_for: str)
         names.add(name)
         if not isinstance(tool, str):
             _check_declared(path, tool, known)
+
+
+def _may_come(tool: str, awaited: Collection[str] | None) -> bool:
+    return tool.startswith(PREFIX) if awaited is None else is_of(tool, awaited)
 
 
 def _may_route(definition: Definition, listed: int) -> bool:

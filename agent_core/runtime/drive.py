@@ -288,7 +288,9 @@ class Driver:
     async def _recall(self) -> AsyncGenerator[FactBody | LiveBody]:
         """Ask the context sources; a cancel ends the run without what they would have given."""
         try:
-            given = await self._ports.sources.ask(self._run, self._agent, self._state.inbox.user_messages)
+            given = await self._ports.sources.ask(
+                self._run, self._agent, self._state.inbox.user_messages, self._window.history
+            )
         except asyncio.CancelledError:
             if not self._interrupt.called:
                 raise

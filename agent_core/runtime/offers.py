@@ -10,6 +10,7 @@ from agent_core.context.snapshot import variant
 from agent_core.domain.agents import RENDER_TOOLS, ROUTER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec, is_of_router
 from agent_core.domain.hooks import chain
 from agent_core.domain.tools import is_glob
+from agent_core.runtime.mcp_offers import is_of, served_by
 from agent_core.tools.base import Tool
 
 _OWN_SETTINGS = frozenset({*RENDER_TOOLS, *ROUTER_TOOLS})
@@ -23,13 +24,15 @@ def offered(definition: Definition, known: Mapping[str, Tool], *, include_render
     listed = [
         known[tool].spec if isinstance(tool, str) else tool.spec
         for tool in attached(definition, known)
-        if isinstance(tool, DeclaredTool) or not _is_taken_out(tool, definition)
+        if isinstance(tool, DeclaredTool) or (tool in known and not _is_taken_out(tool, definition))
     ]
     return [*listed, *(known[name].spec for name in added(definition, known, include_render=include_render))]
 
 
-def attached(definition: Definition, known: Collection[str]) -> Sequence[str | DeclaredTool]:
+def attached(definition: Definition, known: Collection[str] | Mapping[str, Tool]) -> Sequence[str | DeclaredTool]:
     """Return what the agent's `tools` name, with each glob replaced by those of *known* that it matches, sorted.
+
+    The tools of its MCP servers are among them, if *known* are tools and not only names.
 
     A tool is there once, an exact name before any glob. No glob matches the render tools or those of the router: they
     come by settings of their own.
@@ -38,6 +41,7 @@ def attached(definition: Definition, known: Collection[str]) -> Sequence[str | D
     globs = [tool for tool in definition.tools if isinstance(tool, str) and is_glob(tool)]
     taken = {*_OWN_SETTINGS, *(tool if isinstance(tool, str) else tool.name for tool in listed)}
     more = {name for name in known if name not in taken and any(fnmatchcase(name, glob) for glob in globs)}
+    more.update(name for name in served_by(definition.mcp_servers, known) if name not in taken)
     return [*listed, *sorted(more)]
 
 
@@ -52,9 +56,10 @@ def unmatched_globs(definition: Definition, known: Collection[str]) -> Sequence[
     return [glob for glob in globs if not any(fnmatchcase(name, glob) for name in known)]
 
 
-def lacking(definition: Definition, known: Collection[str]) -> Sequence[str]:
-    """Return the exact names in the agent's `tools` that are not among *known*."""
-    return [tool for tool in definition.tools if isinstance(tool, str) and not is_glob(tool) and tool not in known]
+def lacking(definition: Definition, known: Collection[str], servers: Collection[str] = ()) -> Sequence[str]:
+    """Return the exact names in the agent's `tools` that are not among *known*, nor of one of the MCP *servers*."""
+    exact = [tool for tool in definition.tools if isinstance(tool, str) and not is_glob(tool)]
+    return [tool for tool in exact if tool not in known and not is_of(tool, servers)]
 
 
 def added(definition: Definition, known: Collection[str], *, include_render: bool) -> Sequence[str]:

@@ -140,11 +140,12 @@ class Openings:
     async def _receive(
         self, cached: CachedSession, inbound: Inbound, owner: str | None, found: Successor | None
     ) -> Receipt:
+        own, refreeze = (cached.agent, None) if found is None else found
+        window = cached.window
+        asks = await self._segments.sources.asked_by(own, window.history)
         with self._dispatcher.reserve() as has_capacity:
-            own, refreeze = (cached.agent, None) if found is None else found
-            window = cached.window
             prefix = refreeze.prefix_after(cached.ref.snapshot, window.snapshot) if refreeze else window.snapshot
-            prepared = self._prepare(own, window, inbound, after=window.seq, has_capacity=has_capacity, prefix=prefix)
+            prepared = self._prepare(asks, window, inbound, after=window.seq, has_capacity=has_capacity, prefix=prefix)
             wanted = msgspec.structs.replace(prepared.intake, agent=owner, loaded=cached.ref, refreeze=refreeze)
 
             def dispatch(done: Received) -> None:
@@ -187,9 +188,10 @@ class Openings:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
         opening = self._opening(found, inbound.actor, metadata, None, inbound.origin)
         window = self._cache.window(found.agent, opening.marker)
+        asks = await self._segments.sources.asked_by(found.agent, window.history)
         with self._dispatcher.reserve() as has_capacity:
             prepared = self._prepare(
-                found.agent, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity, prefix=window.snapshot
+                asks, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity, prefix=window.snapshot
             )
 
             def dispatch(done: Received) -> None:

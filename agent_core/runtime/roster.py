@@ -37,6 +37,7 @@ from agent_core.hooks.http import check_secrets
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.definition_checks import check_fields, check_tools
+from agent_core.runtime.mcp_offers import NoServers, Servers, check_servers
 from agent_core.runtime.offers import (
     added,
     attached,
@@ -86,12 +87,13 @@ class Roster:
         tools_looked_for: str = "",
         defaults: AgentDefaults = PLAIN_DEFAULTS,
         provider_needs: Mapping[str, str] = {},
+        servers: Servers | None = None,
     ) -> None:
         """*defaults* hold for agents that do not say it themselves.
 
         *provider_needs* says of providers that this process could have what it lacks for them: the name of a setting.
         """
-        self._needs = provider_needs
+        self._needs, self.servers = provider_needs, servers or NoServers()
         self.defaults = defaults
         self._store, self._toolset, self._providers = store, toolset, providers
         self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
@@ -118,6 +120,7 @@ class Roster:
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""
         known = await tools_with(self._toolset, Scope(), _exact(definition.tools))
+        await self.servers.known(definition.mcp_servers)
         now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition, known)
         return self._shown(
             await self._store.write(
@@ -132,6 +135,7 @@ class Roster:
         """
         now, seen = self._clock.now(), catalog.editable(await self.find(name))
         known = await tools_with(self._toolset, Scope(seen.object.id), _exact(changes.get("tools") or ()))
+        await self.servers.known(changes.get("mcp_servers") or ())
         # Checking a schema takes up to a second, so it runs neither on the event loop nor inside the transaction.
         sealed = await asyncio.to_thread(self._changed, seen, changes, known)
 
@@ -155,6 +159,7 @@ class Roster:
         One whose model has no provider here is stored, and is unavailable, see `unserved`.
         """
         known = await tools_with(self._toolset, Scope(), (name for each in definitions for name in _exact(each.tools)))
+        await self.servers.known([name for each in definitions for name in each.mcp_servers])
         now, sealed = self._clock.now(), [self._sealed(each, known, filed=True) for each in definitions]
         await self._store.write(
             lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
@@ -165,7 +170,8 @@ class Roster:
         found: list[tuple[str, str]] = []
         for agent in await self.all():
             known = await self._toolset.tools(Scope(agent.id))
-            found += [(agent.definition.name, tool) for tool in lacking(agent.definition, known)]
+            made = agent.definition
+            found += [(made.name, tool) for tool in lacking(made, known, self.servers.unreached)]
         return found
 
     async def having(self, tool: str) -> Sequence[str]:
@@ -215,7 +221,8 @@ class Roster:
         """
         named = names_of(attached(definition, known))
         check_fields(definition, added(definition, known, include_render=self.defaults.include_render), named)
-        check_tools(definition, known, self._tools_looked_for)
+        check_servers(definition, self.servers.names)
+        check_tools(definition, known, self._tools_looked_for, self.servers.unreached)
         for glob in unmatched_globs(definition, known):
             remedy = "correct it, unless such tools will be added later"
             _log.warning("agent.glob_matches_nothing", agent=definition.name, glob=glob, remedy=remedy)
@@ -266,7 +273,7 @@ class Roster:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
         definition = agent.definition
         known = await tools_with(self._toolset, Scope(agent.id), _exact(definition.tools))
-        for tool in lacking(definition, known):
+        for tool in lacking(definition, known, self.servers.names):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
         if why := self.unserved(definition):
@@ -359,9 +366,8 @@ class Roster:
         provider = self._providers.get(name)
         if provider is None:
             known = ", ".join(sorted(self._providers))
-            raise InvalidInput(
-                path, f"there is no provider `{name}` here; with the keys that are set there are: {known}."
-            )
+            text = f"there is no provider `{name}` here; with the keys that are set there are: {known}."
+            raise InvalidInput(path, text)
         if not provider.accepts(named(model)):
             raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
 

@@ -32,6 +32,7 @@ from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
+from agent_core.runtime.tool_notes import ToolNotes
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, due, quotas, workers
@@ -82,7 +83,7 @@ class Segments:
     ) -> None:
         self._store, self._cache, self._roster, self._resolvers = store, cache, roster, resolvers
         self._providers, self._toolset, self._dispatcher = providers, toolset, dispatcher
-        self._sources = Sources(store, context_sources)
+        self.sources = Sources(store, context_sources, ToolNotes(toolset, roster.servers))
         self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.counters.late.observe)
         self._prompt_cache = PromptCache(store.clock)
@@ -132,6 +133,7 @@ class Segments:
                 cached = await self._cache.get(run.session_id, run)
                 agent = await self.agent_of(run, cached)
                 state = await self._cache.state_of(cached, run)
+                agent = await self.sources.asked_by(agent, cached.window.history)
                 tools = {call.call: call.name for call in state.waiting.open_calls() if call.name in agent.tools}
                 self._store.counters.resumed_run(run.id, state.step.model, tools)
                 return await self.driver(run, agent, cached, state, interrupt).drive()
@@ -180,7 +182,7 @@ class Segments:
             clock=self._store.clock,
             read_file=self._file,
             pressure=self.pressure,
-            sources=self._sources,
+            sources=self.sources,
             snapshot=self._snapshot,
             compactor=self.compactor,
             prompt_cache=self._prompt_cache,

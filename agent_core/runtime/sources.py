@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from functools import partial
 
 import structlog
+from msgspec.structs import replace
 
 from agent_core.clock import Clock
+from agent_core.context.history import PromptHistory
 from agent_core.context.source import ContextSource, ContextText, RunOpening, Timed
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
-from agent_core.domain.events import Fact
+from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import Message, clean
+from agent_core.runtime.tool_notes import ToolNotes
 from agent_core.store import log
 from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.store import Store
@@ -24,11 +27,27 @@ _log = structlog.get_logger("parley.sources")
 class Sources:
     """The context sources of a core, in the order in which the model reads what they give."""
 
-    def __init__(self, store: Store, sources: Sequence[ContextSource]) -> None:
-        self._store, self._sources = store, sources
+    def __init__(self, store: Store, sources: Sequence[ContextSource], notes: ToolNotes) -> None:
+        self._store, self._sources, self._notes = store, sources, notes
 
-    async def ask(self, run: RunRef, agent: Agent, questions: Sequence[int]) -> Sequence[e.ContextAdded]:
-        """Return what the sources give to *run*, which answers the messages with the seqs *questions*."""
+    async def asked_by(self, agent: Agent, history: PromptHistory) -> Agent:
+        """Return *agent* as one whose run asks the sources, if its tools have changed; *history* is its session's."""
+        if agent.has_sources or not await self._notes.facts(agent, history):
+            return agent
+        return replace(agent, has_sources=True)
+
+    async def ask(
+        self, run: RunRef, agent: Agent, questions: Sequence[int], history: PromptHistory
+    ) -> Sequence[FactBody]:
+        """Return what *run*, which answers the messages with the seqs *questions*, begins with.
+
+        That is what has changed of its agent's tools, by its session's *history*, and what the sources give.
+        """
+        return [*await self._notes.facts(agent, history), *await self._given(run, agent, questions)]
+
+    async def _given(self, run: RunRef, agent: Agent, questions: Sequence[int]) -> Sequence[e.ContextAdded]:
+        if not self._sources:
+            return []
         place = SessionKey(run.session, run.session_id)
         facts = await self._store.read(lambda connection: log.facts_at(connection, place, questions))
         opening = _opening(run, agent, facts)

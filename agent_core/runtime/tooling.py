@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent_core.net.fetch import Fetch
+from agent_core.net.targets import check_text
+from agent_core.runtime.mcp_catalog import McpCatalog
 from agent_core.runtime.revisions import Revisions
 from agent_core.runtime.secret_values import SecretValues
 from agent_core.runtime.tool_catalog import ToolCatalog
@@ -11,7 +13,8 @@ from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.tools.http.kind import HttpKind
 from agent_core.tools.kinds import KindFactory
-from agent_core.tools.toolset import Noted, Toolset
+from agent_core.tools.mcp.port import McpConnections
+from agent_core.tools.toolset import Merged, Noted, Toolset
 from agent_core.tools.wrapping import McpConfig, PythonConfig, Wrapping
 
 
@@ -24,11 +27,14 @@ class ToolPorts:
     """What a process gives its core for tools.
 
     *places* returns where tools that are not defined come from, by their names, such as `tools/orders.py:3`. Without
-    *fetch* there are no HTTP tools.
+    *fetch* there are no HTTP tools. *mcp* are the connections to MCP servers, without which these are only stored;
+    *mcp_stdio* is whether the API may make servers of programs.
     """
 
     places: Callable[[], Mapping[str, str]] = field(default=_nowhere)
     fetch: Fetch | None = None
+    mcp: McpConnections | None = None
+    mcp_stdio: bool = False
 
 
 NO_PORTS = ToolPorts()
@@ -45,8 +51,17 @@ class Tooling:
 
     def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:
         self.revisions = Revisions(store)
-        base = shipped  # the tools of MCP servers are merged in here
         self.secrets = SecretValues(store, secrets)
+        self.servers = McpCatalog(
+            store,
+            self.revisions,
+            ports.mcp,
+            secrets=secrets,
+            values=self.secrets,
+            check_url=check_text if ports.fetch is None else ports.fetch.guard.check,
+            stdio=ports.mcp_stdio,
+        )
+        base = Merged((shipped, self.servers))
         kinds: dict[str, KindFactory] = {"python": Wrapping(PythonConfig), "mcp": Wrapping(McpConfig)}
         self._http = None if ports.fetch is None else HttpKind(ports.fetch, self.secrets.values, store.clock)
         if self._http is not None:
@@ -57,9 +72,11 @@ class Tooling:
     async def start(self) -> None:
         """Load what is stored, and from now on what other processes change."""
         await self.revisions.start()
+        self.servers.start()
 
     async def stop(self) -> None:
         """End what `start` began."""
         if self._http is not None:
             await self._http.tokens.close()
         await self.revisions.stop()
+        await self.servers.stop()

@@ -25,6 +25,7 @@ CODES: dict[str, int] = {
     "tool.started": 41,
     "tool.pending": 42,
     "tool.completed": 43,
+    "tools.unavailable": 44,
     "approval.requested": 50,
     "approval.decided": 51,
     "hook.ruled": 52,

@@ -27,6 +27,7 @@ from agent_core.caching.report import CallBill, SessionBill
 from agent_core.domain.access import KeyObject, OperationEntry, Revocation
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
+from agent_core.domain.mcp_objects import McpServerObject
 from agent_core.domain.objects import Vote as VoteObject
 from agent_core.domain.secrets import SecretObject
 from agent_core.domain.tools import ToolObject, ToolVersion
@@ -205,6 +206,14 @@ class OperationLine(wire_of(OperationEntry), frozen=True, kw_only=True):
     """One line of the record of operations: who did what to which object, and the HTTP status of the answer."""
 
 
+class McpServerAnswer(wire_of(McpServerObject), frozen=True, kw_only=True):
+    """An MCP server with what is known of it; private texts are hidden.
+
+    *tools* are those that agents may use, *changes* how what it says now differs from them: with `on_change: hold` a
+    changed or added one waits until *digest* is accepted. *left_out* are tools that no model could be offered.
+    """
+
+
 class CallCost(wire_of(CallBill), frozen=True, kw_only=True):
     """A model call as it was billed; its `causes` add up to `billed` less `ideal`, in USD."""
 
@@ -319,6 +328,11 @@ def secret_wire(key: KeyObject, secret: str) -> KeyWithSecret:
 def stored_secret_wire(secret: SecretObject) -> Secret:
     """Return *secret* as it travels."""
     return _copy(secret, Secret, id=secret.name)
+
+
+def mcp_server_wire(server: McpServerObject) -> McpServerAnswer:
+    """Return *server* as it travels."""
+    return _copy(server, McpServerAnswer)
 
 
 def revoked_wire(revocation: Revocation) -> Revoked:

@@ -12,6 +12,7 @@ import typer
 from app.cli.approvals import approvals
 from app.cli.cost import cost
 from app.cli.keys import actors, audit, keys, revoke
+from app.cli.mcp_servers import accept_server, mcp
 from app.cli.printing import AsJson, Column, age, connect, every, listed, request, row, short, show
 from app.cli.project import dev, init, print_version
 from app.cli.secrets import secrets
@@ -37,12 +38,14 @@ runs = typer.Typer(help="Runs of agents.", no_args_is_help=True)
 sessions = typer.Typer(help="Conversations.", no_args_is_help=True)
 slack = typer.Typer(help="Receive from Slack by Socket Mode until Ctrl-C, or prepare to.", invoke_without_command=True)
 app.add_typer(agents, name="agents")
-tools.command("import")(import_tools)
 app.add_typer(runs, name="runs")
 app.add_typer(approvals, name="approvals")
 app.add_typer(sessions, name="sessions")
 app.add_typer(slack, name="slack")
 app.add_typer(tools, name="tools")
+app.add_typer(mcp, name="mcp")
+tools.command("accept")(accept_server)
+tools.command("import")(import_tools)
 app.add_typer(keys, name="keys")
 app.add_typer(actors, name="actors")
 app.add_typer(secrets, name="secrets")

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import typer
 
+from app.cli.mcp_servers import is_server, show_server
 from app.cli.printing import AsJson, Column, every, line, listed, request, row, short, show
 from app.printer import say
 from channels.legible import one_line, visible
@@ -30,8 +31,19 @@ def list_tools(*, as_json: AsJson = False) -> None:
 
 @tools.command("show")
 def show_tool(name: Name, *, as_json: AsJson = False) -> None:
-    """Show a tool: what the model reads of it, what it takes, what is preset, its versions, and who has it."""
-    tool = request("GET", f"/v1/tools/{quote(name, safe='')}")
+    """Show a tool: what the model reads of it, what it takes, what is preset, its versions, and who has it.
+
+    With the name of an MCP server: what that says of itself and of its tools.
+    """
+    from app.cli.client import ServerRefused
+
+    try:
+        tool = request("GET", f"/v1/tools/{quote(name, safe='')}")
+    except ServerRefused as refused:
+        if refused.status != 404 or not is_server(name):  # noqa: PLR2004 - not found
+            raise
+        show_server(name, as_json=as_json)
+        return
     if as_json:
         line(tool)
         return

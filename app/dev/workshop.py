@@ -12,7 +12,8 @@ from agent_core.tools.toolset import Scope
 from app.agents import SUFFIXES, read_agents
 from app.compose import CHANNELS
 from app.dev.watching import Marks, Watched
-from app.files import places_of
+from app.files import load_servers, places_of
+from app.mcp_file import read_mcp_file
 from app.own_tools.toolset import OwnTools
 from app.printer import say
 from app.settings import Settings, check_agents_model
@@ -51,7 +52,7 @@ class Workshop:
         self._settings, self.own = settings, own
         self.filed = ToolFiles(own.folder)
         self._channels = Channels(CHANNELS)
-        self._watched = Watched((settings.agents, own.folder), SUFFIXES | {".py"}, (ENV_FILE,))
+        self._watched = Watched((settings.agents, own.folder), SUFFIXES | {".py"}, (ENV_FILE, settings.mcp))
         self._seen: Marks = {}
         self._broken: tuple[str, ...] = ()
         self._filed: frozenset[str] = frozenset()
@@ -75,13 +76,23 @@ class Workshop:
             slow.cancel()
         await self.filed.load(core)
         await self.filed.store(core)
+        broken = await self._load_servers(core)
         known = await core.tools.toolset.tools(Scope())
-        definitions, broken = await asyncio.to_thread(self._read, core, known)
+        definitions, faults = await asyncio.to_thread(self._read, core, known)
+        broken += faults
         try:
             await core.agents.sync_files(definitions)
         except (InvalidInput, ConfigError) as error:  # what two agents cannot both have, one of them not from a file
             broken.append(f"{self._settings.agents}: {error}")
         self._broken = tuple(broken)
+
+    async def _load_servers(self, core: Core) -> list[str]:
+        """Give *core* the servers of mcp.json, and return what is broken in it."""
+        try:
+            await load_servers(core, await asyncio.to_thread(read_mcp_file, self._settings))
+        except ConfigError as error:
+            return [str(error)]
+        return []
 
     def _read(self, core: Core, known: Mapping[str, Tool]) -> tuple[list[Definition], list[str]]:
         """Return the agents that *core*, which has the tools *known*, can run, and why the others cannot be."""

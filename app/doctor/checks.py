@@ -20,6 +20,7 @@ from app.channels import CHANNELS
 from app.doctor.charts import charts
 from app.doctor.edges import edges
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
+from app.doctor.mcp import mcp_servers
 from app.doctor.slack import slack
 from app.doctor.start import refusals
 from app.doctor.tools import own_tools, tool_files
@@ -59,7 +60,7 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
         yield Finding("fail", "providers", str(error))
     own, said = OwnTools.of(settings), set[str]()
     own.load()
-    tools = chain(own_tools(own), tool_files(settings.tools))
+    tools = chain(own_tools(own), tool_files(settings.tools), mcp_servers(settings))
     for finding in chain([_settings(settings)], edges(settings), _kept(settings), tools, _models(settings)):
         said.add(finding.text)
         yield finding

@@ -19,6 +19,7 @@ HIDDEN = frozenset(
         "hook.ruled",
         "snapshot.frozen",
         "step.failed",
+        "tools.unavailable",
     }
 )
 PLAIN = frozenset(

@@ -1,0 +1,236 @@
+"""The tools of MCP servers: what is taken of a listing, under which names, and what waits to be accepted. Pure."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core.domain.agents import ToolSpec
+from agent_core.domain.mcp import PREFIX, McpListing, McpServer, McpTool
+from agent_core.domain.messages import visible
+from agent_core.domain.schemas import is_deep, schema_problem
+
+MAX_NAME = 64
+"""Characters of a tool's name that every provider takes."""
+MAX_DESCRIPTION = 4_000
+MAX_TITLE = 200
+MAX_INSTRUCTIONS = 10_000
+MAX_TOOLS = 2_000
+"""Tools that are taken of one server."""
+MAX_OWN_NAME = 128
+"""Characters of a name at its server, as the specification has it."""
+_HASH = 8
+_OTHER = re.compile(r"[^A-Za-z0-9_-]")
+_CUT = " […]"
+ChangeKind = Literal["added", "changed", "removed"]
+Accepted = tuple[McpTool, ...]
+
+
+class McpChange(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server's tool, by its own name, differs from what was accepted; *before* and *now* are what there is."""
+
+    tool: str
+    change: ChangeKind
+    before: McpTool | None = None
+    now: McpTool | None = None
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """A tool that no model could be offered, and why."""
+
+    tool: str
+    why: str
+
+
+class KeptListing(msgspec.Struct, frozen=True):
+    """A listing as it is kept, and the tools of it that cannot be offered."""
+
+    listing: McpListing
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def cleaned(listing: McpListing, scrub: Callable[[str], str] = str) -> KeptListing:
+    """Return *listing* as it is kept: bounded, sorted by name, without hidden characters, its texts *scrubbed*.
+
+    A tool is left out whose schema cannot be used, or which hides characters where they cannot be taken out: in its
+    name, and in what its arguments are called. Checking schemas takes up to half a second each.
+    """
+
+    def text(given: str | None, most: int) -> str | None:
+        return None if given is None else _bounded(visible(scrub(given)), most)
+
+    kept: dict[str, McpTool] = {}
+    left_out: list[LeftOut] = []
+    for tool in sorted(listing.tools, key=lambda each: each.name):
+        shown = _bounded(visible(scrub(tool.name)), MAX_OWN_NAME)
+        if why := "" if len(kept) < MAX_TOOLS else f"a server gives at most {MAX_TOOLS} tools.":
+            left_out.append(LeftOut(shown, why))
+            break
+        plain = replace(
+            tool,
+            description=text(tool.description, MAX_DESCRIPTION) or "",
+            title=text(tool.title, MAX_TITLE),
+            resource=text(tool.resource, MAX_TITLE),
+            parameters=_plain_schema(tool.parameters, scrub),
+        )
+        if why := _unfit(plain, kept):
+            left_out.append(LeftOut(shown, why))
+        else:
+            kept[tool.name] = plain
+    found = replace(
+        listing,
+        tools=tuple(kept.values()),
+        era=text(listing.era, MAX_TITLE) or "",
+        title=text(listing.title, MAX_TITLE),
+        version=text(listing.version, MAX_TITLE),
+        instructions=text(listing.instructions, MAX_INSTRUCTIONS),
+    )
+    return KeptListing(found, tuple(left_out))
+
+
+def pin(tool: McpTool) -> str:
+    """Return the hash of what the model and the policy read of *tool*; the order of a schema's keys does not count."""
+    said = [tool.description, tool.parameters, tool.annotations, tool.title]
+    return hashlib.sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()[:32]
+
+
+def digest_of(listing: McpListing) -> str:
+    """Return the hash of all tools of *listing*, by which an operator says what they have seen."""
+    pins = [[tool.name, pin(tool)] for tool in listing.tools]
+    return hashlib.sha256(msgspec.json.encode(pins)).hexdigest()[:32]
+
+
+def accepted_after(server: McpServer, listing: McpListing, accepted: Accepted | None) -> Accepted:
+    """Return what is accepted once *server* has said *listing*: all of it the first time, and where it is adopted.
+
+    A tool that is gone stays accepted: it may come back as it was.
+    """
+    return listing.tools if accepted is None or server.on_change == "adopt" else accepted
+
+
+def taken(server: McpServer, tool: str) -> bool:
+    """Return whether *server* gives its *tool*, by `allow` and `deny`."""
+    return any(fnmatchcase(tool, glob) for glob in server.allow) and not any(
+        fnmatchcase(tool, glob) for glob in server.deny
+    )
+
+
+def offered_of(server: McpServer, listing: McpListing | None, accepted: Accepted | None) -> Sequence[McpTool]:
+    """Return the tools of *server* that agents may use, as they were accepted; those that are gone are not there."""
+    there = {tool.name for tool in listing.tools} if listing is not None else set[str]()
+    return [tool for tool in accepted or () if tool.name in there and taken(server, tool.name)]
+
+
+def changes_of(server: McpServer, listing: McpListing | None, accepted: Accepted | None) -> tuple[McpChange, ...]:
+    """Return how what *server* says now differs from what was accepted, of the tools that it gives; sorted by name."""
+    if listing is None or accepted is None:
+        return ()
+    before, now = {tool.name: tool for tool in accepted}, {tool.name: tool for tool in listing.tools}
+    found: list[McpChange] = []
+    for name in sorted(filter(lambda each: taken(server, each), before.keys() | now.keys())):
+        old, new = before.get(name), now.get(name)
+        if old is None or new is None:
+            found.append(McpChange(tool=name, change="added" if old is None else "removed", before=old, now=new))
+        elif pin(old) != pin(new):
+            found.append(McpChange(tool=name, change="changed", before=old, now=new))
+    return tuple(found)
+
+
+def is_held(changes: Iterable[McpChange]) -> bool:
+    """Return whether *changes* wait for an operator: a tool that is only gone does not."""
+    return any(each.change != "removed" for each in changes)
+
+
+def names_of(servers: Sequence[tuple[str, Sequence[str]]]) -> Mapping[tuple[str, str], str]:
+    """Return the name of each tool, `mcp__{server}__{tool}`, by server and the server's own name of it.
+
+    *servers* are names of servers, each with its tools. A name has at most 64 letters, digits, `_` and `-`; of two that
+    would be the same the earlier server's stays, in one server that which needs no change, and the other ends in a
+    hash. So who sees a tool under a name sees it under that name whatever comes later.
+    """
+    found: dict[tuple[str, str], str] = {}
+    used: set[str] = set()
+    for server, tools in servers:
+        for tool in sorted(tools, key=lambda each: (_OTHER.search(each) is not None, each)):
+            whole = f"{PREFIX}{server}__{_OTHER.sub('_', tool)}"
+            name, length = whole, _HASH
+            while len(name) > MAX_NAME or name in used:
+                mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:length]
+                name, length = f"{whole[: MAX_NAME - length - 1]}_{mark}", length + 1
+            used.add(name)
+            found[server, tool] = name
+    return found
+
+
+def spec_of(server: McpServer, tool: McpTool, name: str) -> ToolSpec:
+    """Return *tool* as agents see it under *name*; what it says of its effect counts only of a trusted server.
+
+    Where it does not count a call is a write that nothing repeats.
+    """
+    said = tool.annotations if server.trusted else None
+    reads = said is not None and said.read_only is True
+    return ToolSpec(
+        name=name,
+        description=tool.description,
+        parameters=tool.parameters,
+        effect="read" if reads else "write",
+        idempotent=said is not None and said.idempotent is True,
+        concurrency_safe=reads,
+        timeout=server.timeout_s,
+        title=tool.title,
+        source="mcp",
+        untrusted=server.untrusted,
+        resource=tool.resource or server.name,
+    )
+
+
+def strings_of(value: object, change: Callable[[str], str]) -> Any:
+    """Return a JSON *value* with each text in it, but no key, replaced by what *change* makes of it."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: strings_of(each, change) for key, each in cast("dict[str, object]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [strings_of(each, change) for each in cast("list[object]", value)]
+    return value
+
+
+def _plain_schema(schema: dict[str, Any], scrub: Callable[[str], str]) -> dict[str, Any]:
+    """Return *schema* with plain texts; one that is too deep to walk stays as it is, and is left out later."""
+    if is_deep(schema):
+        return schema
+    plain = cast("dict[str, Any]", strings_of(schema, lambda each: visible(scrub(each))))
+    return plain if plain.get("type") == "object" or "type" in plain else {"type": "object", **plain}
+
+
+def _unfit(tool: McpTool, kept: Mapping[str, McpTool]) -> str:
+    """Return why no model could be offered *tool*, empty when it can; *kept* are those before it."""
+    if not tool.name or len(tool.name) > MAX_OWN_NAME or visible(tool.name) != tool.name:
+        return f"its name has no visible characters, hidden ones, or more than {MAX_OWN_NAME}."
+    if tool.name in kept:
+        return "its name is there twice."
+    if tool.parameters.get("type") != "object":
+        return 'its parameters are no JSON Schema with `"type": "object"`.'
+    if fault := schema_problem(tool.parameters):
+        return f"its parameters are no JSON Schema that can be used: {visible(str(fault))[:300]}"
+    if any(visible(key) != key for key in _keys_of(tool.parameters)):
+        return "its parameters have hidden characters in their names."
+    return ""
+
+
+def _keys_of(value: object) -> Iterable[str]:
+    if isinstance(value, dict):
+        for key, each in cast("dict[str, object]", value).items():
+            yield key
+            yield from _keys_of(each)
+    elif isinstance(value, (list, tuple)):
+        for each in cast("list[object]", value):
+            yield from _keys_of(each)
+
+
+def _bounded(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - len(_CUT)] + _CUT

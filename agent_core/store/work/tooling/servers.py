@@ -1,0 +1,281 @@
+"""MCP servers in the store: definitions, what discovery found, and what was accepted of it. One transaction each."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from agent_core.domain.mcp import McpServer, McpTool
+from agent_core.domain.mcp_tools import KeptListing, accepted_after
+from agent_core.domain.objects import Page
+from agent_core.errors import InvalidInput, ManagedByFile, NotFound
+from agent_core.ids import new_id
+from agent_core.store.log import table_of
+from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.work.tooling import revisions
+from agent_core.store.work.tooling.tables import McpServerRow, SecretRow
+
+SERVER, SECRET = table_of(McpServerRow), table_of(SecretRow)
+_OURS = SERVER.c.project == DEFAULT_PROJECT
+LEASE = 90_000
+"""Milliseconds for which the process that claimed a server alone discovers it: more than a discovery may take."""
+NEVER = 2**62
+"""When a server is due that is disabled."""
+HOUR = 3_600_000
+SHORTEST, LONGEST = 5_000, 600_000
+"""Milliseconds of the pause after a first failure, and of the longest: each is twice the one before."""
+STEADY = 5_000
+"""Milliseconds between two discoveries of a server that says again and again that its list has changed."""
+MAX_ERROR = 2_000
+Source = Literal["file", "api"]
+_OTHER_PLACE = ("transport", "url", "command", "args", "cwd")
+"""Fields that say which server it is: with another value of them it is one of which nothing is known."""
+
+
+class StoredServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as it is stored, the private texts of its definition sealed; see `McpServerRow`."""
+
+    key: int
+    id: str
+    source: Source
+    definition: bytes
+    server: McpServer
+    kept: KeptListing | None
+    listed_at: int | None
+    accepted: tuple[McpTool, ...] | None
+    error: str | None
+    failed_at: int | None
+    due_at: int
+    created_at: int
+    updated_at: int
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A server that one process discovers until *lease*; *before* is when it had been due."""
+
+    stored: StoredServer
+    lease: int
+    before: int
+
+
+def everything(connection: Connection) -> Sequence[StoredServer]:
+    """Return all servers, the oldest first."""
+    rows = connection.execute(select(SERVER).where(_OURS).order_by(SERVER.c.key))
+    return [_stored(row) for row in rows]
+
+
+def listed(connection: Connection, *, limit: int, after: int) -> Page[StoredServer]:
+    """Return up to *limit* servers with a key above *after*."""
+    query = select(SERVER).where(_OURS, SERVER.c.key > after)
+    found = [_stored(row) for row in connection.execute(query.order_by(SERVER.c.key).limit(limit + 1))]
+    return Page(tuple(found[:limit]), str(found[limit - 1].key) if len(found) > limit else None)
+
+
+def find(connection: Connection, name: str) -> StoredServer:
+    """Return the server with this id or name; raises `NotFound`."""
+    named = or_(SERVER.c.id == name, SERVER.c.name == name)
+    row = connection.execute(select(SERVER).where(_OURS, named)).first()
+    if row is None:
+        raise NotFound("MCP server", name)
+    return _stored(row)
+
+
+def editable(stored: StoredServer) -> StoredServer:
+    """Return *stored*; raises `ManagedByFile` when a file defines it."""
+    if stored.source == "file":
+        raise ManagedByFile(f"The MCP server `{stored.server.name}` comes from mcp.json: change the file instead.")
+    return stored
+
+
+def create(connection: Connection, server: McpServer, *, now: int, source: Source = "api") -> StoredServer:
+    """Store a new server, due at once; raises `InvalidInput` when its name is taken."""
+    id = new_id("mcp")
+    row = {"project": DEFAULT_PROJECT, "id": id, "name": server.name, "source": source, "created_at": now}
+    row |= {"definition": msgspec.json.encode(server), "due_at": _due(server, now), "updated_at": now}
+    try:
+        connection.execute(insert(SERVER).values(**row))
+    except IntegrityError as error:
+        text = f"an MCP server named `{server.name}` is there already; choose another name."
+        raise InvalidInput("name", text) from error
+    revisions.bump(connection, "mcp")
+    return find(connection, id)
+
+
+def change(connection: Connection, stored: StoredServer, server: McpServer, *, now: int) -> StoredServer:
+    """Store *server* in the place of *stored*, due at once; an equal definition changes nothing.
+
+    At another address it is another server, of which nothing is accepted yet.
+    """
+    if server == stored.server:
+        return stored
+    values: dict[str, Any] = {"definition": msgspec.json.encode(server), "name": server.name, "updated_at": now}
+    values |= {"due_at": _due(server, now), "error": None, "failed_at": None}
+    if any(getattr(server, name) != getattr(stored.server, name) for name in _OTHER_PLACE):
+        values |= {"listing": None, "listed_at": None, "accepted": None}
+    elif stored.kept is not None:
+        accepted = accepted_after(server, stored.kept.listing, stored.accepted)
+        values["accepted"] = msgspec.json.encode(accepted)
+    try:
+        _set(connection, stored, values)
+    except IntegrityError as error:
+        text = f"an MCP server named `{server.name}` is there already; choose another name."
+        raise InvalidInput("name", text) from error
+    return find(connection, stored.id)
+
+
+def delete(connection: Connection, stored: StoredServer) -> None:
+    """Remove a server; agents that name it go on without."""
+    connection.execute(SERVER.delete().where(SERVER.c.key == stored.key))
+    revisions.bump(connection, "mcp")
+
+
+def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int) -> None:
+    """Store the servers that a file defines: new ones are created, changed ones discovered again.
+
+    One that is in the file no more becomes an ordinary one, as an agent does whose file is gone, and is disabled: its
+    operator took it out. One of the same name that came over HTTP is the file's from then on.
+    """
+    revisions.bump(connection, "mcp")  # processes that start together do it one after the other
+    known = {stored.server.name: stored for stored in everything(connection)}
+    for server in servers:
+        stored = known.get(server.name)
+        if stored is None:
+            create(connection, server, now=now, source="file")
+        else:
+            stored = change(connection, stored, server, now=now)
+            if stored.source != "file":
+                _set(connection, stored, {"source": "file"})
+    names = {server.name for server in servers}
+    for name, stored in known.items():
+        if stored.source == "file" and name not in names:
+            off = msgspec.structs.replace(stored.server, enabled=False)
+            values = {"source": "api", "definition": msgspec.json.encode(off), "due_at": NEVER, "updated_at": now}
+            _set(connection, stored, values)
+
+
+def notice(connection: Connection, name: str, *, now: int) -> None:
+    """Make the server *name*, if it is there, due because it says that its list has changed.
+
+    It is so at the earliest `STEADY` after its last discovery: many notices are one.
+    """
+    row = connection.execute(select(SERVER.c.key, SERVER.c.listed_at).where(_OURS, SERVER.c.name == name)).first()
+    if row is not None:
+        at = max(now, (row.listed_at or 0) + STEADY)
+        later = (SERVER.c.key == row.key, SERVER.c.due_at > at, SERVER.c.due_at < NEVER)
+        connection.execute(update(SERVER).where(*later).values(due_at=at))
+
+
+def secret_names(connection: Connection) -> frozenset[str]:
+    """Return the names of the secrets that are stored."""
+    return frozenset(connection.execute(select(SECRET.c.name).where(SECRET.c.project == DEFAULT_PROJECT)).scalars())
+
+
+def claim(connection: Connection, *, now: int) -> Claim | None:
+    """Claim one server that is due, for this process alone; None when none is."""
+    due = select(SERVER).where(_OURS, SERVER.c.due_at <= now)
+    for row in connection.execute(due.order_by(SERVER.c.due_at)).all():
+        mine = update(SERVER).where(SERVER.c.key == row.key, SERVER.c.due_at == row.due_at)
+        if connection.execute(mine.values(due_at=now + LEASE)).rowcount:
+            return Claim(_stored(row), now + LEASE, row.due_at)
+    return None
+
+
+def take(connection: Connection, name: str, *, now: int) -> Claim:
+    """Claim the server *name*, due or not; raises `NotFound`, `InvalidInput` when it is disabled."""
+    stored = find(connection, name)
+    if not stored.server.enabled:
+        raise InvalidInput("id", f"the MCP server `{stored.server.name}` is disabled; enable it first.")
+    connection.execute(update(SERVER).where(SERVER.c.key == stored.key).values(due_at=now + LEASE))
+    return Claim(stored, now + LEASE, min(now, stored.due_at))
+
+
+def next_due(connection: Connection) -> int | None:
+    """Return when the next server is due, None without one."""
+    query = select(SERVER.c.due_at).where(_OURS, SERVER.c.due_at < NEVER)
+    return connection.execute(query.order_by(SERVER.c.due_at).limit(1)).scalar()
+
+
+def succeeded(connection: Connection, claim: Claim, kept: KeptListing, *, now: int) -> None:
+    """Keep what a discovery found, and what is accepted of it; nothing if the definition has changed meanwhile."""
+    stored = _again(connection, claim)
+    if stored is None:
+        return
+    accepted = accepted_after(stored.server, kept.listing, stored.accepted)
+    values: dict[str, Any] = {"listed_at": now, "error": None, "failed_at": None}
+    values |= _next(stored, claim, now + HOUR)
+    differs = stored.kept != kept or stored.accepted != accepted or stored.error is not None
+    if differs:
+        values |= {"listing": msgspec.json.encode(kept), "accepted": msgspec.json.encode(accepted)}
+    _set(connection, stored, values, bump=differs)
+
+
+def failed(connection: Connection, claim: Claim, error: str, *, now: int) -> None:
+    """Note why a discovery failed; the next one is due after a pause that grows with each failure in a row.
+
+    What was listed and accepted before stays.
+    """
+    stored = _again(connection, claim)
+    if stored is None:
+        return
+    last = claim.before - stored.failed_at if stored.failed_at is not None else 0
+    pause = min(max(2 * last, SHORTEST), LONGEST)
+    values: dict[str, Any] = {"error": error[:MAX_ERROR], "failed_at": now, **_next(stored, claim, now + pause)}
+    _set(connection, stored, values, bump=stored.error != error[:MAX_ERROR])
+
+
+def accept(connection: Connection, stored: StoredServer) -> StoredServer:
+    """Accept all that the newest listing of *stored* says."""
+    assert stored.kept is not None, "What was never listed cannot be accepted."
+    _set(connection, stored, {"accepted": msgspec.json.encode(stored.kept.listing.tools)})
+    return find(connection, stored.id)
+
+
+def _again(connection: Connection, claim: Claim) -> StoredServer | None:
+    """Return the claimed server as it is now, None if it is gone or defined otherwise."""
+    row = connection.execute(select(SERVER).where(SERVER.c.key == claim.stored.key)).first()
+    stored = None if row is None else _stored(row)
+    return stored if stored is not None and stored.server == claim.stored.server else None
+
+
+def _next(stored: StoredServer, claim: Claim, at: int) -> dict[str, Any]:
+    """Return when it is due next: *at*, unless it was asked for since it was claimed."""
+    return {"due_at": at} if stored.due_at == claim.lease else {}
+
+
+def _set(connection: Connection, stored: StoredServer, values: dict[str, Any], *, bump: bool = True) -> None:
+    """Change the row of *stored* unless its definition is another one by now: who changed that knows better."""
+    if bump:  # first, as in every transaction that changes servers: no two wait for each other
+        revisions.bump(connection, "mcp")
+    same = (SERVER.c.key == stored.key, SERVER.c.definition == stored.definition)
+    connection.execute(update(SERVER).where(*same).values(**values))
+
+
+def _due(server: McpServer, now: int) -> int:
+    return now if server.enabled else NEVER
+
+
+def _stored(row: Any) -> StoredServer:
+    return StoredServer(
+        key=row.key,
+        id=row.id,
+        source=row.source,
+        definition=bytes(row.definition),
+        server=_read(row.definition),
+        kept=None if row.listing is None else msgspec.json.decode(row.listing, type=KeptListing),
+        listed_at=row.listed_at,
+        accepted=None if row.accepted is None else msgspec.json.decode(row.accepted, type=tuple[McpTool, ...]),
+        error=row.error,
+        failed_at=row.failed_at,
+        due_at=row.due_at,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _read(definition: bytes) -> McpServer:
+    """Return a definition without what a newer version added to it: both serve during a deploy."""
+    given: dict[str, Any] = msgspec.json.decode(definition)
+    known = {name: value for name, value in given.items() if name in McpServer.__struct_fields__}
+    return msgspec.convert(known, McpServer)

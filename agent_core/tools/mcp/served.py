@@ -1,0 +1,123 @@
+"""Tools of MCP servers as agents call them: secrets filled in at the last moment, and masked in what comes back."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from msgspec import structs
+
+from agent_core.domain.agents import ToolSpec
+from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp_tools import strings_of
+from agent_core.domain.messages import Part, Text
+from agent_core.domain.tools import filled, scrubbed, secrets_in
+from agent_core.errors import ParleyError
+from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, ToolError
+from agent_core.tools.context_headers import context_headers
+from agent_core.tools.mcp.port import McpConnections
+
+Change = Callable[[str], str]
+
+
+class SecretSource(Protocol):
+    """Stored secrets."""
+
+    async def values(self, names: Collection[str], /) -> Mapping[str, str]:
+        """Return the secrets of these *names*; one that is missing is not among them, or raises a `ParleyError`."""
+        ...
+
+
+class MissingSecret(ParleyError):
+    """A server refers to a secret that is not stored, or that cannot be opened."""
+
+    code = "missing_secret"
+
+
+class NoSecrets:
+    """A process without stored secrets."""
+
+    async def values(self, _names: Collection[str], /) -> Mapping[str, str]:
+        return {}
+
+
+async def ready(server: McpServer, secrets: SecretSource) -> tuple[McpServer, Mapping[str, str]]:
+    """Return *server* with its secrets filled in, and those secrets; raises `MissingSecret`."""
+    names = secrets_in(server)
+    if not names:
+        return server, {}
+    try:
+        values = await secrets.values(names)
+    except ParleyError as error:
+        raise MissingSecret(f"A secret of the MCP server `{server.name}` cannot be used: {error}") from None
+    if missing := sorted(names - values.keys()):
+        listed = ", ".join(f"`{name}`" for name in missing)
+        raise MissingSecret(
+            f"The MCP server `{server.name}` refers to {listed}, which is not stored; `parley secrets set` stores it."
+        )
+    return with_private(server, lambda text: filled(text, values)), values
+
+
+def with_private(server: McpServer, change: Change) -> McpServer:
+    """Return *server* with the texts that may hold secrets as *change* makes them."""
+    oauth = server.oauth
+    return structs.replace(
+        server,
+        url=None if server.url is None else change(server.url),
+        headers={name: change(text) for name, text in server.headers.items()},
+        args=tuple(change(text) for text in server.args),
+        env={name: change(text) for name, text in server.env.items()},
+        oauth=None if oauth is None else structs.replace(oauth, client_secret=change(oauth.client_secret)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTool:
+    """The *tool* of *server*, by the server's own name, which agents have as *spec* says."""
+
+    spec: ToolSpec
+    server: McpServer
+    tool: str
+    connections: McpConnections
+    secrets: SecretSource
+
+    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
+        try:
+            server, values = await ready(self.server, self.secrets)
+        except MissingSecret as error:
+            return ToolError(str(error))
+
+        def plain(text: str) -> str:
+            return scrubbed(text, values)
+
+        def progress(text: str) -> None:
+            context.progress(plain(text))
+
+        shown = replace(context, progress=progress) if values else context
+        headers = context_headers(self.server.context, context)
+        try:
+            repeatable = self.spec.effect == "read" or self.spec.idempotent
+            outcome = await self.connections.call(server, self.tool, arguments, shown, headers, repeatable=repeatable)
+        except Exception as error:  # noqa: BLE001 - its text may hold a secret
+            raise RuntimeError(plain(f"{type(error).__name__}: {error}")) from None
+        return _plain(outcome, plain) if values else outcome
+
+
+def _plain(outcome: Outcome, plain: Change) -> Outcome:
+    """Return *outcome* with its texts as *plain* makes them."""
+    match outcome:
+        case Done(parts, renders):
+            shown = tuple(
+                replace(each, text=plain(each.text), payload=strings_of(each.payload, plain)) for each in renders
+            )
+            return Done(tuple(_plain_part(part, plain) for part in parts), shown)
+        case ToolError(message):
+            return replace(outcome, message=plain(message))
+        case Elicitation(title, schema, detail):
+            said = None if detail is None else plain(detail)
+            return replace(outcome, title=plain(title), detail=said, schema=strings_of(schema, plain))
+        case Pending():
+            return outcome
+
+
+def _plain_part(part: Part, plain: Change) -> Part:
+    return structs.replace(part, text=plain(part.text)) if isinstance(part, Text) else part

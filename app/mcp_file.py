@@ -1,0 +1,127 @@
+"""mcp.json: the operator's own MCP servers, in the form that every client reads, with a few fields of Parley's."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from agent_core import ConfigError
+from agent_core.domain.mcp import McpServer
+from agent_core.runtime.mcp_checks import NAME
+from app.settings import Settings
+
+MAX_BYTES = 1_000_000
+MAX_SERVERS = 200
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_TRANSPORTS = {"http": "http", "streamable-http": "http", "streamableHttp": "http", "stdio": "stdio"}
+_SAME = (
+    *("url", "command", "args", "env", "cwd", "headers", "oauth", "timeout_s", "enabled"),
+    *("allow", "deny", "trusted", "untrusted", "on_change", "context"),
+)
+_REMEDY = "see docs/mcp.md"
+
+
+def read_mcp_file(settings: Settings, environment: Mapping[str, str] | None = None) -> Sequence[McpServer]:
+    """Return the servers of the file that PARLEY_MCP names; none without a file, unless the setting names it.
+
+    `${VAR}` and `${VAR:-default}` are replaced by variables of *environment*, by default the process's own. Raises
+    ConfigError with the place and the remedy.
+    """
+    path = settings.mcp
+    if not path.exists() and "mcp" not in settings.model_fields_set:
+        return []
+    text = _text(path)
+    try:
+        given = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path}, line {error.lineno}: this is not JSON ({error.msg}); correct it.") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply; {_REMEDY}.") from None
+    listed: Any = cast("dict[str, Any]", given).get("mcpServers") if isinstance(given, dict) else None
+    if not isinstance(listed, dict):
+        raise ConfigError(f'{path}: write {{"mcpServers": {{"name": {{…}}}}}}; {_REMEDY}.')
+    servers = cast("dict[str, Any]", listed)
+    if len(servers) > MAX_SERVERS:
+        raise ConfigError(f"{path}: {len(servers)} servers are more than {MAX_SERVERS}; take some out.")
+    known = os.environ if environment is None else environment
+    return [_Entry(path, text, name, known).server(entry) for name, entry in servers.items()]
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            found = file.read(MAX_BYTES + 1)
+        if len(found) > MAX_BYTES:
+            raise ConfigError(f"{path}: larger than {MAX_BYTES:,} bytes; a file of servers is not.")
+        return found.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"PARLEY_MCP: there is no file `{path}`; make it, or leave it unset.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); correct it.") from None
+
+
+class _Entry:
+    """One entry of the file: its *name*, and how it is read."""
+
+    def __init__(self, path: Path, text: str, name: str, environment: Mapping[str, str]) -> None:
+        self._path, self._text, self._name, self._environment = path, text, name, environment
+
+    def server(self, entry: object) -> McpServer:
+        if not isinstance(entry, dict):
+            raise self._fault("", "an object with `command` or `url`.")
+        fields = cast("dict[str, Any]", entry)
+        if not NAME.fullmatch(self._name):
+            raise self._fault("", "a server's name has 1 to 32 letters, digits, `_` and `-`; rename it.")
+        made: dict[str, Any] = {"name": self._name, "transport": self._transport(fields)}
+        for key, value in fields.items():
+            if key in _SAME:
+                made[key] = self._filled(key, value)
+            elif key == "disabled":
+                made["enabled"] = value is not True
+            elif key not in ("type", "transport"):
+                raise self._fault(key, f"unknown; a server has {', '.join(_SAME)}, disabled, type. {_REMEDY}.")
+        try:
+            return msgspec.convert(made, McpServer)
+        except msgspec.ValidationError as error:
+            raise self._fault("", f"{error}; correct it.") from None
+
+    def _transport(self, fields: Mapping[str, Any]) -> str:
+        said = fields.get("type", fields.get("transport"))
+        if said is None:
+            return "stdio" if "command" in fields else "http"
+        if said == "sse":
+            remedy = "write the address of its streamable HTTP endpoint, and `http`"
+            raise self._fault("type", f"servers over HTTP+SSE are not connected to, which MCP has given up; {remedy}.")
+        if said not in _TRANSPORTS:
+            raise self._fault("type", "`http` or `stdio`.")
+        return _TRANSPORTS[said]
+
+    def _filled(self, key: str, value: object) -> object:
+        """Return *value* with the variables of the environment in its texts."""
+        if isinstance(value, str):
+            return _VARIABLE.sub(lambda found: self._value(key, found[1], found[2]), value)
+        if isinstance(value, dict):
+            inside = cast("dict[str, object]", value).items()
+            return {name: self._filled(f"{key}.{name}", each) for name, each in inside}
+        if isinstance(value, list):
+            return [self._filled(key, each) for each in cast("list[object]", value)]
+        return value
+
+    def _value(self, key: str, name: str, default: str | None) -> str:
+        found = self._environment.get(name) or default
+        if found is None:
+            raise self._fault(key, f"the variable {name} is not set; set it, or write ${{{name}:-default}}.")
+        return found
+
+    def _fault(self, key: str, message: str) -> ConfigError:
+        """Return the error at *key* of the entry, with the line that names the server, or the key after it."""
+        lines = self._text.splitlines()
+        named = next((n for n, line in enumerate(lines) if f'"{self._name}"' in line), 0)
+        wanted = f'"{key.rsplit(".", maxsplit=1)[-1]}"'
+        line = next((n for n in range(named, len(lines)) if wanted in lines[n]), named) if key else named
+        where = f"mcpServers.{self._name}" + (f".{key}" if key else "")
+        return ConfigError(f"{self._path}, line {line + 1}: `{where}`: {message}")

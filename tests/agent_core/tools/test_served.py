@@ -1,0 +1,55 @@
+"""Calls of tools of MCP servers: secrets go out at the last moment and never come back."""
+
+from typing import Any
+
+from agent_core import Actor, SystemClock, Text
+from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp_tools import spec_of
+from agent_core.tools.base import CallContext, Done, ToolError
+from agent_core.tools.mcp.served import NoSecrets, ServedTool
+from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
+
+SERVER = McpServer(
+    name="github",
+    url="https://mcp.example.com/mcp",
+    headers={"Authorization": "Bearer {{secret:TOKEN}}"},
+    context=("actor", "email"),
+)
+
+
+class OneSecret:
+    async def values(self, _names: object, /) -> dict[str, str]:
+        return {"TOKEN": "opensesame"}
+
+
+def tool_of(servers: ScriptedServers, secrets: Any) -> ServedTool:
+    spec = spec_of(SERVER, mcp_tool("get"), "mcp__github__get")
+    return ServedTool(spec, SERVER, "get", servers, secrets)
+
+
+def context(shown: list[str]) -> CallContext:
+    ann, mail = Actor("ann", "user"), {"email": "ann@example.com", "plan": "gold"}
+    return CallContext("call_1", "ses_1", "run_1", ann, "web", SystemClock(), shown.append, mail)
+
+
+async def test_a_call_takes_secrets_and_context_along_and_brings_none_back():
+    """The server gets the secret and the caller's keys that it lists; result, error and progress have it masked."""
+    servers, shown = ScriptedServers(github=listing("get")), list[str]()
+    servers.answers["get"] = Done((Text("The token is opensesame."),))
+    tool = tool_of(servers, OneSecret())
+    assert await tool.call({"q": 1}, context(shown)) == Done((Text("The token is [secret TOKEN]."),))
+    ((server, name, arguments, headers),) = servers.calls
+    assert (server.headers, name, arguments) == ({"Authorization": "Bearer opensesame"}, "get", {"q": 1})
+    assert headers == {"X-Parley-Context-Actor": "ann", "X-Parley-Context-Email": "ann@example.com"}
+    assert shown == ["with ['Bearer [secret TOKEN]']"]
+    servers.answers["get"] = ToolError("401 for opensesame")
+    assert await tool.call({}, context(shown)) == ToolError("401 for [secret TOKEN]")
+
+
+async def test_without_its_secret_a_server_is_not_called():
+    """The model reads which secret is missing, and nothing goes out with a reference in its place."""
+    servers = ScriptedServers(github=listing("get"))
+    outcome = await tool_of(servers, NoSecrets()).call({}, context([]))
+    assert isinstance(outcome, ToolError)
+    assert "`TOKEN`, which is not stored" in outcome.message
+    assert not servers.calls

@@ -1,0 +1,88 @@
+"""mcp.json: the form that every client reads, with variables of the environment, and errors with line and key."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_core import ConfigError
+from agent_core.domain.mcp import McpServer
+from app.mcp_file import read_mcp_file
+from app.settings import Settings
+
+ENVIRONMENT = {"TOKEN": "opensesame", "EMPTY": ""}
+
+
+def settings(path: Path) -> Settings:
+    return Settings.model_validate({"PARLEY_MCP": str(path)})
+
+
+def read(tmp_path: Path, servers: Any) -> list[McpServer]:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers}, indent=2), encoding="utf-8")
+    return list(read_mcp_file(settings(path), ENVIRONMENT))
+
+
+def test_the_usual_form_is_read(tmp_path: Path):
+    """Servers over stdio and HTTP, as other clients have them, with Parley's own fields beside."""
+    found = read(
+        tmp_path,
+        {
+            "files": {"command": "npx", "args": ["-y", "server", "${ROOT:-/srv}"], "env": {"KEY": "${TOKEN}"}},
+            "github": {
+                "type": "streamable-http",
+                "url": "https://mcp.example.com/mcp",
+                "headers": {"Authorization": "Bearer ${TOKEN}", "X-Team": "{{secret:TEAM}}", "X-None": "${EMPTY:-no}"},
+                "allow": ["get_*"],
+                "on_change": "adopt",
+                "disabled": True,
+            },
+        },
+    )
+    assert found == [
+        McpServer(
+            name="files",
+            transport="stdio",
+            command="npx",
+            args=("-y", "server", "/srv"),
+            env={"KEY": "opensesame"},
+        ),
+        McpServer(
+            name="github",
+            url="https://mcp.example.com/mcp",
+            headers={"Authorization": "Bearer opensesame", "X-Team": "{{secret:TEAM}}", "X-None": "no"},
+            allow=("get_*",),
+            on_change="adopt",
+            enabled=False,
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"url": "u", "type": "sse"}, "line 5: `mcpServers.one.type`: servers over HTTP\\+SSE"),
+        ({"url": "u", "headers": {"A": "${MISSING}"}}, "line 6: `mcpServers.one.headers.A`: the variable MISSING"),
+        ({"url": "u", "auto": 1}, "line 5: `mcpServers.one.auto`: unknown"),
+        ({"url": 1}, "line 3: `mcpServers.one`: Expected `str | null`, got `int`"),
+        ([], "line 3: `mcpServers.one`: an object"),
+    ],
+)
+def test_a_broken_entry_is_named(tmp_path: Path, entry: Any, message: str):
+    """An error has the file, the line, the key and the remedy, and no value of the environment."""
+    with pytest.raises(ConfigError, match=message) as raised:
+        read(tmp_path, {"one": entry})
+    assert "opensesame" not in str(raised.value)
+
+
+def test_a_file_that_is_not_there_is_fine_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Without PARLEY_MCP a project needs no mcp.json; text that is no JSON is refused with its line."""
+    monkeypatch.chdir(tmp_path)
+    assert list(read_mcp_file(Settings())) == []
+    path = tmp_path / "other.json"
+    with pytest.raises(ConfigError, match="there is no file"):
+        read_mcp_file(settings(path))
+    path.write_text('{"mcpServers": {\n  oops\n}}')
+    with pytest.raises(ConfigError, match="line 2: this is not JSON"):
+        read_mcp_file(settings(path))
