@@ -224,9 +224,10 @@ def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> C
 
 
 def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> ConversationView:
-    """Show a call below the last message of its run, unless it is shown already."""
+    """Show a call below the last message of its run; one that is shown already gets the name of the tool it means."""
     if any(call.id == fact.call for message in body.recent for call in message.calls):
-        return body if fact.title is None else _change_call(body, fact.call, title=fact.title, name=fact.name)
+        named = {"name": fact.name} if fact.title is None else {"name": fact.name, "title": fact.title}
+        return _change_call(body, fact.call, **named)
     for message in body.newest():
         if message.role == "assistant" and message.run == run:
             asked = CallView(fact.call, fact.name, "requested", title=fact.title)

@@ -16,22 +16,39 @@ _WHOLE = 2.0**53
 """Floats below it that have no fraction are integers, exactly."""
 
 
-def freeze(*, model: str, instructions: str, tools: Iterable[ToolSpec], **texts: str) -> Snapshot:
+def freeze(
+    *,
+    model: str,
+    instructions: str,
+    tools: Iterable[ToolSpec],
+    routed: tuple[ToolSpec, ...] = (),
+    routed_hash: str = "",
+    **texts: str,
+) -> Snapshot:
     """Return the snapshot of *model*, *tools* (any order), *instructions* and the other *texts* that `Snapshot` has.
 
     Equal content has an equal hash and equal bytes on every wire: here, once, the parameters of tools get sorted keys,
-    and numbers that are equal one form.
+    and numbers that are equal one form. *routed* tools come with their hash, see `freeze_routed`.
     """
-    ordered = tuple(sorted((_canonical_tool(tool) for tool in tools), key=lambda tool: tool.name))
+    ordered = _ordered(tools)
     said = {name: text for name, text in texts.items() if text}
-    # The last member is always there: no snapshot has the hash of one that was stored before keys were sorted.
+    # The fourth member is always there: no snapshot has the hash of one that was stored before keys were sorted.
     prefix = [model, instructions, [(t.name, t.description, t.parameters) for t in ordered], said]
-    digest = hashlib.sha256(msgspec.json.encode(prefix, order="deterministic")).hexdigest()
-    return Snapshot(digest[:_HASH_LENGTH], model, instructions, ordered, **texts)
+    digest = _digest([*prefix, routed_hash] if routed else prefix)
+    return Snapshot(digest, model, instructions, ordered, **texts, routed=routed, routed_hash=routed_hash)
 
 
-def snapshot_of(definition: Definition, tools: Iterable[ToolSpec], *, model: str) -> Snapshot:
-    """Return the snapshot that a session of *definition* begins with, with these *tools* in its prompt."""
+def freeze_routed(tools: Iterable[ToolSpec]) -> dict[str, Any]:
+    """Return *tools* that the router is to show, in the form and with the hash that a snapshot has them in."""
+    ordered = _ordered(tools)
+    shown = [(t.name, t.description, t.parameters, t.resource) for t in ordered]
+    return {"routed": ordered, "routed_hash": _digest(shown) if ordered else ""}
+
+
+def snapshot_of(
+    definition: Definition, tools: Iterable[ToolSpec], *, model: str, routed: Iterable[ToolSpec] = ()
+) -> Snapshot:
+    """Return the snapshot that a session of *definition* begins with: *tools* in its prompt, *routed* beside it."""
     specs = tuple(tools)
     return freeze(
         model=model,
@@ -39,6 +56,7 @@ def snapshot_of(definition: Definition, tools: Iterable[ToolSpec], *, model: str
         tools=specs,
         contract=contract_of(definition.operating_contract, [spec.name for spec in specs]),
         persona=persona_text(definition.persona),
+        **freeze_routed(routed),
     )
 
 
@@ -56,13 +74,22 @@ def variant(
     of tools, or other instructions, it gets the contract of its *definition*.
     """
     specs = snapshot.tools if tools is None else tuple(tools)
-    texts = {name: getattr(snapshot, name) for name in _KEPT}
+    texts: dict[str, Any] = {name: getattr(snapshot, name) for name in _KEPT}
     said = snapshot.instructions
     if tools is not None or instructions is not None:
         said = definition.instructions if instructions is None else instructions
         if tools is not None or not snapshot.contract:
             texts["contract"] = contract_of(definition.operating_contract, [spec.name for spec in specs])
+    texts |= {"routed": snapshot.routed, "routed_hash": snapshot.routed_hash}
     return freeze(model=model or snapshot.model, instructions=said, tools=specs, **texts)
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:_HASH_LENGTH]
+
+
+def _ordered(tools: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
+    return tuple(sorted(map(_canonical_tool, tools), key=lambda tool: tool.name))
 
 
 def _canonical_tool(tool: ToolSpec) -> ToolSpec:

@@ -12,6 +12,7 @@ from agent_core.domain.controls import (
     Abilities,
     Controls,
     Defaults,
+    NamedTool,
     Override,
     ToolKind,
     merged,
@@ -33,6 +34,9 @@ RouterKind = Literal["auto", "meta", "native", "off"]
 AfterUntrusted = Literal["ask", "allow", "deny"]
 RENDER_TOOLS = ("render_chart", "render_table")
 """The names of the tools that agents have without naming them, where the process has them; see `include_render`."""
+CALL_TOOL, LIST_RESOURCES, USE_RESOURCE = "call_tool", "list_resources", "use_resource"
+ROUTER_TOOLS = (CALL_TOOL, LIST_RESOURCES, USE_RESOURCE)
+"""The names of the router's own tools, see `context.router`."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +64,11 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     untrusted: bool = False
     resource: str | None = None
     pinned: bool = False
+
+
+def is_of_router(spec: ToolSpec | None) -> bool:
+    """Return whether *spec* is one of the router's own: a tool of a user may have had its name before there was one."""
+    return spec is not None and spec.name in ROUTER_TOOLS and spec.source == "builtin"
 
 
 class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -193,6 +202,9 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     Its texts, empty where there is none, are in the prompt in this order: *contract*, *persona*, *instructions*,
     *skills* (an index) and *memory* (the agent's), which sessions share, then *profile*, the person's own.
+
+    *routed* are tools, sorted by name, that are frozen beside the prompt and not in it: the router shows them. The hash
+    names them too, by *routed_hash*, which is empty without any.
     """
 
     hash: str
@@ -204,6 +216,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     skills: str = ""
     memory: str = ""
     profile: str = ""
+    routed: tuple[ToolSpec, ...] = ()
+    routed_hash: str = ""
+
+    @property
+    def frozen(self) -> tuple[ToolSpec, ...]:
+        """Return the tools of the prompt and those that the router shows."""
+        return (*self.tools, *self.routed)
 
     @property
     def shared(self) -> str:
@@ -224,8 +243,9 @@ def _able(_model: str) -> Abilities:
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """One version of an agent as a run uses it: definition, frozen snapshot, and the run's own overrides.
 
-    *asked_with* is what the channel knows of who asked, for the tools alone. *render_tools* are those that a run may
-    put into the prompt.
+    *tools* are those of the prompt, those that the router shows, and, with `call_tool` in the prompt, those that came
+    after it. *asked_with* is what the channel knows of who asked, for the tools alone. *render_tools* are those that a
+    run may put into the prompt.
     *able* returns what the API of a model, `provider:name`, enforces by itself; *has_sources* is whether there are
     context sources to ask before a first step.
     """
@@ -247,12 +267,24 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return self.definition.name
 
     def hooks(self, event: HookEvent, tool: str | None = None) -> Sequence[NamedHook]:
-        """Return the hooks that are asked at *event* (of *tool*), in their order."""
+        """Return the hooks that are asked at *event* (of *tool*), in their order; of the router's own tools none is."""
+        if tool in ROUTER_TOOLS and is_of_router(self.tools.get(tool)):
+            return ()
         return chain(self.definition.hooks, event, tool) if self.definition.hooks else ()
 
     def listed(self, model: str) -> str:
         """Return the name of *model*, `provider:name`, in the model table."""
         return self.able(model).listed_as or model
+
+    @property
+    def calls_by_name(self) -> bool:
+        """Return whether the prompt has the router's `call_tool`, so that tools that are not in it can be called."""
+        return is_of_router(self.tools.get(CALL_TOOL))
+
+    @property
+    def prompted(self) -> frozenset[str]:
+        """Return the names of the tools that are in the prompt."""
+        return frozenset(spec.name for spec in self.snapshot.tools)
 
     @property
     def max_steps(self) -> int:
@@ -308,4 +340,40 @@ def controls(
     """
     given = merged(defaults, agent.overrides, agent.definition.controls)
     given = replace(given, model=model or agent.snapshot.model)
-    return resolve(n, given, override, {name: spec.kind for name, spec in agent.tools.items()})
+    chosen = resolve(n, given, override, {name: spec.kind for name, spec in agent.tools.items()})
+    active = chosen.active_tools
+    if active is None or not agent.calls_by_name or agent.prompted.issuperset(active):
+        return chosen
+    ways = [name for name in ROUTER_TOOLS if name in agent.prompted and name not in active]
+    return replace(chosen, active_tools=(*active, *ways))
+
+
+def as_prompted(sends: Controls, agent: Agent) -> Controls:
+    """Return what a model's API gets of a step's controls, *sends*, in terms of the tools that the prompt has.
+
+    A tool outside the prompt is called by `call_tool`; that no other is called is then seen to here, see `refusal`.
+    """
+    if not agent.calls_by_name:
+        return sends
+    prompted, active = agent.prompted, sends.active_tools
+    if isinstance(sends.tool_choice, NamedTool) and sends.tool_choice.tool not in prompted:
+        sends = replace(sends, tool_choice=NamedTool(CALL_TOOL))
+    if active is None:
+        return sends
+    seen = tuple(name for name in active if name in prompted)
+    return replace(sends, active_tools=None if len(seen) == len(prompted) else seen)
+
+
+def forced_by_name(before: Controls | None, now: Controls, agent: Agent) -> str | None:
+    """Return the note on a tool that must be called and is not in the prompt, with what the model has to know of it.
+
+    None where none must, or the step *before* said so already.
+    """
+    choice = now.tool_choice
+    if not isinstance(choice, NamedTool) or (before is not None and before.tool_choice == choice):
+        return None
+    spec = agent.tools.get(choice.tool)
+    if spec is None or not agent.calls_by_name or spec.name in agent.prompted:
+        return None
+    shown = msgspec.json.encode({"name": spec.name, "description": spec.description, "parameters": spec.parameters})
+    return f"Call `{CALL_TOOL}` now, for this tool: {shown.decode()}"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from agent_core.domain.agents import Agent
+from agent_core.domain.agents import Agent, as_prompted
 from agent_core.domain.caching import CacheChange, Caching, PromptCall, changes
 from agent_core.domain.controls import read, sent
 from agent_core.domain.messages import UNKNOWN_USAGE
@@ -29,7 +29,7 @@ def cache_note(move: Ask, chosen: dict[str, Any], last: PromptCall | None, agent
     if last.model == model and last.snapshot == move.snapshot and last.controls == chosen:
         return None
     now = PromptCall(time=0, model=model, snapshot=move.snapshot, entries=0, controls=chosen, usage=UNKNOWN_USAGE)
-    before = sent(read(last.controls), agent.able(last.model)).tool_choice
+    before = as_prompted(sent(read(last.controls), agent.able(last.model)), agent).tool_choice
     found = changes(last, now, (before, (move.sends or move.controls).tool_choice), caching)
     return sentence(found, caching) if found else None
 

@@ -205,7 +205,7 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
         case e.ToolPending():
             return replace(s, waiting=s.waiting.changed(body.call, status="pending", on=body.on))
         case e.ToolCompleted():
-            waiting = s.waiting.changed(body.call, status="completed", outcome=body.outcome)
+            waiting = s.waiting.completed(body)
             answer = s.answer.with_result() if body.outcome == "done" else s.answer
             since = s.step.n if body.untrusted and s.untrusted_since is None else s.untrusted_since
             return replace(s, waiting=waiting, answer=answer, failed_resumes=0, untrusted_since=since)

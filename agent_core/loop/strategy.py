@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Compaction, controls
+from agent_core.domain.agents import Agent, Compaction, as_prompted, controls, forced_by_name
 from agent_core.domain.controls import UNABLE, Abilities, Controls, is_spent, news, read, sent
 from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE, Actor
@@ -235,7 +235,7 @@ def _is_stopped(state: RunState) -> bool:
     if state.answer.stop != "tools" or not state.step.controls:
         return False
     names = {condition["tool"] for condition in state.step.controls.get("stop_conditions", ())}
-    return any(call.name in names and call.outcome != "denied" for call in state.waiting.calls)
+    return any(not names.isdisjoint({call.name, call.via}) and call.outcome != "denied" for call in state.waiting.calls)
 
 
 def _completed(state: RunState, reason: e.StopReason, *, structured: Any = msgspec.UNSET) -> Finish:
@@ -263,7 +263,7 @@ def _make_room(state: RunState, agent: Agent) -> Compact | None:
         return None
     chosen = read(step.controls or {})
     pause = backoff(state.run, tried.failures) if tried.failed_at == step.n else 0.0
-    sends = sent(chosen, _able(step, agent, chosen.model))
+    sends = as_prompted(sent(chosen, _able(step, agent, chosen.model)), agent)
     return replace(move, controls=sends, delay=pause, failures=tried.failures)
 
 
@@ -321,16 +321,17 @@ def _ask(
     now = _able(step, agent, chosen.model)
     then = _able(step, agent, step.model, refused=step.failure is not None and step.failure.code == CONTROLS_REFUSED)
     changes = news(before, chosen, (then, now), agent.tools)
+    forced = forced_by_name(before, chosen, agent)
     return Ask(
         n=n or step.n,
         attempt=attempt,
         message=message_id(state.run, n or step.n),
         takes=_takes(state, agent),
         controls=chosen,
-        sends=sent(chosen, now, firm=n is None and TOOLS_WITHHELD in step.remedied),
+        sends=as_prompted(sent(chosen, now, firm=n is None and TOOLS_WITHHELD in step.remedied), agent),
         snapshot=agent.snapshot.hash,
         delay=delay,
-        note=" ".join(filter(None, (note, changes))) or None,
+        note=" ".join(filter(None, (note, changes, forced))) or None,
         repair=repair,
     )
 

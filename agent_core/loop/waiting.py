@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.domain import events as e
+from agent_core.domain.agents import USE_RESOURCE
 from agent_core.domain.controls import read, refusal
 from agent_core.domain.messages import CallOutcome, Part, ToolCall, used_in
 
@@ -26,8 +27,9 @@ class CallState(msgspec.Struct, frozen=True):
     """One use of a tool: *epoch* is the run's when it was started, *repeat* its place in a row of identical calls.
 
     *allowed_by* are the hooks that allowed these *arguments*, *approved_for* those for which people did, and
-    *modified_by* those that changed them. *approval* is the newest question to people, open or decided; *denial* says
-    why the call will not run. *answer* is what people answered to its newest form, *forms* how many there were.
+    *modified_by* those that changed them. *via* is the router's tool that the model called. *approval* is the newest
+    question to people, open or decided; *denial* says why the call will not run. *answer* is what people answered to
+    its newest form, *forms* how many there were.
     """
 
     call: str
@@ -46,6 +48,7 @@ class CallState(msgspec.Struct, frozen=True):
     modified_by: tuple[str, ...] = ()
     approval: e.ApprovalRequested | None = None
     denial: str | None = None
+    via: str | None = None
     answer: FormAnswer | None = None
     forms: int = 0
 
@@ -56,7 +59,8 @@ class WaitingState(msgspec.Struct, frozen=True):
     *wanted* are calls that a person's message makes, before they are requested. *last_key* is the `call_key` of the
     newest call, *repeats* how many calls in a row had it. *start_hooks* are the hooks that let the run start;
     *blocked*: a hook denied the run or its answer; *expired*: an approval was not decided in time and its call is one
-    without which the run fails.
+    without which the run fails. *opened* are the resources that the router has shown in the run, under the names that
+    the model gave them.
     """
 
     calls: tuple[CallState, ...] = ()
@@ -66,6 +70,7 @@ class WaitingState(msgspec.Struct, frozen=True):
     start_hooks: tuple[str, ...] = ()
     blocked: bool = False
     expired: bool = False
+    opened: tuple[str, ...] = ()
 
     def open_calls(self) -> tuple[CallState, ...]:
         """Return the calls that have not ended."""
@@ -98,8 +103,31 @@ class WaitingState(msgspec.Struct, frozen=True):
         key = call_key(body.name, body.arguments, body.raw)
         repeats = self.repeats + 1 if key == self.last_key else 1
         denial = refusal(read(controls), body.name) if controls else None
-        call = CallState(body.call, body.name, body.arguments, body.index, body.step, repeats, body.raw, denial=denial)
+        call = CallState(
+            body.call,
+            body.name,
+            body.arguments,
+            body.index,
+            body.step,
+            repeats,
+            body.raw,
+            denial=denial,
+            via=body.via,
+        )
         return replace(self, calls=(*self.calls, call), last_key=key, repeats=repeats)
+
+    def completed(self, body: e.ToolCompleted) -> "WaitingState":
+        """Return the state after a call ended; one of `use_resource` opens what it names."""
+        changed, call = self.changed(body.call, status="completed", outcome=body.outcome), self.find(body.call)
+        if call is None or body.outcome != "done" or (name := opening(call)) is None:
+            return changed
+        return replace(changed, opened=(*self.opened, name))
+
+    def opened_for(self, call: CallState) -> tuple[str, ...]:
+        """Return the resources that are open for *call*, those among them that the same answer opens before it."""
+        before = (each for each in self.calls if each.index < call.index and each.status != "completed")
+        names = (opening(each) for each in before if each.denial is None and each.raw is None)
+        return (*self.opened, *(name for name in names if name is not None))
 
     def changed(self, call: str, **changes: Any) -> "WaitingState":
         """Return the state with *changes* to one call."""
@@ -164,6 +192,12 @@ class WaitingState(msgspec.Struct, frozen=True):
                 return replace(self.changed(body.call, denial=TOO_LATE, **freed), expired=expired)
             case "cancelled":
                 return self
+
+
+def opening(call: CallState) -> str | None:
+    """Return the resource that *call* asks the router to show, None when it asks for something else."""
+    name = call.arguments.get("name") if call.name == USE_RESOURCE else None
+    return name if isinstance(name, str) else None
 
 
 def _accepted(body: e.ApprovalDecided) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agent_core.context.router import unwrapped
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.controls import is_forced, listed, permitted
@@ -137,7 +138,7 @@ class Answer:
     def _finished(self, state: RunState, agent: Agent) -> Sequence[FactBody]:
         calls, chosen = self._calls(), self._move.controls
         if chosen.tool_choice == "none" and agent.tools and not (self._has_words and not calls):
-            return self._wordless(calls, state)
+            return self._wordless(calls, state, agent)
         if not calls:
             if is_forced(self._move.controls.tool_choice) and not _INSISTED.intersection(state.step.remedied):
                 return self._insist(agent)
@@ -146,7 +147,7 @@ class Answer:
         return [
             self._message("tools", [block for block in self._placed() if block.kind or block.ended], ids),
             self._completed(),
-            *self._requests(calls, ids),
+            *self._requests(calls, ids, agent),
         ]
 
     def _insist(self, agent: Agent) -> Sequence[FactBody]:
@@ -159,7 +160,7 @@ class Answer:
             e.ContextAdded(source="note", text=f"Your answer was not taken: call {names} now, without an answer."),
         ]
 
-    def _wordless(self, calls: list[_Block], state: RunState) -> Sequence[FactBody]:
+    def _wordless(self, calls: list[_Block], state: RunState, agent: Agent) -> Sequence[FactBody]:
         """Return what becomes of an answer with *calls*, or without a word, in a step without tools.
 
         The model is asked for words once more. If none come in the last step, a sentence stands in their place: a
@@ -168,7 +169,7 @@ class Answer:
         most = self._move.controls.max_steps or 1
         is_last, was_asked = self._move.n >= most, not _ASKED_FOR_WORDS.isdisjoint(state.step.remedied)
         if calls and not was_asked:
-            return self._refuse(calls)
+            return self._refuse(calls, agent)
         if self._has_words or not is_last or (most == 1 and not calls):
             return [self._message("done", self._said()), self._completed()]
         if not was_asked:
@@ -178,7 +179,7 @@ class Answer:
         said = e.MessageCompleted(message=self._move.message, role="assistant", parts=parts, stop="done")
         return [said, self._completed()]
 
-    def _refuse(self, calls: list[_Block]) -> Sequence[FactBody]:
+    def _refuse(self, calls: list[_Block], agent: Agent) -> Sequence[FactBody]:
         """Refuse calls in a step without tools: the attempt counts as failed and the model is asked once more."""
         ids = [new_id("call") for _ in calls]
         names = ", ".join(f"`{block.name}`" for block in calls)
@@ -186,24 +187,30 @@ class Answer:
             e.ToolCompleted(call=call, outcome="denied", parts=(Text(WITHHELD),), truncated=False) for call in ids
         ]
         return [
-            *self._requests(calls, ids),
+            *self._requests(calls, ids, agent),
             *denied,
             self._failed(TOOLS_WITHHELD, f"The model called {names} though tools are withheld.", retryable=True),
             e.ContextAdded(source="note", text=f"Your call of {names} was refused. {WITHHELD}"),
         ]
 
-    def _requests(self, calls: list[_Block], ids: list[str]) -> list[FactBody]:
-        return [
-            e.ToolRequested(
-                call=call,
-                name=block.name,
-                arguments=dict(block.arguments or {}),
-                index=index,
-                step=self._move.n,
-                raw=block.text if block.arguments is None else None,
-            )
-            for index, (call, block) in enumerate(zip(ids, calls, strict=True))
-        ]
+    def _requests(self, calls: list[_Block], ids: list[str], agent: Agent) -> list[FactBody]:
+        return [self._request(call, index, ids[index], agent) for index, call in enumerate(calls)]
+
+    def _request(self, block: _Block, index: int, call: str, agent: Agent) -> e.ToolRequested:
+        """Return the request of a call; one of `call_tool` is recorded as a call of the tool that it means."""
+        meant = unwrapped(block.name, block.arguments) if agent.calls_by_name else None
+        name, arguments = meant or (block.name, dict(block.arguments or {}))
+        spec = agent.tools.get(name)
+        return e.ToolRequested(
+            call=call,
+            name=clean(name),
+            arguments=arguments,
+            index=index,
+            step=self._move.n,
+            raw=block.text if block.arguments is None else None,
+            title=spec.title if spec else None,
+            via=block.name if meant else None,
+        )
 
     def _note(self, delta: p.ModelDelta) -> None:
         self._begun = self._begun or not isinstance(delta, p.CallFailed)

@@ -86,7 +86,7 @@ class Approvals:
         def work(connection: Connection) -> ToolSpec | None:
             seen = approvals.find(connection, id).object
             frozen = catalog.snapshot(connection, runs.find(connection, seen.run)[0].snapshot)
-            found = next((spec for spec in frozen.tools if spec.name == seen.tool), None)
+            found = next((spec for spec in frozen.frozen if spec.name == seen.tool), None)
             if seen.form is None:
                 return found
             return replace(found or ToolSpec(name=seen.tool, description="", parameters={}), parameters=seen.form)
@@ -162,7 +162,7 @@ class Approvals:
             seen = approvals.find(connection, decision.approval).object
             run, _ = runs.find(connection, seen.run)
             frozen = catalog.snapshot(connection, run.snapshot)
-            return seen, next((spec.parameters for spec in frozen.tools if spec.name == seen.tool), None)
+            return seen, next((spec.parameters for spec in frozen.frozen if spec.name == seen.tool), None)
 
         seen, schema = await self._store.read(work)
         arguments = decision.arguments if seen.form is None or decision.arguments is not None else seen.arguments

@@ -10,6 +10,7 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core.clock import Clock
+from agent_core.context import router
 from agent_core.domain import events as e
 from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
 from agent_core.domain.channels import channel_of
@@ -24,6 +25,7 @@ from agent_core.renders.rows import FoundRows, HandleOfRows, may_hold_rows, note
 from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
+from agent_core.tools.router import router_tools
 from agent_core.tools.toolset import Scope, Toolset, tools_with, unknown_tool
 
 _RAW_SHOWN = 500
@@ -102,9 +104,10 @@ class Calls:
             await _end(tasks)
 
     async def _known(self, calls: tuple[CallState, ...]) -> Mapping[str, t.Tool]:
-        specs = (self._agent.tools.get(call.name) for call in calls)
-        wanted = (spec.name for spec in specs if spec is not None and spec.kind == "function")
-        return await tools_with(self._toolset, Scope(self._agent.id), wanted)
+        own, specs = router_tools(self._agent), (self._agent.tools.get(call.name) for call in calls)
+        wanted = (spec.name for spec in specs if spec is not None and spec.kind == "function" and spec.name not in own)
+        known = await tools_with(self._toolset, Scope(self._agent.id), wanted)
+        return {**known, **own} if own else known
 
     async def _one(
         self,
@@ -180,13 +183,14 @@ class Calls:
             return _ended(call, "denied", call.denial)
         spec, tool = self._agent.tools.get(call.name), known.get(call.name)
         interrupted = call.status == "started" and call.epoch < state.epoch
-        if interrupted and spec is not None and spec.effect == "write" and (tool is None or not spec.idempotent):
+        if interrupted and _may_have_written(spec, tool, call):
             return _ended(call, "unknown", UNKNOWN)
         if spec is None or (tool is None and spec.kind == "function"):
             if spec is not None:
                 _log.warning("tool.missing", run=self._run.id, tool=call.name, remedy="load it again, or restart")
-            text = unknown_tool(call.name, self._agent.tools.keys() - {call.name})
-            return _ended(call, "failed", text[0].upper() + text[1:])
+            return _ended(call, "failed", self._unknown(call.name))
+        if (text := self._closed(call, state)) is not None:
+            return _ended(call, "failed", text)
         if call.raw is not None:
             text = f"Not run: the arguments are no JSON object. They were: {call.raw[:_RAW_SHOWN]}"
             return _ended(call, "failed", text)
@@ -196,6 +200,20 @@ class Calls:
         if spec.kind == "client":
             return e.ToolPending(call=call.call, on="client", tool=call.name, arguments=call.arguments)
         return tool or _ended(call, "done", ANSWERED)
+
+    def _unknown(self, name: str) -> str:
+        others = self._agent.tools.keys() - {name}
+        if self._agent.snapshot.routed:
+            return router.unknown(name, others)
+        text = unknown_tool(name, others)
+        return text[0].upper() + text[1:]
+
+    def _closed(self, call: CallState, state: RunState) -> str | None:
+        """Return the text for the model on a tool that it has not looked at, None for one that it may call."""
+        choice = (state.step.controls or {}).get("tool_choice")
+        if not self._agent.snapshot.routed or call.step == 0 or choice == {"tool": call.name}:
+            return None  # a call before the first step is of a person's message
+        return router.closed(self._agent, call.name, state.waiting.opened_for(call))
 
     async def _execute(self, tool: t.Tool, call: CallState, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
         """Execute the tool within its timeout; one that ignores its cancellation is abandoned."""
@@ -333,6 +351,13 @@ def _report(done: asyncio.Task[None], news: asyncio.Queue[Any]) -> None:
     """Pass an error of our own code to the reader, which would wait forever otherwise."""
     if not done.cancelled() and (error := done.exception()) is not None:
         news.put_nowait(error)
+
+
+def _may_have_written(spec: ToolSpec | None, tool: t.Tool | None, call: CallState) -> bool:
+    """Return whether an interrupted *call* must not run again; one that came later may be gone, with all it said."""
+    if spec is None:
+        return call.via is not None
+    return spec.effect == "write" and (tool is None or not spec.idempotent)
 
 
 def _ended(call: CallState, outcome: CallOutcome, text: str) -> e.ToolCompleted:

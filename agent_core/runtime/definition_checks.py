@@ -5,8 +5,18 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from agent_core.context.router import grows
 from agent_core.domain import quotas
-from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, RENDER_TOOLS, DeclaredTool, Definition
+from agent_core.domain.agents import (
+    MAX_CONTRACT,
+    MAX_IDLE,
+    MAX_TOOL_LIMIT,
+    PLAIN_DEFAULTS,
+    RENDER_TOOLS,
+    ROUTER_TOOLS,
+    DeclaredTool,
+    Definition,
+)
 from agent_core.domain.control_checks import check as check_controls
 from agent_core.domain.schemas import schema_problem
 from agent_core.domain.tools import is_glob
@@ -57,12 +67,24 @@ def check_fields(
         raise InvalidInput("limits.max_runs", f"between 1 and {MAX_RUNS}, or null for no bound.")
     for scope in quotas.SCOPES:
         quotas.check(scope, getattr(definition.limits, scope))
+    check_router(definition)
     listed = names_of(definition.tools) if named is None else named
     if definition.controls.include_render is False:
         tools = [name for name in listed if name not in RENDER_TOOLS]
     else:
         tools = [*listed, *(name for name in added if name not in listed)]
+    tools = [*tools, *ROUTER_TOOLS] if _may_route(definition, len(listed)) else tools
     check_controls(definition.controls, _Listed(tools))
+
+
+def check_router(definition: Definition) -> None:
+    """Raise `InvalidInput` for a router that cannot work."""
+    limit = definition.tool_limit
+    if limit is not None and not 0 <= limit <= MAX_TOOL_LIMIT:
+        raise InvalidInput("tool_limit", f"between 0 and {MAX_TOOL_LIMIT}; 0: always.")
+    if definition.router == "native":
+        why = "the search of a model's provider is not used yet; choose `meta`, or `auto`, which takes what there is."
+        raise InvalidInput("router", why)
 
 
 def check_tools(definition: Definition, known: Collection[str], looked_for: str) -> None:
@@ -73,11 +95,20 @@ def check_tools(definition: Definition, known: Collection[str], looked_for: str)
         if isinstance(tool, str) and not is_glob(tool) and tool not in known:
             raise InvalidInput("tools", unknown_tool(tool, known, looked_for))
         name = tool if isinstance(tool, str) else tool.name
+        if name in ROUTER_TOOLS:
+            raise InvalidInput(path, f"`{name}` is a name of the router's; give the tool another one.")
         if name in names:
             raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
         names.add(name)
         if not isinstance(tool, str):
             _check_declared(path, tool, known)
+
+
+def _may_route(definition: Definition, listed: int) -> bool:
+    """Return whether the prompt of an agent that lists so many tools may have those of the router."""
+    own = definition.tool_limit
+    limit = PLAIN_DEFAULTS.tool_limit if own is None else own
+    return grows(definition) or (definition.router != "off" and listed > limit)
 
 
 def _check_name(name: str) -> None:

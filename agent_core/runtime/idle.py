@@ -10,6 +10,7 @@ from agent_core.context.compaction import pays_at_idle
 from agent_core.context.history import LONG_LIFE
 from agent_core.context.window import Window
 from agent_core.domain import events as e
+from agent_core.domain.agents import as_prompted
 from agent_core.domain.caching import PromptCall
 from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import read, sent
@@ -139,7 +140,7 @@ class IdleCompaction:
         if tail is None:
             return None
         place, chosen = window.start_of(tail.entries), read(last.controls)
-        controls = sent(chosen, agent.able(last.model))
+        controls = as_prompted(sent(chosen, agent.able(last.model)), agent)
         fork = self._compactor.fork(window, agent, place, controls, cached.ref.id, spent)
         return (fork, window.seq_at(place)) if self._pays(fork, fill, tail.tokens, last.model) else None
 

@@ -7,7 +7,7 @@ import structlog
 from agent_core.context.misses import missed, shortfall
 from agent_core.context.window import Window
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Snapshot
+from agent_core.domain.agents import Agent, Snapshot, as_prompted
 from agent_core.domain.controls import read, sent
 from agent_core.domain.events import Fact, FactBody
 from agent_core.loop.strategy import Ask
@@ -40,7 +40,7 @@ async def with_miss(
     messages = [entry.message for entry in window.entries]
     old = agent.snapshot if before.snapshot == move.snapshot else await snapshot(before.snapshot)
     choices = (
-        sent(read(before.controls), agent.able(before.model)).tool_choice,
+        as_prompted(sent(read(before.controls), agent.able(before.model)), agent).tool_choice,
         (move.sends or move.controls).tool_choice,
     )
     miss = missed(step.n, short, history, choices, (old, agent.snapshot), caching, messages)

@@ -5,12 +5,14 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
+from agent_core.context.router import grows
 from agent_core.context.snapshot import variant
-from agent_core.domain.agents import RENDER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec
+from agent_core.domain.agents import RENDER_TOOLS, ROUTER_TOOLS, Agent, DeclaredTool, Definition, ToolSpec, is_of_router
+from agent_core.domain.hooks import chain
 from agent_core.domain.tools import is_glob
 from agent_core.tools.base import Tool
 
-_OWN_SETTINGS = frozenset({*RENDER_TOOLS, "call_tool", "list_resources", "use_resource"})
+_OWN_SETTINGS = frozenset({*RENDER_TOOLS, *ROUTER_TOOLS})
 
 
 def offered(definition: Definition, known: Mapping[str, Tool], *, include_render: bool) -> Sequence[ToolSpec]:
@@ -74,12 +76,54 @@ def with_renders(agent: Agent, *, include: bool) -> Agent:
         tools = {**agent.tools, **{spec.name: spec for spec in more}}
     else:
         wanted = [spec for spec in frozen if spec.kind != "function" or spec.name not in RENDER_TOOLS]
-        kept = {spec.name for spec in wanted}
-        tools = {name: spec for name, spec in agent.tools.items() if name in kept}
+        gone = names - {spec.name for spec in wanted}
+        tools = {name: spec for name, spec in agent.tools.items() if name not in gone}
     if len(wanted) == len(frozen):
         return agent
     snapshot = variant(agent.snapshot, agent.definition, tools=wanted)
     return replace(agent, snapshot=snapshot, tools=tools)
+
+
+def with_later(agent: Agent, known: Mapping[str, Tool]) -> Agent:
+    """Return *agent* with the tools that came after its prompt was frozen, of those *known* now.
+
+    They are what its definition names now, a tool that is gone aside; its prompt must have the router's `call_tool`.
+    """
+    if not (agent.calls_by_name and grows(agent.definition)):
+        return agent
+    definition, frozen = agent.definition, {spec.name for spec in agent.snapshot.frozen}
+    here = replace(definition, tools=tuple(each for each in definition.tools if _is_here(each, known)))
+    now = offered(here, known, include_render=False)
+    later = {spec.name: guarded(spec, definition) for spec in now if spec.name not in frozen}
+    before = {name: spec for name, spec in agent.tools.items() if name in frozen}
+    return replace(agent, tools={**before, **later}) if later or len(before) < len(agent.tools) else agent
+
+
+def current(frozen: ToolSpec, known: Mapping[str, Tool]) -> ToolSpec:
+    """Return the spec of a tool with what the model sees of it *frozen*, and the rest as it is now."""
+    tool = known.get(frozen.name)
+    if tool is None or frozen.kind != "function" or is_of_router(frozen):
+        return frozen
+    return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
+
+
+def offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
+    """Return whether two looks at a toolset give tools with equal specs: some kinds build their tools at each look."""
+    return known == now or (
+        known.keys() == now.keys() and all(tool.spec == now[name].spec for name, tool in known.items())
+    )
+
+
+def guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
+    """Return *spec* as one that writes if people approve its calls: a call that was approved once runs once."""
+    asks = definition.hooks and not is_of_router(spec)
+    hooks = chain(definition.hooks, "PreToolUse", spec.name) if asks else ()
+    return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
+
+
+def _is_here(tool: str | DeclaredTool, known: Collection[str]) -> bool:
+    """Return whether *tool* of a definition is a glob, or here: it may have gone since the prompt was frozen."""
+    return not isinstance(tool, str) or is_glob(tool) or tool in known
 
 
 def _is_taken_out(tool: str, definition: Definition) -> bool:

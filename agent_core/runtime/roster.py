@@ -9,6 +9,7 @@ import structlog
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from agent_core.context.router import offer_of
 from agent_core.context.snapshot import snapshot_of
 from agent_core.domain.agents import (
     PLAIN_DEFAULTS,
@@ -18,14 +19,13 @@ from agent_core.domain.agents import (
     Controls,
     Definition,
     Snapshot,
-    ToolSpec,
     gathered,
     spread,
 )
 from agent_core.domain.channels import ChannelPort, Channels
 from agent_core.domain.control_checks import check
 from agent_core.domain.controls import ABLE, NOTHING, Abilities
-from agent_core.domain.hooks import Hook, chain
+from agent_core.domain.hooks import Hook
 from agent_core.domain.objects import AgentObject, Page
 from agent_core.domain.tools import is_glob
 from agent_core.errors import InvalidInput, UnknownCursor
@@ -37,7 +37,18 @@ from agent_core.hooks.http import check_secrets
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.definition_checks import check_fields, check_tools
-from agent_core.runtime.offers import added, attached, lacking, names_of, offered, unmatched_globs
+from agent_core.runtime.offers import (
+    added,
+    attached,
+    current,
+    guarded,
+    lacking,
+    names_of,
+    offer_the_same,
+    offered,
+    unmatched_globs,
+    with_later,
+)
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.store.work import catalog
@@ -236,7 +247,7 @@ class Roster:
         session then raises `StaleAgent`: `forget` it and retry.
         """
         cached = self._prototypes.get(name)
-        if cached is not None and _offer_the_same(cached.known, await self._toolset.tools(Scope(cached.agent.id))):
+        if cached is not None and offer_the_same(cached.known, await self._toolset.tools(Scope(cached.agent.id))):
             return cached
         stored = await self.find(name)
         found = stored.object
@@ -261,9 +272,10 @@ class Roster:
         if why := self.unserved(definition):
             raise InvalidInput("agent", why)
         tools = offered(definition, known, include_render=self.defaults.include_render)
-        return snapshot_of(
-            definition, tools, model=definition.controls.model or definition.model or self._default_model
-        )
+        limit = self.defaults.tool_limit if definition.tool_limit is None else definition.tool_limit
+        prompt, routed = offer_of(definition, tools, limit)
+        model = definition.controls.model or definition.model or self._default_model
+        return snapshot_of(definition, prompt, model=model, routed=routed)
 
     async def agent(
         self,
@@ -275,19 +287,27 @@ class Roster:
     ) -> Agent:
         """Return an agent as a run uses it: what the model sees is frozen, tools behave as they do now."""
         known = await self._toolset.tools(Scope(id))
-        tools = {spec.name: _guarded(_current(spec, known), definition) for spec in snapshot.tools}
-        return Agent(
+        tools = {spec.name: guarded(current(spec, known), definition) for spec in snapshot.frozen}
+        agent = Agent(
             id=id,
             version=version,
             definition=definition,
             snapshot=snapshot,
             tools=tools,
             overrides=overrides,
-            render_tools=tuple(_guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
+            render_tools=tuple(guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
             able=self._able,
             has_sources=self._has_sources,
             defaults=self.defaults,
         )
+        return with_later(agent, known)
+
+    async def present(self, agent: Agent) -> Agent:
+        """Return *agent* with the tools that came after its prompt was frozen, as they are now.
+
+        They are those that its own definition names, by a glob or a server, and are called by `call_tool` alone.
+        """
+        return with_later(agent, await self._toolset.tools(Scope(agent.id))) if agent.calls_by_name else agent
 
     def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:
         """Return *agent* with *changes*, checked, in the stored form."""
@@ -346,30 +366,9 @@ class Roster:
             raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
 
 
-def _current(frozen: ToolSpec, known: Mapping[str, Tool]) -> ToolSpec:
-    """Return the spec of a tool with what the model sees of it *frozen*, and the rest as it is now."""
-    tool = known.get(frozen.name)
-    if tool is None or frozen.kind != "function":
-        return frozen
-    return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
-
-
-def _offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
-    """Return whether two looks at a toolset give tools with equal specs: some kinds build their tools at each look."""
-    return known == now or (
-        known.keys() == now.keys() and all(tool.spec == now[name].spec for name, tool in known.items())
-    )
-
-
 def _exact(tools: Iterable[Any]) -> Iterator[str]:
     """Yield the exact names among an agent's *tools*."""
     return (tool for tool in tools if isinstance(tool, str) and not is_glob(tool))
-
-
-def _guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
-    """Return *spec* as one that writes if people approve its calls: a call that was approved once runs once."""
-    hooks = chain(definition.hooks, "PreToolUse", spec.name) if definition.hooks else ()
-    return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
 
 
 def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -143,7 +143,8 @@ class Segments:
 
         async def drive(interrupt: Interrupt) -> RunRef | None:
             with self._held(run):
-                return await self.driver(run, agent, cached, state, interrupt).drive(move)
+                present = await self._roster.present(agent)
+                return await self.driver(run, present, cached, state, interrupt).drive(move)
 
         return drive
 
@@ -197,11 +198,12 @@ class Segments:
 
     async def agent_of(self, run: RunRef, cached: CachedSession) -> Agent:
         """Return the agent as *run* uses it, with the instructions and controls that the run brought."""
-        if run.options is None and run.snapshot == cached.agent.snapshot.hash:
-            return cached.agent
         options, own = read_options(run.options), cached.agent
         overrides, asked_with = options.controls, options.tool_context or {}
         if run.snapshot == own.snapshot.hash:
+            own = await self._roster.present(own)
+            if run.options is None:
+                return own
             return msgspec.structs.replace(own, overrides=overrides, asked_with=asked_with)
         snapshot = await self._snapshot(run.snapshot)
         agent = await self._roster.agent(own.id, own.version, own.definition, snapshot, overrides)

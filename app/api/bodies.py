@@ -198,7 +198,7 @@ AGENT = {
     "instructions": Instructions,
     "model": Id,
     "fallback_models": Annotated[list[Id], Field(max_length=10)],
-    "tools": Annotated[list[one_of(Id, ToolBody)], Field(max_length=200)],
+    "tools": Annotated[list[one_of(Id, ToolBody)], Field(max_length=MAX_TOOL_LIMIT)],
     "mcp_servers": Annotated[list[Id], Field(max_length=100)],
     "tool_limit": Annotated[int, Field(ge=0, le=MAX_TOOL_LIMIT)],
     "hooks": Annotated[list[HookBody], Field(max_length=MAX_HOOKS)],

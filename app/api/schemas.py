@@ -29,6 +29,7 @@ from app.api.wire import (
     Revoked,
     Run,
     RunTree,
+    Secret,
     Session,
     SessionCost,
     TokenAnswer,
@@ -69,6 +70,7 @@ WIRE = (
     Revoked,
     Run,
     RunTree,
+    Secret,
     Session,
     SessionCost,
     ChannelPreview,
@@ -82,6 +84,7 @@ WIRE = (
     Page[Message],
     Page[Revoked],
     Page[Run],
+    Page[Secret],
     Page[Session],
     Page[Tool],
 )

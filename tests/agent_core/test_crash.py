@@ -74,13 +74,17 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Messages to send, what the model says to them, and the answers that must stand in the end."""
+    """Messages to send, what the model says to them, and the answers that must stand in the end.
+
+    *tool_limit* 0 has the agent's tools routed.
+    """
 
     name: str
     messages: tuple[str, ...]
     script: Callable[[Request], Answer]
     answers: tuple[str, ...]
     hooks: tuple[Hook, ...] = ()
+    tool_limit: int | None = None
 
 
 def _continued(request: Request) -> Answer:
@@ -122,6 +126,17 @@ SCENARIOS = (
         ("", "There."),
     ),
     Scenario(
+        "routed write",
+        ("Book",),
+        by_step(
+            (call("use_resource", name="book"),),
+            (call("call_tool", name="book", arguments={"room": "r1"}),),
+            (say("Done."),),
+        ),
+        ("", "", "Done."),
+        tool_limit=0,
+    ),
+    Scenario(
         "write that asks first",
         ("Seat",),
         by_step((call("seat", room="r1"),), (say("Done."),)),
@@ -156,7 +171,8 @@ class Process:
         await self.core.start()
         if not (await self.core.agents.list()).items:
             tools = ("look", "book", "seat", WHERE)
-            await self.core.agents.create(Definition(name="a", instructions="", tools=tools, hooks=scenario.hooks))
+            own = {"hooks": scenario.hooks, "tool_limit": scenario.tool_limit}
+            await self.core.agents.create(Definition(name="a", instructions="", tools=tools, **own))
         session = await self.core.open_session(agent="a", actor=ANN, address="test:1")
         self.prepared = self.database.writes
         receipts = [

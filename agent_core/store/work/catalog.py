@@ -1,13 +1,14 @@
 """The catalog: agents, their versions, and frozen snapshots. Each function is one transaction's work."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import msgspec
 from sqlalchemy import Connection, bindparam, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from agent_core.domain.agents import Compaction, Controls, Definition, Limits, Persona, Snapshot, spread
+from agent_core.domain.agents import Compaction, Controls, Definition, Limits, Persona, Snapshot, ToolSpec, spread
 from agent_core.domain.channels import ChannelConflict, Channels
 from agent_core.domain.objects import AgentObject, Page
 from agent_core.domain.quotas import AddressQuota, Quota, VisitorQuota
@@ -36,6 +37,8 @@ _KEPT = Statement(
 )
 
 
+_ROUTED = "routed:"
+"""What the names of rows with the routed tools of snapshots begin with."""
 _GROUPS = (Limits, Controls, VisitorQuota, AddressQuota, Quota, Persona, Compaction)
 
 
@@ -199,16 +202,44 @@ def _refuse_conflict(connection: Connection, wanted: Definition, key: int | None
 
 
 def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
-    """Store *snapshot* under its hash, unless it is stored already."""
-    if not _KEPT.run(connection, b_project=DEFAULT_PROJECT, b_hash=snapshot.hash):
-        content = msgspec.json.encode(snapshot)
-        connection.execute(insert(SNAPSHOT).values(project=DEFAULT_PROJECT, hash=snapshot.hash, content=content))
+    """Store *snapshot* under its hash, unless it is stored already.
+
+    The tools that its router shows are a row of their own, which many snapshots share: those of runs that bring
+    instructions or a model of their own differ in the prompt alone.
+    """
+    if _is_kept(connection, snapshot.hash):
+        return
+    if snapshot.routed and not _is_kept(connection, _ROUTED + snapshot.routed_hash):
+        _keep(connection, _ROUTED + snapshot.routed_hash, snapshot.routed)
+    _keep(connection, snapshot.hash, msgspec.structs.replace(snapshot, routed=()))
 
 
 def snapshot(connection: Connection, name: str) -> Snapshot:
     """Return the snapshot with this hash."""
+    found = msgspec.json.decode(_content(connection, name), type=Snapshot)
+    if not found.routed_hash:
+        return found
+    return msgspec.structs.replace(found, routed=_routed(_content(connection, _ROUTED + found.routed_hash)))
+
+
+def _is_kept(connection: Connection, name: str) -> bool:
+    return bool(_KEPT.run(connection, b_project=DEFAULT_PROJECT, b_hash=name))
+
+
+def _keep(connection: Connection, name: str, content: object) -> None:
+    row = {"project": DEFAULT_PROJECT, "hash": name, "content": msgspec.json.encode(content)}
+    connection.execute(insert(SNAPSHOT).values(row))
+
+
+def _content(connection: Connection, name: str) -> bytes:
     query = select(SNAPSHOT.c.content).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == name)
-    return msgspec.json.decode(connection.execute(query).scalar_one(), type=Snapshot)
+    return connection.execute(query).scalar_one()
+
+
+@lru_cache(maxsize=32)
+def _routed(content: bytes) -> tuple[ToolSpec, ...]:
+    """Return the tools in a row; equal rows give the same ones, so that sessions share them in memory."""
+    return msgspec.json.decode(content, type=tuple[ToolSpec, ...])
 
 
 def _bounds(wanted: Definition) -> dict[str, Any]:

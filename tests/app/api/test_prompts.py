@@ -14,6 +14,7 @@ FIELDS = {
     "operating_contract": "Obey Ann.",
     "prompt_caching": False,
     "idle_refreeze_s": 60,
+    "tool_limit": 0,
     "compaction": {"kind": "cut", "model": None},
 }
 ABSENT = {
@@ -21,6 +22,7 @@ ABSENT = {
     "operating_contract": None,
     "prompt_caching": True,
     "idle_refreeze_s": 1800,
+    "tool_limit": 40,
     "compaction": {"kind": "summary", "model": None},
 }
 
@@ -45,14 +47,14 @@ async def test_fields_of_the_prompt_are_kept_changed_and_taken_away(client: http
 
 
 async def test_absent_fields_show_what_holds(client: httpx.AsyncClient, core: Core):
-    """Without a word of the agent's, `prompt_caching` and `idle_refreeze_s` are those of the process."""
+    """Without a word of the agent's, `prompt_caching`, `idle_refreeze_s` and `tool_limit` are those of the process."""
     made = (await client.post("/v1/agents", json=NEW)).json()
     assert of_prompt(made) == ABSENT
-    core.agents.defaults = AgentDefaults(prompt_caching=False, idle_refreeze_s=7)
+    core.agents.defaults = AgentDefaults(prompt_caching=False, idle_refreeze_s=7, tool_limit=9)
     shown = (await client.get("/v1/agents/scout")).json()
     listed = [each for each in (await client.get("/v1/agents")).json()["items"] if each["name"] == "scout"]
     assert listed == [shown]
-    assert (shown["prompt_caching"], shown["idle_refreeze_s"]) == (False, 7)
+    assert [shown[name] for name in ("prompt_caching", "idle_refreeze_s", "tool_limit")] == [False, 7, 9]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,9 @@ async def test_absent_fields_show_what_holds(client: httpx.AsyncClient, core: Co
         ({"idle_refreeze_s": -1}, "idle_refreeze_s", ""),
         ({"idle_refreeze_s": 2_592_001}, "idle_refreeze_s", "2592000"),
         ({"prompt_caching": "yes"}, "prompt_caching", ""),
+        ({"tool_limit": 1_001}, "tool_limit", "1000"),
+        ({"router": "native"}, "router", "choose `meta`"),
+        ({"router": "some"}, "router", "'auto', 'meta', 'native' or 'off'"),
     ],
 )
 async def test_fields_that_cannot_be_are_refused(client: httpx.AsyncClient, given: Any, path: str, says: str):

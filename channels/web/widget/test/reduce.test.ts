@@ -100,6 +100,15 @@ test("a late delta of a completed message changes nothing", () => {
   assert.equal(reduce(done, late), done);
 });
 
+test("a call through the router is shown as the tool that it means", () => {
+  const wish = { type: "tool_call", call: "call_1", name: "call_tool" };
+  const said = { message: "msg_2", role: "assistant", parts: [wish], stop: "tools" };
+  const asked = { call: "call_1", name: "get_order", index: 0, step: 1, via: "call_tool" };
+  const before = reduce(EMPTY, { ...envelope, seq: 1, type: "message.completed", data: said } as unknown as Frame);
+  const { calls } = reduce(before, { ...envelope, seq: 2, type: "tool.requested", data: asked } as unknown as Frame);
+  assert.deepEqual(calls.map(({ name }) => name), ["get_order"]);
+});
+
 test("tool calls are in order with their status, and progress only while they run", () => {
   const frames = framesOf("tools");
   const progress = frames.findIndex(({ type }) => type === "tool.progress");

@@ -1,0 +1,198 @@
+"""The router: which tools leave the prompt, how they are found, and what is shown of them."""
+
+import pytest
+
+from agent_core import Definition, ToolSpec
+from agent_core.context import router
+from agent_core.context.snapshot import freeze, snapshot_of, variant
+from agent_core.domain.agents import ROUTER_TOOLS
+from tests.agent_core.history import spec
+
+NOUNS = ("order", "customer", "invoice", "parcel", "refund", "voucher", "review", "product", "stock", "supplier")
+VERBS = ("list", "get", "create", "update", "delete", "search")
+
+
+def shop(noun: str, verb: str, description: str = "") -> ToolSpec:
+    properties = {"id": {"type": "integer", "description": f"The {noun}'s number."}}
+    return ToolSpec(
+        name=f"{verb}_{noun}",
+        description=description or f"{verb.title()} a {noun} of the shop. More on it.",
+        parameters={"type": "object", "properties": properties},
+    )
+
+
+SHOP = tuple(shop(noun, verb) for noun in NOUNS for verb in VERBS)
+
+
+def many(count: int) -> tuple[ToolSpec, ...]:
+    return tuple(shop(f"thing{n // 5}", VERBS[n % 5]) for n in range(count))
+
+
+def named(specs) -> list[str]:
+    return [each.name for each in specs]
+
+
+def agent(**fields) -> Definition:
+    return Definition(name="a", instructions="", **fields)
+
+
+def test_an_agent_with_few_tools_has_them_in_its_prompt():
+    """Up to the limit nothing is routed."""
+    assert router.offer_of(agent(), SHOP, 60) == (SHOP, ())
+
+
+@pytest.mark.parametrize("limit", [59, 0])
+def test_above_the_limit_the_prompt_has_the_routers_tools(limit: int):
+    """One tool more than the limit, and all of them are routed; with 0 always."""
+    prompt, routed = router.offer_of(agent(), SHOP, limit)
+    assert named(prompt) == list(ROUTER_TOOLS)
+    assert routed == [*SHOP]
+
+
+def test_a_limit_of_zero_needs_a_tool_to_route():
+    """An agent without tools, or with pinned ones alone, has no use for a router."""
+    kept = (spec("render_table", source="render"), spec("help", pinned=True), spec("answer", kind="none"))
+    assert router.offer_of(agent(), (), 0) == ((), ())
+    assert router.offer_of(agent(), kept, 0) == (kept, ())
+
+
+def test_what_is_pinned_stays_and_is_not_counted():
+    """Pinned tools, those that show tables, and the forms of an answer stay in the prompt; a client's are routed."""
+    kept = (spec("render_table"), spec("help", pinned=True), spec("answer", kind="none"))
+    where = spec("where", kind="client")
+    assert router.offer_of(agent(), (*SHOP, *kept), 60) == ((*SHOP, *kept), ())
+    prompt, routed = router.offer_of(agent(), (*SHOP, *kept, where), 60)
+    assert named(prompt) == [*named(kept), *ROUTER_TOOLS]
+    assert routed == [*SHOP, where]
+
+
+def test_the_router_may_be_off():
+    """With `off` all tools stay in the prompt, whatever their number."""
+    assert router.offer_of(agent(router="off"), SHOP, 0) == (SHOP, ())
+
+
+@pytest.mark.parametrize("grown", [{"mcp_servers": ("shop",)}, {"tools": ("list_*",)}])
+def test_an_agent_that_may_get_more_tools_can_call_them_by_name(grown):
+    """Without a router the prompt of an agent with a server, or a glob, has `call_tool`; also with the router off."""
+    for routing in ("auto", "off"):
+        prompt, routed = router.offer_of(agent(router=routing, **grown), SHOP[:2], 40)
+        assert (named(prompt), routed) == (["list_order", "get_order", "call_tool"], ())
+
+
+def test_five_hundred_tools_add_nothing_to_a_prompt_but_the_routers():
+    """The prompt's tools have the same bytes with 41 tools and with 500; the hash tells the lists apart."""
+    few, lot = (
+        snapshot_of(agent(), offer.prompt, model="m", routed=offer.routed)
+        for offer in (router.offer_of(agent(), many(count), 40) for count in (41, 500))
+    )
+    assert (few.tools, few.shared) == (lot.tools, lot.shared)
+    assert named(few.tools) == list(ROUTER_TOOLS)
+    assert few.hash != lot.hash
+    assert len(lot.routed) == 500
+
+
+def test_a_snapshot_without_routed_tools_has_the_hash_that_it_had():
+    """The hash names routed tools only where there are some, and keeps them in a variant of the prompt."""
+    plain = freeze(model="m", instructions="", tools=SHOP)
+    assert (plain.hash, plain.routed_hash) == ("ea55bd63f0cd1634", "")
+    routed = snapshot_of(agent(), (), model="m", routed=reversed(SHOP))
+    other = variant(routed, agent(), instructions="Else.")
+    assert (other.routed, other.routed_hash) == (routed.routed, routed.routed_hash)
+    assert named(routed.routed) == sorted(named(SHOP))
+    assert other.hash != routed.hash
+
+
+def test_all_resources_are_listed_by_name():
+    """Without a query each resource is there, with its tools and the beginning of what they do."""
+    lines = router.listing(SHOP).splitlines()
+    assert lines[0] == "10 resources:"
+    assert [line.partition(":")[0] for line in lines[1:]] == [f"- {noun}" for noun in sorted(NOUNS)]
+    assert "get_order (Get a order of the shop); create_order" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("refund", "refund"),
+        ("How do I get the invoices of a customer?", "customer"),
+        ("ship a package", "parcel"),
+        ("voucher code", "voucher"),
+    ],
+)
+def test_resources_are_found_by_words(query: str, first: str):
+    """Words of the names count most, then those of descriptions; common words and the plural do not matter."""
+    tools = (*SHOP, shop("parcel", "send", "Ship a package to a person."))
+    assert router.listing(tools, query).splitlines()[1].startswith(f"- {first}:")
+
+
+def test_the_best_tool_of_a_resource_is_named_first():
+    """Within a resource the tools that fit the query come first."""
+    assert router.listing(SHOP, "delete an order").splitlines()[1].startswith("- order: delete_order (")
+
+
+def test_a_query_that_finds_nothing_shows_what_there_is():
+    """The model is not left with nothing."""
+    lines = router.listing(SHOP, "zeppelin").splitlines()
+    assert lines[0] == "No tool fits `zeppelin`. All 10 resources:"
+    assert len(lines) == 11
+
+
+@pytest.mark.parametrize("query", [None, "thing", "list"])
+def test_a_list_is_short_however_many_tools_there_are(query: str | None):
+    """Five hundred tools are listed by name, as many as fit, and the rest is said to be there."""
+    long = tuple(shop(f"thing{n}", verb, "word " * 400) for n in range(100) for verb in VERBS)
+    text = router.listing(long, query)
+    assert len(text) < router.MAX_LISTED + 500
+    assert text.splitlines()[-1].startswith("And ")
+
+
+def test_a_resource_shows_its_tools_whole():
+    """Name, description and parameters of each tool, as JSON, under any form of the resource's name."""
+    text = router.definitions(SHOP, "Orders")
+    assert text is not None
+    head, *shown = text.splitlines()
+    assert head == "Tools of `order`, for `call_tool`:"
+    assert len(shown) == len(VERBS)
+    assert shown[1] == (
+        '{"name":"get_order","description":"Get a order of the shop. More on it.","parameters":{"type":"object",'
+        '"properties":{"id":{"type":"integer","description":"The order\'s number."}}}}'
+    )
+
+
+def test_a_large_resource_shows_what_fits_and_the_rest_by_name():
+    """Tools beyond the room are named, and shown when they are asked for."""
+    large = tuple(shop("order", verb, "word " * 3_000) for verb in VERBS)
+    text = router.definitions(large, "order")
+    assert text is not None
+    assert len(text) < router.MAX_SHOWN + 500
+    assert text.endswith("Not shown, ask for them by `tools`: create_order, update_order, delete_order, search_order")
+    assert '"name":"delete_order"' in str(router.definitions(large, "order", ["delete_order"]))
+
+
+def test_an_unknown_resource_names_the_likely_one():
+    """A name that no resource has gets the most similar one; that of a tool gets the tool's resource."""
+    assert router.definitions(SHOP, "ordr") is None
+    assert "`order`" in router.no_resource(SHOP, "ordr")
+    assert "tool of the resource `order`" in router.no_resource(SHOP, "get_order")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ({"name": "get_order", "arguments": {"id": 1}}, ("get_order", {"id": 1})),
+        ({"name": "get_order"}, ("get_order", {})),
+        ({"name": "get_order", "arguments": '{"id": 1}'}, ("get_order", {"id": 1})),
+        ({"name": "use_resource", "arguments": {"name": "order"}}, ("use_resource", {"name": "order"})),
+        ({"name": "get_order", "arguments": "1"}, None),
+        ({"name": "get_order", "arguments": "{"}, None),
+        ({"name": "get_order", "id": 1}, None),
+        ({"name": "call_tool", "arguments": {}}, None),
+        ({"name": 1}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_a_call_of_call_tool_means_another(arguments, meant):
+    """What fits is the call of the tool that it names; anything else stays a call of `call_tool`, to fail as such."""
+    assert router.unwrapped("call_tool", arguments) == meant
+    assert router.unwrapped("get_order", arguments) is None

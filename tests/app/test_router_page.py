@@ -1,0 +1,32 @@
+"""docs/tool-router.md against the product: its example is an agent, its texts and numbers are the code's."""
+
+import re
+from pathlib import Path
+
+import httpx
+import yaml
+
+from agent_core import Core
+from agent_core.context.router import closed
+from agent_core.domain.agents import MAX_TOOL_LIMIT, PLAIN_DEFAULTS, ROUTER_TOOLS
+from agent_core.domain.resources import resource_of
+from tests.agent_core.history import spec
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tool-router.md").read_text("utf-8")
+(EXAMPLE,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+async def test_the_page_tells_the_truth(client: httpx.AsyncClient, core: Core):
+    """The example's prompt has the router's tools; what a refused call says, names and numbers are as written there."""
+    made = await client.post("/v1/agents", json=yaml.safe_load(EXAMPLE))
+    assert made.status_code == 201, made.text
+    agent = (await core.agents.prototype("clerk")).agent
+    assert set(ROUTER_TOOLS) <= {each.name for each in agent.snapshot.tools}
+    assert [each.name for each in agent.snapshot.routed] == ["calculate"]
+    quoted = " ".join(re.findall(r"^> (.*)$", PAGE, re.MULTILINE))
+    assert quoted.replace("get_order", "calculate").replace("order", "calculate") == closed(agent, "calculate", ())
+    assert str(PLAIN_DEFAULTS.tool_limit) in PAGE
+    assert f"{MAX_TOOL_LIMIT:,}" in PAGE
+    for name in ("list_order", "get_orders", "orders_list", "orders.create", "getOrder", "get_order_status"):
+        assert f"`{name}`" in PAGE
+        assert resource_of(spec(name)) == "order"
