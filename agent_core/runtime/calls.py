@@ -14,7 +14,7 @@ from agent_core.context import router
 from agent_core.domain import events as e
 from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
 from agent_core.domain.channels import channel_of
-from agent_core.domain.messages import Actor, CallOutcome, Part, Render, Text, clean, text_of, visible
+from agent_core.domain.messages import Actor, CallOutcome, File, Part, Render, Text, clean, text_of, visible
 from agent_core.domain.schemas import problems
 from agent_core.hooks.asking import MAX_FORMS, is_form
 from agent_core.hooks.chain import Hooks
@@ -147,7 +147,11 @@ class Calls:
             tool_context=self._agent.tool_context,
             answer=answer,
             rows=self._rows,
+            keep_file=self._keep_file,
         )
+
+    async def _keep_file(self, data: bytes, mime: str, name: str) -> File:
+        return File(await self._store.put(self._run.session, mime, data, self._run.key), name, mime, len(data))
 
     async def _answered(self, call: CallState) -> t.ElicitationAnswer | None:
         """Return what people answered to the newest form of *call*, with what its tool kept for it."""

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from agent_core.clock import Clock
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Actor, Part
+from agent_core.domain.messages import Actor, File, Part
 from agent_core.errors import NotFound
 from agent_core.renders.made import NewRender
 
@@ -29,6 +29,9 @@ class CallContext:
 
     *rows* returns the rows that an earlier call of the session returned, whole, by their handle such as `r4`; it raises
     `NotFound`, which names the handles there are.
+
+    *keep_file* stores bytes under a mime type and a name, with the session, and returns the part that names them; None
+    where nothing can be stored.
     """
 
     call: str
@@ -41,6 +44,7 @@ class CallContext:
     tool_context: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     answer: "ElicitationAnswer | None" = None
     rows: Callable[[str], Coroutine[Any, Any, list[dict[str, Any]]]] = _no_rows
+    keep_file: Callable[[bytes, str, str], Coroutine[Any, Any, File]] | None = None
 
 
 def render_id(call: str, n: int) -> str:

@@ -29,11 +29,20 @@ class McpConnections(Protocol):
         ...
 
     async def call(
-        self, server: McpServer, tool: str, arguments: dict[str, Any], context: CallContext, headers: Mapping[str, str]
+        self,
+        server: McpServer,
+        tool: str,
+        arguments: dict[str, Any],
+        context: CallContext,
+        headers: Mapping[str, str],
+        *,
+        repeatable: bool = False,
     ) -> Outcome:
         """Call *tool*, by the server's own name, with *headers* beside the server's; its failures are outcomes.
 
         A server that asks the person something gives `Elicitation`, and is called again with the answer in *context*.
+        Servers of before 2026-07-28 ask in the middle of a call: that can be made again only if it is *repeatable*, as
+        it reads or is idempotent; otherwise the question is declined.
         """
         ...
 

@@ -1,0 +1,21 @@
+"""A made-up MCP server for tests: it speaks both eras, over HTTP and stdio, and lies, fails and dies on request.
+
+    async with FakeMcp([FakeTool("add", "Add two numbers.", answer=lambda call: str(call.arguments["a"]))]) as fake:
+        server = McpServer(name="fake", url=fake.url)
+
+`python -m agent_core.testing.mcp` serves the tools of `sample_tools` over stdio, with `--port N` over HTTP.
+"""
+
+from agent_core.testing.mcp.samples import sample_tools
+from agent_core.testing.mcp.script import FakeAnswers, FakeCall, FakeProtocolError, FakeTool, McpAsked
+from agent_core.testing.mcp.server import FakeMcp
+
+__all__ = [
+    "FakeAnswers",
+    "FakeCall",
+    "FakeMcp",
+    "FakeProtocolError",
+    "FakeTool",
+    "McpAsked",
+    "sample_tools",
+]

@@ -1,0 +1,71 @@
+"""The made-up MCP server as a process: over stdio, or with `--port` over HTTP."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from functools import partial
+from typing import Any, cast
+
+from agent_core.testing.mcp.protocol import Era, Protocol
+from agent_core.testing.mcp.samples import sample_tools
+from agent_core.testing.mcp.server import FakeMcp
+
+_LONGEST = 64 * 1024 * 1024
+
+
+async def over_stdio(protocol: Protocol) -> None:
+    """Answer on standard output what comes by standard input, until it ends."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_LONGEST)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    running: set[asyncio.Task[None]] = set()
+
+    async def send(message: dict[str, Any]) -> None:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+    async def answered(message: dict[str, Any]) -> None:
+        answer = await protocol.answer("stdio", message, {}, send, partial(os._exit, 3))
+        if answer is not None:
+            await send(answer)
+
+    while line := await reader.readline():
+        message = json.loads(line)
+        protocol.noted(message, {})
+        if "id" in message and "method" in message:
+            task = asyncio.create_task(answered(message))
+            running.add(task)
+            task.add_done_callback(running.discard)
+        else:
+            protocol.receive("stdio", message)
+    for task in running:
+        task.cancel()
+
+
+async def over_http(fake: FakeMcp) -> None:
+    """Serve until the process is ended; the first line of the output is the endpoint."""
+    async with fake:
+        sys.stdout.write(fake.url + "\n")
+        sys.stdout.flush()
+        await asyncio.get_running_loop().create_future()
+
+
+def main() -> None:
+    """Run with the arguments of the process."""
+    options = argparse.ArgumentParser(prog="python -m agent_core.testing.mcp", description=__doc__)
+    options.add_argument("--port", type=int, help="serve over HTTP on this port of 127.0.0.1; 0 takes a free one")
+    options.add_argument("--era", choices=["both", "modern", "legacy"], default="both")
+    options.add_argument("--name", default="sample")
+    given = options.parse_args()
+    era = cast(Era, given.era)
+    if given.port is not None:
+        asyncio.run(over_http(FakeMcp(sample_tools(), era=era, name=given.name, port=given.port)))
+        return
+    fake = FakeMcp(sample_tools(), era=era, name=given.name)
+    asyncio.run(over_stdio(fake.protocol))
+
+
+if __name__ == "__main__":
+    main()

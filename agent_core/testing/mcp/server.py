@@ -1,0 +1,243 @@
+"""The made-up MCP server over HTTP."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Self
+
+from aiohttp import web
+
+from agent_core.testing.level import Level
+from agent_core.testing.mcp.protocol import Era, Protocol, failed
+from agent_core.testing.mcp.script import FakeTool, McpAsked
+
+_PATH = "/mcp"
+_GRACE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    """The stream of a session on which the server says what is new; *gone* is when the session is forgotten."""
+
+    stream: web.StreamResponse
+    gone: asyncio.Event
+
+
+class FakeMcp:
+    """Serve *tools* on 127.0.0.1 from `async with` to its end; *port* 0 takes a free one.
+
+    *era* is which protocol eras it speaks. *page* is how many tools a page of its list has, 0 for all; *listing*
+    replaces the answers to `tools/list`, by cursor, for a server that lies. Tests change `tools` at any time, and say
+    so with `changed`; `status` is an HTTP status that all requests get instead of an answer. `admits` decides by the
+    headers which requests are let in, the others get 401; `protected_by` is the authorization server that it names.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[FakeTool] = (),
+        *,
+        era: Era = "both",
+        name: str = "fake",
+        instructions: str | None = None,
+        page: int = 0,
+        listing: Callable[[str | None], dict[str, Any]] | None = None,
+        port: int = 0,
+    ) -> None:
+        self.status: int | None = None
+        self.admits: Callable[[Mapping[str, str]], bool] = lambda _headers: True
+        self.protected_by: str | None = None
+        self.streams = 0
+        self.protocol = Protocol(list(tools), era=era, name=name, instructions=instructions, page=page, listing=listing)
+        self._port = port
+        self._runner: web.AppRunner | None = None
+        self._sessions: dict[str, _Follower | None] = {}
+        self._names, self._level = count(1), Level()
+
+    @property
+    def url(self) -> str:
+        """Return the endpoint."""
+        return f"http://127.0.0.1:{self._port}{_PATH}"
+
+    @property
+    def host(self) -> str:
+        """Return `127.0.0.1:PORT`, for what allows requests to inner hosts."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def tools(self) -> list[FakeTool]:
+        """Return the tools; a test may change the list."""
+        return self.protocol.tools
+
+    @property
+    def asked(self) -> list[McpAsked]:
+        """Return the messages that came, oldest first."""
+        return self.protocol.asked
+
+    @property
+    def sessions(self) -> int:
+        """Return how many sessions of the legacy era are open."""
+        return len(self._sessions)
+
+    @property
+    def followers(self) -> int:
+        """Return how many clients are listening for changes now, in either era."""
+        return self.protocol.listening + sum(stream is not None for stream in self._sessions.values())
+
+    def asked_for(self, method: str) -> list[McpAsked]:
+        """Return the messages of *method* that came."""
+        return [each for each in self.asked if each.method == method]
+
+    async def reached(self, n: int = 1) -> None:
+        """Return once *n* messages or more came."""
+        await self._level.reached(n)
+
+    async def changed(self) -> None:
+        """Tell all clients that listen that the list of tools has changed."""
+        await self.protocol.changed()
+        message = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        for each in list(self._sessions.values()):
+            if each is not None:
+                await each.stream.write(_event(message))
+
+    def forget_sessions(self) -> None:
+        """Know no session any more, as after a restart."""
+        for each in self._sessions.values():
+            if each is not None:
+                each.gone.set()
+        self._sessions.clear()
+
+    async def start(self) -> None:
+        """Listen, on the same port as before."""
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_route("*", _PATH, self._serve)
+        app.router.add_get(f"/.well-known/oauth-protected-resource{_PATH}", self._protected)
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=_GRACE)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024).start()
+        self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stop listening, break off what runs and forget all sessions."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        self.forget_sessions()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def _protected(self, _request: web.Request) -> web.Response:
+        if self.protected_by is None:
+            return web.Response(status=404)
+        return web.json_response({"resource": self.url, "authorization_servers": [self.protected_by]})
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        if self.status is not None:
+            return web.Response(status=self.status, text=f"It is {self.status}.")
+        if not self.admits({key.lower(): value for key, value in request.headers.items()}):
+            return web.Response(status=401, text="Who are you?")
+        match request.method:
+            case "POST":
+                return await self._post(request)
+            case "GET":
+                return await self._follow(request)
+            case "DELETE":
+                self._delete(request.headers.get("mcp-session-id", ""))
+                return web.Response(status=204)
+            case _:
+                return web.Response(status=405)
+
+    def _delete(self, session: str) -> None:
+        follower = self._sessions.pop(session, None)
+        if follower is not None:
+            follower.gone.set()
+
+    async def _post(self, request: web.Request) -> web.StreamResponse:
+        try:
+            message: dict[str, Any] = await request.json()
+        except ValueError:
+            return web.json_response(failed(None, -32700, "Parse error"), status=400)
+        headers = {key.lower(): value for key, value in request.headers.items()}
+        self.protocol.noted(message, headers)
+        self._level.set(len(self.asked))
+        session = headers.get("mcp-session-id", "")
+        modern = self.protocol.is_modern(message) or headers.get("mcp-protocol-version") == "2026-07-28"
+        opening = message.get("method") == "initialize"
+        if not modern and not opening and session not in self._sessions:
+            return web.json_response(failed(message.get("id"), -32600, "Session not found"), status=404)
+        if "id" not in message or "method" not in message:
+            self.protocol.receive(session, message)
+            return web.Response(status=202)
+        return await self._answered(request, session, message, headers, opening=opening)
+
+    async def _answered(
+        self,
+        request: web.Request,
+        session: str,
+        message: dict[str, Any],
+        headers: Mapping[str, str],
+        *,
+        opening: bool,
+    ) -> web.StreamResponse:
+        stream = _Stream(request)
+        peer = session or f"request-{next(self._names)}"
+        self.streams += 1
+        try:
+            answer = await self.protocol.answer(peer, message, headers, stream.send, stream.die)
+        finally:
+            self.streams -= 1
+        if answer is None:
+            return web.Response(status=202)
+        if stream.response is not None:
+            await stream.send(answer)
+            return stream.response
+        more: dict[str, str] = {}
+        if opening and "result" in answer:
+            more["Mcp-Session-Id"] = f"session-{next(self._names)}"
+            self._sessions[more["Mcp-Session-Id"]] = None
+        return web.json_response(answer, headers=more)
+
+    async def _follow(self, request: web.Request) -> web.StreamResponse:
+        session = request.headers.get("mcp-session-id", "")
+        if session not in self._sessions:
+            return web.Response(status=404)
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await stream.prepare(request)
+        gone = asyncio.Event()
+        self._sessions[session] = _Follower(stream, gone)
+        self.streams += 1
+        try:
+            await gone.wait()
+        finally:
+            self.streams -= 1
+            if (mine := self._sessions.get(session)) is not None and mine.stream is stream:
+                self._sessions[session] = None
+        return stream
+
+
+class _Stream:
+    """The answer to one request: one JSON body, or a stream from the first thing on that is sent before it."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self.response: web.StreamResponse | None = None
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if self.response is None:
+            self.response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            await self.response.prepare(self._request)
+        await self.response.write(_event(message))
+
+    def die(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+
+def _event(message: dict[str, Any]) -> bytes:
+    return b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n"

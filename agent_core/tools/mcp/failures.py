@@ -1,0 +1,119 @@
+"""What went wrong with an MCP server, as a sentence that names it and the remedy, and no secret."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import httpx2
+import mcp_types as wire
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from agent_core.domain.mcp import McpServer
+from agent_core.domain.messages import visible
+from agent_core.net.errors import FetchRefused
+from agent_core.tools.mcp.marks import CallMark
+from agent_core.tools.mcp.port import McpUnavailable
+
+HIDDEN = "[hidden]"
+_SHORTEST = 4
+_LONGEST = 2_000
+_STATUSES = {
+    401: "refuses the credentials (HTTP 401); look at its `headers` or `oauth`",
+    403: "does not allow this (HTTP 403); its credentials lack a permission",
+    404: "has no MCP endpoint at this URL (HTTP 404); look at its `url`",
+    405: "has no MCP endpoint at this URL (HTTP 405); look at its `url`",
+    429: "has had too many requests (HTTP 429); try again later",
+}
+_CREDENTIALS = (401, 403)
+_NOT_SENT = (
+    McpUnavailable,
+    FetchRefused,
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.LocalProtocolError,
+)
+_SERVER_FAULT = 500
+NOT_RUN = frozenset({wire.UNSUPPORTED_PROTOCOL_VERSION, wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST})
+"""Errors of a server that did not understand the request, so that it ran nothing."""
+
+
+def leaf(error: BaseException) -> BaseException:
+    """Return the first error in the groups that task groups make."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def may_have_run(error: BaseException, mark: CallMark) -> bool:
+    """Return whether a call that failed so may have done on the server what it was to do."""
+    error = leaf(error)
+    if not mark.sent or isinstance(mark.failure, _NOT_SENT):
+        return False
+    if mark.failure is not None or (mark.status or 0) >= _SERVER_FAULT:
+        return True
+    lost = isinstance(error, MCPError) and error.code in {wire.REQUEST_TIMEOUT, wire.CONNECTION_CLOSED}
+    return lost or isinstance(error, ValidationError)
+
+
+def masked(server: McpServer, text: str) -> str:
+    """Return *text* without the values of the server's headers, environment and credentials."""
+    for value in sorted(_hidden(server), key=len, reverse=True):
+        text = text.replace(value, HIDDEN)
+    return text
+
+
+def failure(server: McpServer, error: BaseException, mark: CallMark, words: str = "") -> McpUnavailable:
+    """Return *error* as it is shown; *words* are the last that a child process wrote."""
+    error = leaf(error)
+    if isinstance(error, McpUnavailable):
+        return error
+    said = masked(server, visible(f"The MCP server `{server.name}` {_said(server, error, mark, words)}."))
+    return McpUnavailable(said[:_LONGEST], mark.status)
+
+
+def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -> str:
+    refusal = mark.failure
+    if isinstance(refusal, McpUnavailable):
+        return str(refusal).removesuffix(".")
+    if isinstance(refusal, FetchRefused):
+        return f"may not be reached: {str(refusal).removesuffix('.')}"
+    if refusal is not None:
+        return f"cannot be reached ({type(refusal).__name__}: {refusal})"
+    if mark.status is not None and (mark.status in _CREDENTIALS or not _is_own(error)):
+        known = _STATUSES.get(mark.status)
+        return known or f"answered with HTTP {mark.status}" + (
+            ", its own fault" if mark.status >= _SERVER_FAULT else ""
+        )
+    last = f"; its last words: {words}" if words else ""
+    match error:
+        case MCPError(code=wire.REQUEST_TIMEOUT) | TimeoutError():
+            return f"did not answer in time{last}"
+        case MCPError(code=wire.CONNECTION_CLOSED):
+            return f"ended the connection before it answered ({error.message}){last}"
+        case MCPError():
+            return f"answered with the error {error.code}: {error.message}"
+        case FileNotFoundError() | PermissionError() if server.transport == "stdio":
+            return f"cannot be started: {error.strerror} (`{server.command}`)"
+        case ValidationError():
+            places = ", ".join(".".join(map(str, each["loc"])) for each in error.errors()[:3])
+            return f"answered what the protocol does not allow ({places or error.title})"
+        case _:
+            return f"cannot be used ({type(error).__name__}: {error}){last}"
+
+
+def _is_own(error: BaseException) -> bool:
+    """Return whether *error* is a JSON-RPC error that the server itself worded, at whatever HTTP status."""
+    return isinstance(error, MCPError) and error.message not in {
+        "Server returned an error response",
+        "Session terminated",
+        "Not Found",
+    }
+
+
+def _hidden(server: McpServer) -> Iterator[str]:
+    secrets = (server.oauth.client_secret,) if server.oauth else ()
+    for value in (*server.headers.values(), *server.env.values(), *secrets):
+        for each in (value, value.removeprefix("Bearer ").removeprefix("Basic ")):
+            if len(each) >= _SHORTEST:
+                yield each

@@ -1,0 +1,155 @@
+"""The HTTP client of one MCP server: guarded, bounded, and with a failed request staying that request's own."""
+
+import logging
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from typing import Protocol
+
+import httpx2
+
+from agent_core.domain.mcp import McpServer
+from agent_core.net.errors import FetchFailed
+from agent_core.tools.mcp.marks import CURRENT
+from agent_core.tools.mcp.port import McpUnavailable
+
+LARGEST = 4_000_000
+"""Bytes of one answer, unpacked, and of one event of a stream."""
+_UNREACHED = 502
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_LENGTHS = (b"content-encoding", b"content-length", b"transfer-encoding")
+_CALLS = httpx2.Timeout(connect=10.0, read=None, write=30.0, pool=10.0)
+"""A stream of news may be silent for hours; calls have limits of their own."""
+_FAREWELL = {"connect": 2.0, "read": 2.0, "write": 2.0, "pool": 2.0}
+
+# It logs each URL, which may hold a secret; the SDK logs what servers send, with tracebacks.
+for _name, _level in (("httpx2", logging.WARNING), ("mcp", logging.CRITICAL), ("client", logging.CRITICAL)):
+    logging.getLogger(_name).setLevel(_level)
+
+
+class Tokens(Protocol):
+    """Gives the access tokens of a server; they raise `McpUnavailable`."""
+
+    async def token(self) -> str:
+        """Return a token that has not expired."""
+        ...
+
+    async def renewed(self, refused: str) -> str:
+        """Return another token than *refused*, which the server did not take."""
+        ...
+
+    async def close(self) -> None:
+        """End what is under way."""
+        ...
+
+
+class Soft(httpx2.AsyncBaseTransport):
+    """Passes requests to *inner*, which it does not close; a request that fails gets an answer that says so.
+
+    The SDK ends the whole client, and all its calls, when the transport raises. *news* is called when the stream
+    of an answer to a GET begins (True) and ends (False): there a server of the legacy era says what is new.
+    """
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, news: Callable[[bool], None]) -> None:
+        self._inner, self._news = inner, news
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "DELETE":
+            request.extensions = {**request.extensions, "timeout": _FAREWELL}
+        mark = CURRENT.get()
+        try:
+            answer = await self._bounded(await self._inner.handle_async_request(request))
+        except (httpx2.TransportError, FetchFailed, OSError) as error:
+            if mark is not None:
+                mark.failure = error
+            answer = httpx2.Response(_UNREACHED, json=_error("no answer"))
+        else:
+            if mark is not None and answer.status_code >= 400:  # noqa: PLR2004 - the errors of HTTP begin there
+                mark.status = answer.status_code
+        if request.method == "GET" and answer.is_success:
+            return self._watched(answer)
+        return answer
+
+    def _watched(self, answer: httpx2.Response) -> httpx2.Response:
+        self._news(True)
+        stream = _Watched(answer.stream, lambda: self._news(False))
+        return httpx2.Response(answer.status_code, headers=answer.headers, stream=stream, extensions=answer.extensions)
+
+    async def _bounded(self, answer: httpx2.Response) -> httpx2.Response:
+        """Return *answer* whole, unless it is a stream of events, whose reader bounds each; raises `ReadError`."""
+        if answer.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            return answer
+        body = bytearray()
+        async with aclosing(answer):
+            async for part in answer.aiter_bytes():
+                body += part
+                if len(body) > LARGEST:
+                    raise httpx2.ReadError(f"the answer is larger than {LARGEST // 1_000_000} MB")
+        head = [(key, value) for key, value in answer.headers.raw if key.lower() not in _LENGTHS]
+        return httpx2.Response(answer.status_code, headers=head, content=bytes(body))
+
+
+class _Watched(httpx2.AsyncByteStream):
+    """A stream that says when it has ended."""
+
+    def __init__(self, inner: httpx2.SyncByteStream | httpx2.AsyncByteStream, ended: Callable[[], None]) -> None:
+        assert isinstance(inner, httpx2.AsyncByteStream), "The client is asynchronous."
+        self._inner, self._ended, self._closed = inner, ended, False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._inner:
+            yield part
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._ended()
+        await self._inner.aclose()
+
+
+class ServerAuth(httpx2.Auth):
+    """Adds the headers of the call that a request belongs to and, with *tokens*, the access token."""
+
+    def __init__(self, tokens: Tokens | None) -> None:
+        self._tokens = tokens
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        mark = CURRENT.get()
+        for name, value in mark.headers.items() if mark is not None else ():
+            request.headers[name] = value
+        if self._tokens is None:
+            yield request
+            return
+        token = await self._tokens.token()
+        request.headers["Authorization"] = f"Bearer {token}"
+        answer = yield request
+        if answer.status_code == 401:  # noqa: PLR2004 - the token has been revoked, or is of before
+            request.headers["Authorization"] = f"Bearer {await self._tokens.renewed(token)}"
+            yield request
+
+
+def http_client(
+    server: McpServer, transport: httpx2.AsyncBaseTransport, tokens: Tokens | None, news: Callable[[bool], None]
+) -> httpx2.AsyncClient:
+    """Return the client for *server*; raises `McpUnavailable` for headers that cannot be sent."""
+    check_headers(server.name, server.headers)
+    return httpx2.AsyncClient(
+        transport=Soft(transport, news),
+        headers=server.headers,
+        auth=ServerAuth(tokens),
+        timeout=_CALLS,
+        trust_env=False,
+        follow_redirects=False,
+    )
+
+
+def check_headers(server: str, headers: Mapping[str, str]) -> None:
+    """Raise `McpUnavailable` when a header cannot be sent; its value is not named."""
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise McpUnavailable(f"The header `{name[:50]}` of the MCP server `{server}` has characters that none may.")
+
+
+def _error(message: str) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}

@@ -1,0 +1,321 @@
+"""The connection to one MCP server: which era it speaks, what is open to it, and every use of it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any, Protocol, TypeVar
+
+import mcp_types as wire
+import structlog
+from mcp import Client
+from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
+from mcp.client.subscriptions import listen
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agent_core.clock import Clock, within
+from agent_core.domain.mcp import McpListing, McpServer
+from agent_core.loop.announce import UNKNOWN
+from agent_core.tools.base import CallContext, Outcome, ToolError
+from agent_core.tools.mcp.failures import NOT_RUN, failure, leaf, may_have_run
+from agent_core.tools.mcp.http_client import check_headers
+from agent_core.tools.mcp.listing import described, listed
+from agent_core.tools.mcp.marks import CURRENT, CallMark
+from agent_core.tools.mcp.owner import ClientOwner
+from agent_core.tools.mcp.questions import Unanswerable
+from agent_core.tools.mcp.use import ToolUse
+
+DISCOVERY = 10.0
+"""Seconds for a whole discovery."""
+_GONE = 404
+_STEADY = 60_000
+_LONGEST_PAUSE = 300.0
+_LISTEN_CHECK = 15.0
+_INFO = wire.Implementation(name="parley", version="1")
+R = TypeVar("R")
+_log = structlog.get_logger("parley.mcp")
+
+
+class Carrier(Protocol):
+    """Carries messages to one server, over HTTP or to a child process."""
+
+    per_call: bool
+    """Whether a client of the modern era is made for each call: over HTTP that costs nothing."""
+
+    def streams(self) -> AbstractAsyncContextManager[Any]:
+        """Return the SDK's transport for one client."""
+        ...
+
+    async def ready(self) -> None:
+        """Return when a client may be opened: a child process that died waits before it starts again."""
+        ...
+
+    @property
+    def deaf(self) -> bool:
+        """Return whether the stream of news has ended; the SDK opens it again, and gives up without a word."""
+        ...
+
+    def opens(self, lost: Callable[[], None]) -> None:
+        """Call *lost* when the client that is opened next is of no more use."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """Return the last that the server wrote to its standard error."""
+        ...
+
+    async def close(self) -> None:
+        """Release what is shared by the clients."""
+        ...
+
+
+class Link:
+    """The connection to *server*, for any task; opened on demand and again after it was lost."""
+
+    def __init__(self, server: McpServer, carrier: Carrier, clock: Clock, idle: float) -> None:
+        self.server, self._carrier, self._clock, self._idle = server, carrier, clock, idle
+        self._owner: ClientOwner | None = None
+        self._old: set[ClientOwner] = set()
+        self._modern: wire.DiscoverResult | None = None
+        self._opening = asyncio.Lock()
+        self._calls: set[CallMark] = set()
+        self._changed: Callable[[], None] | None = None
+
+    async def discover(self) -> McpListing:
+        """Return what the server lists; raises `McpUnavailable`, within ten seconds."""
+        mark = CallMark()
+        CURRENT.set(mark)
+        try:
+            async with within(self._clock, DISCOVERY):
+                return await self._again(mark, self._listing, fresh=True)
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's server does is one kind of failure
+            raise self._failure(error, mark) from None
+
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        context: CallContext,
+        headers: Mapping[str, str],
+        *,
+        repeatable: bool,
+    ) -> Outcome:
+        """Call a tool; what goes wrong is a `ToolError` that names the server."""
+        mark = CallMark(headers=headers)
+        CURRENT.set(mark)
+        self._calls.add(mark)
+        try:
+            check_headers(self.server.name, headers)
+            use = ToolUse(self.server, tool, arguments, context, mark, repeatable=repeatable)
+            return await self._again(mark, use)
+        except Unanswerable as error:
+            return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")
+        except Exception as error:  # noqa: BLE001 - as above
+            text = str(self._failure(error, mark))
+            if repeatable or not may_have_run(error, mark):
+                return ToolError(text)
+            return ToolError(f"{text} {UNKNOWN}", unknown=True)
+        finally:
+            self._calls.discard(mark)
+
+    async def follow(self, changed: Callable[[], None]) -> None:
+        """Call *changed* at each news of the list, and whenever news may have been missed; return if there is none."""
+        self._changed, pause, again = changed, 1.0, False
+        while True:
+            began, mark = self._clock.now(), CallMark()
+            CURRENT.set(mark)
+            try:
+                if not await self._news(changed, again=again):
+                    return
+            except Exception as error:  # noqa: BLE001 - as above
+                _log.info("mcp.news_lost", server=self.server.name, error=str(self._failure(error, mark)))
+            again = True
+            if self._carrier.per_call:
+                self._modern = None  # the server may come back as another one
+            pause = 1.0 if self._clock.now() - began >= _STEADY else pause
+            await self._clock.sleep(pause)
+            pause = min(_LONGEST_PAUSE, 2 * pause)
+
+    async def close(self) -> None:
+        """Close what is open; nothing of it is left."""
+        self._retire()
+        await asyncio.gather(*(owner.close() for owner in self._old))
+        self._old.clear()
+        await self._carrier.close()
+
+    # Sessions.
+
+    async def _again(self, mark: CallMark, work: Callable[[ClientSession], Awaitable[R]], *, fresh: bool = False) -> R:
+        """Return what *work* does with a session; once more with a new one where the server had forgotten the first.
+
+        With *fresh* an era that needs no session is found again.
+        """
+        if fresh and self._carrier.per_call:
+            self._modern = None
+        had_one = self._modern is not None or self._owner is not None
+        try:
+            return await self._with_session(work)
+        except Exception as error:
+            if not (had_one and self._is_forgotten(leaf(error), mark)):
+                raise
+        self._retire()
+        mark.sent, mark.status, mark.failure = False, None, None
+        return await self._with_session(work)
+
+    async def _with_session(self, work: Callable[[ClientSession], Awaitable[R]]) -> R:
+        """Return what *work* does; its errors come out as they are, and not in groups."""
+        async with self._session() as session:
+            try:
+                return await work(session)
+            except Exception as error:  # noqa: BLE001 - raised below, outside the client's task group
+                failed = error
+        raise failed
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncGenerator[ClientSession]:
+        owner = await self._prepared()
+        if owner is None:
+            async with self._client("modern") as client:
+                yield client.session
+            return
+        async with owner.using() as client:
+            try:
+                yield client.session
+            except MCPError as error:
+                if error.code == wire.CONNECTION_CLOSED and not self._carrier.per_call:
+                    owner.retire()
+                raise
+
+    async def _prepared(self) -> ClientOwner | None:
+        """Return the owner of the open client, opened if need be; None when each call has its own."""
+        if self._modern is not None:
+            return None
+        if self._owner is not None and self._owner.usable:
+            return self._owner
+        async with self._opening:
+            if self._modern is None and (self._owner is None or not self._owner.usable):
+                await self._open()
+        return None if self._modern is not None else self._owner
+
+    async def _open(self) -> None:
+        """Open a client and find out which era the server speaks."""
+        self._retire()
+        await self._carrier.ready()
+        owner = ClientOwner(lambda: self._client("auto"), self._clock, self._idle)
+        self._carrier.opens(owner.retire)
+        self._old.add(owner)
+        try:
+            client = await owner.client()
+        except Exception:
+            mark = CURRENT.get()
+            if mark is not None:
+                mark.status, mark.failure = owner.mark.status, owner.mark.failure
+            self._old.discard(owner)
+            raise
+        if self._carrier.per_call and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            self._modern = client.session.discover_result
+            await owner.close()
+            self._old.discard(owner)
+        else:
+            self._owner = owner
+
+    def _retire(self) -> None:
+        """Use what is open for no new call."""
+        self._modern = None
+        if self._owner is not None:
+            self._owner.retire()
+            self._owner = None
+        self._old = {each for each in self._old if not each.finished}
+
+    def _client(self, mode: str) -> Client:
+        modern = mode == "modern"
+        return Client(
+            self._carrier.streams(),
+            mode=MODERN_PROTOCOL_VERSIONS[-1] if modern else mode,
+            prior_discover=self._modern if modern else None,
+            cache=None,
+            client_info=_INFO,
+            elicitation_callback=self._asked,
+            message_handler=None if modern else self._notified,
+        )
+
+    def _is_forgotten(self, error: BaseException, mark: CallMark) -> bool:
+        """Return whether the server ran nothing, as it does not know the session or the era that it had before."""
+        return isinstance(error, MCPError) and (mark.status == _GONE or error.code in NOT_RUN)
+
+    def _failure(self, error: BaseException, mark: CallMark) -> Exception:
+        return failure(self.server, error, mark, self._carrier.words)
+
+    # What servers say by themselves.
+
+    async def _notified(self, message: IncomingMessage) -> None:
+        if isinstance(message, wire.ToolListChangedNotification) and self._changed is not None:
+            self._changed()
+
+    async def _asked(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 - the SDK passes it
+        params: wire.ElicitRequestParams,
+    ) -> wire.ElicitResult | wire.ErrorData:
+        """Answer a question of the legacy era; it belongs to the call on whose stream it came, or to the only one."""
+        mark = CURRENT.get()
+        if mark is None or mark.questions is None:
+            mark = next(iter(self._calls)) if len(self._calls) == 1 else None
+        if mark is not None and mark.questions is not None:
+            return await mark.questions.answer(params)
+        for each in self._calls:
+            if each.questions is not None:
+                each.questions.declined(
+                    "The server asked the person something while several calls ran; that was declined, since it did "
+                    "not say which call it is about."
+                )
+        return wire.ElicitResult(action="decline")
+
+    async def _news(self, changed: Callable[[], None], *, again: bool) -> bool:
+        """Follow the news until they end; return False if the server has none."""
+        owner = await self._prepared()
+        if owner is not None:
+            async with owner.using() as client:
+                if not _has_news(client.session):
+                    return False
+                if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+                    if again:
+                        changed()
+                    await self._until_deaf(owner)
+                    return True
+        return await self._with_session(lambda session: self._listened(session, changed, again=again))
+
+    async def _until_deaf(self, owner: ClientOwner) -> None:
+        """Return when *owner* is lost, or gets no news any more; then it is retired."""
+        deaf = False
+        while not owner.lost.is_set():
+            with suppress(TimeoutError):
+                async with within(self._clock, _LISTEN_CHECK):
+                    await owner.lost.wait()
+            if deaf and self._carrier.deaf:
+                owner.retire()
+            deaf = self._carrier.deaf
+
+    async def _listened(self, session: ClientSession, changed: Callable[[], None], *, again: bool) -> bool:
+        if not _has_news(session):
+            return False
+        try:
+            async with listen(session, tools_list_changed=True) as news:
+                if again:
+                    changed()
+                async for _ in news:
+                    changed()
+        except MCPError as error:
+            if error.code == wire.METHOD_NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def _listing(self, session: ClientSession) -> McpListing:
+        tools = await listed(session, self.server)
+        return described(session, tools, session.protocol_version or "")
+
+
+def _has_news(session: ClientSession) -> bool:
+    capabilities = session.server_capabilities
+    return bool(capabilities and capabilities.tools and capabilities.tools.list_changed)

@@ -1,0 +1,148 @@
+"""What an MCP server lists, read with distrust: bounded, cleaned, canonical, and never a crash."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+import mcp_types as wire
+import msgspec
+import structlog
+from mcp.client.session import ClientSession
+
+from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
+from agent_core.domain.messages import visible
+from agent_core.tools.mcp.port import McpUnavailable
+
+MOST_TOOLS, MOST_PAGES = 2_000, 50
+LONGEST_DESCRIPTION, LARGEST_SCHEMA = 4_000, 50_000
+"""Characters of a description, and bytes of a schema as JSON."""
+_LONGEST_TITLE, _LONGEST_NAME = 200, 128
+_LONGEST_INSTRUCTIONS = 10_000
+_DEEPEST = 50
+_NAME = re.compile(r"[A-Za-z0-9._/-]{1,128}")
+RESOURCE_KEYS = ("parley/resource", "resource")
+"""The keys of a tool's `_meta` under which a server may say what it is about; the first that is a text counts."""
+_log = structlog.get_logger("parley.mcp")
+
+
+async def listed(session: ClientSession, server: McpServer) -> tuple[McpTool, ...]:
+    """Return the tools that the server lists, sorted by name; raises `McpUnavailable` for a list without an end.
+
+    A tool that cannot be used is left out, with a warning in the log: an unusual or a second name, a schema that is
+    too large or no object's.
+    """
+    found: dict[str, McpTool] = {}
+    cursor, cursors = None, set[str]()
+    for _ in range(MOST_PAGES):
+        page = await session.list_tools(params=wire.PaginatedRequestParams(cursor=cursor))
+        for tool in page.tools:
+            _take(found, tool, server)
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= MOST_TOOLS:
+            break
+        if cursor in cursors:
+            raise McpUnavailable(f"The list of tools of the MCP server `{server.name}` repeats itself without an end.")
+        cursors.add(cursor)
+    if cursor is not None:
+        _warn(server, "the rest", f"it lists more than {MOST_TOOLS} tools or {MOST_PAGES} pages")
+    return tuple(sorted(found.values(), key=lambda tool: tool.name)[:MOST_TOOLS])
+
+
+async def relist(session: ClientSession, tool: str) -> None:
+    """Have *session* learn which arguments of *tool* the server wants as headers too."""
+    cursor = None
+    for _ in range(MOST_PAGES):
+        page = await session.list_tools(params=wire.PaginatedRequestParams(cursor=cursor))
+        cursor = page.next_cursor
+        if cursor is None or any(each.name == tool for each in page.tools):
+            return
+
+
+def described(session: ClientSession, tools: tuple[McpTool, ...], era: str) -> McpListing:
+    """Return the listing of *tools* with what the server says of itself."""
+    info = session.server_info
+    return McpListing(
+        tools=tools,
+        era=era,
+        title=_short(info.title or info.name, _LONGEST_TITLE) if info else None,
+        version=_short(info.version, _LONGEST_TITLE) if info else None,
+        instructions=_short(session.instructions, _LONGEST_INSTRUCTIONS),
+    )
+
+
+def _take(found: dict[str, McpTool], tool: wire.Tool, server: McpServer) -> None:
+    if not _NAME.fullmatch(tool.name):
+        _warn(server, tool.name, "its name has characters that none may, or too many")
+    elif tool.name in found:
+        _warn(server, tool.name, "another one has its name")
+    elif (problem := _unfit(tool.input_schema)) is not None:
+        _warn(server, tool.name, problem)
+    else:
+        found[tool.name] = _tool(tool)
+
+
+def _tool(tool: wire.Tool) -> McpTool:
+    hints = tool.annotations
+    title = tool.title or (hints.title if hints else None)
+    return McpTool(
+        name=tool.name,
+        description=_short(tool.description, LONGEST_DESCRIPTION) or "",
+        parameters=_canonical(tool.input_schema),
+        title=_short(title, _LONGEST_TITLE),
+        annotations=McpAnnotations(
+            hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint
+        )
+        if hints
+        else McpAnnotations(),
+        resource=_resource(tool.meta or {}),
+    )
+
+
+def _resource(meta: dict[str, Any]) -> str | None:
+    marks = (meta.get(key) for key in RESOURCE_KEYS)
+    return next((_short(mark, _LONGEST_NAME) for mark in marks if isinstance(mark, str)), None) or None
+
+
+def _unfit(schema: dict[str, Any]) -> str | None:
+    """Return why *schema* cannot be used."""
+    if not _is_shallow(schema):
+        return f"its schema is nested more than {_DEEPEST} levels deep"
+    if len(msgspec.json.encode(schema)) > LARGEST_SCHEMA:
+        return f"its schema is larger than {LARGEST_SCHEMA // 1000} kB"
+    return None if schema.get("type") == "object" else "its schema is not that of an object"
+
+
+def _is_shallow(schema: object) -> bool:
+    level: list[object] = [schema]
+    for _ in range(_DEEPEST):
+        level = [child for each in level for child in _children(each)]
+        if not level:
+            return True
+    return False
+
+
+def _children(value: object) -> Sequence[object]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, object]", value).values())
+    return cast("list[object]", value) if isinstance(value, list) else ()
+
+
+def _canonical(value: Any, key: str = "") -> Any:
+    """Return a schema with its keys sorted, and no hidden characters in what models read of it.
+
+    Servers list the same schema in another order under another era, which would break the prompt cache.
+    """
+    if isinstance(value, dict):
+        given = cast("dict[str, Any]", value)
+        return {name: _canonical(given[name], name) for name in sorted(given)}
+    if isinstance(value, list):
+        return [_canonical(each) for each in cast("list[Any]", value)]
+    return visible(value) if isinstance(value, str) and key in {"description", "title", "$comment"} else value
+
+
+def _short(text: str | None, limit: int) -> str | None:
+    return visible(text[: 2 * limit]).strip()[:limit] if text else None
+
+
+def _warn(server: McpServer, tool: str, reason: str) -> None:
+    _log.warning("mcp.tool_left_out", server=server.name, tool=visible(tool[:_LONGEST_NAME]), reason=reason)

@@ -1,0 +1,33 @@
+"""The progress of an MCP call, as lines for those who follow the session."""
+
+from typing import Protocol
+
+from agent_core.domain.messages import visible
+from agent_core.tools.base import CallContext
+
+_EVERY = 100
+"""Milliseconds between two lines: a server may report as often as it likes."""
+_LONGEST = 300
+
+
+class Report(Protocol):
+    """Takes what a server reports."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+
+def shown_by(context: CallContext) -> Report:
+    """Return what shows a server's reports as `3 of 10: text`."""
+    last = 0
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal last
+        now = context.clock.now()
+        if last and now - last < _EVERY and progress != total:
+            return
+        last = now
+        count = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+        said = visible((message or "")[:_LONGEST]).strip()
+        context.progress(f"{count}: {said}" if said else count)
+
+    return report

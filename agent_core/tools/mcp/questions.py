@@ -1,0 +1,178 @@
+"""What MCP servers ask people (elicitation): read, kept over the wait, and answered, in both eras."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+import mcp_types as wire
+import msgspec
+
+from agent_core.domain.messages import visible
+from agent_core.tools.base import Elicitation, ElicitationAnswer
+
+MOST_STATE = 100_000
+"""Characters of a server's own state that is kept until the person answers."""
+_MOST_FIELDS = 20
+_LONGEST_MESSAGE, _LONGEST_SCHEMA = 4_000, 20_000
+_PRIMITIVES = frozenset({"string", "number", "integer", "boolean"})
+Action = Literal["accept", "decline"]
+
+
+class Unanswerable(Exception):
+    """The server asks for what is not offered; the message says what."""
+
+
+class ServerQuestion(msgspec.Struct, frozen=True):
+    """One form: its *message* and the *schema* of its fields."""
+
+    message: str
+    schema: dict[str, Any]
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """What a person answered to a question."""
+
+    question: ServerQuestion
+    action: Action
+    content: dict[str, Any] | None = None
+
+
+class AskedSoFar(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a call needs to go on after its questions; the `state` of its `Elicitation` is this as JSON.
+
+    In the modern era *requests* are the server's open questions by its own keys, *responses* what is answered already,
+    and *request_state* its own state. In the legacy era *answers* are those to give when it asks again.
+    *open* is the question that the person is asked now. *notes* are for the result.
+    """
+
+    requests: dict[str, ServerQuestion] = {}
+    responses: dict[str, Any] = {}
+    request_state: str | None = None
+    answers: tuple[Answered, ...] = ()
+    open: ServerQuestion | None = None
+    notes: tuple[str, ...] = ()
+
+    def elicitation(self, server: str) -> Elicitation:
+        """Return the open question, as one of *server*."""
+        assert self.open is not None, "No question is open."
+        state = msgspec.json.encode(self).decode()
+        if len(state) > MOST_STATE:
+            raise Unanswerable("it wants more kept for it than is kept, until its question is answered")
+        detail = f"The MCP server `{server}` asks this."
+        return Elicitation(visible(self.open.message), self.open.schema, detail, state)
+
+    def next(self) -> "AskedSoFar | None":
+        """Return this with the next question open; None when all of the modern era are answered."""
+        for key, question in self.requests.items():
+            if key not in self.responses:
+                return msgspec.structs.replace(self, open=question)
+        return None
+
+
+NOTHING_ASKED = AskedSoFar()
+
+
+def taken_up(answer: ElicitationAnswer | None) -> AskedSoFar:
+    """Return what an earlier execution of the call left, with what the person answered since."""
+    if answer is None or not answer.state:
+        return NOTHING_ASKED
+    asked = msgspec.json.decode(answer.state, type=AskedSoFar)
+    if asked.open is None:
+        return asked
+    action: Action = "accept" if answer.accepted else "decline"
+    content = dict(answer.content) if answer.accepted else None
+    key = next((key for key, each in asked.requests.items() if key not in asked.responses and each == asked.open), None)
+    if key is None:
+        given = (*asked.answers, Answered(asked.open, action, content))
+        return msgspec.structs.replace(asked, answers=given, open=None)
+    responses = {**asked.responses, key: {"action": action, **({"content": content} if content else {})}}
+    return msgspec.structs.replace(asked, responses=responses, open=None)
+
+
+def asked_by(result: wire.InputRequiredResult, before: AskedSoFar) -> AskedSoFar:
+    """Return what a result of the modern era asks; what no form can answer is declined.
+
+    Raises `Unanswerable` for what is no question to a person.
+    """
+    requests: dict[str, ServerQuestion] = {}
+    responses: dict[str, Any] = {}
+    notes = list(before.notes)
+    for key, request in (result.input_requests or {}).items():
+        if not isinstance(request, wire.ElicitRequest):
+            raise Unanswerable(f"it asks for `{request.method}`, which is not offered")
+        question = read(request.params)
+        if isinstance(question, str):
+            notes.append(question)
+            responses[key] = {"action": "decline"}
+        else:
+            requests[key] = question
+    return AskedSoFar(requests, responses, result.request_state, notes=tuple(notes))
+
+
+def read(params: wire.ElicitRequestParams) -> ServerQuestion | str:
+    """Return the form that a server asks for, or the sentence that says why it is declined."""
+    if isinstance(params, wire.ElicitRequestURLParams):
+        return "The server asked the person to open a web address; that was declined, as this client has forms only."
+    schema: dict[str, Any] = params.requested_schema
+    if not _is_flat(schema):
+        return "The server asked the person for more than plain fields; that was declined."
+    if len(params.message) > _LONGEST_MESSAGE or len(msgspec.json.encode(schema)) > _LONGEST_SCHEMA:
+        return "The server asked the person a question that is too long; that was declined."
+    return ServerQuestion(params.message, schema)
+
+
+class LiveQuestions:
+    """Answers what a server of the legacy era asks while a call runs.
+
+    A question that the person has answered gets that answer. With another one the call ends, and is made again with
+    its answer, if it is *repeatable*; otherwise the question is declined.
+    """
+
+    def __init__(self, asked: AskedSoFar, *, repeatable: bool) -> None:
+        self._answers, self._repeatable = asked.answers, repeatable
+        self.notes = list(asked.notes)
+        self.open: asyncio.Future[ServerQuestion] = asyncio.get_running_loop().create_future()
+        self.over = asyncio.Event()
+
+    async def answer(self, params: wire.ElicitRequestParams) -> wire.ElicitResult | wire.ErrorData:
+        """Return the answer; with a new question only once the call is *over*, so that the server sees no answer."""
+        question = read(params)
+        if isinstance(question, str):
+            return self.declined(question)
+        for each in self._answers:
+            if each.question == question:
+                return wire.ElicitResult(action=each.action, content=each.content)
+        if not self._repeatable:
+            return self.declined(
+                "The server asked the person something in the middle of this call; that was declined, since the call "
+                "would have to be made again with the answer, and it may have written already."
+            )
+        if not self.open.done():
+            self.open.set_result(question)
+        await self.over.wait()
+        return wire.ErrorData(code=wire.INVALID_REQUEST, message="The call was cancelled.")
+
+    def declined(self, note: str) -> wire.ElicitResult:
+        """Decline, and say so in the call's result."""
+        if note not in self.notes:
+            self.notes.append(note)
+        return wire.ElicitResult(action="decline")
+
+    def asked(self) -> AskedSoFar:
+        """Return what the call needs when it is made again."""
+        return AskedSoFar(answers=self._answers, open=self.open.result(), notes=tuple(self.notes))
+
+
+def _is_flat(schema: Mapping[str, Any]) -> bool:
+    fields = schema.get("properties")
+    if schema.get("type", "object") != "object" or not isinstance(fields, dict):
+        return False
+    found = cast("dict[str, Any]", fields)
+    return len(found) <= _MOST_FIELDS and all(map(_is_primitive, found.values()))
+
+
+def _is_primitive(field: object) -> bool:
+    if not isinstance(field, dict):
+        return False
+    given = cast("dict[str, Any]", field)
+    return given.get("type") in _PRIMITIVES and not given.keys() & {"properties", "items", "anyOf", "allOf", "$ref"}

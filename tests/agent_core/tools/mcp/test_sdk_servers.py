@@ -1,0 +1,135 @@
+"""Connections against servers of the official SDK, over HTTP and stdio, in both eras."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agent_core.domain.mcp import McpAnnotations, McpServer
+from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
+from agent_core.tools.mcp import link
+from agent_core.tools.mcp.port import McpUnavailable
+from tests.agent_core.tools.mcp.stage import SDK_SERVER, Stage, staged, texts
+from tests.polling import until, until_async
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    process = subprocess.Popen([sys.executable, SDK_SERVER, str(port)], stderr=subprocess.DEVNULL)
+    yield port
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(params=["modern", "legacy"])
+def era(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The era: in the legacy one the client does not ask whether the server speaks another."""
+    if request.param == "legacy":
+        _take_for_legacy(monkeypatch)
+    return request.param
+
+
+@pytest.fixture
+def legacy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the client take every server for one of the era before."""
+    _take_for_legacy(monkeypatch)
+
+
+def _take_for_legacy(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = link.Client
+    monkeypatch.setattr(link, "Client", lambda *given, **more: made(*given, **{**more, "mode": "legacy"}))
+
+
+async def _started(stage: Stage, server: McpServer) -> None:
+    async def answers() -> bool:
+        try:
+            await stage.connections.discover(server)
+        except McpUnavailable:
+            return False
+        return True
+
+    await until_async(answers)
+
+
+async def _tour(stage: Stage, server: McpServer) -> None:
+    listing = await stage.connections.discover(server)
+    assert (listing.title, listing.instructions) == ("official", "Be official.")
+    tools = {tool.name: tool for tool in listing.tools}
+    assert tools["echo"].annotations == McpAnnotations(read_only=True)
+    assert tools["echo"].title == "Echo"
+    assert list(tools["paint"].parameters.get("properties", {})) == []
+    assert texts(await stage.call(server, "echo", text="hi")) == ["hi"]
+    [order] = texts(await stage.call(server, "order", number=7))
+    assert order.split() == ["{", '"number":', "7", "}"]
+    assert await stage.call(server, "fail") == ToolError("Error executing tool fail")  # the SDK says no more
+    await stage.call(server, "picture")
+    assert [file.mime for file, _ in stage.kept] == ["image/png"]
+    assert texts(await stage.call(server, "steps")) == ["done"]
+    assert stage.shown == ["3 of 10: painting"]
+    asked = await stage.call(server, "paint")
+    assert isinstance(asked, Elicitation)
+    assert asked.title == "Which colour?"
+    answer = ElicitationAnswer(True, {"colour": "red"}, asked.state)
+    assert texts(await stage.call(server, "paint", answer=answer)) == ["painted red"]
+    said = await asyncio.gather(*(stage.call(server, "echo", text=str(n)) for n in range(20)))
+    assert [texts(each) for each in said] == [[str(n)] for n in range(20)]
+
+
+async def test_the_modern_era_over_http(port: int) -> None:
+    """The modern era over HTTP."""
+    async with staged(f"127.0.0.1:{port}") as stage:
+        server = McpServer(name="official", url=f"http://127.0.0.1:{port}/mcp")
+        await _started(stage, server)
+        assert (await stage.connections.discover(server)).era == "2026-07-28"
+        await _tour(stage, server)
+        changes: list[int] = []
+        stage.connections.follow(server, lambda: changes.append(1))
+
+        async def seen() -> bool:
+            await stage.call(server, "grow")
+            return bool(changes)
+
+        await until_async(seen)
+
+
+@pytest.mark.usefixtures("legacy")
+async def test_the_era_before_over_http(port: int) -> None:
+    """The era before over HTTP."""
+    async with staged(f"127.0.0.1:{port}") as stage:
+        server = McpServer(name="official", url=f"http://127.0.0.1:{port}/mcp")
+        await _started(stage, server)
+        assert (await stage.connections.discover(server)).era == "2025-11-25"
+        await _tour(stage, server)
+
+
+async def test_both_eras_over_stdio(era: str) -> None:
+    """Both eras over stdio."""
+    server = McpServer(name="official", transport="stdio", command=sys.executable, args=(str(SDK_SERVER),))
+    async with staged() as stage:
+        await _started(stage, server)
+        assert (await stage.connections.discover(server)).era.startswith("2026" if era == "modern" else "2025")
+        await _tour(stage, server)
+
+
+@pytest.mark.whole
+async def test_ten_thousand_calls_leave_nothing(port: int, era: str) -> None:
+    """Ten thousand calls leave nothing."""
+    from tests.agent_core.tools.mcp.stage import client_tasks, sockets  # noqa: PLC0415 - of this case alone
+
+    async with staged(f"127.0.0.1:{port}") as stage:
+        server: Any = McpServer(name="official", url=f"http://127.0.0.1:{port}/mcp")
+        await _started(stage, server)
+        await asyncio.gather(*(stage.call(server, "echo", text="hi") for _ in range(20)))
+        tasks, open_ = len(client_tasks()), sockets()
+        for _ in range(500):
+            for said in await asyncio.gather(*(stage.call(server, "echo", text=era) for _ in range(20))):
+                assert texts(said) == [era]
+        await until(lambda: len(client_tasks()) <= tasks)
+        await until(lambda: sockets() <= open_)
