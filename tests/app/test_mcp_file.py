@@ -79,7 +79,7 @@ def test_a_broken_entry_is_named(tmp_path: Path, entry: Any, message: str):
 def test_a_file_that_is_not_there_is_fine_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Without PARLEY_MCP a project needs no mcp.json; text that is no JSON is refused with its line."""
     monkeypatch.chdir(tmp_path)
-    assert list(read_mcp_file(Settings())) == []
+    assert list(read_mcp_file(Settings.model_validate({}))) == []
     path = tmp_path / "other.json"
     with pytest.raises(ConfigError, match="there is no file"):
         read_mcp_file(settings(path))

@@ -179,8 +179,8 @@ def test_activity_has_a_line_with_its_status():
         body = view(body, each)
         for said in body.recent:
             seen += [call for call in said.calls if call.id == "call_1" and call not in seen]
-    starts = [each for each in golden("tools") if isinstance(each.body, e.ToolStarted)]
-    (began,) = {each.time for each in starts if each.body.call == "call_1"}
+    starts = [(each.time, each.body) for each in golden("tools")]
+    (began,) = (time for time, body in starts if isinstance(body, e.ToolStarted) and body.call == "call_1")
     assert seen == [
         CallView("call_1", "calculate", "requested"),
         CallView("call_1", "calculate", "running", began=began),

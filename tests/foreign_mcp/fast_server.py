@@ -1,4 +1,5 @@
-"""A server made with fastmcp, which is no part of the official SDK."""
+"""A server made with fastmcp, which is no part of the official SDK; it runs in an environment of its own."""
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUntypedFunctionDecorator=false
 
 from fastmcp import FastMCP
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -90,7 +91,8 @@ def test_another_process_makes_the_same_snapshot():
 
 def test_every_text_is_named_by_the_hash():
     """A text changes the hash wherever it stands in the prompt, and in each place to another one."""
-    made = [freeze(model="m", instructions="i", tools=[], **{name: "x"}) for name in TEXTS]
+    texts: list[dict[str, Any]] = [{name: "x"} for name in TEXTS]
+    made = [freeze(model="m", instructions="i", tools=[], **text) for text in texts]
     plain = freeze(model="m", instructions="i", tools=[])
     assert len({each.hash for each in (*made, plain)}) == len(TEXTS) + 1
     assert freeze(model="m", instructions="i", tools=[], persona="").hash == plain.hash
