@@ -34,7 +34,7 @@ from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
-from agent_core.tools.mcp.connections import Connections as McpConnected
+from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Toolset
 from app.api import (
     actors,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent_core import Actor, Event, Fact, Live, Text, TextDelta, ToolCall, Usage
 from agent_core.domain import events as e
 from channels.base import CallView, ConversationView, MessageLimits, RunView, ShownMessage
-from channels.plain import end_of, ended
+from channels.plain import end_of
 from channels.segments import Segment, border, cut
 from channels.view import EMPTY, view
 from tests.channels.logs import NAMES, Emitter, event, expected, fold, golden
@@ -391,16 +391,3 @@ def test_facts_about_what_lies_before_the_cursor_are_tolerated():
     body = fold([emit(asked), emit(waiting), emit(unknown), emit(e.RunResumed(epoch=2, cause="approval"))])
     assert (body.messages, [run.status for run in body.runs]) == ((), ["running"])
     assert view(body, emit(e.RunStarted(epoch=3), None)) == replace(body, seq=5)
-
-
-def test_a_title_is_what_people_read_of_a_tool():
-    """A call is shown by its tool's title, where it has one, and with how long it took from a second on."""
-    emit = Emitter()
-    parts = (ToolCall("call_1", "look_up", {}),)
-    said = e.MessageCompleted(message="msg_2", role="assistant", parts=parts, stop="tools")
-    asked = e.ToolRequested(call="call_1", name="look_up", arguments={}, index=0, step=1, title="Looking up your order")
-    body = fold([emit(started()), emit(said), emit(asked)])
-    (shown,) = last(body).calls
-    assert (shown.shown, shown.name) == ("Looking up your order", "look_up")
-    ends = [(None, "done"), (0.4, "done"), (3.2, "done · 3 s"), (65.0, "done · 1 min 5 s")]
-    assert [ended(replace(shown, status="done", seconds=seconds)) for seconds, _ in ends] == [said for _, said in ends]

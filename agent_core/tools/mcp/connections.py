@@ -21,7 +21,7 @@ IDLE = 300.0
 _PARTS = ("carriers", "link", "oauth")
 
 
-class Connections:
+class McpConnected:
     """The `McpConnections` of one process and event loop; HTTP goes through the guard of *fetch*.
 
     The texts of the servers that are passed have their secrets filled in; their values get into no log and no error.

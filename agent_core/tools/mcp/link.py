@@ -12,7 +12,6 @@ from mcp.client.session import ClientRequestContext, ClientSession, IncomingMess
 from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter
 
 from agent_core.clock import Clock, within
 from agent_core.domain.mcp import McpListing, McpServer
@@ -20,26 +19,18 @@ from agent_core.loop.announce import UNKNOWN
 from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.mcp.failures import NOT_RUN, failure, leaf, may_have_run
 from agent_core.tools.mcp.http_client import check_headers
-from agent_core.tools.mcp.listing import described, listed, relist
+from agent_core.tools.mcp.listing import described, listed
 from agent_core.tools.mcp.marks import CURRENT, CallMark
-from agent_core.tools.mcp.owner import Owner
-from agent_core.tools.mcp.progress import shown_by
-from agent_core.tools.mcp.questions import Asked, LiveQuestions, Unanswerable, asked_by, taken_up
-from agent_core.tools.mcp.results import outcome_of
+from agent_core.tools.mcp.owner import ClientOwner
+from agent_core.tools.mcp.questions import Unanswerable
+from agent_core.tools.mcp.use import ToolUse
 
 DISCOVERY = 10.0
 """Seconds for a whole discovery."""
-_ROUNDS = 5
-"""How often one call may ask what is declined without a person."""
-_SLACK = 5.0
-"""Seconds beyond a call's own timeout, which its caller counts, after which the client gives up too."""
 _GONE = 404
 _STEADY = 60_000
 _LONGEST_PAUSE = 300.0
 _LISTEN_CHECK = 15.0
-_ANSWERS: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
-    wire.CallToolResult | wire.InputRequiredResult
-)
 _INFO = wire.Implementation(name="parley", version="1")
 R = TypeVar("R")
 _log = structlog.get_logger("parley.mcp")
@@ -83,8 +74,8 @@ class Link:
 
     def __init__(self, server: McpServer, carrier: Carrier, clock: Clock, idle: float) -> None:
         self.server, self._carrier, self._clock, self._idle = server, carrier, clock, idle
-        self._owner: Owner | None = None
-        self._old: set[Owner] = set()
+        self._owner: ClientOwner | None = None
+        self._old: set[ClientOwner] = set()
         self._modern: wire.DiscoverResult | None = None
         self._opening = asyncio.Lock()
         self._calls: set[CallMark] = set()
@@ -115,7 +106,7 @@ class Link:
         self._calls.add(mark)
         try:
             check_headers(self.server.name, headers)
-            use = _Use(self, tool, arguments, context, mark, repeatable=repeatable)
+            use = ToolUse(self.server, tool, arguments, context, mark, repeatable=repeatable)
             return await self._again(mark, use)
         except Unanswerable as error:
             return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")
@@ -195,7 +186,7 @@ class Link:
                     owner.retire()
                 raise
 
-    async def _prepared(self) -> Owner | None:
+    async def _prepared(self) -> ClientOwner | None:
         """Return the owner of the open client, opened if need be; None when each call has its own."""
         if self._modern is not None:
             return None
@@ -210,7 +201,7 @@ class Link:
         """Open a client and find out which era the server speaks."""
         self._retire()
         await self._carrier.ready()
-        owner = Owner(lambda: self._client("auto"), self._clock, self._idle)
+        owner = ClientOwner(lambda: self._client("auto"), self._clock, self._idle)
         self._carrier.opens(owner.retire)
         self._old.add(owner)
         try:
@@ -294,7 +285,7 @@ class Link:
                     return True
         return await self._with_session(lambda session: self._listened(session, changed, again=again))
 
-    async def _until_deaf(self, owner: Owner) -> None:
+    async def _until_deaf(self, owner: ClientOwner) -> None:
         """Return when *owner* is lost, or gets no news any more; then it is retired."""
         deaf = False
         while not owner.lost.is_set():
@@ -323,78 +314,6 @@ class Link:
     async def _listing(self, session: ClientSession) -> McpListing:
         tools = await listed(session, self.server)
         return described(session, tools, session.protocol_version or "")
-
-
-class _Use:
-    """One call of a tool, made with any session."""
-
-    def __init__(
-        self,
-        link: Link,
-        tool: str,
-        arguments: dict[str, Any],
-        context: CallContext,
-        mark: CallMark,
-        *,
-        repeatable: bool,
-    ) -> None:
-        self._server, self._tool, self._arguments = link.server, tool, arguments
-        self._context, self._mark, self._repeatable = context, mark, repeatable
-
-    async def __call__(self, session: ClientSession) -> Outcome:
-        asked = taken_up(self._context.answer)
-        if session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return await self._modern(session, asked)
-        return await self._legacy(session, asked)
-
-    async def _modern(self, session: ClientSession, asked: Asked) -> Outcome:
-        for _ in range(_ROUNDS):
-            if (following := asked.next()) is not None:
-                return following.elicitation(self._server.name)
-            result = await self._send(session, asked)
-            if isinstance(result, wire.CallToolResult):
-                return await self._outcome(result, asked.notes)
-            asked = asked_by(result, asked)
-        raise Unanswerable(f"it asks again and again what is declined ({'; '.join(asked.notes)})")
-
-    async def _legacy(self, session: ClientSession, asked: Asked) -> Outcome:
-        questions = LiveQuestions(asked, repeatable=self._repeatable)
-        self._mark.questions = questions
-        work = asyncio.ensure_future(self._send(session, asked))
-        try:
-            await asyncio.wait((work, questions.open), return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                return questions.asked().elicitation(self._server.name)
-            result = work.result()
-            assert isinstance(result, wire.CallToolResult), "A result of the legacy era asks nothing."
-            return await self._outcome(result, questions.notes)
-        finally:
-            work.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await work
-            questions.over.set()
-
-    async def _send(self, session: ClientSession, asked: Asked) -> wire.CallToolResult | wire.InputRequiredResult:
-        request = wire.CallToolRequest(
-            params=wire.CallToolRequestParams(
-                name=self._tool,
-                arguments=self._arguments,
-                input_responses=asked.responses or None,
-                request_state=asked.request_state,
-            )
-        )
-        seconds, progress = self._server.timeout_s + _SLACK, shown_by(self._context)
-        self._mark.sent = True
-        try:
-            return await session.send_request(request, _ANSWERS, seconds, progress_callback=progress)
-        except MCPError as error:
-            if error.code != wire.HEADER_MISMATCH:
-                raise
-        await relist(session, self._tool)
-        return await session.send_request(request, _ANSWERS, seconds, progress_callback=progress)
-
-    async def _outcome(self, result: wire.CallToolResult, notes: tuple[str, ...] | list[str]) -> Outcome:
-        return await outcome_of(result, self._server, self._tool, self._context, notes)
 
 
 def _has_news(session: ClientSession) -> bool:

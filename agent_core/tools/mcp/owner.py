@@ -15,7 +15,7 @@ _OPENING = 30.0
 _CLOSING = 10.0
 
 
-class Owner:
+class ClientOwner:
     """Opens a client at once, and keeps it until it is retired, unused for *idle* seconds, or dead.
 
     *lost* is set once it is of no more use.

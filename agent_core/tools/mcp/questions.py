@@ -22,7 +22,7 @@ class Unanswerable(Exception):
     """The server asks for what is not offered; the message says what."""
 
 
-class Question(msgspec.Struct, frozen=True):
+class ServerQuestion(msgspec.Struct, frozen=True):
     """One form: its *message* and the *schema* of its fields."""
 
     message: str
@@ -32,12 +32,12 @@ class Question(msgspec.Struct, frozen=True):
 class Answered(msgspec.Struct, frozen=True):
     """What a person answered to a question."""
 
-    question: Question
+    question: ServerQuestion
     action: Action
     content: dict[str, Any] | None = None
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class AskedSoFar(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a call needs to go on after its questions; the `state` of its `Elicitation` is this as JSON.
 
     In the modern era *requests* are the server's open questions by its own keys, *responses* what is answered already,
@@ -45,11 +45,11 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     *open* is the question that the person is asked now. *notes* are for the result.
     """
 
-    requests: dict[str, Question] = {}
+    requests: dict[str, ServerQuestion] = {}
     responses: dict[str, Any] = {}
     request_state: str | None = None
     answers: tuple[Answered, ...] = ()
-    open: Question | None = None
+    open: ServerQuestion | None = None
     notes: tuple[str, ...] = ()
 
     def elicitation(self, server: str) -> Elicitation:
@@ -61,7 +61,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
         detail = f"The MCP server `{server}` asks this."
         return Elicitation(visible(self.open.message), self.open.schema, detail, state)
 
-    def next(self) -> "Asked | None":
+    def next(self) -> "AskedSoFar | None":
         """Return this with the next question open; None when all of the modern era are answered."""
         for key, question in self.requests.items():
             if key not in self.responses:
@@ -69,14 +69,14 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
         return None
 
 
-NOTHING_ASKED = Asked()
+NOTHING_ASKED = AskedSoFar()
 
 
-def taken_up(answer: ElicitationAnswer | None) -> Asked:
+def taken_up(answer: ElicitationAnswer | None) -> AskedSoFar:
     """Return what an earlier execution of the call left, with what the person answered since."""
     if answer is None or not answer.state:
         return NOTHING_ASKED
-    asked = msgspec.json.decode(answer.state, type=Asked)
+    asked = msgspec.json.decode(answer.state, type=AskedSoFar)
     if asked.open is None:
         return asked
     action: Action = "accept" if answer.accepted else "decline"
@@ -89,12 +89,12 @@ def taken_up(answer: ElicitationAnswer | None) -> Asked:
     return msgspec.structs.replace(asked, responses=responses, open=None)
 
 
-def asked_by(result: wire.InputRequiredResult, before: Asked) -> Asked:
+def asked_by(result: wire.InputRequiredResult, before: AskedSoFar) -> AskedSoFar:
     """Return what a result of the modern era asks; what no form can answer is declined.
 
     Raises `Unanswerable` for what is no question to a person.
     """
-    requests: dict[str, Question] = {}
+    requests: dict[str, ServerQuestion] = {}
     responses: dict[str, Any] = {}
     notes = list(before.notes)
     for key, request in (result.input_requests or {}).items():
@@ -106,10 +106,10 @@ def asked_by(result: wire.InputRequiredResult, before: Asked) -> Asked:
             responses[key] = {"action": "decline"}
         else:
             requests[key] = question
-    return Asked(requests, responses, result.request_state, notes=tuple(notes))
+    return AskedSoFar(requests, responses, result.request_state, notes=tuple(notes))
 
 
-def read(params: wire.ElicitRequestParams) -> Question | str:
+def read(params: wire.ElicitRequestParams) -> ServerQuestion | str:
     """Return the form that a server asks for, or the sentence that says why it is declined."""
     if isinstance(params, wire.ElicitRequestURLParams):
         return "The server asked the person to open a web address; that was declined, as this client has forms only."
@@ -118,7 +118,7 @@ def read(params: wire.ElicitRequestParams) -> Question | str:
         return "The server asked the person for more than plain fields; that was declined."
     if len(params.message) > _LONGEST_MESSAGE or len(msgspec.json.encode(schema)) > _LONGEST_SCHEMA:
         return "The server asked the person a question that is too long; that was declined."
-    return Question(params.message, schema)
+    return ServerQuestion(params.message, schema)
 
 
 class LiveQuestions:
@@ -128,10 +128,10 @@ class LiveQuestions:
     its answer, if it is *repeatable*; otherwise the question is declined.
     """
 
-    def __init__(self, asked: Asked, *, repeatable: bool) -> None:
+    def __init__(self, asked: AskedSoFar, *, repeatable: bool) -> None:
         self._answers, self._repeatable = asked.answers, repeatable
         self.notes = list(asked.notes)
-        self.open: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
+        self.open: asyncio.Future[ServerQuestion] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
 
     async def answer(self, params: wire.ElicitRequestParams) -> wire.ElicitResult | wire.ErrorData:
@@ -158,9 +158,9 @@ class LiveQuestions:
             self.notes.append(note)
         return wire.ElicitResult(action="decline")
 
-    def asked(self) -> Asked:
+    def asked(self) -> AskedSoFar:
         """Return what the call needs when it is made again."""
-        return Asked(answers=self._answers, open=self.open.result(), notes=tuple(self.notes))
+        return AskedSoFar(answers=self._answers, open=self.open.result(), notes=tuple(self.notes))
 
 
 def _is_flat(schema: Mapping[str, Any]) -> bool:

@@ -32,7 +32,7 @@ async def outcome_of(
     result: wire.CallToolResult, server: McpServer, tool: str, context: CallContext, notes: Sequence[str]
 ) -> Outcome:
     """Return *result* as an outcome; *notes* are sentences of ours, which come last."""
-    reader = _Reader(tool, context)
+    reader = _ResultReader(tool, context)
     for block in result.content:
         await reader.read(block)
     if not reader.spoken and (structured := _structured(result)) is not None:
@@ -43,7 +43,7 @@ async def outcome_of(
     return Done((*(Text(text) for text in texts), *reader.files))
 
 
-class _Reader:
+class _ResultReader:
     """Reads the blocks of a result into texts and files."""
 
     def __init__(self, tool: str, context: CallContext) -> None:

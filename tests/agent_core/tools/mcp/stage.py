@@ -1,6 +1,7 @@
 """A stage for MCP: connections, calls with what they showed and kept, and what is left of tasks and sockets."""
 
 import asyncio
+import math
 import os
 import sys
 from collections.abc import AsyncGenerator, Mapping
@@ -13,9 +14,10 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import Actor, File, Text
 from agent_core.net.fetch import Fetch
+from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeMcp
 from agent_core.tools.base import CallContext, Done, ElicitationAnswer, Outcome
-from agent_core.tools.mcp.connections import IDLE, Connections
+from agent_core.tools.mcp.connections import IDLE, McpConnected
 
 SDK_SERVER = Path(__file__).with_name("sdk_server.py")
 
@@ -24,7 +26,7 @@ SDK_SERVER = Path(__file__).with_name("sdk_server.py")
 class Stage:
     """Calls through *connections*; *shown* are lines of progress, *kept* the files with their bytes."""
 
-    connections: Connections
+    connections: McpConnected
     shown: list[str] = field(default_factory=list[str])
     kept: list[tuple[File, bytes]] = field(default_factory=list[tuple[File, bytes]])
 
@@ -65,7 +67,7 @@ async def staged(*hosts: str, clock: Clock | None = None, idle: float = IDLE) ->
     """Give a stage whose guard lets *hosts* through; at the end no task is left that was not there before."""
     before = client_tasks()
     fetch = Fetch(allow=hosts)
-    connections = Connections(fetch, clock=clock, idle=idle)
+    connections = McpConnected(fetch, clock=clock, idle=idle)
     try:
         yield Stage(connections)
     finally:
@@ -90,6 +92,15 @@ _CLIENTS = ("/agent_core/tools/mcp/", "agent_core/clock.py", "site-packages/mcp/
 
 def _is_client(file: str) -> bool:
     return "/tests/" not in file and any(each in file for each in _CLIENTS)
+
+
+def moved(clock: FakeClock, pauses: list[float] | None = None, *, most: float = math.inf) -> bool:
+    """Wake the next sleeper of *clock* unless it sleeps longer than *most* seconds, and return False."""
+    if clock.sleepers and clock.ahead <= most:
+        if pauses is not None:
+            pauses.append(clock.ahead)
+        clock.advance(clock.ahead)
+    return False
 
 
 def server_of(fake: FakeMcp, **options: Any) -> McpServer:

@@ -25,6 +25,7 @@ async def fake() -> AsyncIterator[FakeMcp]:
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_headers_of_the_server_and_of_the_call_are_sent(era: Any) -> None:
+    """Headers of the server and of the call are sent."""
     async with FakeMcp(sample_tools(), era=era) as fake, staged(fake.host) as stage:
         server = server_of(fake, headers={"X-Key": SECRET})
         for who in ("ann", "bob"):
@@ -41,6 +42,7 @@ async def test_headers_of_the_server_and_of_the_call_are_sent(era: Any) -> None:
 )
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_statuses_are_distinguished(era: Any, status: int, said: str) -> None:
+    """Statuses are distinguished."""
     async with FakeMcp(sample_tools(), era=era) as fake, staged(fake.host) as stage:
         await stage.connections.discover(server_of(fake))
         fake.status = status
@@ -56,6 +58,8 @@ async def test_statuses_are_distinguished(era: Any, status: int, said: str) -> N
 
 
 async def test_no_secret_is_said_or_logged(fake: FakeMcp) -> None:
+    """No secret is said or logged."""
+
     def leak(call: FakeCall) -> str:
         raise ValueError(call.headers["x-key"])
 
@@ -119,6 +123,7 @@ async def site() -> AsyncIterator[TokenSite]:
 
 @pytest.mark.parametrize("found", [True, False])
 async def test_client_credentials_are_fetched_and_renewed(fake: FakeMcp, site: TokenSite, *, found: bool) -> None:
+    """Client credentials are fetched and renewed."""
     fake.protected_by = f"http://{site.host}"
     fake.admits = lambda headers: headers.get("authorization") == site.good
     oauth = McpOAuth(

@@ -29,6 +29,7 @@ async def stage(fake: FakeMcp) -> AsyncIterator[Stage]:
 
 
 async def test_text_structured_content_failures_and_protocol_errors(fake: FakeMcp, stage: Stage) -> None:
+    """Text structured content failures and protocol errors."""
     server = server_of(fake)
     assert texts(await stage.call(server, "echo", text="hi")) == ["hi"]
     assert texts(await stage.call(server, "get_order", text="7")) == ['{"id": "7", "status": "shipped"}']
@@ -39,6 +40,7 @@ async def test_text_structured_content_failures_and_protocol_errors(fake: FakeMc
 
 
 async def test_an_image_is_a_file_with_its_own_type(fake: FakeMcp, stage: Stage) -> None:
+    """An image is a file with its own type."""
     outcome = await stage.call(server_of(fake), "pixel")
     assert texts(outcome) == ["a pixel", "[File `pixel-1.png`: image/png, 70 bytes.]"]
     [(file, data)] = stage.kept
@@ -46,11 +48,13 @@ async def test_an_image_is_a_file_with_its_own_type(fake: FakeMcp, stage: Stage)
 
 
 async def test_progress_is_shown(fake: FakeMcp, stage: Stage) -> None:
+    """Progress is shown."""
     assert texts(await stage.call(server_of(fake), "wait", seconds=0)) == ["waited 0 s"]
     assert stage.shown == ["1 of 2: half of it"]
 
 
 async def test_a_question_is_answered_by_a_later_call_of_another_process(fake: FakeMcp, stage: Stage) -> None:
+    """A question is answered by a later call of another process."""
     server = server_of(fake)
     asked = await stage.call(server, "paint")
     assert isinstance(asked, Elicitation)
@@ -64,6 +68,8 @@ async def test_a_question_is_answered_by_a_later_call_of_another_process(fake: F
 
 
 async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -> None:
+    """Questions come one after the other."""
+
     async def twice(call: FakeCall) -> str:
         first = await call.ask("First?", _form("a"))
         second = await call.ask("Second?", _form("b"))
@@ -90,6 +96,8 @@ async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -
 async def test_what_no_form_can_ask_is_declined_and_said(
     fake: FakeMcp, stage: Stage, params: dict[str, Any], said: str
 ) -> None:
+    """What no form can ask is declined and said."""
+
     async def ask(call: FakeCall) -> str:
         return (await call.question(params))["action"]
 
@@ -100,6 +108,7 @@ async def test_what_no_form_can_ask_is_declined_and_said(
 
 
 async def test_a_cancelled_caller_cancels_the_request(fake: FakeMcp, stage: Stage) -> None:
+    """A cancelled caller cancels the request."""
     server = server_of(fake)
     await stage.call(server, "echo", text="opened")
     call = asyncio.create_task(stage.call(server, "wait", seconds=60))
@@ -112,6 +121,7 @@ async def test_a_cancelled_caller_cancels_the_request(fake: FakeMcp, stage: Stag
 
 
 async def test_twenty_calls_side_by_side(fake: FakeMcp, stage: Stage) -> None:
+    """Twenty calls side by side."""
     together, here = asyncio.Event(), list[int]()
 
     async def meet(call: FakeCall) -> str:
@@ -130,6 +140,7 @@ async def test_twenty_calls_side_by_side(fake: FakeMcp, stage: Stage) -> None:
 
 
 async def test_the_connection_that_breaks_in_mid_call_breaks_no_other(fake: FakeMcp, stage: Stage) -> None:
+    """The connection that breaks in mid call breaks no other."""
     went = asyncio.Event()
 
     async def die(call: FakeCall) -> str:
@@ -153,6 +164,7 @@ async def test_the_connection_that_breaks_in_mid_call_breaks_no_other(fake: Fake
 
 
 async def test_an_answer_without_a_bound_is_cut_off(fake: FakeMcp, stage: Stage) -> None:
+    """An answer without a bound is cut off."""
     fake.tools.append(FakeTool("huge", answer=lambda _call: "x" * 4_500_000))
     outcome = await stage.call(server_of(fake), "huge")
     assert isinstance(outcome, ToolError)
@@ -166,6 +178,7 @@ async def test_an_answer_without_a_bound_is_cut_off(fake: FakeMcp, stage: Stage)
 async def test_a_lying_result_is_a_failure_that_names_the_server(
     fake: FakeMcp, stage: Stage, result: dict[str, Any]
 ) -> None:
+    """A lying result is a failure that names the server."""
     fake.tools.append(FakeTool("lie", answer=lambda _call: result))
     outcome = await stage.call(server_of(fake), "lie")
     assert isinstance(outcome, ToolError)
@@ -173,6 +186,7 @@ async def test_a_lying_result_is_a_failure_that_names_the_server(
 
 
 async def test_two_hundred_calls_leave_nothing(fake: FakeMcp, stage: Stage) -> None:
+    """Two hundred calls leave nothing."""
     server = server_of(fake)
     await stage.call(server, "echo", text="0")
     before = len(client_tasks())
@@ -187,6 +201,7 @@ def _form(field: str) -> dict[str, Any]:
 
 
 async def test_a_legacy_question_of_a_tool_that_writes_is_declined() -> None:
+    """A legacy question of a tool that writes is declined."""
     async with FakeMcp(sample_tools(), era="legacy") as fake, staged(fake.host) as stage:
         answer, note = texts(await stage.call(server_of(fake), "paint", repeatable=False))
         assert "decline" in answer

@@ -6,7 +6,7 @@ from agent_core.net.fetch import Fetch
 from agent_core.runtime.tooling import ToolPorts
 from agent_core.testing import call, say
 from agent_core.testing.mcp import FakeMcp, FakeTool
-from agent_core.tools.mcp.connections import Connections as McpConnected
+from agent_core.tools.mcp.connections import McpConnected
 from tests.agent_core.stage import ANN, Stage, results, set_stage
 from tests.conftest import MakeCore
 from tests.polling import until_async

@@ -45,6 +45,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("transport", ["stdio", "streamableHttp"])
 async def test_the_reference_server_from_npm(everything: list[str], transport: str, unused_tcp_port: int) -> None:
+    """The reference server from npm."""
     node, script = everything
     over_http = transport != "stdio"
     server = (
@@ -89,6 +90,7 @@ def texts_or_none(outcome: object) -> list[str] | None:
 
 
 async def test_servers_from_pypi(environment: Path) -> None:
+    """Servers from PyPI."""
     async with staged() as stage:
         script = str(FOREIGN / "fast_server.py")
         fast = McpServer(name="fast", transport="stdio", command=str(environment / "python"), args=(script,))

@@ -10,7 +10,7 @@ from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeMcp, FakeTool, sample_tools
 from agent_core.tools.base import ToolError
 from agent_core.tools.mcp.port import McpUnavailable
-from tests.agent_core.tools.mcp.stage import client_tasks, server_of, sockets, staged, texts
+from tests.agent_core.tools.mcp.stage import client_tasks, moved, server_of, sockets, staged, texts
 from tests.polling import until
 
 ERAS = ["modern", "legacy"]
@@ -23,6 +23,7 @@ async def fake(request: pytest.FixtureRequest) -> AsyncIterator[FakeMcp]:
 
 
 async def test_calls_go_on_after_the_server_was_away(fake: FakeMcp) -> None:
+    """Calls go on after the server was away."""
     async with staged(fake.host) as stage:
         server = server_of(fake)
         assert texts(await stage.call(server, "echo", text="one")) == ["one"]
@@ -36,6 +37,7 @@ async def test_calls_go_on_after_the_server_was_away(fake: FakeMcp) -> None:
 
 
 async def test_a_forgotten_session_is_opened_again_unseen() -> None:
+    """A forgotten session is opened again unseen."""
     async with FakeMcp(sample_tools(), era="legacy") as fake, staged(fake.host) as stage:
         server = server_of(fake)
         await stage.call(server, "echo", text="one")
@@ -46,6 +48,7 @@ async def test_a_forgotten_session_is_opened_again_unseen() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [("legacy", "modern"), ("modern", "legacy")])
 async def test_a_server_that_changes_its_era_is_found_again(before: str, after: str) -> None:
+    """A server that changes its era is found again."""
     async with FakeMcp(sample_tools(), era="both") as fake, staged(fake.host) as stage:
         server = server_of(fake)
         for era in (before, after):
@@ -57,6 +60,7 @@ async def test_a_server_that_changes_its_era_is_found_again(before: str, after: 
 
 
 async def test_the_era_is_found_once(fake: FakeMcp) -> None:
+    """The era is found once."""
     async with staged(fake.host) as stage:
         server = server_of(fake)
         await asyncio.gather(*(stage.call(server, "echo", text="hi") for _ in range(5)))
@@ -65,6 +69,7 @@ async def test_the_era_is_found_once(fake: FakeMcp) -> None:
 
 
 async def test_changes_are_followed_until_forgotten(fake: FakeMcp) -> None:
+    """Changes are followed until forgotten."""
     async with staged(fake.host) as stage:
         server, changes = server_of(fake), list[int]()
         stage.connections.follow(server, lambda: changes.append(1))
@@ -80,16 +85,15 @@ async def test_changes_are_followed_until_forgotten(fake: FakeMcp) -> None:
 
 
 async def test_news_are_followed_again_after_the_server_was_away(fake: FakeMcp) -> None:
+    """News are followed again after the server was away."""
     clock, changes = FakeClock(), list[int]()
     async with staged(fake.host, clock=clock) as stage:
         stage.connections.follow(server_of(fake), lambda: changes.append(1))
         await until(lambda: fake.followers == 1)
         await fake.stop()
         await fake.start()
-        while not changes:  # the list may have changed meanwhile: that counts as a change
-            if clock.sleepers:
-                await clock.advance_to_next()
-            await asyncio.sleep(0.001)
+        # The list may have changed meanwhile: that counts as a change.
+        await until(lambda: moved(clock) or bool(changes))
         await until(lambda: fake.followers == 1)
         seen = len(changes)
         await fake.changed()
@@ -97,6 +101,7 @@ async def test_news_are_followed_again_after_the_server_was_away(fake: FakeMcp) 
 
 
 async def test_a_server_without_news_is_not_followed() -> None:
+    """A server without news is not followed."""
     async with FakeMcp(sample_tools()) as fake, staged(fake.host) as stage:
         fake.protocol.news = False
         stage.connections.follow(server_of(fake), lambda: None)
@@ -105,6 +110,7 @@ async def test_a_server_without_news_is_not_followed() -> None:
 
 
 async def test_an_idle_session_is_closed_and_opened_again() -> None:
+    """An idle session is closed and opened again."""
     clock = FakeClock()
     async with FakeMcp(sample_tools(), era="legacy") as fake, staged(fake.host, clock=clock, idle=60) as stage:
         server = server_of(fake)
@@ -117,6 +123,7 @@ async def test_an_idle_session_is_closed_and_opened_again() -> None:
 
 
 async def test_another_definition_under_the_same_name_is_another_connection(fake: FakeMcp) -> None:
+    """Another definition under the same name is another connection."""
     async with staged(fake.host) as stage:
         for key in ("first", "second"):
             assert texts(await stage.call(server_of(fake, headers={"X-Key": key}), "echo", text="hi")) == ["hi"]
@@ -124,6 +131,7 @@ async def test_another_definition_under_the_same_name_is_another_connection(fake
 
 
 async def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+    """A server that never answers is given up in time."""
     clock = FakeClock()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,6 +149,7 @@ async def test_a_server_that_never_answers_is_given_up_in_time() -> None:
 
 
 async def test_nothing_is_left_at_the_end(fake: FakeMcp) -> None:
+    """Nothing is left at the end."""
     async with staged(fake.host):
         pass
     before = sockets()

@@ -20,6 +20,7 @@ async def _listing(fake: FakeMcp) -> McpListing:
 
 
 async def test_five_hundred_tools_come_in_pages() -> None:
+    """Five hundred tools come in pages."""
     tools = [FakeTool(f"tool_{n:03}", "One of many.") for n in reversed(range(500))]
     fake = FakeMcp(tools, page=50, instructions="Be kind.\u202e", name="many")
     listing = await _listing(fake)
@@ -34,11 +35,13 @@ async def test_five_hundred_tools_come_in_pages() -> None:
 
 
 async def test_the_same_list_reads_the_same_in_both_eras() -> None:
+    """The same list reads the same in both eras."""
     modern, legacy = [await _listing(FakeMcp(sample_tools(), era=era)) for era in ("modern", "legacy")]
     assert (modern.tools, legacy.era) == (legacy.tools, "2025-11-25")
 
 
 async def test_texts_are_cleaned_and_cut_and_schemas_are_canonical() -> None:
+    """Texts are cleaned and cut and schemas are canonical."""
     schema = {
         "type": "object",
         "properties": {
@@ -60,6 +63,7 @@ async def test_texts_are_cleaned_and_cut_and_schemas_are_canonical() -> None:
 
 
 async def test_what_cannot_be_used_is_left_out_with_a_warning() -> None:
+    """What cannot be used is left out with a warning."""
     deep: dict[str, Any] = {"type": "object"}
     for _ in range(60):
         deep = {"type": "object", "properties": {"a": deep}}
@@ -84,6 +88,7 @@ def _more(cursor: str | None) -> dict[str, Any]:
 
 
 async def test_a_list_without_an_end_is_cut() -> None:
+    """A list without an end is cut."""
     fake = FakeMcp(listing=_more)
     assert len((await _listing(fake)).tools) == 50
     assert len(fake.asked_for("tools/list")) == 50
@@ -102,5 +107,6 @@ async def test_a_list_without_an_end_is_cut() -> None:
 )
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_a_lying_server_is_unavailable(era: Any, listing: Callable[[str | None], Any], said: str) -> None:
+    """A lying server is unavailable."""
     with pytest.raises(McpUnavailable, match=said):
         await _listing(FakeMcp(era=era, listing=listing))

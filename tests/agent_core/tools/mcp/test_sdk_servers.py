@@ -83,6 +83,7 @@ async def _tour(stage: Stage, server: McpServer) -> None:
 
 
 async def test_the_modern_era_over_http(port: int) -> None:
+    """The modern era over HTTP."""
     async with staged(f"127.0.0.1:{port}") as stage:
         server = McpServer(name="official", url=f"http://127.0.0.1:{port}/mcp")
         await _started(stage, server)
@@ -100,6 +101,7 @@ async def test_the_modern_era_over_http(port: int) -> None:
 
 @pytest.mark.usefixtures("legacy")
 async def test_the_era_before_over_http(port: int) -> None:
+    """The era before over HTTP."""
     async with staged(f"127.0.0.1:{port}") as stage:
         server = McpServer(name="official", url=f"http://127.0.0.1:{port}/mcp")
         await _started(stage, server)
@@ -108,6 +110,7 @@ async def test_the_era_before_over_http(port: int) -> None:
 
 
 async def test_both_eras_over_stdio(era: str) -> None:
+    """Both eras over stdio."""
     server = McpServer(name="official", transport="stdio", command=sys.executable, args=(str(SDK_SERVER),))
     async with staged() as stage:
         await _started(stage, server)
@@ -117,6 +120,7 @@ async def test_both_eras_over_stdio(era: str) -> None:
 
 @pytest.mark.whole
 async def test_ten_thousand_calls_leave_nothing(port: int, era: str) -> None:
+    """Ten thousand calls leave nothing."""
     from tests.agent_core.tools.mcp.stage import client_tasks, sockets  # noqa: PLC0415 - of this case alone
 
     async with staged(f"127.0.0.1:{port}") as stage:

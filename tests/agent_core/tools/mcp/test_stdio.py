@@ -13,7 +13,7 @@ from agent_core.domain.mcp import McpServer
 from agent_core.testing import FakeClock
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
 from agent_core.tools.mcp.port import McpUnavailable
-from tests.agent_core.tools.mcp.stage import child, children, client_tasks, staged, texts
+from tests.agent_core.tools.mcp.stage import child, children, client_tasks, moved, staged, texts
 from tests.polling import until
 
 # A server of the legacy era in few lines: it answers with what the line of its script says.
@@ -41,6 +41,7 @@ def _raw(script: str, **options: Any) -> McpServer:
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_a_child_is_used_asked_and_started_again(era: str) -> None:
+    """A child is used asked and started again."""
     before = children()
     async with staged() as stage:
         server = child("--era", era)
@@ -72,32 +73,33 @@ async def _echo(stage: Any, server: McpServer, text: str) -> str:
 
 
 async def test_a_server_that_dies_at_once_is_started_with_growing_pauses() -> None:
+    """A server that dies at once is started with growing pauses."""
     clock = FakeClock()
     script = "import sys; sys.exit('cannot find key-of-the-tests')"
     server = McpServer(
         name="dead", transport="stdio", command=sys.executable, args=("-c", script), env={"KEY": "key-of-the-tests"}
     )
     async with staged(clock=clock) as stage:
-        moved: list[float] = []
+        pauses: list[float] = []
         for _ in range(5):
             call = asyncio.create_task(stage.call(server, "echo"))
-            while not call.done():
-                if clock.sleepers and clock.ahead <= 30:
-                    moved.append(await clock.advance_to_next())
-                await asyncio.sleep(0.001)
+            await until(lambda call=call: moved(clock, pauses, most=30) or call.done())
             outcome = await call
             assert isinstance(outcome, ToolError)
-        assert "its last words: cannot find [hidden]" in outcome.message
-        assert moved == [0.5, 1.0, 2.0]
+            said = outcome.message
+        assert "its last words: cannot find [hidden]" in said
+        assert pauses == [0.5, 1.0, 2.0]
 
 
 async def test_a_missing_command_is_named() -> None:
+    """A missing command is named."""
     async with staged() as stage:
         with pytest.raises(McpUnavailable, match="`child` cannot be started: No such file or directory"):
             await stage.connections.discover(child(command="no-such-command-anywhere"))
 
 
 async def test_a_long_line_fails_its_own_call_alone() -> None:
+    """A long line fails its own call alone."""
     script = """
         if asked["params"]["name"] == "long":
             reply(result={"content": [{"type": "text", "text": "x" * 6_000_000}]})
@@ -111,6 +113,7 @@ async def test_a_long_line_fails_its_own_call_alone() -> None:
 
 
 async def test_it_sees_little_of_the_environment_and_its_noise_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sees little of the environment and its noise is logged."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "the key of the process")
     script = """
         print("no JSON at all", flush=True)
@@ -128,6 +131,7 @@ async def test_it_sees_little_of_the_environment_and_its_noise_is_logged(monkeyp
 
 
 async def test_a_child_that_does_not_end_is_killed_with_its_own_children() -> None:
+    """A child that does not end is killed with its own children."""
     script = """
         import signal, subprocess
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -151,6 +155,7 @@ def _runs(pid: int) -> bool:
 
 
 async def test_an_idle_child_is_ended() -> None:
+    """An idle child is ended."""
     clock, before = FakeClock(), children()
     async with staged(clock=clock, idle=60) as stage:
         await stage.call(child(), "echo", text="one")
