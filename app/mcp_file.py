@@ -48,7 +48,7 @@ def read_mcp_file(settings: Settings, environment: Mapping[str, str] | None = No
     if len(servers) > MAX_SERVERS:
         raise ConfigError(f"{path}: {len(servers)} servers are more than {MAX_SERVERS}; take some out.")
     known = os.environ if environment is None else environment
-    return [_Entry(path, text, name, known).server(entry) for name, entry in servers.items()]
+    return [_ServerEntry(path, text, name, known).server(entry) for name, entry in servers.items()]
 
 
 def _text(path: Path) -> str:
@@ -64,7 +64,7 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}: cannot be read ({error}); correct it.") from None
 
 
-class _Entry:
+class _ServerEntry:
     """One entry of the file: its *name*, and how it is read."""
 
     def __init__(self, path: Path, text: str, name: str, environment: Mapping[str, str]) -> None:

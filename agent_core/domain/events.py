@@ -227,10 +227,7 @@ class ToolPending(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of a call; `ref` is the blob that holds the whole result when `truncated`.
-
-    *untrusted*: strangers may have written the result.
-    """
+    """The end of a call; *ref* is the blob of a *truncated* result; *untrusted*: strangers may have written it."""
 
     type: ClassVar[str] = "tool.completed"
     call: str

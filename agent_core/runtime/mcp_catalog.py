@@ -25,7 +25,7 @@ from agent_core.store.work.tooling import servers
 from agent_core.store.work.tooling.servers import StoredServer
 from agent_core.tools.base import Tool
 from agent_core.tools.mcp.port import McpConnections
-from agent_core.tools.mcp.served import SecretSource, ServedTool
+from agent_core.tools.mcp.served import ServedTool, ServerSecrets
 from agent_core.tools.toolset import Scope
 
 _log = structlog.get_logger("parley.mcp")
@@ -46,7 +46,7 @@ class McpCatalog:
         connections: McpConnections | None,
         *,
         secrets: Secrets | None,
-        values: SecretSource,
+        values: ServerSecrets,
         check_url: CheckUrl,
         stdio: bool,
     ) -> None:

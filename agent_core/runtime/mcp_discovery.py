@@ -22,7 +22,7 @@ from agent_core.store.store import Store
 from agent_core.store.work.tooling import servers
 from agent_core.store.work.tooling.servers import Claim, StoredServer
 from agent_core.tools.mcp.port import McpConnections
-from agent_core.tools.mcp.served import SecretSource, ready
+from agent_core.tools.mcp.served import ServerSecrets, ready
 
 TIMEOUT = 60.0
 """Seconds that a discovery may take: less than a process has a server for itself."""
@@ -43,7 +43,7 @@ class Discovery:
         self,
         store: Store,
         connections: McpConnections,
-        secrets: SecretSource,
+        secrets: ServerSecrets,
         opened: Open,
         look: Callable[[], Awaitable[None]],
         known: Callable[[], Sequence[StoredServer]],

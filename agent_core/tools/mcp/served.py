@@ -19,7 +19,7 @@ from agent_core.tools.mcp.port import McpConnections
 Change = Callable[[str], str]
 
 
-class SecretSource(Protocol):
+class ServerSecrets(Protocol):
     """Stored secrets."""
 
     async def values(self, names: Collection[str], /) -> Mapping[str, str]:
@@ -40,7 +40,7 @@ class NoSecrets:
         return {}
 
 
-async def ready(server: McpServer, secrets: SecretSource) -> tuple[McpServer, Mapping[str, str]]:
+async def ready(server: McpServer, secrets: ServerSecrets) -> tuple[McpServer, Mapping[str, str]]:
     """Return *server* with its secrets filled in, and those secrets; raises `MissingSecret`."""
     names = secrets_in(server)
     if not names:
@@ -78,7 +78,7 @@ class ServedTool:
     server: McpServer
     tool: str
     connections: McpConnections
-    secrets: SecretSource
+    secrets: ServerSecrets
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
         try:
