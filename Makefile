@@ -41,16 +41,17 @@ WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 3 ]; then echo 
 PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
 # The checks run beside the tests. They are shown at the end, and either of the two fails the target.
 test: workshop browser ## Run every gate: the checks, and beside them the tests
-	@checks=$$(mktemp); trap 'rm -f "$$checks"' EXIT; \
+	@checks=$$(mktemp); scratch=$$(scripts/scratch); trap 'rm -rf "$$checks" "$$scratch"' EXIT; trap 'exit 1' INT TERM; \
 	make --no-print-directory check >"$$checks" 2>&1 & \
-	$(PYTEST) $(PARALLEL); tested=$$?; \
+	TMPDIR=$$scratch $(PYTEST) $(PARALLEL); tested=$$?; \
 	wait $$!; checked=$$?; cat "$$checks"; \
 	[ $$tested = 0 ] && [ $$checked = 0 ]
 
 check: lint typecheck ## Run what needs no test: style, format, import layers, types
 
 whole: workshop browser ## Run every test there is, on both databases, with all cases and examples (hours)
-	@$(PYTEST) $(PARALLEL) --whole
+	@scratch=$$(scripts/scratch); trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' INT TERM; \
+	TMPDIR=$$scratch $(PYTEST) $(PARALLEL) --whole
 
 browser: workshop ## Find a Chromium for the browser tests, or install one
 	@scripts/browser

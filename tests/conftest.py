@@ -25,7 +25,7 @@ from agent_core.tools.base import Tool
 from app.compose import CHANNELS
 from tests.both import choose_backends
 from tests.order import spread
-from tests.postgres import ROOT, Server, alembic_config, guarded_folder, shared_server
+from tests.postgres import ROOT, Server, alembic_config, guarded_folder, locked, shared_server
 
 __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
 ANN = Actor("ann", "user", "Ann")
@@ -95,7 +95,7 @@ def whole(request: pytest.FixtureRequest) -> bool:
 
 
 _POSTGRES = pytest.StashKey[tuple[Path, str]]()
-"""Where the run's Postgres server is, or will be, and the name of this worker."""
+"""Where the run's Postgres server and the SQLite file to copy are, or will be, and the name of this worker."""
 _GUARDED = pytest.StashKey[ExitStack]()
 
 
@@ -121,11 +121,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated, empty SQLite file, made once and copied for each test."""
-    path = tmp_path_factory.mktemp("template") / "parley.db"
-    command.upgrade(alembic_config(f"sqlite:///{path}"), "head")
-    return path
+def template(request: pytest.FixtureRequest) -> Path:
+    """A migrated, empty SQLite file, made once for all workers and copied for each test."""
+    folder = request.config.stash[_POSTGRES][0]
+    path, made = folder / "parley.db", folder / "made" / "parley.db"
+    with locked(folder / "sqlite.lock"):
+        if not made.exists():
+            command.upgrade(alembic_config(f"sqlite:///{path}"), "head")
+            made.parent.mkdir()
+            path.rename(made)
+    return made
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,13 @@ FIRST = (
     "agent_core/store/postgres/test_bus_outages.py",
     "e2e/test_delivered.py",
     "test_bench.py",
+    "test_architecture.py",
+    "test_words.py",
 )
-"""Files and folders whose tests take long by themselves, mostly because they wait; the longest come first."""
+"""Files and folders whose tests take long by themselves, mostly because they wait; the longest come first.
+
+Of the last two each reads all our files, and should do so once.
+"""
 ROOT = Path(__file__).parent
 _FIRST = tuple(ROOT / each for each in FIRST)
 
@@ -50,6 +56,7 @@ def spread(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
     return [*found, *rest[begun:]]
 
 
+@cache
 def _rank(path: Path) -> int:
     """Return the place of a test file in `FIRST`; of one that is not there, the number after the last."""
     return next((rank for rank, each in enumerate(_FIRST) if path.is_relative_to(each)), len(FIRST))

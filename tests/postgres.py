@@ -77,7 +77,7 @@ class Server:
         self.url = self._server.get_uri()
         self._names = (f"{name}_{number}" for number in count(1))
         self._free: list[str] = []
-        with _locked(folder / "template.lock"):
+        with locked(folder / "template.lock"):
             self._make_template()
 
     @contextmanager
@@ -160,7 +160,7 @@ def postgres_server(**settings: str) -> Iterator[Server]:
 
 def shared_server(folder: Path, name: str) -> Server:
     """Return the server in the guarded *folder*, started by the first process; *name* is for its databases."""
-    with _locked(folder / "start.lock"):
+    with locked(folder / "start.lock"):
         return Server(folder, _TUNED, name=name)
 
 
@@ -190,7 +190,7 @@ def alembic_config(url: str) -> Config:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Let one process at a time into the `with`."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

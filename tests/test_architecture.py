@@ -2,22 +2,15 @@
 
 import ast
 import importlib
-import os
 import re
 import tomllib
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import AliasChoices
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("agent_core", "app", "channels", "migrations", "parley")
-# Everything generated, fetched or kept at run time: at the root, and anywhere.
-FOREIGN = {".git", ".venv", "data", "artifacts", "build", "dist", "htmlcov"}
-FOREIGN |= {".ruff_cache", ".pytest_cache", ".hypothesis", ".import_linter_cache"}
-FETCHED = {"node_modules", "__pycache__"}
+from tests.sources import PACKAGES, ROOT, kept, lines, name, nodes, of_type, sources, walk
 
 FILE_LINES = 400
 FUNCTION_LINES = 40
@@ -35,7 +28,17 @@ REGISTERS = {
         "sys.modules.pop(name, None)",
     )
 }
+WIRE = "app/api/wire.py"
+SHARED_NOUNS = {"Agent", "Feedback", "Message", "Tool", "Vote"}
+"""Classes of which the core and the API have one each."""
 ROLE_SUFFIX = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Handler)$")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parsed() -> Iterator[None]:
+    """Read each file once for all tests here."""
+    with kept():
+        yield
 
 
 def test_no_file_is_longer_than_one_sitting():
@@ -65,6 +68,17 @@ def test_classes_are_named_after_what_they_are():
     ]
     bad += [name(path) for path in sources() if path.stem in {"utils", "util", "helpers", "helper"}]
     assert not bad, f"name these after the noun they own: {bad}"
+
+
+def test_class_names_are_unique():
+    """A class name is defined once, but for objects of the API that share their noun with a value of the core."""
+    modules: dict[str, list[str]] = {}
+    for path in sources("agent_core", "channels", "app"):
+        for node in of_type(path, ast.ClassDef):
+            modules.setdefault(node.name, []).append(name(path))
+    shared = {noun: paths for noun, paths in modules.items() if len(paths) > 1}
+    assert not {noun: paths for noun, paths in shared.items() if noun not in SHARED_NOUNS}
+    assert all(WIRE in paths for paths in shared.values())
 
 
 def test_the_core_does_not_speak_of_turns():
@@ -159,7 +173,7 @@ def test_production_imports_what_is_tested():
     bad = [
         f"{name(path)}:{line} {text}"
         for path in sources(*PACKAGES)
-        for line, text in patches(nodes(path)[0])
+        for line, text in patches(nodes(path))
         if text not in REGISTERS.get(name(path), ())
     ]
     assert not bad, f"import libraries plainly: {bad}"
@@ -185,7 +199,7 @@ def test_production_imports_what_is_tested():
 )
 def test_patches_are_found(code: str, found: int):
     """Each way to hook imports or to patch a library is found, reading is not."""
-    assert len(list(patches(ast.parse(code)))) == found
+    assert len(list(patches(ast.walk(ast.parse(code))))) == found
 
 
 def test_tests_do_not_sleep():
@@ -256,49 +270,11 @@ def settings() -> Iterator[str]:
             yield str(alias or f"{prefix}{field}").upper()
 
 
-def sources(*folders: str, generated: bool = False) -> list[Path]:
-    """List our Python files, revisions of the database only when *generated*."""
-    found = (path for folder in folders or (*PACKAGES, "tests") for path in walk(ROOT / folder))
-    return [
-        path
-        for path in sorted(found)
-        if path.suffix == ".py" and (generated or not name(path).startswith("migrations/versions/"))
-    ]
-
-
 def texts() -> list[Path]:
     """List the text files of the repository, ignoring what .gitignore keeps out."""
     return [
         path for path in walk(ROOT) if path.name not in {".env", ".coverage"} and b"\0" not in path.read_bytes()[:8192]
     ]
-
-
-@cache
-def walk(folder: Path) -> tuple[Path, ...]:
-    found: list[Path] = []
-    for parent, folders, files in os.walk(folder):
-        skipped = FETCHED | FOREIGN if Path(parent) == ROOT else FETCHED
-        folders[:] = [each for each in folders if each not in skipped]
-        found += [Path(parent, file) for file in files if not file.endswith(".pyc")]
-    return tuple(path for path in found if path.is_file())
-
-
-def name(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-def lines(path: Path) -> list[str]:
-    return path.read_text("utf-8").splitlines()
-
-
-@cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """Return all nodes of a module, the root first: to walk them costs more than all that is done with them."""
-    return tuple(ast.walk(ast.parse(path.read_text("utf-8"), name(path))))
-
-
-def of_type(path: Path, *types: type[ast.AST]) -> Iterator:
-    return (node for node in nodes(path) if isinstance(node, types))
 
 
 def docstring_lines(path: Path) -> Iterator[int]:
@@ -363,9 +339,9 @@ def is_nothing(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Pass)
 
 
-def patches(module: ast.AST) -> Iterator[tuple[int, str]]:
+def patches(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Give line and text of each import hook, each change of `sys.modules` and each assigned `model_rebuild`."""
-    for node in ast.walk(module):
+    for node in nodes:
         match node:
             case ast.Attribute(value=ast.Name(id="sys"), attr="meta_path" | "path_hooks"):
                 yield node.lineno, ast.unparse(node)

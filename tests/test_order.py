@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.both import BOTH
 from tests.order import FIRST, ROOT, spread
 
 SLOW = [path for each in FIRST for path in (sorted((ROOT / each).rglob("test_*.py")) or [ROOT / each])]
@@ -45,3 +46,12 @@ def test_a_few_tests_are_all_run():
     slow = [item(SLOW[0], number) for number in range(2)]
     assert spread(slow, 4) == slow
     assert spread([], 4) == []
+
+
+@pytest.mark.parametrize("entry", BOTH)
+def test_what_runs_on_both_databases_is_there(entry: str):
+    """Each file, folder or test that is listed to run on both databases exists."""
+    file, _, test = entry.partition("::")
+    path = Path(__file__).parent / file
+    assert path.exists()
+    assert not test or f"def {test}(" in path.read_text("utf-8")

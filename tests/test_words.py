@@ -3,18 +3,20 @@
 `python -m tests.test_words` lists how often each folder still uses them.
 """
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.sources import ROOT, name, walk
+
 SUFFIXES = {".py", ".ts", ".tsx", ".md"}
-GENERATED = {".git", ".venv", "data", "artifacts", "build", "dist", "htmlcov", "node_modules", "__pycache__", "static"}
+GENERATED = "static"
+"""The folder of what is built; what else is generated `walk` leaves out."""
 
 BANNED = (
     ("told", "notified, returned, reported, given"),
@@ -44,10 +46,6 @@ BANNED = (
     ("test who", "a test named after its subject: test_cancelled_waiter_releases_its_slot"),
 )
 """Each word, or pair of words in a row, with what to write instead. A name counts as the words it consists of."""
-
-WIRE = "app/api/wire.py"
-SHARED_NOUNS = {"Agent", "Feedback", "Message", "Tool", "Vote"}
-"""Classes of which the core and the API have one each."""
 
 PHRASES = (
     "behind a proxy",
@@ -93,20 +91,6 @@ def test_plain_words():
     assert not bad, f"{len(bad)} uses of banned words:\n" + "\n".join(bad)
 
 
-def test_class_names_are_unique():
-    """A class name is defined once, but for objects of the API that share their noun with a value of the core."""
-    modules: dict[str, list[str]] = {}
-    for folder in ("agent_core", "channels", "app"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ClassDef):
-                    modules.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
-    shared = {name: paths for name, paths in modules.items() if len(paths) > 1}
-    assert not {name: paths for name, paths in shared.items() if name not in SHARED_NOUNS}
-    assert all(WIRE in paths for paths in shared.values())
-
-
 def test_allowed_words_are_in_use():
     """A file is listed as allowed to use a word only while it uses it."""
     used = {(use.path, use.term) for use in uses()}
@@ -134,18 +118,19 @@ def test_words_are_found(text: str, found: list[tuple[int, str]]):
     assert list(find(text)) == found
 
 
-def uses() -> Iterator[Use]:
-    """Yield each use of a banned term, allowed or not, by file and line."""
-    for path in sources():
-        relative = path.relative_to(ROOT).as_posix()
-        for line, term in find(path.read_text(encoding="utf-8")):
-            yield Use(relative, line, term)
+@cache
+def uses() -> tuple[Use, ...]:
+    """Return each use of a banned term, allowed or not, by file and line."""
+    first = [term.split()[0] for term, _ in BANNED]
+    texts = ((name(path), path.read_text("utf-8")) for path in sources())
+    suspect = ((path, text) for path, text in texts if any(word in text.lower() for word in first))
+    return tuple(Use(path, line, term) for path, text in suspect for line, term in find(text))
 
 
 def sources() -> Iterator[Path]:
     """Yield each file with one of the suffixes that we wrote."""
-    for path in sorted(ROOT.rglob("*")):
-        if path.suffix in SUFFIXES and not GENERATED.intersection(path.relative_to(ROOT).parts) and path.is_file():
+    for path in sorted(walk(ROOT)):
+        if path.suffix in SUFFIXES and GENERATED not in path.relative_to(ROOT).parts:
             yield path
 
 

@@ -124,8 +124,10 @@ def _read_facts() -> Select[*tuple[Any, ...]]:
 
 _BETWEEN = Statement(_read_facts().where(EVENT.c.seq > bindparam("b_after"), EVENT.c.seq < bindparam("b_before")))
 _PAGE = Statement(_read_facts().where(EVENT.c.seq > bindparam("b_after")).limit(bindparam("b_limit")))
-_OF_RUN = _read_facts().where(
-    EVENT.c.seq >= bindparam("b_after"), EVENT.c.seq <= bindparam("b_before"), RUN.c.id == bindparam("b_run")
+_OF_RUN = Statement(
+    _read_facts().where(
+        EVENT.c.seq >= bindparam("b_after"), EVENT.c.seq <= bindparam("b_before"), RUN.c.id == bindparam("b_run")
+    )
 )
 _OF_TYPE = (
     _read_facts()
@@ -250,10 +252,7 @@ def facts_page(connection: Connection, session: SessionKey, after: int, limit: i
 def facts_of_run(connection: Connection, session: SessionKey, run: str, first: int, last: int | None) -> list[Fact]:
     """Return a run's own facts; it lies between *first* and *last* (None: open end) of its session's log."""
     before = MAX_SEQ if last is None else last
-    return _facts(
-        session,
-        connection.execute(_OF_RUN, {"b_session": session.key, "b_after": first, "b_before": before, "b_run": run}),
-    )
+    return _facts(session, _OF_RUN.run(connection, b_session=session.key, b_after=first, b_before=before, b_run=run))
 
 
 def message_facts(connection: Connection, session: SessionKey, after: int, limit: int) -> list[Fact]:

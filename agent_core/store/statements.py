@@ -1,21 +1,25 @@
 """Statements compiled once and run on the driver's own cursor: building SQL again costs more than running it.
 
-They are for what a message, a step, the start and the end of a run, and a page of a reader run:
+They are for what a message, a step, the start and the end of a run, a page of a reader, a look for due runs and the
+start of a process run:
 
 | module | statements |
 | --- | --- |
-| `store.log` | `_CLAIM`, `_TAKE_SEQS`, `_INSERT`, `_BETWEEN`, `_PAGE` |
+| `store.log` | `_CLAIM`, `_TAKE_SEQS`, `_INSERT`, `_BETWEEN`, `_PAGE`, `_OF_RUN` |
 | `work.limits` | `_IN_SESSION` |
-| `work.runs` | `_INSERT`, `_ACTIVE`, `_QUEUED`, `_HOLD`, `_SET_STATUS` |
+| `work.due` | `_BEGUN`, `_QUEUED`, `_NEXT` |
+| `work.runs` | `_INSERT`, `_BY_ID`, `_BY_KEY`, `_ACTIVE`, `_QUEUED`, `_HOLD`, `_SET_STATUS` |
 | `work.sessions` | `_INSERT`, `_SHARE_AGENT`, `_BY_ID`, `_HOLD` |
 | `work.intake` | `_SEEN`, `_KEEP`, `_SET_TITLE`, `_STEERED` |
-| `work.catalog` | `_KEY`, `_KEPT` |
+| `work.catalog` | all that names no agent's new values |
+| `work.feedback` | `_OF` |
 | `work.spending` | `_ADD` |
 | `store.reading.follow` | `_OPEN` |
 | `store.reading.listing` | `_OBJECT` |
+| `store.reading.readings` | `_RUN` |
 
-Everything else goes through `connection.execute`: what looks for due runs, caps of agents, notes, heartbeats,
-resumes, figures, approvals and their audit, loading a session that is not in memory, objects as clients read them.
+Everything else goes through `connection.execute`: caps of agents, notes, heartbeats, resumes, figures, approvals and
+their audit, loading a session that is not in memory, lists of objects as clients read them.
 """
 
 from collections.abc import Callable

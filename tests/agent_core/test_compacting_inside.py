@@ -10,6 +10,7 @@ from agent_core.testing import FakeClock, call, fail, finish, say, think
 from agent_core.testing.script import Answer
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
+from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import restart, set_stage, texts
 from tests.agent_core.test_compacting import ENDLESS, PAID, SUMMARY, TEN, asks_for_summary, within
 from tests.conftest import MakeCore
@@ -87,7 +88,7 @@ async def test_where_no_summary_can_be_made_an_overflow_is_cut(make_core: MakeCo
     def script(request: Request) -> Answer:
         return (PAID, call("look")) if asks_for_summary(request) else (say("ok"),)
 
-    stage = await set_stage(make_core, within(5_000, script), limits=ENDLESS, compaction=SUMMARY)
+    stage = await set_stage(make_core, within(5_000, script), limits=ENDLESS, compaction=SUMMARY, clock=Hurried())
     for n in range(12):
         run = await stage.play(f"m{n} {'x' * 900}")
         assert run.status == "completed", run.error

@@ -18,7 +18,7 @@ TITLES = [section.partition("\n")[0].removeprefix("## ") for section in SECTIONS
 @pytest.fixture(scope="module")
 def server(start_shared: StartServer) -> Server:
     """A server whose model writes at a pace that eyes can follow, though they would have to be quick."""
-    return start_shared(rate=150)
+    return start_shared(rate=100)
 
 
 async def test_a_message_is_answered_as_it_is_written(visit: MakeVisit):
@@ -46,7 +46,7 @@ async def test_a_tool_is_seen_at_work(visit: MakeVisit):
     await tab.say("What is 12 * 7, and what time is it?")
     assert "12 * 7 is 84." in await tab.done()
     tools = tab.answer.locator(".tool")
-    await expect(tools.locator("code")).to_have_text(["calculate", "current_time"])
+    await expect(tools.locator("b")).to_have_text(["calculate", "current_time"])
     await expect(tools.first).to_have_attribute("data-status", "done")
     assert "12 * 7" not in await tools.first.inner_text(), "the default agent shows names only"
     await tab.picture("4-tools")

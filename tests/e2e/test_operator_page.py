@@ -11,6 +11,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 from tests.e2e.browser import ARTIFACTS, PATIENCE
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import KEY, ROOT, Server
+from tests.polling import until_async
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 PAYLOAD = "<img src=x onerror=alert(1)>"
@@ -106,6 +107,16 @@ async def ask(server: Server, text: str, **actor) -> dict[str, str]:
         posted = await client.post(f"/v1/sessions/{session}/messages", json={"text": text})
         assert posted.status_code == 202
         return {"session": session, "run": posted.json()["run_id"]}
+
+
+async def answered(server: Server, written: dict[str, str]) -> None:
+    """Return once the run that `ask` began is over."""
+    async with server.client() as client:
+
+        async def is_over() -> bool:
+            return (await client.get(f"/v1/runs/{written['run']}")).json()["status"] == "completed"
+
+        await until_async(is_over)
 
 
 async def make_key(server: Server, *scopes: str) -> dict[str, Any]:
@@ -221,7 +232,7 @@ async def test_a_person_replies_in_their_own_name(desk: Desk, server: Server):
 async def test_conversations_are_found_and_reached_by_keyboard(desk: Desk, server: Server):
     """The slash key leads to the search, arrows from one conversation to the next, and Enter opens it."""
     for text in ("a needle in the hay", "only hay"):
-        await ask(server, text)
+        await answered(server, await ask(server, text))  # what is written to goes to the top of the list
     await desk.page.set_viewport_size({"width": 390, "height": 780})
     await desk.enter()
     await desk.list.filter(has_text="only hay").wait_for()

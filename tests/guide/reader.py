@@ -14,6 +14,7 @@ from pathlib import Path
 from app.settings import Settings
 from tests.e2e.server import free_port
 from tests.guide.pages import ROOT, Block
+from tests.guide.shims import parley_on_path
 from tests.polling import TIMEOUT, until
 
 SERVERS = {
@@ -50,10 +51,14 @@ class Terminal:
 
 @dataclass
 class Reader:
-    """Follows blocks in *folder*; the ports of the guide, and the texts of *own*, are replaced by the test's."""
+    """Follows blocks in *folder*; the ports of the guide, and the texts of *own*, are replaced by the test's.
+
+    The command `parley` is what *commands* has.
+    """
 
     folder: Path
     own: Mapping[str, str]
+    commands: Path
     ports: dict[int, int] = field(default_factory=lambda: {port: free_port() for port in PORTS})
     terminals: dict[int, Terminal] = field(default_factory=dict)
     printed: str = ""
@@ -142,7 +147,7 @@ class Reader:
     def _environment(self) -> dict[str, str]:
         settings = {str(each.validation_alias) for each in Settings.model_fields.values()}
         kept = {name: value for name, value in os.environ.items() if name not in settings}
-        path = os.pathsep.join((str(Path(sys.executable).parent), kept.get("PATH", "")))
+        path = os.pathsep.join((str(self.commands), str(Path(sys.executable).parent), kept.get("PATH", "")))
         ports = {"PORT": str(self.ports[8000]), "SITE_PORT": str(self.ports[3000])}
         return {**kept, **ports, "PATH": path, "PYTHONPATH": str(ROOT), "PARLEY_DEMO_RATE": "0"}
 
@@ -150,11 +155,12 @@ class Reader:
 @contextmanager
 def reader_in(folder: Path, own: Mapping[str, str]) -> Iterator[Reader]:
     """Give a reader in *folder* whose terminals are closed at the end of the block."""
-    reader = Reader(folder, own)
-    try:
-        yield reader
-    finally:
-        reader.close()
+    with parley_on_path() as commands:
+        reader = Reader(folder, own, commands)
+        try:
+            yield reader
+        finally:
+            reader.close()
 
 
 def _served(text: str) -> int | None:

@@ -24,7 +24,8 @@ asked = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
 socket.send_fds(link, [b"%{_NUMBER}d" % len(asked)], [0, 1, 2])
 link.sendall(asked)
 pid = int(link.recv({_NUMBER}))
-signal.signal(signal.SIGTERM, lambda number, frame: os.kill(pid, number))
+for each in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(each, lambda number, frame: os.kill(pid, number))
 sys.exit(int(link.recv({_NUMBER}) or 1))
 """
 

@@ -6,12 +6,11 @@ from typing import Any
 
 from sqlalchemy import Connection, NullPool, create_engine, make_url, text
 
-from agent_core.store.tables import DEFAULT_PROJECT
-
-_AGENT = "INSERT INTO agent (key, project, id, name, source, version) VALUES (1, 1, 'agent_1', 'a', 'api', 1)"
+_PROJECT = "INSERT INTO project (key, name) VALUES (1, 'default') ON CONFLICT DO NOTHING"
+_AGENT = "INSERT INTO agent (key, project, id, name, source, version) VALUES (:n, 1, :id, :id, 'api', 1)"
 _SESSION = (
     "INSERT INTO session (key, project, id, agent, agent_version, actor, actor_kind, about, closed, snapshot, prefix,"
-    " next_seq, window_seq) VALUES (1, 1, 'ses_1', 1, 1, 'ann', 'user', '{}', 0, 'h', 'h', 3, 1)"
+    " next_seq, window_seq) VALUES (:n, 1, :id, :n, 1, 'ann', 'user', '{}', 0, 'h', 'h', 3, 1)"
 )
 _SQLITE = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
 _OURS = "relnamespace = 'public'::regnamespace"
@@ -52,21 +51,21 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
         ]
 
 
-def fill(url: str) -> None:
-    """Put one row in each table that matters."""
+def fill(url: str, n: int = 1) -> None:
+    """Put one row, the *n*-th, in each table that matters."""
     with connected(url) as connection:
-        connection.execute(text("INSERT INTO project (key, name) VALUES (:key, 'default')"), {"key": DEFAULT_PROJECT})
-        connection.exec_driver_sql(_AGENT)
-        connection.exec_driver_sql(_SESSION)
-        event = text("INSERT INTO event (session, seq, run, type, time, data) VALUES (1, :seq, NULL, 1, 0, :data)")
-        connection.execute(event, [{"seq": seq, "data": b"{}"} for seq in (1, 2)])
-    add_run(url, "run_1", "running")
+        connection.execute(text(_PROJECT))
+        connection.execute(text(_AGENT), {"n": n, "id": f"agent_{n}"})
+        connection.execute(text(_SESSION), {"n": n, "id": f"ses_{n}"})
+        event = text("INSERT INTO event (session, seq, run, type, time, data) VALUES (:n, :seq, NULL, 1, 0, :data)")
+        connection.execute(event, [{"n": n, "seq": seq, "data": b"{}"} for seq in (1, 2)])
+    add_run(url, f"run_{n}", "running", session=n)
 
 
-def add_run(url: str, name: str, status: str, *, parent: int | None = None) -> None:
+def add_run(url: str, name: str, status: str, *, parent: int | None = None, session: int = 1) -> None:
     insert = text(
         "INSERT INTO run (project, id, session, agent, agent_version, parent, status, epoch, input_seq, first_seq,"
-        " snapshot) VALUES (1, :name, 1, 1, 1, :parent, :status, 1, 1, 1, 'h')"
+        " snapshot) VALUES (1, :name, :session, :session, 1, :parent, :status, 1, 1, 1, 'h')"
     )
     with connected(url) as connection:
-        connection.execute(insert, {"name": name, "status": status, "parent": parent})
+        connection.execute(insert, {"name": name, "status": status, "parent": parent, "session": session})

@@ -15,7 +15,7 @@ from agent_core.providers.anthropic.encode import MARKS, encoder_of, wires
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import CacheLifetime, Encode, ModelDelta, Request, RequestEntry
 from agent_core.providers.caching import BUDGETS, of_anthropic
-from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.client import Sdk, SdkClient, trusted
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.wording import Starts, joined
 
@@ -42,7 +42,7 @@ def anthropic(
     def make() -> Sdk:
         from anthropic import AsyncAnthropic, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow, so in a thread
 
-        http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
+        http, key, query = DefaultAioHttpClient(verify=trusted()), api_key or NO_KEY, extras.query or None
         client = AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
         return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None))
 

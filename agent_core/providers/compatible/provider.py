@@ -13,7 +13,7 @@ from agent_core.domain.structured import is_closed
 from agent_core.providers import models
 from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai
-from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.client import Sdk, SdkClient, trusted
 from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
@@ -47,7 +47,7 @@ def compatible(
     def make() -> Sdk:
         from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
 
-        http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
+        http, key, query = DefaultAioHttpClient(verify=trusted()), api_key or NO_KEY, extras.query or None
         client = AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http, default_query=query)
         return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None and bool(extras.headers)))
 

@@ -12,7 +12,7 @@ from agent_core.domain.structured import is_closed
 from agent_core.providers import models
 from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai
-from agent_core.providers.client import Sdk, SdkClient
+from agent_core.providers.client import Sdk, SdkClient, trusted
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_summaries
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, has_breakpoints, is_openai, key_fields
@@ -44,7 +44,7 @@ def openai(
     def make() -> Sdk:
         from openai import AsyncOpenAI, DefaultAioHttpClient, Omit  # noqa: PLC0415 - slow to import, so in a thread
 
-        http, key, query = DefaultAioHttpClient(), api_key or NO_KEY, extras.query or None
+        http, key, query = DefaultAioHttpClient(verify=trusted()), api_key or NO_KEY, extras.query or None
         client = AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
         return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None))
 

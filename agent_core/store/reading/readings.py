@@ -16,6 +16,7 @@ from agent_core.errors import NotFound
 from agent_core.loop.state import RunState, replay
 from agent_core.store import log
 from agent_core.store.log import EVENT, PARENT, RUN, SESSION, RunRef, SessionKey
+from agent_core.store.statements import Statement
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import feedback, sessions
 from agent_core.store.work.catalog import AGENT
@@ -29,12 +30,12 @@ _RUNS = (
     .outerjoin(PARENT, PARENT.c.key == RUN.c.parent)
     .where(RUN.c.project == DEFAULT_PROJECT)
 )
-_RUN = _RUNS.where(RUN.c.id == bindparam("b_id"))
+_RUN = Statement(_RUNS.where(RUN.c.id == bindparam("b_id")))
 
 
 def run(connection: Connection, name: str) -> RunObject:
     """Return a run as clients read it; raises `NotFound`."""
-    row = connection.execute(_RUN, {"b_id": name}).first()
+    row = _RUN.run(connection, b_id=name).first()
     if row is None:
         raise NotFound("run", name)
     return _object(connection, row)
@@ -66,7 +67,7 @@ def runs(
 
 def tree(connection: Connection, name: str) -> tuple[RunObject, ...]:
     """Return a run and its descendants, parents first; raises `NotFound`."""
-    root = connection.execute(_RUN, {"b_id": name}).first()
+    root = _RUN.run(connection, b_id=name).first()
     if root is None:
         raise NotFound("run", name)
     found, generation = [root], [root.key]

@@ -1,7 +1,7 @@
 """The catalog: agents, their versions, and frozen snapshots. Each function is one transaction's work."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -27,16 +27,31 @@ _NAMED = (
     AGENT.c.project == bindparam("b_project"),
     or_(AGENT.c.id == bindparam("b_name"), AGENT.c.name == bindparam("b_name")),
 )
-_FIND = _SELECT.where(*_NAMED)
+_FIND = Statement(_SELECT.where(*_NAMED))
 _KEY = Statement(select(AGENT.c.key).where(*_NAMED))
 
+_DEFAULT = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT)
 # A transaction that opens a session does not wait for this lock; SQLite has one writer at a time anyway.
-_ALONE = select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT).with_for_update(key_share=True)
+_IS_THERE, _ALONE = Statement(_DEFAULT), Statement(_DEFAULT.with_for_update(key_share=True))
+_MAKE = Statement(insert(PROJECT).values(key=DEFAULT_PROJECT, name="default"))
+_LISTED = Statement(
+    _SELECT.where(AGENT.c.project == bindparam("b_project"), AGENT.c.key > bindparam("b_after"))
+    .order_by(AGENT.c.key)
+    .limit(bindparam("b_limit"))
+)
 _KEPT = Statement(
     select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash"))
 )
-
-
+_KEEP, _ADD = (
+    Statement(insert(table).values({name: bindparam(f"b_{name}") for name in names}))
+    for table, names in (
+        (SNAPSHOT, ("project", "hash", "content")),
+        (VERSION, ("agent", "version", "definition", "created_at")),
+    )
+)
+_CONTENT = Statement(
+    select(SNAPSHOT.c.content).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == bindparam("b_hash"))
+)
 _ROUTED = "routed:"
 """What the names of rows with the routed tools of snapshots begin with."""
 _GROUPS = (Limits, Controls, VisitorQuota, AddressQuota, Quota, Persona, Compaction)
@@ -51,8 +66,8 @@ class StoredAgent(msgspec.Struct, frozen=True):
 
 def ensure_project(connection: Connection) -> None:
     """Create the default project if it is missing."""
-    if not connection.execute(select(PROJECT.c.key).where(PROJECT.c.key == DEFAULT_PROJECT)).first():
-        connection.execute(insert(PROJECT).values(key=DEFAULT_PROJECT, name="default"))
+    if not _IS_THERE.run(connection):
+        _MAKE.run(connection)
 
 
 def ping(connection: Connection) -> None:
@@ -62,7 +77,7 @@ def ping(connection: Connection) -> None:
 
 def find(connection: Connection, name: str, project: int = DEFAULT_PROJECT) -> StoredAgent:
     """Return the agent with this id or name; raises `NotFound`."""
-    row = connection.execute(_FIND, {"b_project": project, "b_name": name}).first()
+    row = _FIND.run(connection, b_project=project, b_name=name).first()
     if row is None:
         raise NotFound("agent", name)
     return _stored(row)
@@ -78,8 +93,8 @@ def key_of(connection: Connection, name: str, project: int = DEFAULT_PROJECT) ->
 
 def listed(connection: Connection, *, limit: int, after: int, project: int = DEFAULT_PROJECT) -> Page[AgentObject]:
     """Return up to *limit* agents with a key above *after*."""
-    query = _SELECT.where(AGENT.c.project == project, AGENT.c.key > after).order_by(AGENT.c.key).limit(limit + 1)
-    found = [_stored(row) for row in connection.execute(query)]
+    rows = _LISTED.run(connection, b_project=project, b_after=after, b_limit=limit + 1)
+    found = [_stored(row) for row in rows]
     more = found[limit - 1].key if len(found) > limit else None
     return Page(tuple(agent.object for agent in found[:limit]), None if more is None else str(more))
 
@@ -110,7 +125,7 @@ def create(
     source: Literal["file", "api"] = "api",
 ) -> AgentObject:
     """Store a new agent; raises `InvalidInput` when its name, or unless it is from a file its place, is taken."""
-    connection.execute(_ALONE)
+    _ALONE.run(connection)
     if source == "api":
         _refuse_conflict(connection, wanted, None, channels)
     name = new_id("agent")
@@ -132,7 +147,7 @@ def update_definition(
     if wanted == stored:
         return agent.object
     if agent.object.source == "api" and wanted.channels != stored.channels:
-        connection.execute(_ALONE)
+        _ALONE.run(connection)
         _refuse_conflict(connection, wanted, agent.key, channels)
     version = agent.object.version + 1
     values = {"version": version, "name": wanted.name, **_bounds(wanted)}
@@ -168,7 +183,7 @@ def sync_files(connection: Connection, definitions: Sequence[Definition], *, cha
     An agent whose file is gone becomes an ordinary one, so that its sessions still work. Processes that start together
     do it one after the other. Raises `ConfigError` when two agents claim one place.
     """
-    connection.execute(_ALONE)
+    _ALONE.run(connection)
     known = {row.name: row for row in connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT))}
     names = {wanted.name for wanted in definitions}
     for wanted in definitions:
@@ -227,13 +242,11 @@ def _is_kept(connection: Connection, name: str) -> bool:
 
 
 def _keep(connection: Connection, name: str, content: object) -> None:
-    row = {"project": DEFAULT_PROJECT, "hash": name, "content": msgspec.json.encode(content)}
-    connection.execute(insert(SNAPSHOT).values(row))
+    _KEEP.run(connection, b_project=DEFAULT_PROJECT, b_hash=name, b_content=msgspec.json.encode(content))
 
 
 def _content(connection: Connection, name: str) -> bytes:
-    query = select(SNAPSHOT.c.content).where(SNAPSHOT.c.project == DEFAULT_PROJECT, SNAPSHOT.c.hash == name)
-    return connection.execute(query).scalar_one()
+    return _CONTENT.run(connection, b_hash=name).scalar_one()
 
 
 @lru_cache(maxsize=32)
@@ -249,7 +262,7 @@ def _bounds(wanted: Definition) -> dict[str, Any]:
 
 def _add_version(connection: Connection, agent: int, version: int, wanted: Definition, now: int) -> None:
     content = msgspec.json.encode(spread(wanted))
-    connection.execute(insert(VERSION).values(agent=agent, version=version, definition=content, created_at=now))
+    _ADD.run(connection, b_agent=agent, b_version=version, b_definition=content, b_created_at=now)
 
 
 def _stored(row: Any) -> StoredAgent:
@@ -273,11 +286,17 @@ def _read(stored: bytes) -> Definition:
 def _known(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the fields of *value* that *kind* has, and of the groups in it likewise."""
     kept: dict[str, Any] = {}
-    for field in msgspec.structs.fields(kind):
-        if field.name in value:
-            group, given = _group_of(field.type), value[field.name]
-            kept[field.name] = given if group is None or given is None else _known(given, group)
+    for name, group in _groups(kind).items():
+        if name in value:
+            given = value[name]
+            kept[name] = given if group is None or given is None else _known(given, group)
     return kept
+
+
+@cache
+def _groups(kind: type[msgspec.Struct]) -> dict[str, type[msgspec.Struct] | None]:
+    """Return the fields of *kind* with the group that each holds: to look at annotations costs a millisecond."""
+    return {field.name: _group_of(field.type) for field in msgspec.structs.fields(kind)}
 
 
 def _group_of(type_: Any) -> type[msgspec.Struct] | None:

@@ -4,7 +4,7 @@ import msgspec
 from sqlalchemy import Connection, and_, bindparam, or_, select, update
 
 from agent_core.store.log import RUN
-from agent_core.store.statements import literal, literals
+from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.work import workers
 from agent_core.store.work.queue import IS_FIRST, IS_FREE, IS_OPEN, of_all
 
@@ -31,25 +31,29 @@ class Due(msgspec.Struct, frozen=True):
 
 _COLUMNS = (RUN.c.key, RUN.c.id, RUN.c.epoch, RUN.c.status, RUN.c.owner, RUN.c.due_at)
 _FOUND = select(*_COLUMNS)
-_BEGUN = _FOUND.where(
-    IS_OPEN,
-    or_(
-        and_(
-            RUN.c.status == literal("running"),
-            or_(RUN.c.owner == bindparam("b_owner"), workers.is_free(RUN.c.owner)),
-        ),
-        and_(RUN.c.status.in_(literals("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
-    ),
-).order_by(RUN.c.key)
-_QUEUED = of_all(
-    *_COLUMNS,
-    where=(
+_BEGUN = Statement(
+    _FOUND.where(
         IS_OPEN,
-        RUN.c.status == literal("queued"),
-        or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
-        IS_FREE,
-        or_(RUN.c.parent.is_not(None), IS_FIRST),
-    ),
+        or_(
+            and_(
+                RUN.c.status == literal("running"),
+                or_(RUN.c.owner == bindparam("b_owner"), workers.is_free(RUN.c.owner)),
+            ),
+            and_(RUN.c.status.in_(literals("waiting", "requires_action")), RUN.c.due_at <= bindparam("b_now")),
+        ),
+    ).order_by(RUN.c.key)
+)
+_QUEUED = Statement(
+    of_all(
+        *_COLUMNS,
+        where=(
+            IS_OPEN,
+            RUN.c.status == literal("queued"),
+            or_(RUN.c.due_at.is_(None), RUN.c.due_at <= bindparam("b_now")),
+            IS_FREE,
+            or_(RUN.c.parent.is_not(None), IS_FIRST),
+        ),
+    )
 )
 _SET = update(RUN).where(RUN.c.key == bindparam("b_key")).values(due_at=bindparam("b_due"))
 _WAKE = (
@@ -58,7 +62,9 @@ _WAKE = (
     .values(status="running", owner=None, due_at=bindparam("b_now"))
     .returning(RUN.c.key)
 )
-_NEXT = select(RUN.c.due_at).where(IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
+_NEXT = Statement(
+    select(RUN.c.due_at).where(IS_OPEN, RUN.c.due_at > bindparam("b_after")).order_by(RUN.c.due_at).limit(1)
+)
 
 
 def due(connection: Connection, now: int, *, owner: str = "", expire_after: int = 0, limit: int = _ALL) -> list[Due]:
@@ -68,14 +74,14 @@ def due(connection: Connection, now: int, *, owner: str = "", expire_after: int 
     before them in their session and room under the cap of their agent, the first *limit* of the queue are returned, in
     its order.
     """
-    begun = connection.execute(_BEGUN, {"b_owner": owner, "b_expire_after": expire_after, "b_now": now})
-    queued = connection.execute(_QUEUED, {"b_now": now, "b_limit": limit}).all() if limit else ()
+    begun = _BEGUN.run(connection, b_owner=owner, b_expire_after=expire_after, b_now=now)
+    queued = _QUEUED.run(connection, b_now=now, b_limit=limit) if limit else ()
     return [Due(*row) for row in (*begun, *queued)]
 
 
 def next_deadline(connection: Connection, after: int) -> int | None:
     """Return the earliest deadline of an open run later than *after*, in milliseconds."""
-    return connection.execute(_NEXT, {"b_after": after}).scalar()
+    return _NEXT.run(connection, b_after=after).scalar()
 
 
 def set_deadline(connection: Connection, key: int, at: int) -> None:

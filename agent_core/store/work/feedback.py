@@ -1,14 +1,18 @@
 """Feedback: what people think of runs. Each function is one transaction's work."""
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import Feedback, Rating
 from agent_core.store.log import table_of
+from agent_core.store.statements import Statement
 from agent_core.store.tables import FeedbackRow
 from agent_core.store.work import runs
 
 _FEEDBACK = table_of(FeedbackRow)
+_OF = Statement(
+    select(_FEEDBACK).where(_FEEDBACK.c.run == bindparam("b_run")).order_by(_FEEDBACK.c.created_at, _FEEDBACK.c.actor)
+)
 
 
 def give(connection: Connection, run: str, *, by: Actor, rating: Rating, comment: str | None, now: int) -> Feedback:
@@ -23,7 +27,6 @@ def give(connection: Connection, run: str, *, by: Actor, rating: Rating, comment
 
 def of(connection: Connection, key: int, run: str) -> tuple[Feedback, ...]:
     """Return what people think of the run *run*, whose key is *key*, oldest first."""
-    query = select(_FEEDBACK).where(_FEEDBACK.c.run == key).order_by(_FEEDBACK.c.created_at, _FEEDBACK.c.actor)
     return tuple(
         Feedback(
             run=run,
@@ -32,5 +35,5 @@ def of(connection: Connection, key: int, run: str) -> tuple[Feedback, ...]:
             comment=row.comment,
             created_at=row.created_at,
         )
-        for row in connection.execute(query)
+        for row in _OF.run(connection, b_run=key)
     )

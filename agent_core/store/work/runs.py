@@ -54,8 +54,8 @@ _COLUMNS = (
 _SELECT = select(*_COLUMNS, log.PARENT.c.id.label("parent_id")).select_from(
     RUN.join(SESSION, SESSION.c.key == RUN.c.session).outerjoin(log.PARENT, log.PARENT.c.key == RUN.c.parent)
 )
-_BY_ID = _SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project"))
-_BY_KEY = _SELECT.where(RUN.c.key == bindparam("b_key"))
+_BY_ID = Statement(_SELECT.where(RUN.c.id == bindparam("b_id"), RUN.c.project == bindparam("b_project")))
+_BY_KEY = Statement(_SELECT.where(RUN.c.key == bindparam("b_key")))
 _ACTIVE = Statement(
     _SELECT.where(RUN.c.session == bindparam("b_session"), RUN.c.parent.is_(None), RUN.c.status.in_(literals(*ACTIVE)))
 )
@@ -108,7 +108,7 @@ class Cancelled(msgspec.Struct, frozen=True):
 
 def hold(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
     """Return the run named *run*, its session locked as `log.lock` does, and its status; raises `NotFound`."""
-    row = _held(connection, connection.execute(_BY_ID, {"b_id": run, "b_project": project}).first())
+    row = _held(connection, _BY_ID.run(connection, b_id=run, b_project=project).first())
     if row is None:
         raise NotFound("run", run)
     return _ref(row), row.status
@@ -119,12 +119,12 @@ def _held(connection: Connection, row: Any) -> Any:
     if row is None:
         return None
     log.lock(connection, row.session)
-    return connection.execute(_BY_KEY, {"b_key": row.key}).first()
+    return _BY_KEY.run(connection, b_key=row.key).first()
 
 
 def find(connection: Connection, run: str, project: int = DEFAULT_PROJECT) -> tuple[RunRef, str]:
     """Return the run named *run* and its status; raises `NotFound`."""
-    row = connection.execute(_BY_ID, {"b_id": run, "b_project": project}).first()
+    row = _BY_ID.run(connection, b_id=run, b_project=project).first()
     if row is None:
         raise NotFound("run", run)
     return _ref(row), row.status
@@ -260,7 +260,7 @@ def resume(
     one (`due_at`); progress or a wake-up ends it. One found with another *epoch* is left to the worker that took it
     meanwhile. Raises `NewerRun` when its log has facts that this version does not know.
     """
-    row = _held(connection, connection.execute(_BY_KEY, {"b_key": key}).first())
+    row = _held(connection, _BY_KEY.run(connection, b_key=key).first())
     if row is None or row.status in ENDED or epoch not in (None, row.epoch):
         return Ended([])
     if not _is_readable(connection, row):
@@ -329,7 +329,7 @@ def cancel(
     facts = log.write(connection, session_key, first, [(run, request)], now=now)
     if status == "running":
         return Cancelled(facts, running=run)
-    if owner is not None and not _is_readable(connection, connection.execute(_BY_KEY, {"b_key": run.key}).one()):
+    if owner is not None and not _is_readable(connection, _BY_KEY.run(connection, b_key=run.key).one()):
         owner = None  # what comes next in this session is a newer version's
     state = replay(run.id, [*own, *facts])
     bodies = finish(state)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,9 @@ from agent_core.store.work.workers import Kind
 from agent_core.testing import ScriptedProvider
 from agent_core.testing.scripted import Script
 from agent_core.tools.base import Tool
+from tests.forked import Awaited, start
 from tests.polling import until_async
+from tests.postgres import ROOT
 
 PACE = Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0, notify_after=None)
 """Quicker than outside, and without DBOS, which a process can hold only once."""
@@ -80,13 +83,15 @@ class Fleet:
 
 
 @asynccontextmanager
-async def worker_process(url: str, *, newer: bool = False, **options: Any) -> AsyncIterator[asyncio.subprocess.Process]:
+async def worker_process(url: str, *, newer: bool = False, **options: Any) -> AsyncIterator[Awaited | Process]:
     """Run a worker in a process of its own, see `worker.py` and `newer.py`, until it ends or the test does."""
-    module = f"tests.agent_core.engine.{'newer' if newer else 'worker'}"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, url, json.dumps(options),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=os.environ,
-    )  # fmt: skip
+    module, words = f"tests.agent_core.engine.{'newer' if newer else 'worker'}", (url, json.dumps(options))
+    if newer:  # one that has imported nothing of this version
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", module, *words, stdout=PIPE, stderr=STDOUT, env=os.environ
+        )
+    else:
+        process = await start(module, *words, cwd=ROOT, env=os.environ)
     try:
         await line_of(process, "ready")
         yield process
@@ -96,7 +101,7 @@ async def worker_process(url: str, *, newer: bool = False, **options: Any) -> As
         await process.communicate()
 
 
-async def line_of(process: asyncio.subprocess.Process, wanted: str) -> str:
+async def line_of(process: Awaited | Process, wanted: str) -> str:
     """Return the next line of the process's output that holds *wanted*."""
     assert process.stdout is not None
     seen: list[str] = []

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,6 +11,7 @@ from agent_core.testing import say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet, line_of, there, worker_process
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, log_of, only, open_session, send, types
+from tests.forked import Awaited
 
 NOTIFIED = "SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :name"
 
@@ -66,7 +68,7 @@ async def test_dbos_hands_a_dead_workers_segments_on(fleet: Fleet):
 
 
 @asynccontextmanager
-async def driving(fleet: Fleet) -> AsyncIterator[tuple[Core, str, asyncio.subprocess.Process]]:
+async def driving(fleet: Fleet) -> AsyncIterator[tuple[Core, str, Awaited | Process]]:
     """Give a process that drives nothing, a session, and the worker that has begun a run of it; another is there."""
     core = await web(fleet)
     session = await open_session(core)
@@ -93,7 +95,7 @@ async def test_a_worker_that_stood_still_ends_itself(fleet: Fleet):
 async def test_a_stopped_worker_hands_its_runs_over(fleet: Fleet):
     """What does not end within the grace goes on at another worker at once, and is not counted against the run."""
     async with driving(fleet) as (core, session, first):
-        first.terminate()
+        first.send_signal(signal.SIGTERM)
         assert await answers(core, session) == ["Whole."]
         async with asyncio.timeout(PATIENCE):
             assert await first.wait() == 0

@@ -54,7 +54,7 @@ async def test_a_secret_is_nowhere_but_in_the_request(make_core: MakeCore, datab
                 await stage.play()
                 await reader.until(lambda event: event.type == "run.completed")
             done = await stage.said(ToolCompleted)
-        assert [each.outcome for each in done] == ["done", "failed"]
+        assert sorted(each.outcome for each in done) == ["done", "failed"]  # they run at once
         assert all(text_of(each.parts).count("[secret KEY]") >= 3 for each in done)
         seen = repr([(event.type, getattr(event, "raw", getattr(event, "body", None))) for event in reader.events])
         files = b"".join(path.read_bytes() for path in database_path.parent.iterdir() if path.is_file())
