@@ -202,6 +202,19 @@ async def test_another_address_is_another_server(make_core: MakeCore):
     assert (found.tools, found.listed_at) == ((), None)
 
 
+async def test_a_secret_that_was_missing_wakes_the_servers_that_need_it(make_core: MakeCore):
+    """A server whose secret was not there is asked as soon as it is stored, without waiting for its pause."""
+    servers = ScriptedServers(github=listing("one"), other="It is down.")
+    core = await core_with(make_core, servers, clock=FakeClock())
+    await core.tools.servers.sync_files([http(headers={"X-Key": "{{secret:KEY}}"}), http("other")])
+    for name in ("github", "other"):
+        await when(core, name, lambda each: each.status == "failing")
+    due = (await core.tools.servers.get("other")).due_at
+    await core.tools.secrets.put("KEY", "opensesame")
+    assert (await listed(core)).status == "ok"
+    assert (await core.tools.servers.get("other")).due_at == due
+
+
 async def test_a_disabled_server_is_left_alone(make_core: MakeCore):
     """It is not asked, and gives no tools; enabled again it does."""
     servers = ScriptedServers(github=listing("one"))
