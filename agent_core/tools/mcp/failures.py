@@ -1,5 +1,6 @@
 """What went wrong with an MCP server, as a sentence that names it and the remedy, and no secret."""
 
+import re
 from collections.abc import Iterator
 from typing import cast
 
@@ -34,6 +35,8 @@ _NOT_SENT = (
     httpx2.LocalProtocolError,
 )
 _SERVER_FAULT = 500
+_LOST = ("Connection closed", "SSE stream ended", "SSE stream failed")
+_LATE = re.compile(r"Request '[^']*' timed out")
 NOT_RUN = frozenset({wire.UNSUPPORTED_PROTOCOL_VERSION, wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST})
 """Errors of a server that did not understand the request, so that it ran nothing."""
 
@@ -52,8 +55,21 @@ def may_have_run(error: BaseException, mark: CallMark) -> bool:
         return False
     if mark.failure is not None or (mark.status or 0) >= _SERVER_FAULT:
         return True
-    lost = isinstance(error, MCPError) and error.code in {wire.REQUEST_TIMEOUT, wire.CONNECTION_CLOSED}
-    return lost or isinstance(error, ValidationError)
+    return is_lost(error) or is_late(error) or isinstance(error, ValidationError)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether the SDK made *error*, as the connection or the stream ended; servers use its code for their own."""
+    return isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED and error.message.startswith(_LOST)
+
+
+def is_late(error: BaseException) -> bool:
+    """Return whether the SDK made *error*, as no answer came in time; servers use its code for their own."""
+    return (
+        isinstance(error, MCPError)
+        and error.code == wire.REQUEST_TIMEOUT
+        and _LATE.fullmatch(error.message) is not None
+    )
 
 
 def masked(server: McpServer, text: str) -> str:
@@ -87,9 +103,9 @@ def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -
         )
     last = f"; its last words: {words}" if words else ""
     match error:
-        case MCPError(code=wire.REQUEST_TIMEOUT) | TimeoutError():
+        case MCPError() | TimeoutError() if is_late(error) or isinstance(error, TimeoutError):
             return f"did not answer in time{last}"
-        case MCPError(code=wire.CONNECTION_CLOSED):
+        case MCPError() if is_lost(error):
             return f"ended the connection before it answered ({error.message}){last}"
         case MCPError():
             return f"answered with the error {error.code}: {error.message}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool, sample_tools
+from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.testing.mcp.samples import PIXEL
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
 from tests.agent_core.tools.mcp.stage import Stage, client_tasks, server_of, staged, texts
@@ -37,6 +37,22 @@ async def test_text_structured_content_failures_and_protocol_errors(fake: FakeMc
     missing = await stage.call(server, "nope")
     assert missing == ToolError("The MCP server `fake` answered with the error -32602: Unknown tool: nope.")
     assert not fake.asked_for("tools/list")
+
+
+@pytest.mark.parametrize("code", [-32000, -32001])
+async def test_an_error_of_the_server_with_a_code_of_the_sdk_is_its_own(fake: FakeMcp, stage: Stage, code: int) -> None:
+    """An error with the code that the SDK has for a lost connection or a late answer keeps the server's words."""
+
+    def refuse(_call: FakeCall) -> str:
+        raise FakeProtocolError(code, "no such customer")
+
+    fake.tools.append(FakeTool("refuse", answer=refuse))
+    server = server_of(fake)
+    assert await stage.call(server, "refuse", repeatable=False) == ToolError(
+        f"The MCP server `fake` answered with the error {code}: no such customer."
+    )
+    assert texts(await stage.call(server, "echo", text="on")) == ["on"]
+    assert len(fake.asked_for("initialize")) <= 1
 
 
 async def test_an_image_is_a_file_with_its_own_type(fake: FakeMcp, stage: Stage) -> None:
