@@ -59,7 +59,7 @@ def may_have_run(error: BaseException, mark: CallMark) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether the SDK made *error*, as the connection or the stream ended; servers use its code for their own."""
+    """Return whether the SDK made *error*, as the connection or the stream ended; servers use its code for theirs."""
     return isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED and error.message.startswith(_LOST)
 
 
@@ -103,7 +103,7 @@ def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -
         )
     last = f"; its last words: {words}" if words else ""
     match error:
-        case MCPError() | TimeoutError() if is_late(error) or isinstance(error, TimeoutError):
+        case _ if isinstance(error, TimeoutError) or is_late(error):
             return f"did not answer in time{last}"
         case MCPError() if is_lost(error):
             return f"ended the connection before it answered ({error.message}){last}"
