@@ -1,7 +1,6 @@
 """What went wrong with an MCP server, as a sentence that names it and the remedy, and no secret."""
 
 import re
-from collections.abc import Iterator
 from typing import cast
 
 import httpx2
@@ -13,10 +12,9 @@ from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import visible
 from agent_core.net.errors import FetchRefused
 from agent_core.tools.mcp.marks import CallMark
+from agent_core.tools.mcp.masking import masked
 from agent_core.tools.mcp.port import McpUnavailable
 
-HIDDEN = "[hidden]"
-_SHORTEST = 4
 _LONGEST = 2_000
 _STATUSES = {
     401: "refuses the credentials (HTTP 401); look at its `headers` or `oauth`",
@@ -72,18 +70,11 @@ def is_late(error: BaseException) -> bool:
     )
 
 
-def masked(server: McpServer, text: str) -> str:
-    """Return *text* without the values of the server's headers, environment and credentials."""
-    for value in sorted(_hidden(server), key=len, reverse=True):
-        text = text.replace(value, HIDDEN)
-    return text
-
-
 def failure(server: McpServer, error: BaseException, mark: CallMark, words: str = "") -> McpUnavailable:
     """Return *error* as it is shown; *words* are the last that a child process wrote."""
     error = leaf(error)
     if isinstance(error, McpUnavailable):
-        return error
+        return McpUnavailable(masked(server, str(error))[:_LONGEST], error.status)
     said = masked(server, visible(f"The MCP server `{server.name}` {_said(server, error, mark, words)}."))
     return McpUnavailable(said[:_LONGEST], mark.status)
 
@@ -125,11 +116,3 @@ def _is_own(error: BaseException) -> bool:
         "Session terminated",
         "Not Found",
     }
-
-
-def _hidden(server: McpServer) -> Iterator[str]:
-    secrets = (server.oauth.client_secret,) if server.oauth else ()
-    for value in (*server.headers.values(), *server.env.values(), *secrets):
-        for each in (value, value.removeprefix("Bearer ").removeprefix("Basic ")):
-            if len(each) >= _SHORTEST:
-                yield each

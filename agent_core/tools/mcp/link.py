@@ -313,7 +313,7 @@ class Link:
 
     async def _listing(self, session: ClientSession) -> McpListing:
         tools = await listed(session, self.server)
-        return described(session, tools, session.protocol_version or "")
+        return described(session, self.server, tools, session.protocol_version or "")
 
 
 def _has_news(session: ClientSession) -> bool:
