@@ -74,7 +74,7 @@ async def test_a_question_is_answered_by_a_later_call_of_another_process(fake: F
     server = server_of(fake)
     asked = await stage.call(server, "paint")
     assert isinstance(asked, Elicitation)
-    assert (asked.title, asked.schema["properties"].keys()) == ("Which colour?", RED.keys())
+    assert (asked.title, asked.schema["properties"].keys()) == ("fake asks: Which colour?", RED.keys())
     await until(lambda: fake.streams <= fake.sessions)
     async with staged(fake.host) as later:
         yes, no = (ElicitationAnswer(ok, RED if ok else {}, asked.state) for ok in (True, False))
@@ -97,7 +97,7 @@ async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -
         titles.append(asked.title)
         [field] = asked.schema["properties"]
         state = ElicitationAnswer(True, {field: len(titles)}, asked.state)
-    assert (titles, texts(asked)) == (["First?", "Second?"], ["{'a': 1} {'b': 2}"])
+    assert (titles, texts(asked)) == (["fake asks: First?", "fake asks: Second?"], ["{'a': 1} {'b': 2}"])
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,8 @@ async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -
         ({"mode": "url", "message": "Go", "url": "https://x.example", "elicitationId": "1"}, "web address"),
         ({"mode": "form", "message": "Go", "requestedSchema": {"type": "object", "properties": {"a": {
             "type": "array", "items": {"type": "string", "enum": ["x"]}}}}}, "plain fields"),
+        ({"mode": "form", "message": "Go", "requestedSchema": {"type": "object", "properties": {"a\u200b": {
+            "type": "string"}}}}, "do not see"),
         ({"mode": "form", "message": "x" * 5000, "requestedSchema": {"type": "object", "properties": {}}}, "too long"),
     ],
 )  # fmt: skip
