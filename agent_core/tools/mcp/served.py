@@ -7,10 +7,11 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from agent_core.domain.agents import ToolSpec
+from agent_core.domain.masking import scrubbed
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_tools import strings_of
 from agent_core.domain.messages import Part, Text
-from agent_core.domain.tools import filled, scrubbed, secrets_in
+from agent_core.domain.tools import filled, secrets_in
 from agent_core.errors import ParleyError
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, ToolError
 from agent_core.tools.context_headers import context_headers
