@@ -2,13 +2,16 @@
 
 import asyncio
 import gzip
+import json
 from time import process_time
 from typing import Any
 
 import pytest
 
+from agent_core.domain.messages import Text
 from agent_core.net.bounds import Fetched
-from agent_core.tools.base import ToolError
+from agent_core.tools.base import Done, ToolError
+from agent_core.tools.defined import CatalogTool
 from agent_core.tools.http import tool as http_tool
 from agent_core.tools.http.answer import error_of
 from tests.agent_core.net.stage import last, moved, ok
@@ -167,6 +170,18 @@ async def test_the_model_reads_at_most_ten_thousand_characters(api: Calling):
     """The limit of the spec is that of an HTTP tool, however large the author's is."""
     limits: list[Any] = [api.kind.tool(api.definition(result_limit=n), {}).spec.result_limit for n in (500, 50_000)]
     assert limits == [500, http_tool.RESULT_LIMIT]
+
+
+@pytest.mark.parametrize("output", ["seen", "jq:.seen", "jq:.nested | fromjson | .seen"])
+@pytest.mark.parametrize("escape", [("/", "\\/"), ("+", "\\u002B")])
+async def test_an_output_expression_unescapes_no_secret(api: Calling, output: str, escape: tuple[str, str]):
+    """What the mapping decodes has been masked, however the server escaped it."""
+    api.secrets["KEY"] = "AKIA/wJalr+XUtnFEMI/K7MD"
+    seen = json.dumps({"seen": "Bearer AKIA/wJalr+XUtnFEMI/K7MD"}).replace(*escape)
+    api.site.answers["/orders"] = ok(f'{{"nested": {json.dumps(seen)}, {seen[1:]}'.encode(), JSON)
+    definition = api.definition(headers={"Authorization": "Bearer {{secret:KEY}}"}, output=output)
+    outcome = await CatalogTool(definition, api.kind.tool(definition, {})).call({}, api.call_context())
+    assert outcome == Done((Text("Bearer [secret KEY]"),))
 
 
 @pytest.mark.parametrize("part", ["<script>", "<style>\n", "<script ", "<", "<script></", "<a b='"])
