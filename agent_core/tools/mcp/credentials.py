@@ -8,7 +8,7 @@ from agent_core.domain.mcp import McpServer
 from agent_core.domain.tools import SECRET
 
 _NAMED = re.compile(
-    r"auth(?!or(?!i))|key|token|secret|passw|pwd|credential|cookie|signature|\bpat\b|_pat\b", re.IGNORECASE
+    r"auth(?!or(?!i))|key|token|secret|passw|pwd|credential|cookie|signature|(?:\b|_)pat\b", re.IGNORECASE
 )
 """In names of what is a credential; other texts, such as a path or a region, are in ordinary results too."""
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w+=-]{20,500}", re.ASCII)
