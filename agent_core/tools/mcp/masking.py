@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
+from agent_core.domain.masking import scrubbed
 from agent_core.domain.mcp import FilledServer, McpServer
-from agent_core.domain.tools import scrubbed
 
 HIDDEN = "[hidden]"
 _SHORTEST, _SHORTEST_WORD = 4, 8
