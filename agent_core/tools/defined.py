@@ -41,7 +41,10 @@ class CatalogTool:
         return await self._mapped(self._output, outcome)
 
     async def _mapped(self, expression: str, done: Done) -> Outcome:
-        """Return *done* with what *expression* makes of each text in it that is JSON."""
+        """Return *done* with what *expression* makes of each text in it.
+
+        Text that is no JSON is an error: with `output` an author may withhold fields.
+        """
         parts = list(done.parts)
         for place, part in enumerate(parts):
             if not isinstance(part, Text):
@@ -50,7 +53,10 @@ class CatalogTool:
                 parts[place] = Text(await mapped(expression, part.text))
             except OutputFailed as error:
                 if not _is_json(part.text):
-                    continue
+                    return ToolError(
+                        f"`{self.spec.name}` was carried out, but its answer is no JSON, which its `output` is "
+                        "applied to; it is not shown."
+                    )
                 return ToolError(f"The `output` of `{self.spec.name}`, `{expression[:_SHOWN]}`, failed: {error}")
         return Done(tuple(parts), done.renders)
 
