@@ -61,6 +61,18 @@ class CatalogTool:
         return Done(tuple(parts), done.renders)
 
 
+def without_new_presets(tool: Tool, frozen: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return *arguments*, which fit *frozen*, without those that have become presets of *tool* since.
+
+    The model of a conversation that froze the parameter must give it if it is required; the preset goes in its place.
+    """
+    if not isinstance(tool, CatalogTool):
+        return arguments
+    known: dict[str, Any] = frozen.parameters.get("properties", {})
+    new = known.keys() & tool.definition.preset.keys()
+    return {name: value for name, value in arguments.items() if name not in new}
+
+
 def without(parameters: dict[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema *parameters* as a model sees it: without the properties that have a *preset*."""
     if not preset:
