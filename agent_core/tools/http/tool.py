@@ -29,7 +29,7 @@ _UNAUTHORIZED = 401
 _MAY_BE_DONE = (302, 303)
 """The usual answers to a form that was taken: Post/Redirect/Get."""
 _OF_A_GATEWAY = (502, 504)
-"""What is behind the gateway may have carried out the request."""
+"""The server that the gateway asked may have carried out the request."""
 _UNSURE = "Whether it was carried out is not known; check before you repeat it."
 
 

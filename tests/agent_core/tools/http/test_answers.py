@@ -171,7 +171,7 @@ async def test_a_write_follows_no_redirect(api: Calling):
 async def test_a_write_whose_answer_leaves_it_open_has_no_known_end(
     api: Calling, status: int, fields: dict[str, Any], is_unknown: bool
 ):
-    """Behind a redirect after a form, or a gateway that gave up, the write may have been carried out."""
+    """With a redirect after a form, or a gateway that gave up, the write may have been carried out."""
     api.site.answers["/orders"] = moved("/orders/7", status)
     outcome = await api.call(method="POST", **fields)
     assert isinstance(outcome, ToolError)
