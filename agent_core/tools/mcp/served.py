@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp import FilledServer, McpServer
 from agent_core.domain.mcp_tools import strings_of
 from agent_core.domain.messages import Part, Text
 from agent_core.domain.tools import filled, scrubbed, secrets_in
@@ -54,7 +54,8 @@ async def ready(server: McpServer, secrets: ServerSecrets) -> tuple[McpServer, M
         raise MissingSecret(
             f"The MCP server `{server.name}` refers to {listed}, which is not stored; `parley secrets set` stores it."
         )
-    return with_private(server, lambda text: filled(text, values)), values
+    texts = structs.asdict(with_private(server, lambda text: filled(text, values)))
+    return FilledServer(**texts, secrets=dict(values)), values
 
 
 def with_private(server: McpServer, change: Change) -> McpServer:

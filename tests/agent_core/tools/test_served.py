@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_core import Actor, SystemClock, Text
-from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp import FilledServer, McpServer
 from agent_core.domain.mcp_tools import spec_of
 from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.context_headers import context_headers
@@ -41,6 +41,8 @@ async def test_a_call_takes_secrets_and_context_along_and_brings_none_back():
     tool = tool_of(servers, OneSecret())
     assert await tool.call({"q": 1}, context(shown)) == Done((Text("The token is [secret TOKEN]."),))
     ((server, name, arguments, headers),) = servers.calls
+    assert isinstance(server, FilledServer)
+    assert server.secrets == {"TOKEN": "opensesame"}
     assert (server.headers, name, arguments) == ({"Authorization": "Bearer opensesame"}, "get", {"q": 1})
     assert headers == {"X-Parley-Context-Actor": "ann", "X-Parley-Context-Email": "ann@example.com"}
     assert shown == ["with ['Bearer [secret TOKEN]']"]
