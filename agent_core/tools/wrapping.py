@@ -54,10 +54,6 @@ class Wrapping:
     async def faults(self, definition: ToolDefinition, /) -> Sequence[str]:  # noqa: ARG002 - of the port
         return ()
 
-    def target(self, definition: ToolDefinition) -> str:
-        """Return the name of the tool that *definition* wraps."""
-        return self._target(definition)
-
     def _target(self, definition: ToolDefinition) -> str:
         config = msgspec.convert(definition.config, self._config)
         return config.tool if isinstance(config, PythonConfig) else f"{PREFIX}{config.server}__{config.tool}"
@@ -91,4 +87,5 @@ def _spec(definition: ToolDefinition, inner: ToolSpec) -> ToolSpec:
         resource=made.resource or inner.resource,
         pinned=made.pinned or inner.pinned,
         source=source,
+        wraps=inner.name,
     )
