@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from agent_core.domain.agents import ToolSource, ToolSpec
 from agent_core.domain.mcp import PREFIX
-from agent_core.domain.tools import ToolDefinition
-from agent_core.domain.unknown_fields import misfit
+from agent_core.domain.tools import ToolDefinition, secrets_in
+from agent_core.domain.unknown_fields import misfit_in
 from agent_core.errors import InvalidInput
 from agent_core.tools.base import CallContext, Outcome, Tool
 from agent_core.tools.kinds import spec_of
@@ -40,10 +40,11 @@ class Wrapping:
         try:
             self._target(definition)
         except msgspec.ValidationError as error:
-            where, why = misfit(error, self._config)
-            raise InvalidInput(".".join(filter(None, ("config", where))), why) from None
+            raise InvalidInput(*misfit_in("config", error, self._config)) from None
         if definition.parameters is not None:
             raise InvalidInput("parameters", "the tool that it names has them; leave them out.")
+        if secrets_in(definition.preset):
+            raise InvalidInput("preset", "secrets are filled into HTTP tools only; let the tool that it names read it.")
         if definition.context:
             raise InvalidInput("context", "the tool that it names, or its server, says it; leave it out.")
 
