@@ -112,8 +112,8 @@ def sync_files(connection: Connection, definitions: Sequence[ToolDefinition], *,
     """Store the tools that files define: new ones are created, changed ones get a version.
 
     A tool that no file defines any more is removed, as one of a Python file is, if *definitions* are *whole*: what a
-    broken file defines is not known. Processes that start together do it one after the other. Raises `InvalidInput` for a
-    tool that is defined over the API.
+    broken file defines is not known. Processes that start together do it one after the other. Raises `InvalidInput` for
+    a tool that is defined over the API.
     """
     revisions.alone(connection)
     known = {tool.definition.name: tool for tool in everything(connection)}
