@@ -14,7 +14,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.context_headers import REPEATED, repeats
 from agent_core.tools.function import NAME
 from agent_core.tools.kinds import KindFactory
-from agent_core.tools.output import check_output
+from agent_core.tools.output import OutputFailed, check_compiles, check_output
 from agent_core.tools.toolset import unknown_tool
 
 MAX_TIMEOUT = 3_600
@@ -56,6 +56,14 @@ def check_definition(definition: ToolDefinition, factory: KindFactory, known: Ma
         if not tool.spec.description.strip():
             raise InvalidInput("description", "say what the tool does, for the model to read.")
         check_preset(definition.preset, tool.spec.parameters)
+
+
+async def check_program(definition: ToolDefinition) -> None:
+    """Raise `InvalidInput` for an `output` whose jq program cannot be compiled, which a process of its own tries."""
+    try:
+        await check_compiles(definition.output or "")
+    except OutputFailed as error:
+        raise InvalidInput("output", str(error)) from None
 
 
 def check_parameters(parameters: dict[str, Any]) -> None:

@@ -23,7 +23,9 @@ class CatalogTool:
     def __init__(self, definition: ToolDefinition, inner: Tool) -> None:
         self.definition, self.inner = definition, inner
         self._preset, self._output, self._parameters = definition.preset, definition.output, inner.spec.parameters
-        self.spec: ToolSpec = replace(inner.spec, parameters=without(self._parameters, definition.preset))
+        self.spec: ToolSpec = replace(
+            inner.spec, parameters=without(self._parameters, definition.preset), preset=definition.preset
+        )
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
         """Run with *arguments* and the presets, checked as the definition is now: the model may know an older one."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.printer import say
+from app.printer import remark, say
 
 if TYPE_CHECKING:
     from app.openapi_import.importing import Imported
@@ -41,9 +41,9 @@ def import_tools(
     elif found.tools:
         say(f"wrote {_write(out, found, text, force=force)}: {len(found.tools)} tools")
     for line in found.skipped:
-        typer.echo(f"skipped {line}", err=True)
+        remark(f"skipped {line}")
     for name, what in sorted(found.secrets.items()):
-        typer.echo(f"parley secrets set {name}  # {what}", err=True)
+        remark(f"parley secrets set {name}  # {what}")
     if not found.tools:
         raise typer.Exit(1)
 

@@ -13,10 +13,10 @@ import msgspec
 import yaml
 
 from agent_core import ConfigError, InvalidInput
+from agent_core.domain.mcp import PREFIX
 from agent_core.domain.tools import ToolDefinition
 from agent_core.net.targets import check_text
-from agent_core.tools.http.check import check
-from agent_core.tools.http.config import config_of
+from app.offline_kinds import OfflineKinds, taken_names
 from app.openapi_import.document import Document, Json
 from app.openapi_import.operation import NoTool, tool_of
 
@@ -43,16 +43,17 @@ def imported(document: Document, *, only: Collection[str], server: str | None, s
     tools: dict[str, ToolDefinition] = {}
     skipped: list[str] = []
     secrets: dict[str, str] = {}
+    kinds, taken = OfflineKinds(check_text), taken_names()
     for path, method, item, operation in document.operations():
         id = str(operation.get("operationId") or f"{method}_{path.strip('/')}")
         tags = operation.get("tags")
         if only and not _matches(only, [id, *(map(str, tags) if isinstance(tags, list) else ())]):
             continue
         at = _server(document, item, operation, server, source)
-        name = _name(id, tools)
+        name = _name(id, {*tools, *taken})
         try:
             made = tool_of(document, name, path, method, item, operation, at)
-            check(made.definition, config_of(made.definition.config), check_text)
+            kinds.check(made.definition, {})
         except (NoTool, InvalidInput) as error:
             skipped.append(f"{method.upper()} {path}: {error}")
         else:
@@ -124,6 +125,8 @@ def _matches(globs: Collection[str], names: Sequence[str]) -> bool:
 
 def _name(id: str, taken: Collection[str]) -> str:
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_")[:_LONGEST_NAME] or "operation"
+    if plain.startswith(PREFIX):
+        plain = f"api_{plain}"[:_LONGEST_NAME]
     name, n = plain, 2
     while name in taken:
         end = f"_{n}"

@@ -88,7 +88,7 @@ def tool_of(
     tags = operation.get("tags")
     definition = ToolDefinition(
         name=name,
-        description=_text(operation),
+        description=_text(operation, f"{method.upper()} {path}"),
         parameters=parameters,
         effect="read" if method in ("get", "head") else "write",
         resource=_resource(tags[0]) if isinstance(tags, list) and tags else None,
@@ -97,10 +97,11 @@ def tool_of(
     return ToolOfOperation(definition, access.secrets)
 
 
-def _text(operation: Json) -> str:
+def _text(operation: Json, otherwise: str) -> str:
+    """Return what the document says of *operation*; one that it says nothing of is called *otherwise*."""
     said = [str(operation.get(key) or "").strip() for key in ("summary", "description")]
-    text = "\n\n".join(dict.fromkeys(filter(None, said)))[:_LONGEST_TEXT]
-    return f"Deprecated. {text}".strip() if operation.get("deprecated") is True else text
+    text = "\n\n".join(dict.fromkeys(filter(None, said)))[:_LONGEST_TEXT] or otherwise[:_LONGEST_TEXT]
+    return f"Deprecated. {text}" if operation.get("deprecated") is True else text
 
 
 def _resource(tag: Any) -> str | None:

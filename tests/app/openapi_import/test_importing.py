@@ -11,10 +11,15 @@ from typer.testing import CliRunner
 from agent_core import ConfigError
 from agent_core.domain.schemas import schema_problem
 from agent_core.domain.tools import ToolDefinition
+from agent_core.net.fetch import Fetch
+from agent_core.runtime.tooling import ToolPorts
+from agent_core.testing import ScriptedProvider
+from agent_core.tools.builtin import BUILTIN
 from app.cli.commands import app
 from app.openapi_import.document import document_of
 from app.openapi_import.importing import Imported, imported, written
-from app.tool_files import read_tools
+from app.tool_files import ToolFiles, read_tools
+from tests.conftest import MakeCore
 
 SHOP = Path(__file__).with_name("shop.yaml")
 
@@ -248,3 +253,29 @@ def test_the_command_replaces_no_edit_and_no_other_tools_unless_it_must(tmp_path
     assert "was edited" in str(run("--only", "login", "--only", "orders.get").exception)
     assert run("--only", "login", "--only", "orders.get", "--force").exit_code == 0
     assert (tmp_path / "shop.yaml").read_text() == whole
+
+
+async def test_a_server_loads_what_is_written(tmp_path: Path, make_core: MakeCore):
+    """Operations without a text, and with names that are taken or reserved, are tools all the same."""
+    plain = {"responses": {"200": {"description": "Fine."}}}
+    paths = {
+        "/sum": {"get": {"operationId": "calculate", **plain}},
+        "/b": {"get": {"operationId": "mcp__b", **plain}, "post": {"operationId": "call_tool", **plain}},
+        "/old": {"get": {"operationId": "old", "deprecated": True, **plain}},
+        "/id": {"get": {"operationId": "tool_0123456789abcdef", **plain}},
+    }
+    document = {"openapi": "3.1.0", "info": {"title": "T"}, "paths": paths, "servers": [{"url": "https://a.example"}]}
+    found = tools(json.dumps(document).encode())
+    said = {each.name: each.description for each in found.tools}
+    assert said == {
+        "calculate_2": "GET /sum",
+        "api_mcp__b": "GET /b",
+        "call_tool_2": "POST /b",
+        "old": "Deprecated. GET /old",
+    }
+    assert found.skipped == ["GET /id: `name`: a name that reads like the id of a tool; choose another one."]
+    (tmp_path / "t.yaml").write_text(written(found, "t.json"))
+    core = await make_core(ScriptedProvider([]), tools=BUILTIN, tool_ports=ToolPorts(fetch=Fetch()))
+    files = ToolFiles(tmp_path)
+    await files.load(core)
+    assert files.problems == []
