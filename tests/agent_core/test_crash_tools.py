@@ -12,7 +12,7 @@ import pytest
 from agent_core import Core, DeclaredTool
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.tools import ToolDefinition
-from agent_core.errors import Conflict
+from agent_core.errors import InvalidInput
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tooling import ToolPorts
 from agent_core.testing import by_step, call, say
@@ -52,14 +52,15 @@ class Elsewhere(Ledger):
         return ToolPorts(fetch=fetch, mcp=McpConnected(fetch))
 
     async def define(self, core: Core, /) -> Sequence[str | DeclaredTool]:
-        with suppress(Conflict):  # a process defined it that crashed
+        with suppress(InvalidInput):  # a process that crashed has defined it
             await self._define(core)
+        if self.kind == "mcp":
+            await core.tools.servers.refresh("fake")
         return (NAMES.get(self.kind, "write"),)
 
     async def _define(self, core: Core) -> None:
         if self.kind == "mcp":
             await core.tools.servers.create(McpServer(name="fake", url=self.servers.mcp.url))
-            await core.tools.servers.refresh("fake")
             return
         made = partial(ToolDefinition, name="write", description="Write.", effect="write")
         if self.kind == "alias":
