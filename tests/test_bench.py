@@ -32,6 +32,11 @@ FIGURES = {
     "the same, exchanges 31 to 60": 1,
     "delay of another's first text by one hostile client": 1,
     "window of a conversation of 100 messages": 1,
+    "a function tool's call": 1,
+    "a run with 20 parallel calls": 1,
+    "request of an agent with": 2,
+    "an HTTP tool's call": 1,
+    "an MCP tool's call over": 2,
     "a table of 500 x 10 as Slack's blocks": 1,
     "a chart of 12 x 4 as Slack's own block": 1,
     "picture of a chart": 2,
@@ -50,8 +55,9 @@ GROUPS = {
     "kept": ("database bytes", "the same, exchanges"),
     "hostile": ("delay of another's",),
     "assembled": ("window of a conversation",),
+    "tools": ("a function tool's", "a run with", "request of", "an HTTP tool's", "an MCP tool's"),
 }
-"""The groups of the gate, with how their figures begin: they need the model, both servers, clients and a history."""
+"""The groups of the gate, with how their figures begin: they need the model, both servers, clients, history, tools."""
 
 
 @pytest.mark.parametrize("only", [",".join(GROUPS), pytest.param("", marks=pytest.mark.whole)], ids=["few", "all"])

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from agent_core import (
     text_of,
 )
 from agent_core.providers.base import Request
+from agent_core.runtime.tooling import NO_PORTS, ToolPorts
 from agent_core.testing import ScriptedProvider, by_step, call, finish, say
 from agent_core.testing.script import Answer
 from agent_core.tools.base import CallContext, Elicitation, Tool
@@ -70,6 +72,14 @@ class Ledger:
             return f"{context.answer.state} is booked"
 
         return (look, book, seat)
+
+    def ports(self) -> ToolPorts:
+        """Return what a process has to reach tools elsewhere."""
+        return NO_PORTS
+
+    async def define(self, _core: Core, /) -> Sequence[str | DeclaredTool]:
+        """Define what the database of a core is to have of the tools, if it lacks it, and return those of the agent."""
+        return ("look", "book", "seat", WHERE)
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,8 @@ class Process:
 
     core: Core
     database: CrashingDatabase
+    ledger: Ledger
+    ports: ToolPorts
     prepared: int = 0
     """How many writes it took until there was a session: they are the same in each scenario."""
 
@@ -163,14 +175,15 @@ class Process:
         database = CrashingDatabase(open_database(), at, side)
         provider = ScriptedProvider(scenario.script)
         tools = {tool.spec.name: tool for tool in ledger.tools()}
-        core = Core(database, providers={"scripted": provider}, tools=tools, default_model="scripted")
-        return cls(core, database)
+        given: dict[str, Any] = {"default_model": "scripted", "tool_ports": (ports := ledger.ports())}
+        core = Core(database, providers={"scripted": provider}, tools=tools, **given)
+        return cls(core, database, ledger, ports)
 
     async def work(self, scenario: Scenario) -> None:
         """Start, open the session at its address, send every message, and see it through."""
         await self.core.start()
         if not (await self.core.agents.list()).items:
-            tools = ("look", "book", "seat", WHERE)
+            tools = tuple(await self.ledger.define(self.core))
             own = {"hooks": scenario.hooks, "tool_limit": scenario.tool_limit}
             await self.core.agents.create(Definition(name="a", instructions="", tools=tools, **own))
         session = await self.core.open_session(agent="a", actor=ANN, address="test:1")
@@ -202,10 +215,16 @@ class Process:
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
-            await self.core.stop(grace=0.1)  # what waits for a database that is gone never ends
+            await self.end(grace=0.1)  # what waits for a database that is gone never ends
             return False
         await work
         return True
+
+    async def end(self, **options: float) -> None:
+        """Stop, and close what led elsewhere."""
+        await self.core.stop(**options)
+        if self.ports.fetch is not None:
+            await self.ports.fetch.close()
 
 
 def _parts(text: str) -> tuple[Part, ...]:
@@ -250,28 +269,28 @@ def _check(scenario: Scenario, ledger: Ledger, outcome: Outcome, *, crashed: boo
         assert (len(ledger.written), outcome.unknown) == (wanted, 0)
 
 
-async def _lives(
-    open_database: OpenDatabase, scenario: Scenario, crashes: Sequence[tuple[int, Side]]
-) -> tuple[Ledger, int, Process]:
+async def lives(
+    open_database: OpenDatabase, scenario: Scenario, crashes: Sequence[tuple[int, Side]], ledger: Ledger
+) -> tuple[Outcome, int, Process]:
     """Live through *crashes* on one database, each life with its own, and then one that ends well.
 
-    Returns what the outside world saw, how many lives crashed, and the last one.
+    *ledger* is what the outside world sees. Returns how it ended, how many lives crashed, and the last one.
     """
-    ledger = Ledger()
     last: tuple[int, Side] = (0, "before")
     for died, (at, side) in enumerate((*crashes, last)):
         process = await Process.begin(open_database, scenario, ledger, at, side)
         if await process.live(scenario):
-            _check(scenario, ledger, await _outcome(process.core), crashed=died > 0)
-            await process.core.stop()
-            return ledger, died, process
+            outcome = await _outcome(process.core)
+            _check(scenario, ledger, outcome, crashed=died > 0)
+            await process.end()
+            return outcome, died, process
     raise AssertionError("the last life has no crash")
 
 
 async def _undisturbed(fresh: Fresh, scenario: Scenario) -> Process:
     """Return a process that did not crash; how many appends it made depends a little on timing."""
     with fresh() as database:
-        return (await _lives(database, scenario, ()))[2]
+        return (await lives(database, scenario, (), Ledger()))[2]
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
@@ -282,7 +301,7 @@ async def test_crash_at_every_append(fresh: Fresh, scenario: Scenario, side: Sid
     first = 1 if whole or scenario.name == "plain" else process.prepared + 1
     for at in range(first, process.database.writes + 1):
         with fresh() as database:
-            died += (await _lives(database, scenario, ((at, side),)))[1]
+            died += (await lives(database, scenario, ((at, side),), Ledger()))[1]
     assert died > 1
 
 
@@ -292,4 +311,4 @@ async def test_crash_during_recovery(fresh: Fresh, scenario: Scenario, whole: bo
     total = (await _undisturbed(fresh, scenario)).database.writes
     for at in range(1, total + 1, 1 if whole else 3):
         with fresh() as database:
-            await _lives(database, scenario, ((total - 2, "after"), (at, "before")))
+            await lives(database, scenario, ((total - 2, "after"), (at, "before")), Ledger())

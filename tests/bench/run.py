@@ -15,7 +15,7 @@ from typing import TypeVar
 from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
 from app.settings import Settings
 from app.storage.migrate import migrate
-from tests.bench import assembled, billed, drawn
+from tests.bench import assembled, billed, called, drawn
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange
@@ -41,7 +41,7 @@ async def measure(scale: Scale, folder: Path, *, only: str = "", profile: Path |
     async with model() as models:
         bench = Bench(scale, folder, models, profile)
         groups = (bench.flat_out, bench.wires, bench.paced, bench.first_text, bench.stored)
-        alone = (bench.assembled, bench.drawn, bench.billed)
+        alone = (bench.assembled, bench.tools, bench.drawn, bench.billed)
         for group in (*groups, bench.kept, bench.hostile, *alone, bench.start, bench.memory):
             if not only or group.__name__ in only.split(","):
                 begin = time.monotonic()
@@ -276,6 +276,12 @@ class Bench:
             folder=self._folder,
             template=self._template,
         )
+
+    async def tools(self) -> list[Row]:
+        """Measure calls of tools and what tools add to a request, which needs no server of these."""
+        scale = self._scale
+        template = self._template
+        return await called.rows(rounds=scale.slow_rounds, asks=scale.asks, folder=self._folder, template=template)
 
     async def drawn(self) -> list[Row]:
         """Measure tables and charts, which need no server."""

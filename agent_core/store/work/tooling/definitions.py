@@ -116,7 +116,8 @@ def sync_files(connection: Connection, definitions: Sequence[ToolDefinition], *,
     """Store the tools that files define: new ones are created, changed ones get a version.
 
     A tool that no file defines any more is removed, as one of a Python file is, if *definitions* are *whole*: what a
-    broken file defines is not known. Processes that start together do it one after the other.
+    broken file defines is not known. Processes that start together do it one after the other. Raises `InvalidInput` for
+    a tool that is defined over the API.
     """
     revisions.alone(connection)
     known = {tool.definition.name: tool for tool in everything(connection)}
@@ -127,6 +128,8 @@ def sync_files(connection: Connection, definitions: Sequence[ToolDefinition], *,
         tool = known.get(wanted.name)
         if tool is None:
             create(connection, wanted, now=now, source="file")
+        elif tool.source == "api":
+            raise of_api(wanted.name)
         else:
             change(connection, tool, wanted, now=now, source="file")
     names = {wanted.name for wanted in definitions}
@@ -141,6 +144,13 @@ def _row(connection: Connection, name: str) -> Any:
     if row is None:
         raise NotFound("tool", name)
     return row
+
+
+def of_api(name: str) -> InvalidInput:
+    """Return why a file cannot define a tool *name*: one of the API has that name, and would go with the file."""
+    return InvalidInput(
+        "name", f"`{name}` is defined over the API; delete it there or give the file's tool another name."
+    )
 
 
 def _taken(wanted: ToolDefinition) -> InvalidInput:
