@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import update
+from structlog.testing import capture_logs
 
 from agent_core import Core, Definition, InvalidInput, ManagedByFile, NotFound, ToolCompleted, text_of
 from agent_core.domain.tools import ToolDefinition
@@ -162,3 +164,17 @@ async def test_what_a_newer_version_stored_is_read_without_its_fields(core: Core
     more = msgspec.json.encode({**msgspec.to_builtins(HELLO), "colour": "red"})
     await core._store.write(lambda connection: connection.execute(definitions.VERSION.update().values(definition=more)))
     assert (await tools.versions("hello"))[0].definition == HELLO
+
+
+async def test_a_tool_that_this_version_cannot_read_stops_no_other(core: Core):
+    """A kind of a newer version is left out and logged, and a file of its name leaves it as it is."""
+    tools = core.tools.definitions
+    await tools.create(msgspec.structs.replace(HELLO, name="newer"))
+    content = msgspec.json.encode({**msgspec.to_builtins(HELLO), "name": "newer", "timeout_s": "long"})
+    await core._store.write(
+        lambda connection: connection.execute(update(definitions.VERSION).values(definition=content)).rowcount
+    )
+    with capture_logs() as logs:
+        await tools.sync_files([HELLO, msgspec.structs.replace(HELLO, name="newer")])
+        assert [each.name for each in (await tools.list()).items] == ["greet", "hello"]
+    assert {line["tool"] for line in logs if line["event"] == "tools.not_readable"} == {"newer"}
