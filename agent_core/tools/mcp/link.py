@@ -22,6 +22,7 @@ from agent_core.tools.mcp.http_client import check_headers
 from agent_core.tools.mcp.listing import described, listed
 from agent_core.tools.mcp.marks import CURRENT, CallMark
 from agent_core.tools.mcp.owner import ClientOwner
+from agent_core.tools.mcp.port import McpUnavailable
 from agent_core.tools.mcp.questions import Unanswerable
 from agent_core.tools.mcp.use import ToolUse
 
@@ -82,6 +83,7 @@ class Link:
         self._opening = asyncio.Lock()
         self._calls: set[CallMark] = set()
         self._changed: Callable[[], None] | None = None
+        self._closed = False
 
     async def discover(self) -> McpListing:
         """Return what the server lists; raises `McpUnavailable`, within ten seconds, or thirty of a child process."""
@@ -121,9 +123,12 @@ class Link:
             self._calls.discard(mark)
 
     async def follow(self, changed: Callable[[], None]) -> None:
-        """Call *changed* at each news of the list, and whenever news may have been missed; return if there is none."""
+        """Call *changed* at each news of the list, and whenever news may have been missed; return if there is none.
+
+        It ends with `close`.
+        """
         self._changed, pause, again = changed, 1.0, False
-        while True:
+        while not self._closed:
             began, mark = self._clock.now(), CallMark()
             CURRENT.set(mark)
             try:
@@ -139,7 +144,8 @@ class Link:
             pause = min(_LONGEST_PAUSE, 2 * pause)
 
     async def close(self) -> None:
-        """Close what is open; nothing of it is left."""
+        """Close what is open, for good; nothing of it is left."""
+        self._closed = True
         self._retire()
         await asyncio.gather(*(owner.close() for owner in self._old))
         self._old.clear()
@@ -227,6 +233,8 @@ class Link:
         """Begin to open a client."""
         self._retire()
         await self._carrier.ready()
+        if self._closed:
+            raise McpUnavailable(f"The connection to the MCP server `{self.server.name}` was closed.")
         owner = ClientOwner(lambda: self._client("auto"), self._clock, self._idle)
         self._carrier.opens(owner.retire)
         self._old.add(owner)
