@@ -141,7 +141,8 @@ class Frames:
         head = Text(f"{used.name} {msgspec.json.encode(used.arguments).decode()} ({result.outcome})")
         parts = self.of_tools((head, *result.parts))
         text = "\n".join(part.text for part in parts if isinstance(part, Text))
-        said = self._framed("output", text) if self.marker else f"[output] {text}"
+        name = "untrusted" if result.untrusted else "output"
+        said = self._framed(name, text) if self.marker else f"[{name}] {text}"
         return (Text(said), *(part for part in parts if not isinstance(part, Text)))
 
     def _framed(self, name: str, text: str) -> str:

@@ -242,7 +242,7 @@ class Window:
             case e.ToolCompleted() if body.call in self._calls:
                 self._result(seq, body)
             case e.ToolCompleted() if body.call in self._outputs:
-                self._outputs[body.call] = ToolResult(body.call, body.outcome, body.parts)
+                self._outputs[body.call] = ToolResult(body.call, body.outcome, body.parts, body.untrusted)
             case e.HookRuled(call=str(call), ruling="modify") | e.ApprovalDecided(call=call, status="approved"):
                 if call in self._calls:
                     self._edits[call] = edited(self._edits.get(call, Edit()), body)

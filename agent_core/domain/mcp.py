@@ -51,6 +51,12 @@ class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     enabled: bool = True
 
 
+class FilledServer(McpServer, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A server as it is connected to: its references are filled in with *secrets*, by name. It is never stored."""
+
+    secrets: dict[str, str]
+
+
 class McpAnnotations(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a server says of a tool; None where it says nothing."""
 

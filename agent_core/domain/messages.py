@@ -48,12 +48,13 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", tag_field="type"):
     arguments: dict[str, Any]
 
 
-class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", tag_field="type"):
-    """The answer to one `ToolCall`."""
+class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", tag_field="type", omit_defaults=True):
+    """The answer to one `ToolCall`; *untrusted*: strangers may have written it."""
 
     call: str
     outcome: CallOutcome
     parts: "tuple[Part, ...]"
+    untrusted: bool = False
 
 
 class File(msgspec.Struct, frozen=True, tag="file", tag_field="type"):
@@ -159,7 +160,7 @@ def clean(text: str) -> str:
 
 
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]+"
 )
 """What people do not see and models read: controls, marks that reorder text, tags, fillers without width.
 
@@ -167,12 +168,17 @@ Joiners and the marks of direction stay: emoji, Persian, Hindi, Arabic and Hebre
 """
 
 
+_PIECE = 65_536
+
+
 def visible(text: str) -> str:
     """Return *text* as `clean` does, without hidden characters; a line separator is a line break."""
     text = clean(text)
     if text.isascii() and text.isprintable():
         return text
-    return _HIDDEN.sub(lambda found: "\n" if found[0] in "\u2028\u2029" else "", text)
+    text = text.replace("\u2028", "\n").replace("\u2029", "\n")
+    # In pieces: one regular expression over megabytes would hold up all threads.
+    return "".join(_HIDDEN.sub("", text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
 
 
 def _believed(count: int | None) -> int | None:

@@ -1,11 +1,8 @@
 """Definitions of tools that are stored, and the texts in them that name secrets. Pure."""
 
-import json
 import re
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
-from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -15,10 +12,6 @@ StoredKind = Literal["http", "mcp", "python"]
 SECRET = re.compile(r"\{\{\s*secret:([A-Za-z0-9_.-]{1,64})\s*\}\}")
 """How a definition refers to a stored secret: `{{secret:NAME}}`."""
 _GLOB = frozenset("*?[")
-MASK = "[secret {}]"
-_SHORTEST, _SHORTEST_BASE64 = 4, 8
-"""Characters of a secret from which on its value is looked for in results: shorter ones are in ordinary words too."""
-_URL_SAFE = str.maketrans("+/", "-_")
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -118,35 +111,3 @@ def secrets_in(value: object) -> frozenset[str]:
 def filled(text: str, values: Mapping[str, str]) -> str:
     """Return *text* with each reference replaced by the secret of that name in *values*; raises KeyError without."""
     return SECRET.sub(lambda found: values[found[1]], text)
-
-
-def scrubbed(text: str, values: Mapping[str, str]) -> str:
-    """Return *text* with each of the secret *values* (by name) in it masked.
-
-    A value is found as it is, inside JSON, percent-encoded, and inside base64 such as that of basic credentials.
-    """
-    for name, value in _longest_first(values.items()):
-        if len(value) >= _SHORTEST:
-            for form in _forms(value):
-                text = text.replace(form, MASK.format(name))
-    return text
-
-
-def _longest_first(values: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    return sorted(values, key=lambda each: -len(each[1]))
-
-
-def _forms(value: str) -> list[str]:
-    """Return how *value* may stand in a text, the longest first."""
-    written = json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
-    forms = {value, *written, quote(value, safe=""), quote(value), quote_plus(value), *_inside_base64(value.encode())}
-    return sorted((form for form in forms if len(form) >= _SHORTEST), key=lambda form: (-len(form), form))
-
-
-def _inside_base64(value: bytes) -> Iterator[str]:
-    """Yield what base64 of any text with *value* in it contains: it depends on where in a group of three it begins."""
-    for shift in range(3):
-        found = b64encode(bytes(shift) + value)[-(-shift * 8 // 6) : (shift + len(value)) * 8 // 6].decode()
-        if len(found) >= _SHORTEST_BASE64:
-            yield found
-            yield found.translate(_URL_SAFE)

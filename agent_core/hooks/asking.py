@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from agent_core.context.quoted import legible
 from agent_core.domain import events as e
+from agent_core.domain.agents import ToolSpec
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor, visible
 from agent_core.domain.schemas import schema_problem
@@ -16,8 +18,18 @@ MAX_FORMS = 10
 """Forms that one call may show, one after the other."""
 MAX_FIELDS = 30
 MAX_TITLE, MAX_DETAIL = 150, 2_000
+MAX_TOOL_TITLE = 60
 _FORM = "parley:form"
 _BLANK: Mapping[Any, object] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+
+
+def question(spec: ToolSpec, name: str) -> str:
+    """Return what people are asked before a call of the tool *name*; the name stands there whatever its title says.
+
+    A title that an MCP server gives is not shown: it could say anything.
+    """
+    title = legible(spec.title)[:MAX_TOOL_TITLE] if spec.source != "mcp" else ""
+    return f"May {title} ({name}) run?" if title else f"May {name} run?"
 
 
 def held(
@@ -54,17 +66,17 @@ def held(
 
 def form(
     call: CallState,
-    question: tuple[str, str | None],
+    said: tuple[str, str | None],
     schema: dict[str, Any],
     state: str | None,
     asked: tuple[Actor | None, Sequence[Actor]],
 ) -> Sequence[e.FactBody]:
     """Return the facts by which the tool of *call* asks the person who asked for the run to fill in a form.
 
-    *question* is a title and more of it, which a stranger may have written; *state* is the blob with the tool's own.
+    *said* is a title and more of it, which a stranger may have written; *state* is the blob with the tool's own.
     """
     asker, speakers = asked
-    approval, (title, detail) = new_id("apr"), map(_shown, question)
+    approval, (title, detail), shown = new_id("apr"), map(_shown, said), _legible(schema)
     long = len(title) > MAX_TITLE
     return [
         e.ApprovalRequested(
@@ -72,7 +84,7 @@ def form(
             call=call.call,
             step=call.step,
             tool=call.name,
-            arguments=_first(schema),
+            arguments=_first(shown),
             hook=_FORM,
             title=f"{title[: MAX_TITLE - 1]}…" if long else title or f"{call.name} asks you something.",
             responders=("asker",) if asker is not None else ("operators",),
@@ -83,7 +95,7 @@ def form(
             edit=True,
             by=asker,
             speakers=tuple(each for each in speakers if each != asker),
-            form=schema,
+            form=shown,
             state=state,
         ),
         e.ToolPending(call=call.call, on="approval", approval=approval),
@@ -96,6 +108,9 @@ def is_form(schema: Mapping[str, Any]) -> bool:
     if schema.get("type") != "object" or not isinstance(fields, dict):
         return False
     plain = all(_is_plain(each) for each in cast("dict[str, object]", fields).values())
+    names = "".join(map(str, cast("dict[str, object]", fields)))
+    if visible(names) != names:
+        return False
     return plain and len(schema["properties"]) <= MAX_FIELDS and schema_problem(dict(schema)) is None
 
 
@@ -108,6 +123,15 @@ def _is_plain(field: object) -> bool:
 
 def _shown(text: str | None) -> str:
     return visible(text or "").strip()
+
+
+def _legible(value: Any) -> Any:
+    """Return the JSON *value* without hidden characters in its texts."""
+    if isinstance(value, dict):
+        return {key: _legible(each) for key, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_legible(each) for each in cast("list[Any]", value)]
+    return visible(value) if isinstance(value, str) else value
 
 
 def _first(schema: dict[str, Any]) -> dict[str, Any]:

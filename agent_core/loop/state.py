@@ -12,7 +12,7 @@ from agent_core.domain.caching import PromptCall
 from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import Spent
 from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.messages import Actor, Usage
+from agent_core.domain.messages import Actor, Part, ToolResult, Usage
 from agent_core.loop.answer import AnswerState
 from agent_core.loop.compaction import OVERFLOW, CompactionState
 from agent_core.loop.inbox import InboxState
@@ -114,7 +114,8 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             is_first = s.phase == "new"
             asker = body.actor if is_first and s.asker is None else s.asker
             waiting = s.waiting.with_wanted(body.parts) if is_first else s.waiting
-            return replace(s, inbox=s.inbox.with_message(seq, steered=not is_first), asker=asker, waiting=waiting)
+            inbox = s.inbox.with_message(seq, steered=not is_first)
+            return _suspecting(replace(s, inbox=inbox, asker=asker, waiting=waiting), body.parts)
         case e.MessageCorrected():
             return replace(s, inbox=s.inbox.corrected(seq, body.corrects, deleted=not body.parts))
         case e.ContextAdded():
@@ -122,7 +123,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.MessageCompleted():
             if s.step.is_open and body.message == s.step.message:
                 return replace(s, step=replace(s.step, is_open=False), answer=s.answer.closed(body.stop, body.parts))
-            return replace(s, inbox=s.inbox.with_imported(seq, by_user=body.role == "user"))
+            return _suspecting(replace(s, inbox=s.inbox.with_imported(seq, by_user=body.role == "user")), body.parts)
         case e.StepStarted() | e.StepFailed() | e.StepCompleted() | e.ContextCompacted() | e.CompactionFailed():
             return _fold_step(s, body)
         case e.ToolRequested() | e.ToolStarted() | e.ToolPending() | e.ToolCompleted():
@@ -138,6 +139,12 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             return s
         case _:
             return _fold_run(s, body)
+
+
+def _suspecting(s: RunState, parts: tuple[Part, ...]) -> RunState:
+    """Return the state after a message that may bring what a tool returned and strangers may have written."""
+    brings = s.untrusted_since is None and any(isinstance(part, ToolResult) and part.untrusted for part in parts)
+    return replace(s, untrusted_since=s.step.n) if brings else s
 
 
 def _fold_run(

@@ -25,6 +25,7 @@ from agent_core.renders.rows import FoundRows, HandleOfRows, may_hold_rows, note
 from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
+from agent_core.tools.defined import without_new_presets
 from agent_core.tools.router import router_tools
 from agent_core.tools.toolset import Scope, Toolset, tools_with, unknown_tool
 
@@ -222,7 +223,7 @@ class Calls:
     async def _execute(self, tool: t.Tool, call: CallState, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
         """Execute the tool within its timeout; one that ignores its cancellation is abandoned."""
         spec = self._agent.tools.get(call.name, tool.spec)
-        work = asyncio.ensure_future(tool.call(call.arguments, context))
+        work = asyncio.ensure_future(tool.call(without_new_presets(tool, spec, call.arguments), context))
         try:
             await asyncio.wait((work,), timeout=spec.timeout)
         except asyncio.CancelledError:
@@ -289,14 +290,14 @@ class Calls:
         """
         rulings: Sequence[e.FactBody] = ()
         shown = shown_by(call, renders)
-        parts = _visible(parts)
+        parts = await _visible(parts)
         if self._agent.hooks("PostToolUse", call.name):
             seen = "\n\n".join(filter(None, (text_of(parts), *(clean(each.text) for each in renders))))
             rulings, changed = await self.hooks.after_call(call, seen)
             parts, shown, renders = (parts, shown, renders) if changed is None else ((Text(changed),), [], ())
         if not text_of(parts):
             parts = (*parts, *(Text(each.text) for each in renders))
-        parts = _visible(parts)
+        parts = await _visible(parts)
         note = ()
         if any(name in self._agent.tools for name in RENDER_TOOLS):
             parts = tuple(Text(without_notes(part.text)) if isinstance(part, Text) else part for part in parts)
@@ -328,7 +329,7 @@ class Calls:
         """
         length = sum(len(part.text) for part in parts if isinstance(part, Text))
         end = e.ToolCompleted(call=call.call, outcome=outcome, parts=(*parts, *handle), truncated=False)
-        if spec.untrusted and outcome in ("done", "failed"):
+        if spec.untrusted and outcome in ("done", "failed", "unknown"):
             end = replace(end, untrusted=True)
         if length <= spec.result_limit:
             return end
@@ -339,8 +340,13 @@ class Calls:
         return replace(end, parts=cut, truncated=True, ref=ref)
 
 
-def _visible(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return *parts* without what people cannot see in their texts."""
+async def _visible(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return *parts* without what people cannot see in their texts; of long ones in a thread."""
+    long = sum(len(part.text) for part in parts if isinstance(part, Text)) > _SHORT
+    return await asyncio.to_thread(_all_visible, parts) if long else _all_visible(parts)
+
+
+def _all_visible(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(Text(visible(part.text)) if isinstance(part, Text) else part for part in parts)
 
 

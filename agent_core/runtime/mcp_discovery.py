@@ -12,10 +12,10 @@ from typing import Any
 import structlog
 
 from agent_core.clock import Clock, within
+from agent_core.domain.masking import scrubbed
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_tools import KeptListing, changes_of, cleaned, is_held
 from agent_core.domain.messages import visible
-from agent_core.domain.tools import scrubbed
 from agent_core.errors import ParleyError, Unavailable
 from agent_core.runtime.tasks import ended
 from agent_core.store.store import Store

@@ -15,10 +15,9 @@ from agent_core.domain.control_checks import check_tool_context
 from agent_core.domain.controls import NOTHING
 from agent_core.domain.events import FactBody
 from agent_core.domain.inbound import NO_OPTIONS, Inbound, RunOptions
-from agent_core.domain.messages import Actor, used_in
+from agent_core.domain.messages import Actor
 from agent_core.domain.objects import Receipt
 from agent_core.domain.quotas import Origin
-from agent_core.domain.schemas import problems
 from agent_core.errors import InvalidInput, NotFound, Unavailable
 from agent_core.ids import new_id
 from agent_core.loop.announce import announce
@@ -33,12 +32,12 @@ from agent_core.runtime.refusals import Refusals
 from agent_core.runtime.roster import Prototype, Roster
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import CachedSession, SessionCache
+from agent_core.runtime.uses import with_uses
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
 from agent_core.store.work.intake import Intake, Received, input_facts
 from agent_core.store.work.runs import Finish
 from agent_core.store.work.sessions import FIRST_SEQS, BusySession, NewSession, SessionRef, StaleAgent, StaleSession
-from agent_core.tools.toolset import unknown_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +251,6 @@ class Openings:
             own = with_renders(own, include=inbound.controls.include_render)
         if inbound.controls != NOTHING:
             self._roster.check_controls(inbound.controls, own.tools)
-        self._check_uses(own, inbound)
         if inbound.tool_context:
             check_tool_context(inbound.tool_context)
             own = msgspec.structs.replace(own, asked_with=inbound.tool_context)
@@ -264,18 +262,6 @@ class Openings:
         snapshot = variant(own.snapshot, own.definition, model=model, instructions=inbound.instructions)
         return msgspec.structs.replace(own, overrides=inbound.controls, snapshot=snapshot)
 
-    def _check_uses(self, own: Agent, inbound: Inbound) -> None:
-        """Raise `InvalidInput` when *own* could not make the calls of a message whose content is their results."""
-        for used in used_in(inbound.parts):
-            if inbound.overlap == "steer":
-                text = "a message that uses a tool opens a run of its own; use another `overlap`."
-                raise InvalidInput("overlap", text)
-            if (spec := own.tools.get(used.name)) is None:
-                raise InvalidInput("tool_output.tool", unknown_tool(used.name, own.tools.keys()))
-            if faults := problems(spec.parameters, used.arguments):
-                first, *more = (fault.within("tool_output.input") for fault in faults)
-                raise InvalidInput(first.path, first.message, *more)
-
     def _prepare(
         self, own: Agent, window: Window, inbound: Inbound, *, after: int, has_capacity: bool, prefix: str
     ) -> _Prepared:
@@ -283,6 +269,7 @@ class Openings:
 
         *prefix* is the prompt that is in force as its run begins.
         """
+        inbound = with_uses(own, inbound)
         agent = self._agent(own, inbound)
         options = RunOptions(inbound.controls, inbound.tool_context or None)
         prepared = Intake(

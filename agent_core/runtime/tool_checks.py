@@ -11,6 +11,7 @@ from agent_core.domain.schemas import problems, schema_problem
 from agent_core.domain.tools import ToolDefinition
 from agent_core.errors import InvalidInput
 from agent_core.tools.base import Tool
+from agent_core.tools.context_headers import REPEATED, repeats
 from agent_core.tools.function import NAME
 from agent_core.tools.kinds import KindFactory
 from agent_core.tools.output import check_output
@@ -102,6 +103,8 @@ def _check_texts(definition: ToolDefinition) -> None:
     for place, key in enumerate(definition.context):
         if not _KEY.fullmatch(key):
             raise InvalidInput(f"context[{place}]", "a key has 1 to 64 letters, digits, `_` and `-`.")
+        if repeats(key, definition.context[:place]):
+            raise InvalidInput(f"context[{place}]", REPEATED)
 
 
 def _check_bounds(definition: ToolDefinition) -> None:

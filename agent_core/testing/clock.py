@@ -45,6 +45,11 @@ class FakeClock:
         return len(self._sleepers)
 
     @property
+    def longest(self) -> float:
+        """Return the seconds until the last of them is due; 0 when no task sleeps."""
+        return max((each.due - self._now for each in self._sleepers), default=0) / 1_000_000
+
+    @property
     def ahead(self) -> float:
         """Return the seconds until the first of them is due; infinite when no task sleeps."""
         return (self._sleepers[0].due - self._now) / 1_000_000 if self._sleepers else math.inf

@@ -48,7 +48,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "POST /v1/sessions/{id}/messages": "run",
     "POST /v1/sessions/{id}/refreeze": "run",
     "POST /v1/sessions/{id}/replies": "run",
-    "POST /v1/tools/{id}/call": "run",
+    "POST /v1/tools/{id}/call": "admin",
     "POST /v1/tools/{id}/test": "run",
     "POST /v1/web/visitor-tokens": "run",
     "POST /v1/approvals/{id:approval}": "approve",

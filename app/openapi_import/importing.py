@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -19,6 +21,7 @@ from app.openapi_import.document import Document, Json
 from app.openapi_import.operation import NoTool, tool_of
 
 HEADER = "# Made by `parley tools import`"
+_DIGEST = "# digest: "
 _LONGEST_NAME = 64
 
 
@@ -67,7 +70,29 @@ def written(found: Imported, source: str) -> str:
     head += [f"# parley secrets set {name}  # {what}" for name, what in sorted(found.secrets.items())]
     items: list[Any] = [_without_defaults(each) for each in found.tools]
     body = yaml.dump(items, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
-    return "\n".join((*head, "", body))
+    return _sealed("\n".join((*head, "", body)))
+
+
+def _sealed(text: str) -> str:
+    """Return *text* with its digest as the second line, by which an edit is seen."""
+    first, _, rest = text.partition("\n")
+    return f"{first}\n{_DIGEST}{sha256(text.encode()).hexdigest()}\n{rest}"
+
+
+def changed_since(path: Path, found: Imported) -> str | None:
+    """Return why the file at *path*, which an import wrote, is not to be replaced by *found*; None if it may be.
+
+    Raises OSError.
+    """
+    text = path.read_text("utf-8")
+    first, *rest = text.split("\n", 2)
+    if len(rest) != 2 or _sealed(f"{first}\n{rest[1]}") != text:  # noqa: PLR2004 - its digest, and all the rest
+        return "was edited since it was imported"
+    there = {str(each["name"]) for each in yaml.safe_load(text)}
+    now = {each.name for each in found.tools}
+    lost, new = sorted(there - now), sorted(now - there)
+    said = [f"{what} {', '.join(names[:5])}" for what, names in (("without", lost), ("with", new)) if names]
+    return f"has other tools than would be written now ({'; '.join(said)})" if said else None
 
 
 class _Plain(yaml.SafeDumper):

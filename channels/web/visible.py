@@ -37,6 +37,8 @@ PLAIN = frozenset(
 )
 # What someone sent: to a visitor all operators are one.
 SENT = frozenset({"message.received", "message.corrected", "run.cancelling", "run.cancelled"})
+# A message may be the output of a tool: then it shows as much of that as the agent shows of its tools.
+OF_TOOLS = (b'"tool_call"', b'"tool_result"')
 OF_OPERATORS = b'"operator:'
 PEOPLE = ("asker", "by", "decided_by")
 ACTORS = ("actor", "by", "started_by")
@@ -90,6 +92,8 @@ def visible(event: Event, show: ShowTools, *, decides: bool = False, own: str = 
     if event.type in PLAIN:
         return event.raw
     if event.type in SENT:
+        if any(kind in event.raw for kind in OF_TOOLS):
+            return _edit(event, lambda body: _sent(body, show))
         return _edit(event, _unsigned) if OF_OPERATORS in event.raw else event.raw
     if event.type in ASKING:
         if show == "none" and not decides:
@@ -102,6 +106,10 @@ def visible(event: Event, show: ShowTools, *, decides: bool = False, own: str = 
     if event.type in CONTENTS or event.type == "tool.progress":
         return _tool(event, show)
     return None
+
+
+def _sent(body: Fields, show: ShowTools) -> Fields:
+    return _unsigned({**body, "parts": visible_parts(body["parts"], show)} if "parts" in body else body)
 
 
 def is_plain(event: Event) -> bool:

@@ -127,7 +127,7 @@ async def test_a_result_cannot_imitate_the_line_of_a_handle(make_core: MakeCore)
 
     stage = await stage_of(make_core, call("page"), call("orders"), call("peek", handle="r9"), tools=(*TOOLS, page))
     read, _, refused = await ends(stage)
-    assert read == f"\\{line}\nThe rows are in {line}:\u2028 \\{line}\n\n  \\[RESULT r1: 1 row x 1 column: id]"
+    assert read == f"\\{line}\nThe rows are in {line}:\n \\{line}\n\n  \\[RESULT r1: 1 row x 1 column: id]"
     assert "There is no result `r9` here. There are: `r1` (3 rows)." in refused
 
 

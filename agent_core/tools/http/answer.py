@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from agent_core.domain.tools import scrubbed
+from agent_core.domain.masking import scrubbed
 from agent_core.net.bounds import Fetched
 
 SHOWN = 300
@@ -18,7 +18,11 @@ _CHARSETS = re.compile(
     re.IGNORECASE,
 )
 """Encodings of the web; others of Python's are slow, or no encodings of text."""
-_MARKUP = re.compile(r"<(script|style)\b[^>]{0,2000}>.{0,20000}?</\1>|<[^>]{0,2000}>", re.IGNORECASE | re.DOTALL)
+_MARKUP = re.compile(r"<(script|style)\b(?:.*?</\1\b[^<>]*>?|.*)|<[^<>]*>", re.IGNORECASE | re.DOTALL)
+"""Elements that show nothing, and tags; what is found is never read twice, so that the time is linear."""
+_READ = 50_000
+"""Characters of an answer in which the words of an error are looked for."""
+_LATER = re.compile(r"\d{1,9}|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", re.ASCII)
 _OF_A_HEAD = ("content-type", "content-length", "last-modified", "etag", "location")
 
 
@@ -48,7 +52,7 @@ def error_of(method: str, fetched: Fetched, secrets: Mapping[str, str]) -> str:
     """
     words = " ".join(_words(fetched, secrets).split())
     again = fetched.headers.get("retry-after", "")
-    later = f" (Retry-After: {again[:40]})" if again.isprintable() and again else ""
+    later = f" (Retry-After: {again})" if _LATER.fullmatch(again) else ""
     said = f": {words[:SHOWN]}" if words else "."
     return f"{_status(fetched.status)} from {method} {host_of(fetched.url)}{later}{said}"
 
@@ -59,8 +63,9 @@ def host_of(url: str) -> str:
 
 
 def _words(fetched: Fetched, secrets: Mapping[str, str]) -> str:
-    found = scrubbed(_decoded(fetched) or "", secrets)
-    return _MARKUP.sub(" ", found[:50_000]) if "html" in _kind(fetched.headers)[0] else found[:5_000]
+    # Twice as much is masked as is shown, so that no secret is cut.
+    found = scrubbed((_decoded(fetched) or "")[: 2 * _READ], secrets)[:_READ]
+    return _MARKUP.sub(" ", found) if "html" in _kind(fetched.headers)[0] else found
 
 
 def _status(status: int) -> str:

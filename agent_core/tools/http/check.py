@@ -1,6 +1,6 @@
 """What of an HTTP tool's definition cannot work, found when it is saved. Pure but for what the guard may look at."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -10,7 +10,7 @@ from agent_core.net.errors import FetchRefused
 from agent_core.net.headers import header_fault
 from agent_core.tools.context_headers import PREFIX
 from agent_core.tools.http.config import CONFIG, READS, RequestConfig
-from agent_core.tools.http.places import PLACES, ArgumentPlace, place_of
+from agent_core.tools.http.places import PLACES, ArgumentPlace, authors_query, place_of
 from agent_core.tools.http.template import Template, template_of
 
 _SCALARS = ("string", "integer", "number", "boolean")
@@ -29,7 +29,7 @@ def check(definition: ToolDefinition, config: RequestConfig, check_url: CheckUrl
     _check_texts(f"{CONFIG}.query", config.query.items())
     for name, value in config.headers.items():
         _check_header(f"{CONFIG}.headers.{name}", name, SECRET.sub(_SAMPLE, value))
-    _check_places(config, template, properties)
+    _check_targets(config, _check_places(config, template, properties), [*properties, *definition.preset])
     if config.method in READS and config.mode in ("json", "form"):
         raise InvalidInput(f"{CONFIG}.body", f"a {config.method} has no body; `query` or `none`.")
     if config.idempotency_header is not None:
@@ -140,7 +140,10 @@ def _check_header(path: str, name: str, value: str) -> None:
         raise InvalidInput(path, f"headers that begin with `{PREFIX}` are those of `context`.")
 
 
-def _check_places(config: RequestConfig, template: Template, properties: dict[str, Any]) -> None:
+def _check_places(
+    config: RequestConfig, template: Template, properties: dict[str, Any]
+) -> dict[str, ArgumentPlace | None]:
+    """Return where each argument of `send` goes, and None for one that is in the path."""
     places: dict[str, ArgumentPlace] = {}
     for name, said in config.send.items():
         path = f"{CONFIG}.send.{name}"
@@ -161,6 +164,22 @@ def _check_places(config: RequestConfig, template: Template, properties: dict[st
     if whole and (len(whole) > 1 or bodies or rest):
         other = min([*bodies, *rest, *whole[1:]])
         raise InvalidInput(f"{CONFIG}.send.{whole[0]}", f"it is the whole body, and `{other}` would be in it too.")
+    return {**places, **dict.fromkeys(template.arguments)}
+
+
+def _check_targets(config: RequestConfig, places: Mapping[str, ArgumentPlace | None], names: Iterable[str]) -> None:
+    """Refuse a name in the request that two have: which of them a server takes is its own affair."""
+    rest = "body" if config.mode in ("json", "form") else "query"
+    taken = {("query", name): "the author's query" for name in authors_query(config)}
+    for name in dict.fromkeys(names):
+        place = places.get(name, ArgumentPlace(rest, name))
+        if place is None:
+            continue
+        target = place.kind, place.name.lower() if place.kind == "header" else place.name
+        if target in taken:
+            path = f"{CONFIG}.send.{name}" if name in config.send else f"parameters.properties.{name}"
+            raise InvalidInput(path, f"`{place.name}` in the {place.kind} is taken already, by {taken[target]}.")
+        taken[target] = f"`{name}`"
 
 
 def _check_place(path: str, place: ArgumentPlace, config: RequestConfig) -> None:

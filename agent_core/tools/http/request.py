@@ -1,6 +1,7 @@
 """The request of one call: the author's texts, the arguments, and the secrets, each read once. Pure."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -9,10 +10,12 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from agent_core.domain.tools import ToolDefinition, filled
 from agent_core.net.headers import header_fault
 from agent_core.tools.http.config import RequestConfig
-from agent_core.tools.http.places import ArgumentPlace, place_of
+from agent_core.tools.http.places import ArgumentPlace, authors_query, declared_in, is_open, place_of
 from agent_core.tools.http.template import Template, template_of
 
 _TYPES = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
+_DECODED = 3
+"""How often the proxies and servers on the way may decode a path."""
 
 
 class Unsendable(ValueError):
@@ -37,6 +40,9 @@ class RequestMaker:
     url: Template
     places: Mapping[str, ArgumentPlace]
     preset: Mapping[str, Any]
+    declared: frozenset[str]
+    more: bool
+    """Whether the schema says itself that there may be other arguments than those it lists."""
     has_body: bool
 
     @classmethod
@@ -44,10 +50,13 @@ class RequestMaker:
         """Return what makes the requests of a checked *definition*."""
         url = template_of(config.url)
         places = {name: place_of(name, said) for name, said in config.send.items()}
-        named: Any = (definition.parameters or {}).get("properties") or {}
-        rest = (set(named) | set(definition.preset)) - set(url.arguments) - set(places)
-        bodies = rest or [place for place in places.values() if place.kind in ("body", "whole")]
-        return cls(config, url, places, definition.preset, config.mode in _TYPES and bool(bodies))
+        schema = definition.parameters or {}
+        declared = declared_in(schema) | set(definition.preset) | set(url.arguments)
+        bodies = (declared - set(url.arguments) - set(places)) or [
+            place for place in places.values() if place.kind in ("body", "whole")
+        ]
+        has_body = config.mode in _TYPES and bool(bodies)
+        return cls(config, url, places, definition.preset, declared, is_open(schema), has_body)
 
     def made(self, arguments: Mapping[str, Any], secrets: Mapping[str, str], more: Mapping[str, str]) -> HttpRequest:
         """Return the request of a call with *arguments*, the *secrets* by name and *more* headers.
@@ -78,9 +87,17 @@ class RequestMaker:
 
     def _given(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
         """Yield what is not in the path; a preset is the author's, so that it may refer to secrets."""
+        taken = self._taken() if arguments.keys() - self.declared else frozenset[ArgumentPlace]()
         for name, value in arguments.items():
+            if name not in self.declared and (not self.more or self._rest(name) in taken):
+                raise Unsendable(f"`{name[:60]}` is no argument of this tool.")
             if name not in self.url.arguments and not (self.config.mode == "none" and name not in self.places):
                 yield name, _filled(value, secrets) if name in self.preset else value
+
+    def _taken(self) -> frozenset[ArgumentPlace]:
+        """Return where the author's texts and the declared arguments go."""
+        own = {ArgumentPlace("query", name) for name in authors_query(self.config)}
+        return frozenset(own | {self.places.get(name, self._rest(name)) for name in self.declared})
 
     def _rest(self, name: str) -> ArgumentPlace:
         return ArgumentPlace("body" if self.config.mode in _TYPES else "query", name)
@@ -104,11 +121,19 @@ class RequestMaker:
             return _scalar(value)
 
         url = self.url.filled(argument, secrets)
-        if any(unquote(part) in (".", "..") for part in urlsplit(url).path.split("/")):
+        if _leads_elsewhere(urlsplit(url).path):
             raise Unsendable("A part of the address would be `.` or `..`, which names another place.")
         if not query:
             return url
         return f"{url}{'&' if '?' in url else '?'}{urlencode(query, quote_via=quote, safe='')}"
+
+
+def _leads_elsewhere(path: str) -> bool:
+    """Return whether *path* goes up for a server that decodes it before it looks where it leads, also twice."""
+    for _ in range(_DECODED):
+        path = unquote(path)
+    # What is after a `;` is a parameter of its segment to some servers.
+    return any(part.partition(";")[0].strip() in (".", "..") for part in re.split(r"[/\\]", path))
 
 
 def _filled(value: Any, secrets: Mapping[str, str]) -> Any:

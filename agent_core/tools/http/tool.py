@@ -1,13 +1,15 @@
 """HTTP tools: a call is a request through the guarded fetch, its answer the result."""
 
+import asyncio
 from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from agent_core.domain.agents import ToolSpec
+from agent_core.domain.masking import scrubbed
 from agent_core.domain.messages import Text
-from agent_core.domain.tools import ToolDefinition, filled, scrubbed, secrets_in
+from agent_core.domain.tools import ToolDefinition, filled, secrets_in
 from agent_core.errors import NotFound
 from agent_core.net.bounds import Bounds, Fetched, FetchPort
 from agent_core.net.client_credentials import ClientCredentials, ClientTokens, TokenFailed
@@ -23,9 +25,15 @@ LARGEST = 5_000_000
 """Bytes of an answer; the model reads at most the tool's `result_limit`."""
 RESULT_LIMIT = 10_000
 """Characters of an answer that the model reads at most; the whole is kept with the session."""
+_LARGE = 50_000
+"""Bytes of an answer from which on it is read in a thread."""
 _REDIRECTS = 3
 _IS_REDIRECT = (301, 302, 303, 307, 308)
 _UNAUTHORIZED = 401
+_MAY_BE_DONE = (302, 303)
+"""The usual answers to a form that was taken: Post/Redirect/Get."""
+_OF_A_GATEWAY = (502, 504)
+"""The server that the gateway asked may have carried out the request."""
 _UNSURE = "Whether it was carried out is not known; check before you repeat it."
 
 
@@ -96,7 +104,7 @@ class HttpTool:
     ) -> Outcome:
         """Return the outcome of *request*, with a token if it takes one; raises `FetchFailed`, `TokenFailed`."""
         if credentials is None:
-            return self._outcome(await self._sent(request, {}), known)
+            return await self._masked(await self._sent(request, {}), known)
         token = await self.ports.tokens.token(credentials)
         fetched = await self._sent(request, _bearer(token))
         if fetched.status == _UNAUTHORIZED:
@@ -104,7 +112,7 @@ class HttpTool:
             if self.spec.effect == "read" or self.spec.idempotent:
                 token = await self.ports.tokens.token(credentials)
                 fetched = await self._sent(request, _bearer(token))
-        return self._outcome(fetched, {**known, "access token": token})
+        return await self._masked(fetched, {**known, "access token": token})
 
     async def _sent(self, request: HttpRequest, more: Mapping[str, str]) -> Fetched:
         """Return the answer; a read follows redirects within its origin, so that no other host sees anything of it."""
@@ -121,16 +129,30 @@ class HttpTool:
             url = _onward(url, location)
         raise FetchFailed(f"`{host_of(url)}` sends the request on again and again; {_REDIRECTS} redirects are enough.")
 
+    async def _masked(self, fetched: Fetched, known: Mapping[str, str]) -> Outcome:
+        if len(fetched.body) < _LARGE:
+            return self._outcome(fetched, known)
+        return await asyncio.to_thread(self._outcome, fetched, known)  # it may take a second
+
     def _outcome(self, fetched: Fetched, known: Mapping[str, str]) -> Outcome:
         method = self.config.method
         if is_ok(fetched.status, self.config.ok):
             return Done((Text(scrubbed(text_of(method, fetched), known)),))
         if fetched.status in _IS_REDIRECT and fetched.headers.get("location"):
-            return ToolError(
+            return self._error(
+                fetched.status,
                 f"HTTP {fetched.status} from {method} {host_of(fetched.url)}: it sends the request on to another "
-                "address, which is not followed with this method; its definition should name that address."
+                "address, which is not followed with this method; its definition should name that address, "
+                f"or {fetched.status} in `ok` if it means that all went well.",
             )
-        return ToolError(scrubbed(error_of(method, fetched, known), known))
+        return self._error(fetched.status, scrubbed(error_of(method, fetched, known), known))
+
+    def _error(self, status: int, text: str) -> ToolError:
+        """Return the error of an answer with *status*; of a write it may leave open whether it was carried out."""
+        unsure = _MAY_BE_DONE if self.spec.idempotent else (*_MAY_BE_DONE, *_OF_A_GATEWAY)
+        if self.spec.effect == "read" or status not in unsure:
+            return ToolError(text)
+        return ToolError(f"{text} {_UNSURE}", unknown=True)
 
     def _failed(self, error: FetchFailed, known: Mapping[str, str]) -> ToolError:
         text = scrubbed(f"{self.config.method} {host_of(self.config.url)} failed: {error}", known)
@@ -152,9 +174,9 @@ def _onward(url: str, location: str) -> str:
     except ValueError:
         raise FetchRefused(f"`{host_of(url)}` sends the request on to an address that cannot be read.") from None
     if not same:
-        other = urlsplit(onward).hostname or "another host"
+        # Which one is not said: a secret would not be found in a host, whose letters are small.
         raise FetchRefused(
-            f"`{host_of(url)}` sends the request on to another origin (`{other[:100]}`), which is not followed; "
+            f"`{host_of(url)}` sends the request on to another origin, which is not followed; "
             "the tool's definition should name the address that answers."
         )
     return onward

@@ -1,6 +1,6 @@
 """What went wrong with an MCP server, as a sentence that names it and the remedy, and no secret."""
 
-from collections.abc import Iterator
+import re
 from typing import cast
 
 import httpx2
@@ -12,10 +12,9 @@ from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import visible
 from agent_core.net.errors import FetchRefused
 from agent_core.tools.mcp.marks import CallMark
+from agent_core.tools.mcp.masking import masked
 from agent_core.tools.mcp.port import McpUnavailable
 
-HIDDEN = "[hidden]"
-_SHORTEST = 4
 _LONGEST = 2_000
 _STATUSES = {
     401: "refuses the credentials (HTTP 401); look at its `headers` or `oauth`",
@@ -34,6 +33,8 @@ _NOT_SENT = (
     httpx2.LocalProtocolError,
 )
 _SERVER_FAULT = 500
+_LOST = ("Connection closed", "SSE stream ended", "SSE stream failed")
+_LATE = re.compile(r"Request '[^']*' timed out")
 NOT_RUN = frozenset({wire.UNSUPPORTED_PROTOCOL_VERSION, wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST})
 """Errors of a server that did not understand the request, so that it ran nothing."""
 
@@ -52,22 +53,28 @@ def may_have_run(error: BaseException, mark: CallMark) -> bool:
         return False
     if mark.failure is not None or (mark.status or 0) >= _SERVER_FAULT:
         return True
-    lost = isinstance(error, MCPError) and error.code in {wire.REQUEST_TIMEOUT, wire.CONNECTION_CLOSED}
-    return lost or isinstance(error, ValidationError)
+    return is_lost(error) or is_late(error) or isinstance(error, ValidationError)
 
 
-def masked(server: McpServer, text: str) -> str:
-    """Return *text* without the values of the server's headers, environment and credentials."""
-    for value in sorted(_hidden(server), key=len, reverse=True):
-        text = text.replace(value, HIDDEN)
-    return text
+def is_lost(error: BaseException) -> bool:
+    """Return whether the SDK made *error*, as the connection or the stream ended; servers use its code for theirs."""
+    return isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED and error.message.startswith(_LOST)
+
+
+def is_late(error: BaseException) -> bool:
+    """Return whether the SDK made *error*, as no answer came in time; servers use its code for their own."""
+    return (
+        isinstance(error, MCPError)
+        and error.code == wire.REQUEST_TIMEOUT
+        and _LATE.fullmatch(error.message) is not None
+    )
 
 
 def failure(server: McpServer, error: BaseException, mark: CallMark, words: str = "") -> McpUnavailable:
     """Return *error* as it is shown; *words* are the last that a child process wrote."""
     error = leaf(error)
     if isinstance(error, McpUnavailable):
-        return error
+        return McpUnavailable(masked(server, str(error))[:_LONGEST], error.status)
     said = masked(server, visible(f"The MCP server `{server.name}` {_said(server, error, mark, words)}."))
     return McpUnavailable(said[:_LONGEST], mark.status)
 
@@ -87,9 +94,9 @@ def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -
         )
     last = f"; its last words: {words}" if words else ""
     match error:
-        case MCPError(code=wire.REQUEST_TIMEOUT) | TimeoutError():
+        case _ if isinstance(error, TimeoutError) or is_late(error):
             return f"did not answer in time{last}"
-        case MCPError(code=wire.CONNECTION_CLOSED):
+        case MCPError() if is_lost(error):
             return f"ended the connection before it answered ({error.message}){last}"
         case MCPError():
             return f"answered with the error {error.code}: {error.message}"
@@ -109,11 +116,3 @@ def _is_own(error: BaseException) -> bool:
         "Session terminated",
         "Not Found",
     }
-
-
-def _hidden(server: McpServer) -> Iterator[str]:
-    secrets = (server.oauth.client_secret,) if server.oauth else ()
-    for value in (*server.headers.values(), *server.env.values(), *secrets):
-        for each in (value, value.removeprefix("Bearer ").removeprefix("Basic ")):
-            if len(each) >= _SHORTEST:
-                yield each

@@ -17,7 +17,7 @@ from agent_core.clock import Clock, within
 from agent_core.domain.mcp import McpListing, McpServer
 from agent_core.loop.announce import UNKNOWN
 from agent_core.tools.base import CallContext, Outcome, ToolError
-from agent_core.tools.mcp.failures import NOT_RUN, failure, leaf, may_have_run
+from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, leaf, may_have_run
 from agent_core.tools.mcp.http_client import check_headers
 from agent_core.tools.mcp.listing import described, listed
 from agent_core.tools.mcp.marks import CURRENT, CallMark
@@ -190,7 +190,7 @@ class Link:
             try:
                 yield client.session
             except MCPError as error:
-                if error.code == wire.CONNECTION_CLOSED and not self._carrier.per_call:
+                if is_lost(error) and not self._carrier.per_call:
                     owner.retire()
                 raise
 
@@ -335,7 +335,7 @@ class Link:
 
     async def _listing(self, session: ClientSession) -> McpListing:
         tools = await listed(session, self.server)
-        return described(session, tools, session.protocol_version or "")
+        return described(session, self.server, tools, session.protocol_version or "")
 
 
 def _has_news(session: ClientSession) -> bool:

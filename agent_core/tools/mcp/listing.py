@@ -11,6 +11,7 @@ from mcp.client.session import ClientSession
 
 from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.domain.messages import visible
+from agent_core.tools.mcp.masking import masked
 from agent_core.tools.mcp.port import McpUnavailable
 
 MOST_TOOLS, MOST_PAGES = 2_000, 50
@@ -58,15 +59,15 @@ async def relist(session: ClientSession, tool: str) -> None:
             return
 
 
-def described(session: ClientSession, tools: tuple[McpTool, ...], era: str) -> McpListing:
+def described(session: ClientSession, server: McpServer, tools: tuple[McpTool, ...], era: str) -> McpListing:
     """Return the listing of *tools* with what the server says of itself."""
     info = session.server_info
     return McpListing(
         tools=tools,
         era=era,
-        title=_short(info.title or info.name, _LONGEST_TITLE) if info else None,
-        version=_short(info.version, _LONGEST_TITLE) if info else None,
-        instructions=_short(session.instructions, _LONGEST_INSTRUCTIONS),
+        title=_short(server, info.title or info.name, _LONGEST_TITLE) if info else None,
+        version=_short(server, info.version, _LONGEST_TITLE) if info else None,
+        instructions=_short(server, session.instructions, _LONGEST_INSTRUCTIONS),
     )
 
 
@@ -78,29 +79,29 @@ def _take(found: dict[str, McpTool], tool: wire.Tool, server: McpServer) -> None
     elif (problem := _unfit(tool.input_schema)) is not None:
         _warn(server, tool.name, problem)
     else:
-        found[tool.name] = _tool(tool)
+        found[tool.name] = _tool(server, tool)
 
 
-def _tool(tool: wire.Tool) -> McpTool:
+def _tool(server: McpServer, tool: wire.Tool) -> McpTool:
     hints = tool.annotations
     title = tool.title or (hints.title if hints else None)
     return McpTool(
         name=tool.name,
-        description=_short(tool.description, LONGEST_DESCRIPTION) or "",
+        description=_short(server, tool.description, LONGEST_DESCRIPTION) or "",
         parameters=_canonical(tool.input_schema),
-        title=_short(title, _LONGEST_TITLE),
+        title=_short(server, title, _LONGEST_TITLE),
         annotations=McpAnnotations(
             hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint
         )
         if hints
         else McpAnnotations(),
-        resource=_resource(tool.meta or {}),
+        resource=_resource(server, tool.meta or {}),
     )
 
 
-def _resource(meta: dict[str, Any]) -> str | None:
+def _resource(server: McpServer, meta: dict[str, Any]) -> str | None:
     marks = (meta.get(key) for key in RESOURCE_KEYS)
-    return next((_short(mark, _LONGEST_NAME) for mark in marks if isinstance(mark, str)), None) or None
+    return next((_short(server, mark, _LONGEST_NAME) for mark in marks if isinstance(mark, str)), None) or None
 
 
 def _unfit(schema: dict[str, Any]) -> str | None:
@@ -127,22 +128,26 @@ def _children(value: object) -> Sequence[object]:
     return cast("list[object]", value) if isinstance(value, list) else ()
 
 
-def _canonical(value: Any, key: str = "") -> Any:
-    """Return a schema with its keys sorted, and no hidden characters in what models read of it.
+def _canonical(value: Any) -> Any:
+    """Return a schema with its keys sorted, and no hidden characters in its texts: models read all of them.
 
     Servers list the same schema in another order under another era, which would break the prompt cache.
     """
     if isinstance(value, dict):
         given = cast("dict[str, Any]", value)
-        return {name: _canonical(given[name], name) for name in sorted(given)}
+        return {name: _canonical(given[name]) for name in sorted(given)}
     if isinstance(value, list):
         return [_canonical(each) for each in cast("list[Any]", value)]
-    return visible(value) if isinstance(value, str) and key in {"description", "title", "$comment"} else value
+    return visible(value) if isinstance(value, str) else value
 
 
-def _short(text: str | None, limit: int) -> str | None:
-    return visible(text[: 2 * limit]).strip()[:limit] if text else None
+def _short(server: McpServer, text: str | None, limit: int) -> str | None:
+    """Return *text* without hidden characters, and masked if it is cut: what is left of a secret is found no more."""
+    shown = visible(text or "").strip()
+    return (shown if len(shown) <= limit else masked(server, shown)[:limit]) if text else None
 
 
 def _warn(server: McpServer, tool: str, reason: str) -> None:
-    _log.warning("mcp.tool_left_out", server=server.name, tool=visible(tool[:_LONGEST_NAME]), reason=reason)
+    _log.warning(
+        "mcp.tool_left_out", server=server.name, tool=masked(server, visible(tool))[:_LONGEST_NAME], reason=reason
+    )

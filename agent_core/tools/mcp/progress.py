@@ -2,8 +2,10 @@
 
 from typing import Protocol
 
+from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import visible
 from agent_core.tools.base import CallContext
+from agent_core.tools.mcp.masking import masked
 
 _EVERY = 100
 """Milliseconds between two lines: a server may report as often as it likes."""
@@ -16,8 +18,8 @@ class Report(Protocol):
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
-def shown_by(context: CallContext) -> Report:
-    """Return what shows a server's reports as `3 of 10: text`."""
+def shown_by(server: McpServer, context: CallContext) -> Report:
+    """Return what shows the reports of *server* as `3 of 10: text`."""
     last = 0
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
@@ -27,7 +29,7 @@ def shown_by(context: CallContext) -> Report:
             return
         last = now
         count = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-        said = visible((message or "")[:_LONGEST]).strip()
+        said = masked(server, visible(message or "")).strip()[:_LONGEST]
         context.progress(f"{count}: {said}" if said else count)
 
     return report

@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 import mcp_types as wire
 import msgspec
 
+from agent_core.domain.mcp_tools import strings_of
 from agent_core.domain.messages import visible
 from agent_core.tools.base import Elicitation, ElicitationAnswer
 
@@ -15,6 +16,8 @@ MOST_STATE = 100_000
 _MOST_FIELDS = 20
 _LONGEST_MESSAGE, _LONGEST_SCHEMA = 4_000, 20_000
 _PRIMITIVES = frozenset({"string", "number", "integer", "boolean"})
+_VALUES = frozenset({"enum", "const", "required"})
+"""Keys of a schema whose texts the server compares with the answer's."""
 Action = Literal["accept", "decline"]
 
 
@@ -53,13 +56,13 @@ class AskedSoFar(msgspec.Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
 
     def elicitation(self, server: str) -> Elicitation:
-        """Return the open question, as one of *server*."""
+        """Return the open question, as one of *server*, named first: of a long one only the begin is shown."""
         assert self.open is not None, "No question is open."
         state = msgspec.json.encode(self).decode()
         if len(state) > MOST_STATE:
             raise Unanswerable("it wants more kept for it than is kept, until its question is answered")
         detail = f"The MCP server `{server}` asks this."
-        return Elicitation(visible(self.open.message), self.open.schema, detail, state)
+        return Elicitation(f"{server} asks: {visible(self.open.message)}", self.open.schema, detail, state)
 
     def next(self) -> "AskedSoFar | None":
         """Return this with the next question open; None when all of the modern era are answered."""
@@ -118,7 +121,9 @@ def read(params: wire.ElicitRequestParams) -> ServerQuestion | str:
         return "The server asked the person for more than plain fields; that was declined."
     if len(params.message) > _LONGEST_MESSAGE or len(msgspec.json.encode(schema)) > _LONGEST_SCHEMA:
         return "The server asked the person a question that is too long; that was declined."
-    return ServerQuestion(params.message, schema)
+    if _hides(schema):
+        return "The server asked the person with characters that people do not see; that was declined."
+    return ServerQuestion(params.message, strings_of(schema, visible))
 
 
 class LiveQuestions:
@@ -176,3 +181,13 @@ def _is_primitive(field: object) -> bool:
         return False
     given = cast("dict[str, Any]", field)
     return given.get("type") in _PRIMITIVES and not given.keys() & {"properties", "items", "anyOf", "allOf", "$ref"}
+
+
+def _hides(value: object, key: str = "") -> bool:
+    """Return whether hidden characters are where they cannot be taken out: in names, and in values of the server's."""
+    if isinstance(value, dict):
+        given = cast("dict[str, object]", value)
+        return any(visible(name) != name or _hides(each, name) for name, each in given.items())
+    if isinstance(value, list):
+        return any(_hides(each, key) for each in cast("list[object]", value))
+    return isinstance(value, str) and key in _VALUES and visible(value) != value

@@ -1,5 +1,6 @@
 """Tools of MCP servers as agents call them: secrets filled in at the last moment, and masked in what comes back."""
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -7,13 +8,15 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.mcp import McpServer
+from agent_core.domain.masking import scrubbed
+from agent_core.domain.mcp import FilledServer, McpServer
 from agent_core.domain.mcp_tools import strings_of
 from agent_core.domain.messages import Part, Text
-from agent_core.domain.tools import filled, scrubbed, secrets_in
+from agent_core.domain.tools import filled, secrets_in
 from agent_core.errors import ParleyError
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, ToolError
 from agent_core.tools.context_headers import context_headers
+from agent_core.tools.mcp.credentials import written_in
 from agent_core.tools.mcp.port import McpConnections
 
 Change = Callable[[str], str]
@@ -41,10 +44,10 @@ class NoSecrets:
 
 
 async def ready(server: McpServer, secrets: ServerSecrets) -> tuple[McpServer, Mapping[str, str]]:
-    """Return *server* with its secrets filled in, and those secrets; raises `MissingSecret`."""
-    names = secrets_in(server)
+    """Return *server* with its secrets filled in, and what of it is masked in results; raises `MissingSecret`."""
+    names, written = secrets_in(server), written_in(server)
     if not names:
-        return server, {}
+        return server, written
     try:
         values = await secrets.values(names)
     except ParleyError as error:
@@ -54,7 +57,8 @@ async def ready(server: McpServer, secrets: ServerSecrets) -> tuple[McpServer, M
         raise MissingSecret(
             f"The MCP server `{server.name}` refers to {listed}, which is not stored; `parley secrets set` stores it."
         )
-    return with_private(server, lambda text: filled(text, values)), values
+    texts = structs.asdict(with_private(server, lambda text: filled(text, values)))
+    return FilledServer(**texts, secrets=dict(values)), {**written, **values}
 
 
 def with_private(server: McpServer, change: Change) -> McpServer:
@@ -99,7 +103,8 @@ class ServedTool:
             outcome = await self.connections.call(server, self.tool, arguments, shown, headers, repeatable=repeatable)
         except Exception as error:  # noqa: BLE001 - its text may hold a secret
             raise RuntimeError(plain(f"{type(error).__name__}: {error}")) from None
-        return _plain(outcome, plain) if values else outcome
+        # In a thread: of a large result it may take a second.
+        return await asyncio.to_thread(_plain, outcome, plain) if values else outcome
 
 
 def _plain(outcome: Outcome, plain: Change) -> Outcome:

@@ -9,7 +9,7 @@ import re
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -22,7 +22,7 @@ from mcp.shared.message import SessionMessage
 
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import visible
-from agent_core.tools.mcp.failures import masked
+from agent_core.tools.mcp.masking import masked
 
 LONGEST = 4_000_000
 """Bytes of one line, as of one answer over HTTP."""
@@ -32,7 +32,12 @@ _GRACE = 2.0
 _LOOK = 0.01
 _LOGGED = 200
 """Lines of its standard error that are logged of one process."""
+LONGEST_ERROR = 64_000
+"""Bytes of a line of it that are read; `_LINE` characters are shown, once its secrets are masked."""
 _LINE = 500
+_AT_ONCE = 200
+"""Lines that are read before other tasks have their time."""
+_CUT = b"\0"
 _HEAD = re.compile(rb'^\{"jsonrpc":\s?"2\.0",\s?"id":\s?(\d+)\s?,')
 _TAIL = re.compile(rb'"id":\s?(\d+)\s?\}\s*$')
 _EDGE = 200
@@ -42,23 +47,29 @@ _log = structlog.get_logger("parley.mcp")
 
 
 class LastWords:
-    """The end of what a server wrote to its standard error, for the message when it has ended."""
+    """What a server wrote to its standard error: the first lines are logged, the last are for when it has ended."""
 
     def __init__(self, server: McpServer) -> None:
-        self._server, self._lines, self._count = server, deque[str](maxlen=3), 0
+        self._server, self._lines, self._count = server, deque[bytes](maxlen=3), 0
 
     @property
     def text(self) -> str:
-        return " ".join(self._lines)
+        return " ".join(filter(None, map(self._shown, self._lines)))
 
     def add(self, line: bytes) -> None:
-        text = masked(self._server, visible(line.decode(errors="replace")).strip())[:_LINE]
-        if not text:
+        if not line.strip():
             return
-        self._lines.append(text)
+        self._lines.append(line)
         self._count += 1
         if self._count <= _LOGGED:
-            _log.info("mcp.stderr", server=self._server.name, text=text)
+            _log.info("mcp.stderr", server=self._server.name, text=self._shown(line))
+        elif self._count == _LOGGED + 1:
+            _log.info("mcp.stderr_cut", server=self._server.name, lines=_LOGGED)
+
+    def _shown(self, line: bytes) -> str:
+        if line.startswith(_CUT):
+            return f"[a line of more than {LONGEST_ERROR // 1000} kB]"
+        return masked(self._server, visible(line.decode(errors="replace")).strip())[:_LINE]
 
 
 @asynccontextmanager
@@ -90,10 +101,12 @@ async def child_process(server: McpServer, words: LastWords, ended: Callable[[],
         finally:
             for stream in (incoming, received, sending, outgoing):
                 stream.close()
-            await asyncio.shield(_stopped(process))
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            try:
+                await _stopped_for_sure(process)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         _signal(process, signal.SIGKILL)  # also what it started and left
         transport: Any = getattr(process, "_transport", None)
@@ -105,11 +118,13 @@ async def _read(
     process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception], ended: Callable[[], None]
 ) -> None:
     assert process.stdout is not None
-    lines = _Lines()
+    lines = _Lines(LONGEST)
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
         async with incoming:
             while chunk := await process.stdout.read(_CHUNK):
-                for line in lines.of(chunk):
+                for number, line in enumerate(lines.of(chunk), 1):
+                    if number % _AT_ONCE == 0:
+                        await asyncio.sleep(0)
                     if (message := _message(line)) is not None:
                         await incoming.send(message)
     ended()
@@ -126,43 +141,41 @@ async def _write(process: Process, outgoing: MemoryObjectReceiveStream[SessionMe
 
 async def _errors(process: Process, words: LastWords) -> None:
     assert process.stderr is not None
-    lines = _Lines()
+    lines = _Lines(LONGEST_ERROR)
     while chunk := await process.stderr.read(_CHUNK):
-        for line in lines.of(chunk):
-            words.add(line[:_LONGEST_ERROR])
-
-
-_LONGEST_ERROR = 4 * _LINE
+        for number, line in enumerate(lines.of(chunk), 1):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            words.add(line)
 
 
 class _Lines:
-    """Cuts what comes into lines; of one beyond the bound only its two ends are kept, joined."""
+    """Cuts what comes into lines; of one beyond *longest* bytes only its two ends are kept, joined, after a NUL."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
         self._parts: list[bytes] = []
         self._size = 0
 
-    def of(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that *chunk* ends."""
+    def of(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the lines that *chunk* ends."""
         first, *rest = chunk.split(b"\n")
         self._add(first)
-        lines: list[bytes] = []
         for each in rest:
-            lines.append(self._line())
+            yield self._line()
             self._add(each)
-        return lines
 
     def _add(self, part: bytes) -> None:
         self._size += len(part)
         self._parts.append(part)
-        if self._size > LONGEST:
+        if self._size > self._longest:
             whole = b"".join(self._parts)
             self._parts = [whole[:_EDGE], whole[-_EDGE:]]
 
     def _line(self) -> bytes:
-        line, too_long = b"".join(self._parts), self._size > LONGEST
+        line, too_long = b"".join(self._parts), self._size > self._longest
         self._parts, self._size = [], 0
-        return b"\0" + line if too_long else line
+        return _CUT + line if too_long else line
 
 
 def _message(line: bytes) -> SessionMessage | None:
@@ -170,16 +183,31 @@ def _message(line: bytes) -> SessionMessage | None:
 
     An answer that is too long becomes an error of the same request, when its id is found.
     """
-    if line.startswith(b"\0"):
+    if line.startswith(_CUT):
         found = _HEAD.match(line[1:]) or _TAIL.search(line)
         if found is None:
             return None
         error = wire.ErrorData(code=wire.INTERNAL_ERROR, message=f"the answer is larger than {LONGEST // 1_000_000} MB")
         return SessionMessage(wire.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+    if not line.lstrip().startswith(b"{"):
+        return None
     try:
         return SessionMessage(wire.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
         return None
+
+
+async def _stopped_for_sure(process: Process) -> None:
+    """End *process*; one that is waited for no longer is killed, and has ended before the cancellation goes on."""
+    stopping, cancelled = asyncio.create_task(_stopped(process)), None
+    while not stopping.done():
+        try:
+            await asyncio.wait((stopping,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+            _signal(process, signal.SIGKILL)
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _stopped(process: Process) -> None:

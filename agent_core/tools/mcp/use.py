@@ -86,7 +86,7 @@ class ToolUse:
                 request_state=asked.request_state,
             )
         )
-        seconds, progress = self._server.timeout_s + _SPARE, shown_by(self._context)
+        seconds, progress = self._server.timeout_s + _SPARE, shown_by(self._server, self._context)
         self._mark.sent = True
         try:
             return await session.send_request(request, _ANSWERS, seconds, progress_callback=progress)

@@ -15,7 +15,19 @@ CONTRACT = {
     *("id", "session", "run", "call", "tool", "arguments", "title", "detail", "status", "responders", "quorum"),
     *("votes", "requested_at", "expires_at", "decided_by", "decided_at", "reason"),
 }
-OPTIONAL = {"agent", "step", "asked", "digest", "edit", "remember", "on_timeout", "asker", "speakers", "may_decide"}
+OPTIONAL = {
+    "agent",
+    "step",
+    "asked",
+    "digest",
+    "edit",
+    "remember",
+    "on_timeout",
+    "asker",
+    "speakers",
+    "may_decide",
+    "form",
+}
 
 
 async def test_a_yes_over_http_lets_the_call_run(shop: Open):

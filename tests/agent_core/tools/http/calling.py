@@ -35,7 +35,7 @@ class Calling:
         definition = self.definition(path, **fields)
         self.kind.check(definition)
         tool = self.kind.tool(definition, {})
-        return await tool.call({**(arguments or {}), **definition.preset}, self._context())
+        return await tool.call({**(arguments or {}), **definition.preset}, self.call_context())
 
     async def done(self, *arguments: Any, **fields: Any) -> str:
         """Return the text of a call that succeeds."""
@@ -49,7 +49,8 @@ class Calling:
         assert isinstance(outcome, ToolError), outcome
         return outcome.message
 
-    def _context(self) -> CallContext:
+    def call_context(self) -> CallContext:
+        """Return what a call gets beside its arguments."""
         progress: Callable[[str], None] = lambda _text: None  # noqa: E731
         actor = Actor("ann", "user", "Ann")
         return CallContext("call_1", "ses_1", "run_1", actor, "web", SystemClock(), progress, self.context)

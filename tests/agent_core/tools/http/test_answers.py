@@ -2,12 +2,18 @@
 
 import asyncio
 import gzip
+import json
+from time import process_time
 from typing import Any
 
 import pytest
 
-from agent_core.tools.base import ToolError
+from agent_core.domain.messages import Text
+from agent_core.net.bounds import Fetched
+from agent_core.tools.base import Done, ToolError
+from agent_core.tools.defined import CatalogTool
 from agent_core.tools.http import tool as http_tool
+from agent_core.tools.http.answer import error_of
 from tests.agent_core.net.stage import last, moved, ok
 from tests.agent_core.tools.http.calling import Calling, calling
 
@@ -64,6 +70,11 @@ async def test_a_head_has_the_headers_that_say_something(api: Calling):
         ),
         (ok(b"", status="401 No"), "401 Unauthorized from GET {at}."),
         (ok(b"\0\1", header("image/png"), status="400 No"), "400 Bad Request from GET {at}."),
+        (ok(b"", f"Retry-After: {'x' * 36}s3cr3t", status="429 Slow"), "429 Too Many Requests from GET {at}."),
+        (
+            ok(b"", "Retry-After: Fri, 31 Dec 1999 23:59:59 GMT", status="503 Slow"),
+            "503 Service Unavailable from GET {at} (Retry-After: Fri, 31 Dec 1999 23:59:59 GMT).",
+        ),
         (ok(b"", "Retry-After: 7", status="429 Slow"), "429 Too Many Requests from GET {at} (Retry-After: 7)."),
         (ok(b"", status="304 Same"), "304 Not Modified from GET {at}."),
     ],
@@ -126,9 +137,9 @@ async def test_a_server_that_is_down_has_done_nothing():
 @pytest.mark.parametrize(
     ("location", "says"),
     [
-        ("http://169.254.169.254/latest", "another origin (`169.254.169.254`)"),
-        ("http://127.0.0.1:1/admin", "another origin (`127.0.0.1`)"),
-        ("//other.example/x", "another origin (`other.example`)"),
+        ("http://169.254.169.254/latest", "to another origin, which"),
+        ("http://127.0.0.1:1/admin", "to another origin, which"),
+        ("//other.example/x", "to another origin, which"),
         ("http://[::1/", "cannot be read"),
         ("/loop", "again and again"),
     ],
@@ -155,7 +166,51 @@ async def test_a_write_follows_no_redirect(api: Calling):
     assert len(api.site.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "fields", "is_unknown"),
+    [
+        (303, {}, True),
+        (302, {"idempotent": True}, True),
+        (307, {}, False),
+        (502, {}, True),
+        (504, {}, True),
+        (504, {"idempotent": True}, False),
+        (504, {"effect": "read"}, False),
+        (500, {}, False),
+    ],
+)
+async def test_a_write_whose_answer_leaves_it_open_has_no_known_end(
+    api: Calling, status: int, fields: dict[str, Any], is_unknown: bool
+):
+    """With a redirect after a form, or a gateway that gave up, the write may have been carried out."""
+    api.site.answers["/orders"] = moved("/orders/7", status)
+    outcome = await api.call(method="POST", **fields)
+    assert isinstance(outcome, ToolError)
+    assert outcome.unknown == is_unknown == ("not known" in outcome.message)
+
+
 async def test_the_model_reads_at_most_ten_thousand_characters(api: Calling):
     """The limit of the spec is that of an HTTP tool, however large the author's is."""
     limits: list[Any] = [api.kind.tool(api.definition(result_limit=n), {}).spec.result_limit for n in (500, 50_000)]
     assert limits == [500, http_tool.RESULT_LIMIT]
+
+
+@pytest.mark.parametrize("output", ["seen", "jq:.seen", "jq:.nested | fromjson | .seen"])
+@pytest.mark.parametrize("escape", [("/", "\\/"), ("+", "\\u002B")])
+async def test_an_output_expression_unescapes_no_secret(api: Calling, output: str, escape: tuple[str, str]):
+    """What the mapping decodes has been masked, however the server escaped it."""
+    api.secrets["KEY"] = "AKIA/wJalr+XUtnFEMI/K7MD"
+    seen = json.dumps({"seen": "Bearer AKIA/wJalr+XUtnFEMI/K7MD"}).replace(*escape)
+    api.site.answers["/orders"] = ok(f'{{"nested": {json.dumps(seen)}, {seen[1:]}'.encode(), JSON)
+    definition = api.definition(headers={"Authorization": "Bearer {{secret:KEY}}"}, output=output)
+    outcome = await CatalogTool(definition, api.kind.tool(definition, {})).call({}, api.call_context())
+    assert outcome == Done((Text("Bearer [secret KEY]"),))
+
+
+@pytest.mark.parametrize("part", ["<script>", "<style>\n", "<script ", "<", "<script></", "<a b='"])
+def test_markup_takes_time_that_grows_with_the_answer_alone(part: str):
+    """An answer of tags that never end is read in a moment, where each of them used to be read to its end."""
+    answer = Fetched(500, {"content-type": "text/html"}, b"Oh! " + part.encode() * 20_000, "http://x/")
+    began = process_time()
+    assert "x: Oh!" in error_of("GET", answer, {})
+    assert process_time() - began < 0.3

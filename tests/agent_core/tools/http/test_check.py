@@ -8,6 +8,7 @@ from agent_core.errors import InvalidInput
 from tests.agent_core.tools.http.calling import Calling
 
 ID = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+A_AND_B = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
 OPTIONAL = {"type": "object", "properties": {"id": {"type": "string"}, "note": {"type": "string"}}}
 OAUTH = {"token_url": "https://auth.example.com/t", "client_id": "c", "client_secret": "{{secret:S}}"}
 
@@ -54,6 +55,10 @@ OAUTH = {"token_url": "https://auth.example.com/t", "client_id": "c", "client_se
         ({"send": {"id": "header"}, "parameters": ID}, "config.send.id"),
         ({"send": {"id": "header:Host"}, "parameters": ID}, "config.send.id"),
         ({"send": {"id": "header:X-A"}, "headers": {"x-a": "1"}, "parameters": ID}, "config.send.id"),
+        ({"query": {"id": "1"}, "parameters": ID}, "parameters.properties.id"),
+        ({"url": "https://api.example.com/?id=1", "parameters": ID}, "parameters.properties.id"),
+        ({"send": {"b": "query:a"}, "parameters": A_AND_B}, "config.send.b"),
+        ({"send": {"a": "header:X-A", "b": "header:x-a"}, "parameters": A_AND_B}, "config.send.b"),
         ({"send": {"other": "query"}, "parameters": ID}, "config.send.other"),
         ({"send": {"id": "body"}, "parameters": ID}, "config.send.id"),
         ({"url": "https://api.example.com/{id}", "send": {"id": "query"}, "parameters": ID}, "config.send.id"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from agent_core.tools.base import Done
 from tests.agent_core.tools.http.calling import Calling
 
 ORDER = {
@@ -82,7 +83,7 @@ async def test_an_argument_may_be_a_header_or_the_whole_body(api: Calling):
 @pytest.mark.parametrize(
     ("value", "path"),
     [
-        ("../admin", "/orders/..%2Fadmin/x"),
+        ("a../b..c", "/orders/a..%2Fb..c/x"),
         ("a/b?c#d", "/orders/a%2Fb%3Fc%23d/x"),
         ("{{secret:KEY}}", "/orders/%7B%7Bsecret%3AKEY%7D%7D/x"),
         ("{order_id}", "/orders/%7Border_id%7D/x"),
@@ -99,7 +100,10 @@ async def test_a_value_stays_within_its_segment_of_the_path(api: Calling, value,
     assert api.site.requests[0].path == path
 
 
-@pytest.mark.parametrize("value", ["", ".", ".."])
+@pytest.mark.parametrize(
+    "value",
+    ["", ".", "..", "../admin", "x/../../admin", "..\\admin", "%2e%2e", "..%2fadmin", "%252e./a", "..;/admin", "a/ .."],
+)
 async def test_a_value_that_would_name_another_place_is_not_sent(api: Calling, value):
     """An empty segment, and one that goes up, are refused, and the model reads why."""
     message = await api.failed({"order_id": value}, "/orders/{order_id}/x")
@@ -165,3 +169,41 @@ async def test_a_body_that_has_no_fields_is_none(api: Calling):
     await api.done(method="POST")
     await api.done(method="POST", parameters={"type": "object", "properties": {"note": {"type": "string"}}})
     assert [sent.body for sent in api.site.requests] == [b"", b"{}"]
+
+
+TENANT = {"type": "object", "properties": {"q": {"type": "string"}, "tenant": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("name", ["tenant_id", "limit", "page", "other"])
+async def test_what_the_schema_does_not_list_is_not_sent(api: Calling, name: str):
+    """Neither beside the author's query nor beside where a preset goes does an argument of the model's own go."""
+    message = await api.failed(
+        {"q": "x", name: "victim"},
+        "/orders?page=1",
+        parameters=TENANT,
+        preset={"tenant": "acme"},
+        send={"tenant": "query:tenant_id"},
+        query={"limit": "10"},
+    )
+    assert (f"`{name}` is no argument" in message, api.site.requests) == (True, [])
+
+
+@pytest.mark.parametrize(("name", "sent"), [("tenant_id", False), ("limit", False), ("other", True)])
+async def test_a_schema_may_allow_other_arguments_where_nothing_else_goes(api: Calling, name: str, sent: bool):
+    """`additionalProperties` opens a tool, and not the places that are taken."""
+    call = api.call(
+        {"q": "x", name: "1"},
+        parameters={**TENANT, "additionalProperties": True},
+        preset={"tenant": "acme"},
+        send={"tenant": "query:tenant_id"},
+        query={"limit": "10"},
+    )
+    assert isinstance(await call, Done) is sent
+    assert [each.path for each in api.site.requests] == ["/orders?limit=10&q=x&other=1&tenant_id=acme"] * sent
+
+
+async def test_alternatives_of_a_schema_list_arguments_too(api: Calling):
+    """What only one of the alternatives has is sent."""
+    alternatives = [{"properties": {"by_id": {"type": "string"}}}, {"properties": {"by_name": {"type": "string"}}}]
+    await api.done({"by_name": "x"}, parameters={"type": "object", "anyOf": alternatives})
+    assert api.site.requests[0].path == "/orders?by_name=x"

@@ -8,9 +8,12 @@ import pytest
 import structlog
 from aiohttp import web
 
-from agent_core.domain.mcp import McpOAuth
+from agent_core.clock import SystemClock
+from agent_core.domain.mcp import McpOAuth, McpServer
+from agent_core.net.fetch import Fetch
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool, sample_tools
 from agent_core.tools.base import ToolError
+from agent_core.tools.mcp.oauth import McpTokens
 from agent_core.tools.mcp.port import McpUnavailable
 from tests.agent_core.tools.mcp.stage import Stage, server_of, staged, texts
 
@@ -82,9 +85,10 @@ async def test_no_secret_is_said_or_logged(fake: FakeMcp) -> None:
 
 
 class TokenSite:
-    """An authorization server: its tokens are counted, and only the newest is good."""
+    """An authorization server: its tokens are counted, and only the newest is good; *says* changes its metadata."""
 
     def __init__(self) -> None:
+        self.says: dict[str, str | None] = {}
         self.asked: list[dict[str, str]] = []
         self.runner: web.AppRunner | None = None
         self.host = ""
@@ -108,8 +112,9 @@ class TokenSite:
         return web.json_response(answer)
 
     async def _metadata(self, _request: web.Request) -> web.Response:
-        issuer = f"http://{self.host}"
-        return web.json_response({"issuer": issuer, "token_endpoint": f"{issuer}/token"})
+        origin = f"http://{self.host}"
+        says = {"issuer": origin, "token_endpoint": f"{origin}/token", **self.says}
+        return web.json_response({name: said for name, said in says.items() if said is not None})
 
 
 @pytest.fixture
@@ -121,14 +126,10 @@ async def site() -> AsyncIterator[TokenSite]:
     await site.runner.cleanup()
 
 
-@pytest.mark.parametrize("found", [True, False])
-async def test_client_credentials_are_fetched_and_renewed(fake: FakeMcp, site: TokenSite, *, found: bool) -> None:
+async def test_client_credentials_are_fetched_and_renewed(fake: FakeMcp, site: TokenSite) -> None:
     """Client credentials are fetched and renewed."""
-    fake.protected_by = f"http://{site.host}"
     fake.admits = lambda headers: headers.get("authorization") == site.good
-    oauth = McpOAuth(
-        client_id="us", client_secret=SECRET, scope="tools", token_url=None if found else f"http://{site.host}/token"
-    )
+    oauth = McpOAuth(client_id="us", client_secret=SECRET, scope="tools", token_url=f"http://{site.host}/token")
     server = server_of(fake, oauth=oauth)
     async with staged(fake.host, site.host) as stage:
         await _three(stage, server)
@@ -141,3 +142,56 @@ async def test_client_credentials_are_fetched_and_renewed(fake: FakeMcp, site: T
 async def _three(stage: Stage, server: Any) -> None:
     for n in range(3):
         assert texts(await stage.call(server, "echo", text=str(n))) == [str(n)]
+
+
+async def _found(site: TokenSite, server: McpServer, *allowed: str) -> str:
+    """Return the token that *server* is reached with, or why there is none."""
+    fetch = Fetch(allow=allowed)
+    tokens = McpTokens(server, McpOAuth(client_id="us", client_secret=SECRET), fetch, SystemClock())
+    try:
+        return await tokens.token()
+    except McpUnavailable as error:
+        return str(error)
+    finally:
+        await tokens.close()
+        await fetch.close()
+
+
+async def _refused(site: TokenSite, server: McpServer, *allowed: str) -> str:
+    said = await _found(site, server, *allowed)
+    assert not site.asked
+    assert "set `oauth.token_url`" in said
+    return said
+
+
+async def test_the_servers_own_origin_gives_tokens_by_its_metadata(site: TokenSite) -> None:
+    """A server that gives its tokens itself needs no `token_url`."""
+    assert await _found(site, McpServer(name="own", url=f"http://{site.host}/mcp"), site.host) == "token-1"
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ({"issuer": None}, "`issuer`"),
+        ({"issuer": "https://as.example"}, "`issuer`"),
+        ({"token_endpoint": "https://thief.example/token"}, "names `https://thief.example/token`"),
+        ({"token_endpoint": None}, "does not say where"),
+    ],
+)
+async def test_metadata_that_leads_elsewhere_gets_no_secret(
+    site: TokenSite, says: dict[str, str | None], why: str
+) -> None:
+    """No secret is sent to what a server's metadata names beyond its own origin, or whose metadata is another's."""
+    site.says = says
+    assert why in await _refused(site, McpServer(name="own", url=f"http://{site.host}/mcp"), site.host)
+
+
+async def test_a_server_cannot_have_the_secret_sent_to_another_host(fake: FakeMcp, site: TokenSite) -> None:
+    """The authorization server that a server names is not asked when it is of another origin."""
+    fake.protected_by = f"http://{site.host}"
+    assert f"names `http://{site.host}`" in await _refused(site, server_of(fake), fake.host, site.host)
+
+
+async def test_a_secret_is_sent_without_tls_only_to_allowed_hosts(site: TokenSite) -> None:
+    """A server over plain HTTP that the operator's allow list does not name gets no secret."""
+    assert "over HTTPS" in await _refused(site, McpServer(name="plain", url="http://mcp.example/mcp"))

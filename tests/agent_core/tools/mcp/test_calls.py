@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool, sample_tools
+from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.testing.mcp.samples import PIXEL
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
 from tests.agent_core.tools.mcp.stage import Stage, client_tasks, server_of, staged, texts
@@ -39,6 +39,22 @@ async def test_text_structured_content_failures_and_protocol_errors(fake: FakeMc
     assert not fake.asked_for("tools/list")
 
 
+@pytest.mark.parametrize("code", [-32000, -32001])
+async def test_an_error_of_the_server_with_a_code_of_the_sdk_is_its_own(fake: FakeMcp, stage: Stage, code: int) -> None:
+    """An error with the code that the SDK has for a lost connection or a late answer keeps the server's words."""
+
+    def refuse(_call: FakeCall) -> str:
+        raise FakeProtocolError(code, "no such customer")
+
+    fake.tools.append(FakeTool("refuse", answer=refuse))
+    server = server_of(fake)
+    assert await stage.call(server, "refuse", repeatable=False) == ToolError(
+        f"The MCP server `fake` answered with the error {code}: no such customer."
+    )
+    assert texts(await stage.call(server, "echo", text="on")) == ["on"]
+    assert len(fake.asked_for("initialize")) <= 1
+
+
 async def test_an_image_is_a_file_with_its_own_type(fake: FakeMcp, stage: Stage) -> None:
     """An image is a file with its own type."""
     outcome = await stage.call(server_of(fake), "pixel")
@@ -58,7 +74,7 @@ async def test_a_question_is_answered_by_a_later_call_of_another_process(fake: F
     server = server_of(fake)
     asked = await stage.call(server, "paint")
     assert isinstance(asked, Elicitation)
-    assert (asked.title, asked.schema["properties"].keys()) == ("Which colour?", RED.keys())
+    assert (asked.title, asked.schema["properties"].keys()) == ("fake asks: Which colour?", RED.keys())
     await until(lambda: fake.streams <= fake.sessions)
     async with staged(fake.host) as later:
         yes, no = (ElicitationAnswer(ok, RED if ok else {}, asked.state) for ok in (True, False))
@@ -81,7 +97,7 @@ async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -
         titles.append(asked.title)
         [field] = asked.schema["properties"]
         state = ElicitationAnswer(True, {field: len(titles)}, asked.state)
-    assert (titles, texts(asked)) == (["First?", "Second?"], ["{'a': 1} {'b': 2}"])
+    assert (titles, texts(asked)) == (["fake asks: First?", "fake asks: Second?"], ["{'a': 1} {'b': 2}"])
 
 
 @pytest.mark.parametrize(
@@ -90,6 +106,8 @@ async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -
         ({"mode": "url", "message": "Go", "url": "https://x.example", "elicitationId": "1"}, "web address"),
         ({"mode": "form", "message": "Go", "requestedSchema": {"type": "object", "properties": {"a": {
             "type": "array", "items": {"type": "string", "enum": ["x"]}}}}}, "plain fields"),
+        ({"mode": "form", "message": "Go", "requestedSchema": {"type": "object", "properties": {"a\u200b": {
+            "type": "string"}}}}, "do not see"),
         ({"mode": "form", "message": "x" * 5000, "requestedSchema": {"type": "object", "properties": {}}}, "too long"),
     ],
 )  # fmt: skip

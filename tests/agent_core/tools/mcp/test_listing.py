@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from agent_core.domain.mcp import McpAnnotations, McpListing
+from agent_core.domain.mcp import FilledServer, McpAnnotations, McpListing
 from agent_core.testing.mcp import FakeMcp, FakeTool, sample_tools
 from agent_core.tools.mcp.port import McpUnavailable
 from tests.agent_core.tools.mcp.stage import server_of, staged
@@ -59,7 +59,20 @@ async def test_texts_are_cleaned_and_cut_and_schemas_are_canonical() -> None:
     assert found.annotations == McpAnnotations(read_only=True, idempotent=False)
     assert list(found.parameters["properties"]) == ["a", "b"]
     assert found.parameters["properties"]["a"]["title"] == "Title"
-    assert found.parameters["properties"]["b"] == {"description": "Hidden", "enum": ["k\u200bept"], "type": "string"}
+    assert found.parameters["properties"]["b"] == {
+        "description": "Hidden",
+        "enum": ["kept"],
+        "type": "string",
+    }
+
+
+async def test_a_secret_that_a_text_is_cut_in_is_masked_before() -> None:
+    """Nothing of a secret is left where a description is cut in the middle of it."""
+    fake = FakeMcp([FakeTool("one", "x" * 3995 + " opensesame")])
+    async with fake, staged(fake.host) as stage:
+        server = FilledServer(name="fake", url=fake.url, secrets={"K": "opensesame"})
+        [tool] = (await stage.connections.discover(server)).tools
+    assert tool.description == "x" * 3995 + " [sec"
 
 
 async def test_what_cannot_be_used_is_left_out_with_a_warning() -> None:

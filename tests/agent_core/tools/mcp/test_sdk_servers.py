@@ -75,7 +75,7 @@ async def _tour(stage: Stage, server: McpServer) -> None:
     assert stage.shown == ["3 of 10: painting"]
     asked = await stage.call(server, "paint")
     assert isinstance(asked, Elicitation)
-    assert asked.title == "Which colour?"
+    assert asked.title.endswith(" asks: Which colour?")
     answer = ElicitationAnswer(True, {"colour": "red"}, asked.state)
     assert texts(await stage.call(server, "paint", answer=answer)) == ["painted red"]
     said = await asyncio.gather(*(stage.call(server, "echo", text=str(n)) for n in range(20)))

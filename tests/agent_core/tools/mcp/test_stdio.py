@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import mcp_types as wire
 import pytest
 import structlog
 
-from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp import FilledServer, McpServer
 from agent_core.testing import FakeClock
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
 from agent_core.tools.mcp.port import McpUnavailable
+from agent_core.tools.mcp.stdio import LastWords, child_process
 from tests.agent_core.tools.mcp.stage import child, children, client_tasks, moved, staged, texts
 from tests.polling import until
 
@@ -193,3 +195,79 @@ async def test_an_idle_child_is_ended() -> None:
         await clock.slept()
         clock.advance(61)
         await until(lambda: not (children() - before) and not client_tasks())
+
+
+async def test_a_child_is_gone_before_the_task_that_runs_it_although_that_is_cancelled_again() -> None:
+    """A child is gone before the task that runs it ends, although that is cancelled again while it waits."""
+    before, runs = children(), asyncio.Event()
+    server = McpServer(
+        name="mute", transport="stdio", command=sys.executable, args=("-c", "import time; time.sleep(600)")
+    )
+
+    async def run() -> None:
+        async with child_process(server, LastWords(server), lambda: None):
+            runs.set()
+            await asyncio.Event().wait()
+
+    running = asyncio.create_task(run())
+    await runs.wait()
+    running.cancel()
+    await until(lambda: any("_stopped" in str(task.get_coro()) for task in client_tasks()))
+    running.cancel()
+    await asyncio.wait((running,))
+    assert running.cancelled()
+    assert not client_tasks()
+    assert children() <= before
+
+
+async def test_a_flood_of_lines_leaves_time_for_other_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that are no messages are not parsed, and others have their time between many that come at once."""
+    parsed, rounds, ended = list[bytes](), 0, asyncio.Event()
+
+    def parse(line: bytes, **_: object) -> None:
+        parsed.append(line)
+        raise ValueError
+
+    monkeypatch.setattr(wire.jsonrpc_message_adapter, "validate_json", parse, raising=True)
+    script = "import sys; sys.stdout.write('noise\\n' * 8000 + '{\\n'); sys.stdout.flush(); sys.stdin.read()"
+    server = McpServer(name="flood", transport="stdio", command=sys.executable, args=("-c", script))
+    async with child_process(server, LastWords(server), ended.set):
+        while not parsed:
+            await asyncio.sleep(0)
+            rounds += 1
+    assert parsed == [b"{"]
+    assert rounds >= 40
+
+
+def test_no_secret_of_a_server_is_in_what_it_writes_to_its_standard_error() -> None:
+    """Secrets are masked alone and within a text, in arguments and URLs too, and before a line is cut."""
+    server = FilledServer(
+        name="leaky",
+        transport="stdio",
+        command="leaky",
+        args=("--api-key=opensesame", "postgresql://us:hunter2@db/shop", "--literal=sk-literal-123", "--verbose"),
+        headers={"Authorization": "Token opensesame"},
+        secrets={"K": "opensesame"},
+    )
+    words = LastWords(server)
+    with structlog.testing.capture_logs() as logs:
+        words.add(b"unknown option --api-key=opensesame --literal sk-literal-123 --verbose")
+        words.add(b"login with hunter2 failed, opensesame")
+        words.add(b"\xc3\xa9" * 496 + b" opensesame" * 10)
+    said = [each["text"] for each in logs]
+    assert said[0] == "unknown option --api-key=[secret K] --literal [hidden] --verbose"
+    assert said[1] == "login with [hidden] failed, [secret K]"
+    assert said[2] == "\u00e9" * 496 + " [se"
+    assert words.text == " ".join(said)
+
+
+def test_of_a_flood_on_the_standard_error_only_what_is_shown_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines beyond those that are logged are dropped before they are masked; the last three stay for the end."""
+    looked: list[str] = []
+    monkeypatch.setattr("agent_core.tools.mcp.stdio.masked", lambda _server, text: looked.append(text) or text)
+    words = LastWords(McpServer(name="loud", transport="stdio", command="loud"))
+    with structlog.testing.capture_logs() as logs:
+        for number in range(1000):
+            words.add(str(number).encode())
+    assert (len(looked), len(logs)) == (200, 201)
+    assert words.text == "997 998 999"
