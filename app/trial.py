@@ -52,6 +52,7 @@ from app.files import StillFiles, toolset_with
 from app.own_tools.toolset import OwnTools, shipped_names
 from app.settings import load_settings
 from app.tool_files import ToolFiles
+from channels.tables import DeliveryRow
 
 ASKER = "tester"
 """The id of who asks when a test names no one."""
@@ -308,6 +309,7 @@ def _without_models(made: Definition) -> Definition:
 
 def make_tables(path: Path) -> None:
     """Make the tables of this version, without the steps of earlier ones that migrations go through."""
+    assert DeliveryRow  # the tables of channels are known once their module is imported
     engine = create_engine(f"sqlite:///{path}")
     SQLModel.metadata.create_all(engine)
     engine.dispose()
