@@ -163,8 +163,8 @@ class Process:
 
     core: Core
     database: CrashingDatabase
-    ledger: Ledger
-    ports: ToolPorts
+    ledger: Ledger = field(default_factory=Ledger)
+    ports: ToolPorts = field(default_factory=ToolPorts)
     prepared: int = 0
     """How many writes it took until there was a session: they are the same in each scenario."""
 

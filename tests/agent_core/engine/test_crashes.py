@@ -42,7 +42,7 @@ def begun(url: str, scenario: Scenario, ledger: Ledger, at: int, side: Side) -> 
         default_model="scripted",
         engine=partial(Mortal, database=database, url=url, pace=PACE, end=print),
     )
-    return Process(core, database)
+    return Process(core, database, ledger)
 
 
 EVERY = 3
