@@ -98,7 +98,7 @@ async def test_the_list_has_every_tool_of_the_process(client: httpx.AsyncClient)
         ({"name": "tool_0123456789abcdef"}, "name"),
         ({"name": "two words"}, "name"),
         ({"config": {"tool": "bok"}}, "config.tool"),
-        ({"config": {"tol": "book"}}, "config"),
+        ({"config": {"tol": "book"}}, "config.tol"),
         ({"kind": "smoke"}, "kind"),
         ({"preset": {"colour": "red"}}, "preset.colour"),
         ({"preset": {"guests": 0}}, "preset.guests"),
