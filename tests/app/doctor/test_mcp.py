@@ -5,6 +5,7 @@ import pytest
 from agent_core.domain.mcp import McpServer
 from agent_core.store.work.tooling.servers import StoredServer
 from app.cli.mcp_servers import _described
+from app.cli.tools import _origin
 from app.doctor.mcp import described
 
 NOW = 1_000_000
@@ -49,3 +50,9 @@ def test_a_servers_tool_is_shown_with_its_title_arguments_and_hints():
         "  q (string, required): What to find.",
         "  n (any)",
     ]
+
+
+def test_a_tool_of_a_server_names_it():
+    """The list of tools says which MCP server one comes from."""
+    tool = {"name": "mcp__a__find", "kind": "mcp", "place": None, "source": None, "version": None, "available": True}
+    assert _origin(tool, {"mcp__a__find": "a"}) == "the MCP server a"
