@@ -40,7 +40,8 @@ def show_server(name: Server, *, as_json: AsJson = False) -> None:
     if server["info"] and server["info"]["instructions"]:
         say(f"\n{visible(server['info']['instructions'])}")
     for tool in server["tools"]:
-        say(f"\n{tool['name']} ({tool['effect']}): {visible(tool['description'])}")
+        for text in _described(tool):
+            say(text)
     for text in _changes(server):
         say(text)
 
@@ -100,6 +101,19 @@ def _facts(server: dict[str, Any]) -> list[tuple[str, str]]:
         *(("left out", f"{each['tool']}: {each['why']}") for each in server["left_out"]),
     ]
     return [(label, text) for label, text in facts if text]
+
+
+def _described(tool: dict[str, Any]) -> Iterator[str]:
+    """Give what the model reads of a tool: its title, description and arguments, and its hints as they count."""
+    hints = tool["effect"] + (", idempotent" if tool["idempotent"] else "")
+    title = f" {one_line(tool['title'])}" if tool["title"] else ""
+    yield f"\n{tool['name']}{title} ({hints}): {visible(tool['description'])}"
+    required = tool["parameters"].get("required", [])
+    for name, schema in tool["parameters"].get("properties", {}).items():
+        said: dict[str, Any] = schema if isinstance(schema, dict) else {}
+        needed = ", required" if name in required else ""
+        text = one_line(str(said.get("description", "")))
+        yield f"  {one_line(name)} ({one_line(str(said.get('type', 'any')))}{needed}): {text}".rstrip(": ")
 
 
 def _changes(server: dict[str, Any]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """`parley tools`: list tools, show one, call one, and check their definitions."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -19,14 +20,16 @@ CONTEXT = "Who asks, as a run would say it: a JSON object."
 @tools.command("list")
 def list_tools(*, as_json: AsJson = False) -> None:
     """List the tools of the server: what kind they are, whether they write, and where they come from."""
+    found = every("/v1/tools")
+    servers = _servers(found)
     columns = (
         Column("NAME", lambda each: each["name"], whole=True),
         Column("KIND", lambda each: each["kind"]),
         Column("EFFECT", lambda each: each["effect"]),
-        Column("FROM", _origin),
+        Column("FROM", lambda each: _origin(each, servers)),
         Column("DESCRIPTION", lambda each: short(each["description"], 80)),
     )
-    listed(every("/v1/tools"), columns, as_json=as_json)
+    listed(found, columns, as_json=as_json)
 
 
 @tools.command("show")
@@ -111,15 +114,24 @@ def check_tools(
         raise typer.Exit(1)
 
 
-def _origin(tool: dict[str, Any]) -> str:
-    """Return where *tool* comes from: a file, the API with the version, a server, or Parley itself."""
+def _servers(found: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the MCP servers of the tools that are *found*, by the tools' names; none are asked for without need."""
+    if all(tool["kind"] != "mcp" for tool in found):
+        return {}
+    return {tool["name"]: server["name"] for server in every("/v1/mcp-servers") for tool in server["tools"]}
+
+
+def _origin(tool: dict[str, Any], servers: Mapping[str, str]) -> str:
+    """Return where *tool* comes from: a file, the API with the version, one of *servers* by tool, or Parley itself."""
     version = "" if tool["version"] is None else f" v{tool['version']}"
     away = "" if tool["available"] else ", not available"
     if tool["place"]:
         return f"{tool['place']}{version}{away}"
     if tool["source"]:
         return f"{tool['source']}{version}{away}"
-    return "an MCP server" if tool["kind"] == "mcp" else "Parley" if tool["kind"] in {"builtin", "render"} else "Python"
+    if tool["kind"] == "mcp":
+        return f"the MCP server {servers[tool['name']]}" if tool["name"] in servers else "an MCP server"
+    return "Parley" if tool["kind"] in {"builtin", "render"} else "Python"
 
 
 def _facts(tool: dict[str, Any]) -> list[tuple[str, str]]:
@@ -128,7 +140,7 @@ def _facts(tool: dict[str, Any]) -> list[tuple[str, str]]:
         ("title", tool["title"] or ""),
         ("id", tool["id"] if tool["id"] != tool["name"] else ""),
         ("kind", tool["kind"]),
-        ("from", _origin(tool)),
+        ("from", _origin(tool, _servers([tool]))),
         ("effect", tool["effect"] + (", idempotent" if tool["idempotent"] else "")),
         ("bounds", f"{tool['timeout_s']:g} s, {tool['result_limit']:,} characters"),
         ("output", tool["output"] or ""),

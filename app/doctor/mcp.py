@@ -16,6 +16,9 @@ from app.storage.servers import stored_servers
 _LATE_S = 3 * 3600
 """Seconds without a discovery after which no process seems to ask: they do each hour."""
 
+_OVERDUE_S = 120
+"""Seconds after which a server that is due was not asked: a process that does has it for 90."""
+
 
 def mcp_servers(settings: Settings) -> Iterator[Finding]:
     """Report mcp.json, and the servers as the processes of this deployment know them."""
@@ -46,7 +49,7 @@ def described(stored: Sequence[StoredServer], secrets: Collection[str], now: flo
             case "disabled":
                 yield Finding("ok", "mcp", f"`{name}`: disabled")
             case "failing":
-                yield Finding("warn", "mcp", f"`{name}`: {asked}; {each.error}", "it is asked again by itself")
+                yield Finding("warn", "mcp", f"`{name}`: {asked}; {each.error}", _again(each.due_at / 1000 - now))
             case "changed":
                 held = ", ".join(change.tool for change in changes if change.change != "removed")
                 remedy = f"see `parley tools show {name}`, then `parley tools accept {name}`"
@@ -61,3 +64,10 @@ def described(stored: Sequence[StoredServer], secrets: Collection[str], now: flo
 
 def _ago(seconds: float) -> str:
     return f"asked {max(0, round(seconds / 60))} min ago"
+
+
+def _again(seconds: float) -> str:
+    """Return when a server is asked again that is due in *seconds*, which are negative once it should have been."""
+    if seconds < -_OVERDUE_S:
+        return f"overdue for {round(-seconds / 60)} min, no process asks it; start `parley serve`"
+    return f"asked again in {max(1, round(seconds / 60))} min"

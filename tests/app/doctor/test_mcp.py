@@ -1,0 +1,58 @@
+"""What the doctor and `parley tools show` say of MCP servers."""
+
+import pytest
+
+from agent_core.domain.mcp import McpServer
+from agent_core.store.work.tooling.servers import StoredServer
+from app.cli.mcp_servers import _described
+from app.cli.tools import _origin
+from app.doctor.mcp import described
+
+NOW = 1_000_000
+
+
+@pytest.mark.parametrize(("due", "said"), [(240, "asked again in 4 min"), (-600, "overdue for 10 min")])
+def test_a_failing_server_is_said_to_be_asked_again(due: int, said: str):
+    """The remedy says when it is asked again, and that no process does once it is overdue."""
+    stored = StoredServer(
+        key=1,
+        id="mcp_1",
+        source="api",
+        definition=b"{}",
+        server=McpServer(name="github"),
+        kept=None,
+        listed_at=None,
+        accepted=None,
+        error="It is down.",
+        failed_at=0,
+        due_at=(NOW + due) * 1000,
+        created_at=0,
+        updated_at=0,
+    )
+    (finding,) = described([stored], (), NOW)
+    assert finding.level == "warn"
+    assert said in finding.remedy
+
+
+def test_a_servers_tool_is_shown_with_its_title_arguments_and_hints():
+    """An operator reads what the model does: each argument with its type and description."""
+    properties = {"q": {"type": "string", "description": "What to find."}, "n": True}
+    tool = {
+        "name": "mcp__a__find",
+        "title": "Find",
+        "description": "Find it.",
+        "effect": "read",
+        "idempotent": True,
+        "parameters": {"type": "object", "properties": properties, "required": ["q"]},
+    }
+    assert list(_described(tool)) == [
+        "\nmcp__a__find Find (read, idempotent): Find it.",
+        "  q (string, required): What to find.",
+        "  n (any)",
+    ]
+
+
+def test_a_tool_of_a_server_names_it():
+    """The list of tools says which MCP server one comes from."""
+    tool = {"name": "mcp__a__find", "kind": "mcp", "place": None, "source": None, "version": None, "available": True}
+    assert _origin(tool, {"mcp__a__find": "a"}) == "the MCP server a"
