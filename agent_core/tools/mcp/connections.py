@@ -39,7 +39,7 @@ class _HeldLink:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Follower:
+class _NewsFollower:
     """The *task* that follows the news of *server*, and what it calls."""
 
     server: McpServer
@@ -60,7 +60,7 @@ class McpConnected:
         self._links: dict[str, _HeldLink] = {}
         self._earlier: dict[str, list[_HeldLink]] = {}
         self._retiring: set[_HeldLink] = set()
-        self._following: dict[str, _Follower] = {}
+        self._following: dict[str, _NewsFollower] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._transport: asyncio.Task[httpx2.AsyncBaseTransport] | None = None
         self._closed = False
@@ -99,7 +99,7 @@ class McpConnected:
             before.task.cancel()
             self._end(before.task)
         task = asyncio.create_task(self._follow(server, changed))
-        self._following[server.name] = _Follower(server, task, changed)
+        self._following[server.name] = _NewsFollower(server, task, changed)
 
     async def forget(self, name: str) -> None:
         """Close the connections to the server *name*; one that calls still use, when they have ended."""
