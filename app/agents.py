@@ -20,6 +20,8 @@ from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.check import check_matchers
 from agent_core.hooks.http import check_secrets
 from agent_core.runtime.definition_checks import check_fields
+from agent_core.runtime.offers import names_of, wrapped
+from agent_core.tools.base import Tool
 from agent_core.tools.toolset import unknown_tool
 from app.bounded_yaml import InvalidYaml, read_yaml
 
@@ -54,7 +56,7 @@ def load_agents(
 def read_agents(
     folder: Path,
     *,
-    tools: Collection[str] | None,
+    tools: Collection[str] | Mapping[str, Tool] | None,
     channels: Channels,
     check: Callable[[str, str], None],
     looked_for: str = "",
@@ -70,9 +72,9 @@ def read_agents(
     for path in sorted(p for p in folder.iterdir() if p.suffix in SUFFIXES):
         try:
             made = read_agent(path)
+            made = _checked(path, made, channels)
             if tools is not None:
                 check_listed(path, made, tools, looked_for)
-            made = _checked(path, made, channels)
             for field, model in _models(made):
                 check(model, f"{path}: `{field}`")
             _check_name(path, made, agents)
@@ -88,12 +90,20 @@ def read_agents(
     return AgentFiles(agents, broken)
 
 
-def check_listed(path: Path, made: Definition, tools: Collection[str], looked_for: str) -> None:
-    """Raise ConfigError when the agent *made* by the file at *path* names a tool that is none of *tools*."""
+def check_listed(path: Path, made: Definition, tools: Collection[str] | Mapping[str, Tool], looked_for: str) -> None:
+    """Raise ConfigError when the agent *made* by the file at *path*, or a hook of it, names a tool that is not there.
+
+    There are *tools*. A hook may name those that the agent's own wrap; where only names are known, each of them.
+    """
     for tool in made.tools:
         # Tools of MCP servers are checked when the agent is stored: only then is it known which servers there are.
         if isinstance(tool, str) and not is_glob(tool) and tool not in tools and not tool.startswith(PREFIX):
             raise ConfigError(f"{path}: `tools`: {unknown_tool(tool, tools, looked_for)}")
+    try:
+        wraps = wrapped(made, cast("Mapping[str, Tool]", tools)) if isinstance(tools, Mapping) else tools
+        check_matchers(made, [*names_of(made.tools), *wraps])
+    except InvalidInput as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def _check_name(path: Path, made: Definition, others: Mapping[Path, Definition]) -> None:
@@ -150,7 +160,6 @@ def _checked(path: Path, made: Definition, channels: Channels) -> Definition:
         check_fields(made)
         check_hooks(made.hooks, channels)
         check_secrets(made.hooks, ())
-        check_matchers(made)
         return channels.checked(made)
     except InvalidInput as error:
         raise ConfigError(f"{path}: {error}") from None

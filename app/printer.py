@@ -1,4 +1,4 @@
-"""The printer: the one place where a process prints to standard output."""
+"""The printer: the one place where a command prints, its result to standard output and remarks beside it."""
 
 import sys
 
@@ -9,3 +9,9 @@ def say(text: str) -> None:
     """Print *text* and a line end, so that all of it can be seen and no terminal acts on it."""
     sys.stdout.write(f"{visible(text)}\n")
     sys.stdout.flush()
+
+
+def remark(text: str) -> None:
+    """Print *text* to standard error as `say` does: what a program that reads the result does not want."""
+    sys.stderr.write(f"{visible(text)}\n")
+    sys.stderr.flush()

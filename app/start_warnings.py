@@ -7,6 +7,8 @@ import structlog
 
 from agent_core import AgentObject, Core
 from agent_core.hooks.check import is_name, unmatched
+from agent_core.runtime.offers import names_of, wrapped
+from agent_core.tools.toolset import Scope
 from app.models import Models, models_of, warn_of_model
 from app.settings import Settings
 
@@ -25,8 +27,10 @@ async def warn(core: Core, settings: Settings, models: Models, today: date, look
             tool=tool,
             remedy=f"bring it back or take it out of `tools`. {looked_for}",
         )
+    known = await core.tools.toolset.tools(Scope())
     async for agent in _agents(core):
-        for place, matcher in unmatched(agent.definition):
+        named = [*names_of(agent.definition.tools), *wrapped(agent.definition, known)]
+        for place, matcher in unmatched(agent.definition, named):
             if is_name(matcher):  # a glob was warned of when the agent was made
                 fields = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}
                 _log.warning("hook.matches_nothing", **fields, remedy="name a tool of the agent")

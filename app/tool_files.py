@@ -100,7 +100,7 @@ async def _fault(filed: Sequence[FiledTool], core: Core) -> str | None:
     """Return why *core* could not use one of the definitions *filed*; None when it can use them all."""
     for each in filed:
         try:
-            await core.tools.definitions.check(each.definition)
+            await core.tools.definitions.check_filed(each.definition)
         except InvalidInput as error:
             return each.fault(error)
     return None
@@ -110,7 +110,12 @@ def read_tools(folder: Path) -> TakenFiles:
     """Return what the YAML files of *folder* define; what is said of a broken one has its path and the field."""
     tools, broken = dict[Path, Sequence[FiledTool]](), dict[Path, str]()
     names: dict[str, FiledTool] = {}
-    for path in _files(folder)[:MAX_FILES]:
+    paths = _files(folder)
+    for path in paths[MAX_FILES:]:
+        broken[path] = (
+            f"{path}: there are more than {MAX_FILES} YAML files in the folder; write several tools into one."
+        )
+    for path in paths[:MAX_FILES]:
         try:
             found = _read(path)
             _check_names(found, names)

@@ -50,6 +50,7 @@ from app.agents import read_agents
 from app.compose import CHANNELS
 from app.files import StillFiles, toolset_with
 from app.own_tools.toolset import OwnTools, shipped_names
+from app.settings import load_settings
 from app.tool_files import ToolFiles
 
 ASKER = "tester"
@@ -246,13 +247,13 @@ async def open_project(
     """Give the project in *folder* at work, with a model that plays *script*; all that it stores is temporary.
 
     *script* is a list of answers, one per model call, or a function from a `Request` to its answer. *agents* and
-    *tools* are the project's folders. Every agent is asked through the script, whatever model it names. Raises
-    ConfigError for a file that cannot be used, as `parley serve` does.
+    *tools* are the project's folders. Every agent is asked through the script, whatever model it names. Of the settings
+    PARLEY_FETCH_ALLOW alone counts. Raises ConfigError for a file that cannot be used, as `parley serve` does.
     """
     played = PlayedScript(script)
     model = ScriptedProvider(played)
     own = OwnTools(Path(folder, tools), reserved=shipped_names())
-    fetch, drawer = Fetch(()), Drawer()
+    fetch, drawer = Fetch(load_settings(Path(folder, ".env"), serving=False).fetch_allow), Drawer()
     await own.refresh()
     own.check()
     toolset = toolset_with(own, drawer=drawer)

@@ -47,7 +47,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     executor: this process, the client of the run, or none, so that a call of it is the run's answer.
 
     *title* names it to people. *source* says where it comes from. *untrusted*: what it returns may have been written by
-    strangers. *resource* groups it for the router, *pinned* keeps it in the prompt there.
+    strangers. *resource* groups it for the router, *pinned* keeps it in the prompt there. *wraps* is the tool that it
+    gives another name, whose hooks are asked too; *preset* are arguments of each call that the model does not give.
     """
 
     name: str
@@ -64,6 +65,13 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     untrusted: bool = False
     resource: str | None = None
     pinned: bool = False
+    wraps: str | None = None
+    preset: dict[str, Any] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names that hooks know it by: its own, and that of the tool that it wraps."""
+        return (self.name,) if self.wraps is None else (self.name, self.wraps)
 
 
 def is_of_router(spec: ToolSpec | None) -> bool:
@@ -268,9 +276,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def hooks(self, event: HookEvent, tool: str | None = None) -> Sequence[NamedHook]:
         """Return the hooks that are asked at *event* (of *tool*), in their order; of the router's own tools none is."""
-        if tool in ROUTER_TOOLS and is_of_router(self.tools.get(tool)):
+        spec = None if tool is None else self.tools.get(tool)
+        if not self.definition.hooks or is_of_router(spec):
             return ()
-        return chain(self.definition.hooks, event, tool) if self.definition.hooks else ()
+        return chain(
+            self.definition.hooks, event, spec.names if spec is not None else (tool,) if tool is not None else ()
+        )
 
     def listed(self, model: str) -> str:
         """Return the name of *model*, `provider:name`, in the model table."""

@@ -95,9 +95,13 @@ def covers(hook: Hook, tool: str) -> bool:
     return hook.matcher is None or fnmatchcase(tool, hook.matcher)
 
 
-def chain(hooks: Sequence[Hook], event: HookEvent, tool: str | None = None) -> list[NamedHook]:
-    """Return the hooks that are asked at *event* (of *tool*), in their order."""
+def chain(hooks: Sequence[Hook], event: HookEvent, tools: Sequence[str] = ()) -> list[NamedHook]:
+    """Return the hooks that are asked at *event* (of a tool with one of the names *tools*), in their order."""
     named = [(hook, hook.name or f"{hook.type}-{place}") for place, hook in enumerate(hooks, 1)]
-    asked = [(hook, name) for hook, name in named if hook.event == event and (tool is None or covers(hook, tool))]
+    asked = [
+        (hook, name)
+        for hook, name in named
+        if hook.event == event and (not tools or any(covers(hook, tool) for tool in tools))
+    ]
     asked.sort(key=lambda each: (each[0].order, _RANK[each[0].type]))
     return [NamedHook(name, hook, config_of(hook)) for hook, name in asked]

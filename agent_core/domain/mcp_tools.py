@@ -23,8 +23,10 @@ MAX_TOOLS = 2_000
 """Tools that are taken of one server."""
 MAX_OWN_NAME = 128
 """Characters of a name at its server, as the specification has it."""
-_HASH = 8
+_HASH = 16
+"""Digits of a hash in a name: few enough to be read, enough that a server finds no two tools with the same one."""
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
+_LIKE_MARKED = re.compile(rf"_[0-9a-f]{{{_HASH},}}$")
 _CUT = " […]"
 ChangeKind = Literal["added", "changed", "removed"]
 Accepted = tuple[McpTool, ...]
@@ -148,22 +150,42 @@ def is_held(changes: Iterable[McpChange]) -> bool:
 def names_of(servers: Sequence[tuple[str, Sequence[str]]]) -> Mapping[tuple[str, str], str]:
     """Return the name of each tool, `mcp__{server}__{tool}`, by server and the server's own name of it.
 
-    *servers* are names of servers, each with its tools. A name has at most 64 letters, digits, `_` and `-`; of two that
-    would be the same the earlier server's stays, in one server that which needs no change, and the other ends in a
-    hash. So who sees a tool under a name sees it under that name whatever comes later.
+    *servers* are names of servers, each with its tools. A name has at most 64 letters, digits, `_` and `-`. One that
+    another tool could come to have as well ends in a hash from the start, so that it depends on no other tool: what was
+    approved under a name is not another tool later, whatever a server adds or takes away.
     """
     found: dict[tuple[str, str], str] = {}
     used: set[str] = set()
     for server, tools in servers:
-        for tool in sorted(tools, key=lambda each: (_OTHER.search(each) is not None, each)):
-            whole = f"{PREFIX}{server}__{_OTHER.sub('_', tool)}"
-            name, length = whole, _HASH
-            while len(name) > MAX_NAME or name in used:
-                mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:length]
-                name, length = f"{whole[: MAX_NAME - length - 1]}_{mark}", length + 1
+        for tool in sorted(tools):
+            whole, length = f"{PREFIX}{server}__{_OTHER.sub('_', tool)}", _HASH
+            name = _marked(server, tool, whole, length) if _is_shared(server, tool, whole) else whole
+            while name in used:  # two hashes that are equal
+                length += 1
+                name = _marked(server, tool, whole, length)
             used.add(name)
             found[server, tool] = name
     return found
+
+
+def _is_shared(server: str, tool: str, whole: str) -> bool:
+    """Return whether another tool could have the name *whole* too.
+
+    It could if that is changed, cut or ends like a hash, and if the server's name has `__` or ends in `_`: then it may
+    be that of another server with a longer tool's name.
+    """
+    return (
+        len(whole) > MAX_NAME
+        or _OTHER.search(tool) is not None
+        or _LIKE_MARKED.search(whole) is not None
+        or "__" in server
+        or server.endswith("_")
+    )
+
+
+def _marked(server: str, tool: str, whole: str, length: int) -> str:
+    mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:length]
+    return f"{whole[: MAX_NAME - length - 1]}_{mark}"
 
 
 def spec_of(server: McpServer, tool: McpTool, name: str) -> ToolSpec:

@@ -24,6 +24,14 @@ def misfit(error: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
     return where.removeprefix("."), fault
 
 
+def misfit_in(field: str, error: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
+    """Return the path, such as `config.methd`, and why the value of *field* does not fit the type *kind*."""
+    where, why = misfit(error, kind)
+    unknown = _UNKNOWN.fullmatch(str(error).partition(" - at ")[0])
+    path = ".".join(filter(None, (field, where, unknown and unknown[1][:LONGEST])))
+    return path, why if why.endswith(".") else f"{why}."
+
+
 def unknown_field(name: str, known: Collection[str]) -> str:
     """Return the sentence about a field *name* that is none of *known*."""
     near = difflib.get_close_matches(name[:LONGEST], known, n=1)

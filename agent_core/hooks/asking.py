@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from msgspec import json
+from msgspec.structs import replace
+
 from agent_core.context.quoted import legible
 from agent_core.domain import events as e
 from agent_core.domain.agents import ToolSpec
@@ -62,6 +65,15 @@ def held(
         ),
         e.ToolPending(call=call.call, on="approval", approval=approval),
     ]
+
+
+def with_presets(config: ApprovalConfig, spec: ToolSpec) -> ApprovalConfig:
+    """Return *config* with a *detail* that says what the call's arguments do not: what it wraps, and its presets."""
+    said = [] if spec.wraps is None else [f"{spec.name} runs {spec.wraps}."]
+    said += [f"Preset: {name} = {json.encode(value).decode()}" for name, value in spec.preset.items()]
+    if not said:
+        return config
+    return replace(config, detail="\n".join(filter(None, (config.detail, *said)))[:MAX_DETAIL])
 
 
 def form(

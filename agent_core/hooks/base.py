@@ -12,8 +12,9 @@ class Occasion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a hook is asked about.
 
     *channel* is the kind of place that the session is in (`slack`, `web`, `terminal`, `api`), *actor* who asked for the
-    run. *tool*, *call* and *arguments* are there for a call, *result* (its text) after one, *text* for an answer or, at
-    the start of a run, what was asked; *status* is how a run ended.
+    run. *tool*, *call* and *arguments* (presets among them) are there for a call, *wraps* for one of a tool that gives
+    that one another name, *result* (its text) after one, *text* for an answer or, at the start of a run, what was
+    asked; *status* is how a run ended.
     """
 
     event: HookEvent
@@ -24,6 +25,7 @@ class Occasion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     channel: str
     actor: Actor | None
     tool: str | None = None
+    wraps: str | None = None
     call: str | None = None
     arguments: dict[str, Any] | None = None
     result: str | None = None

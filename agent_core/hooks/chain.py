@@ -1,7 +1,7 @@
 """The chain: the hooks of one run, asked in their order; what they say becomes facts."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -12,7 +12,7 @@ from agent_core.domain.agents import Agent, ToolSpec
 from agent_core.domain.hooks import ApprovalConfig, HookEvent, NamedHook
 from agent_core.domain.messages import Actor, Text, ToolCall
 from agent_core.domain.schemas import problems
-from agent_core.hooks.asking import form, held, question
+from agent_core.hooks.asking import form, held, question, with_presets
 from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.loop.state import RunState
 from agent_core.loop.untrusted import AFTER_UNTRUSTED, needs_ruling
@@ -84,11 +84,13 @@ class Hooks:
             if isinstance(named.config, ApprovalConfig):
                 if not await self._run_info.is_granted(named.name, call.name, named.config):
                     title = named.config.title or question(spec, call.name)
-                    return [*facts, *held(named.name, named.config, call, title, await self._asked())]
+                    config = with_presets(named.config, spec)
+                    return [*facts, *held(named.name, config, call, title, await self._asked())]
                 answer: Answer = Allow("It is allowed for the rest of this conversation.")
             else:
-                answer = await self._ask(named, "PreToolUse", tool=call.name, call=call.call, arguments=call.arguments)
+                answer = await self._ask(named, "PreToolUse", **_of_call(call, spec))
             if isinstance(answer, Modify):
+                answer = _without_presets(answer, spec)
                 faults = problems(spec.parameters, answer.arguments)
                 if faults:
                     answer = self._unfit(named, f"it changed the arguments to what does not fit: {faults[0]}")
@@ -103,7 +105,7 @@ class Hooks:
         if self._agent.definition.after_untrusted == "deny":
             denied = Deny("It would follow a result that strangers may have written.")
             return [_ruled(AFTER_UNTRUSTED, "PreToolUse", denied, call.call)]
-        config = ApprovalConfig(detail="It follows a result that strangers may have written.")
+        config = with_presets(ApprovalConfig(detail="It follows a result that strangers may have written."), spec)
         return held(AFTER_UNTRUSTED, config, call, question(spec, call.name), await self._asked())
 
     async def form(self, call: CallState, asks: Elicitation, state: str | None) -> Sequence[e.FactBody]:
@@ -122,9 +124,7 @@ class Hooks:
             answer = await self._ask(
                 named,
                 "PostToolUse",
-                tool=call.name,
-                call=call.call,
-                arguments=call.arguments,
+                **_of_call(call, self._agent.tools.get(call.name)),
                 result=result if changed is None else changed,
             )
             facts.append(_ruled(named.name, "PostToolUse", answer, call.call))
@@ -208,3 +208,16 @@ def _ruled(hook: str, event: HookEvent, answer: Answer, call: str | None = None)
                 call=call,
                 arguments=answer.arguments,
             )
+
+
+def _of_call(call: CallState, spec: ToolSpec | None) -> dict[str, Any]:
+    """Return what a hook gets of *call*: its arguments as they will be, references to secrets not filled in."""
+    known = {"tool": call.name, "call": call.call, "arguments": call.arguments}
+    return known if spec is None else {**known, "wraps": spec.wraps, "arguments": {**call.arguments, **spec.preset}}
+
+
+def _without_presets(answer: Modify, spec: ToolSpec) -> Modify:
+    """Return *answer* without the presets that the hook was shown and sent back; what it changed there stays."""
+    given = answer.arguments or {}
+    left = {name: each for name, each in given.items() if name not in spec.preset or each != spec.preset[name]}
+    return answer if answer.arguments is None else replace(answer, arguments=left)

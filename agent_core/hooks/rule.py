@@ -152,6 +152,8 @@ def _decide(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
 def _fields(occasion: Occasion) -> dict[str, Any]:
     names = ("channel", "tool", "arguments", "text", "result")
     found = {name: getattr(occasion, name) for name in names if getattr(occasion, name) is not None}
+    if occasion.wraps is not None:
+        found["tool"] = [occasion.tool, occasion.wraps]
     return found if occasion.actor is None else {**found, "actor": msgspec.structs.asdict(occasion.actor)}
 
 

@@ -25,6 +25,7 @@ from agent_core.renders.rows import FoundRows, HandleOfRows, may_hold_rows, note
 from agent_core.runtime.renders import shown_by
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
+from agent_core.tools.defined import without_new_presets
 from agent_core.tools.router import router_tools
 from agent_core.tools.toolset import Scope, Toolset, tools_with, unknown_tool
 
@@ -222,7 +223,7 @@ class Calls:
     async def _execute(self, tool: t.Tool, call: CallState, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
         """Execute the tool within its timeout; one that ignores its cancellation is abandoned."""
         spec = self._agent.tools.get(call.name, tool.spec)
-        work = asyncio.ensure_future(tool.call(call.arguments, context))
+        work = asyncio.ensure_future(tool.call(without_new_presets(tool, spec, call.arguments), context))
         try:
             await asyncio.wait((work,), timeout=spec.timeout)
         except asyncio.CancelledError:

@@ -62,6 +62,7 @@ class McpCatalog:
             else Discovery(store, connections, values, self._opened, revisions.look, lambda: self._stored)
         )
         revisions.follow("mcp", self._load)
+        revisions.follow("secrets", self._wake)
 
     def start(self) -> None:
         """Ask the servers that are due from now on."""
@@ -215,6 +216,10 @@ class McpCatalog:
         for stored in self._stored if self._connections is not None else ():
             found.update(self._tools_of(stored))
         self._tools = found
+        await self._wake()
+
+    async def _wake(self) -> None:
+        """Look at once at what is due; a secret that was stored makes the servers due that refer to it."""
         if self._discovery is not None:
             self._discovery.wake()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.tools import secrets_in
 from agent_core.errors import Fault, InvalidInput
+from agent_core.tools.context_headers import REPEATED, repeats
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 MAX_TIMEOUT = 600.0
@@ -114,3 +115,5 @@ def _lists(server: McpServer) -> Iterator[Fault]:
     for place, key in enumerate(server.context):
         if not _KEY.fullmatch(key):
             yield Fault(f"context[{place}]", "a key of the caller's context: letters, digits, `_`, `.` and `-`.")
+        elif repeats(key, server.context[:place]):
+            yield Fault(f"context[{place}]", REPEATED)

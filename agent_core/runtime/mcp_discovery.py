@@ -23,6 +23,7 @@ from agent_core.store.work.tooling import servers
 from agent_core.store.work.tooling.servers import Claim, StoredServer
 from agent_core.tools.mcp.port import McpConnections
 from agent_core.tools.mcp.served import ServerSecrets, ready
+from agent_core.traces import trace_of
 
 TIMEOUT = 60.0
 """Seconds that a discovery may take: less than a process has a server for itself."""
@@ -113,6 +114,9 @@ class Discovery:
                 due = await self._store.peek(servers.next_due)
             except Unavailable:  # what was found holds until the database is back
                 due = self._clock.now() + int(AWAY * 1000)
+            except Exception as error:  # noqa: BLE001 - the boundary: what the database says once must not end the task
+                _log.error("mcp.discovery_failed", exception=trace_of(error))
+                due = self._clock.now() + int(AWAY * 1000)
             await self._sleep(due)
 
     async def _begin(self) -> None:
@@ -134,6 +138,8 @@ class Discovery:
             await self.ask(claim)
         except Unavailable as error:  # its lease ends, and it is asked again
             _log.warning("mcp.not_written", server=claim.stored.server.name, reason=str(error))
+        except Exception as error:  # noqa: BLE001 - the boundary: no caller awaits this task; it is asked again as above
+            _log.error("mcp.not_written", server=claim.stored.server.name, exception=trace_of(error))
         finally:
             self._room.release()
             self.wake()

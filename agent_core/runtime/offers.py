@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -48,6 +49,15 @@ def attached(definition: Definition, known: Collection[str] | Mapping[str, Tool]
 def names_of(tools: Iterable[str | DeclaredTool]) -> Sequence[str]:
     """Return the names of *tools*."""
     return [tool if isinstance(tool, str) else tool.name for tool in tools]
+
+
+def wrapped(definition: Definition, known: Collection[str] | Mapping[str, Tool]) -> Sequence[str]:
+    """Return the names of the tools that others of the agent wrap, if *known* are tools: hooks may name them."""
+    if not isinstance(known, Mapping):
+        return []
+    tools = cast("Mapping[str, Tool]", known)
+    specs = [tools[name].spec for name in names_of(attached(definition, tools)) if name in tools]
+    return sorted({spec.wraps for spec in specs if spec.wraps is not None})
 
 
 def unmatched_globs(definition: Definition, known: Collection[str]) -> Sequence[str]:
@@ -122,7 +132,7 @@ def offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
 def guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
     """Return *spec* as one that writes if people approve its calls: a call that was approved once runs once."""
     asks = definition.hooks and not is_of_router(spec)
-    hooks = chain(definition.hooks, "PreToolUse", spec.name) if asks else ()
+    hooks = chain(definition.hooks, "PreToolUse", spec.names) if asks else ()
     return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
 
 

@@ -10,6 +10,7 @@ from agent_core.runtime.tasks import ended
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import revisions
 from agent_core.store.work.tooling.revisions import RevisionKind
+from agent_core.traces import trace_of
 
 EVERY = 1.0
 """Seconds after which a change of another process is seen at the latest."""
@@ -62,4 +63,8 @@ class Revisions:
             except Unavailable as error:  # what is in memory holds until the database is back
                 if not is_away:
                     _log.warning("tools.not_read", reason=str(error))
+                is_away = True
+            except Exception as error:  # noqa: BLE001 - the boundary: no caller awaits this task, and it must go on
+                if not is_away:
+                    _log.error("tools.not_read", exception=trace_of(error))
                 is_away = True

@@ -49,6 +49,7 @@ from agent_core.runtime.offers import (
     offered,
     unmatched_globs,
     with_later,
+    wrapped,
 )
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
@@ -229,7 +230,7 @@ class Roster:
         check_hooks(definition.hooks, self._channels)
         if self._guard is not None:
             check_addresses(definition.hooks, self._guard)
-        check_matchers(definition, named)
+        check_matchers(definition, [*named, *wrapped(definition, known)])
         warn_open(definition)
         models = {"model": definition.model, "controls.model": definition.controls.model}
         models["compaction.model"] = definition.compaction.model

@@ -3,10 +3,12 @@
 import asyncio
 import re
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from agent_core.domain.objects import Page
 from agent_core.domain.secrets import SecretObject
 from agent_core.errors import ConfigError, InvalidInput, NotFound
+from agent_core.runtime.revisions import Revisions
 from agent_core.runtime.roster import cursor_key
 from agent_core.secrets import Secrets, Unreadable
 from agent_core.store.store import Store
@@ -24,21 +26,27 @@ def _purpose(name: str) -> str:
 
 
 class SecretValues:
-    """The secrets of a core; *secrets* seals them, None where the core has no key."""
+    """The secrets of a core; *secrets* seals them, None where the core has no key. *revisions* see what was stored."""
 
-    def __init__(self, store: Store, secrets: Secrets | None) -> None:
-        self._store, self._secrets = store, secrets
+    def __init__(self, store: Store, secrets: Secrets | None, revisions: Revisions) -> None:
+        self._store, self._secrets, self._revisions = store, secrets, revisions
         self._opened: dict[tuple[str, str], str] = {}
 
     async def put(self, name: str, value: str, *, replace: bool = True) -> SecretObject:
-        """Store *value* under *name*; the next call of a tool has it. Raises `InvalidInput`, `Conflict`."""
+        """Store *value* under *name*; the next call of a tool has it. Raises `InvalidInput`, `Conflict`.
+
+        MCP servers that refer to it are asked at once.
+        """
         if not _NAME.fullmatch(name):
             raise InvalidInput("name", "1 to 64 letters, digits, `_`, `.` and `-`.")
         if not value or len(value) > MAX_VALUE:
             raise InvalidInput("value", f"1 to {MAX_VALUE:,} characters.")
         sealed = await asyncio.to_thread(self._sealer.seal, value, _purpose(name))
         now = self._store.clock.now()
-        return await self._store.write(lambda connection: rows.put(connection, name, sealed, now=now, replace=replace))
+        work = partial(rows.put, name=name, sealed=sealed, now=now, replace=replace)
+        stored = await self._store.write(work)
+        await self._revisions.look()
+        return stored
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[SecretObject]:
         """Return secrets without their values, the oldest first."""

@@ -16,7 +16,7 @@ from agent_core.domain.tools import DefinedTool, ToolDefinition, ToolObject, Too
 from agent_core.errors import InvalidInput, ManagedByFile, NotFound, UnknownCursor
 from agent_core.runtime.dry_runs import DryRun, dry_run
 from agent_core.runtime.revisions import Revisions
-from agent_core.runtime.tool_checks import check_definition
+from agent_core.runtime.tool_checks import check_definition, check_program
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import definitions
 from agent_core.tools.base import Tool
@@ -113,6 +113,7 @@ class ToolCatalog:
         now, base = self._store.clock.now(), await self._base.tools(Scope())
         # Checking a schema takes up to a second, so it runs neither on the event loop nor inside the transaction.
         wanted = await asyncio.to_thread(self._changed, seen, changes, base)
+        await check_program(wanted)
 
         def work(connection: Connection) -> DefinedTool:
             tool = definitions.editable(definitions.hold(connection, seen.id))
@@ -150,6 +151,14 @@ class ToolCatalog:
         await self._revisions.look()
         base = await self._base.tools(Scope())
         await asyncio.to_thread(self._check, definition, base)
+        await check_program(definition)
+
+    async def check_filed(self, definition: ToolDefinition) -> None:
+        """Do as `check`, for a definition of a file: it cannot take the place of a tool that the API defined."""
+        await self.check(definition)
+        stored = self._defined(definition.name)
+        if stored is not None and stored.source == "api":
+            raise definitions.of_api(definition.name)
 
     async def faults(self, name: str) -> Sequence[str]:
         """Return what keeps the calls of a tool from working now, a sentence each; raises `NotFound`."""

@@ -11,9 +11,10 @@ from agent_core.domain.schemas import problems, schema_problem
 from agent_core.domain.tools import ToolDefinition
 from agent_core.errors import InvalidInput
 from agent_core.tools.base import Tool
+from agent_core.tools.context_headers import REPEATED, repeats
 from agent_core.tools.function import NAME
 from agent_core.tools.kinds import KindFactory
-from agent_core.tools.output import check_output
+from agent_core.tools.output import OutputFailed, check_compiles, check_output
 from agent_core.tools.toolset import unknown_tool
 
 MAX_TIMEOUT = 3_600
@@ -55,6 +56,14 @@ def check_definition(definition: ToolDefinition, factory: KindFactory, known: Ma
         if not tool.spec.description.strip():
             raise InvalidInput("description", "say what the tool does, for the model to read.")
         check_preset(definition.preset, tool.spec.parameters)
+
+
+async def check_program(definition: ToolDefinition) -> None:
+    """Raise `InvalidInput` for an `output` whose jq program cannot be compiled, which a process of its own tries."""
+    try:
+        await check_compiles(definition.output or "")
+    except OutputFailed as error:
+        raise InvalidInput("output", str(error)) from None
 
 
 def check_parameters(parameters: dict[str, Any]) -> None:
@@ -102,6 +111,8 @@ def _check_texts(definition: ToolDefinition) -> None:
     for place, key in enumerate(definition.context):
         if not _KEY.fullmatch(key):
             raise InvalidInput(f"context[{place}]", "a key has 1 to 64 letters, digits, `_` and `-`.")
+        if repeats(key, definition.context[:place]):
+            raise InvalidInput(f"context[{place}]", REPEATED)
 
 
 def _check_bounds(definition: ToolDefinition) -> None:

@@ -51,7 +51,7 @@ class Tooling:
 
     def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:
         self.revisions = Revisions(store)
-        self.secrets = SecretValues(store, secrets)
+        self.secrets = SecretValues(store, secrets, self.revisions)
         self.servers = McpCatalog(
             store,
             self.revisions,

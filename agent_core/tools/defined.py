@@ -23,7 +23,9 @@ class CatalogTool:
     def __init__(self, definition: ToolDefinition, inner: Tool) -> None:
         self.definition, self.inner = definition, inner
         self._preset, self._output, self._parameters = definition.preset, definition.output, inner.spec.parameters
-        self.spec: ToolSpec = replace(inner.spec, parameters=without(self._parameters, definition.preset))
+        self.spec: ToolSpec = replace(
+            inner.spec, parameters=without(self._parameters, definition.preset), preset=definition.preset
+        )
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
         """Run with *arguments* and the presets, checked as the definition is now: the model may know an older one."""
@@ -41,7 +43,10 @@ class CatalogTool:
         return await self._mapped(self._output, outcome)
 
     async def _mapped(self, expression: str, done: Done) -> Outcome:
-        """Return *done* with what *expression* makes of each text in it that is JSON."""
+        """Return *done* with what *expression* makes of each text in it.
+
+        Text that is no JSON is an error: with `output` an author may withhold fields.
+        """
         parts = list(done.parts)
         for place, part in enumerate(parts):
             if not isinstance(part, Text):
@@ -50,9 +55,24 @@ class CatalogTool:
                 parts[place] = Text(await mapped(expression, part.text))
             except OutputFailed as error:
                 if not _is_json(part.text):
-                    continue
+                    return ToolError(
+                        f"`{self.spec.name}` was carried out, but its answer is no JSON, which its `output` is "
+                        "applied to; it is not shown."
+                    )
                 return ToolError(f"The `output` of `{self.spec.name}`, `{expression[:_SHOWN]}`, failed: {error}")
         return Done(tuple(parts), done.renders)
+
+
+def without_new_presets(tool: Tool, frozen: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return *arguments*, which fit *frozen*, without those that have become presets of *tool* since.
+
+    The model of a conversation that froze the parameter must give it if it is required; the preset goes in its place.
+    """
+    if not isinstance(tool, CatalogTool):
+        return arguments
+    known: dict[str, Any] = frozen.parameters.get("properties", {})
+    new = known.keys() & tool.definition.preset.keys()
+    return {name: value for name, value in arguments.items() if name not in new}
 
 
 def without(parameters: dict[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:

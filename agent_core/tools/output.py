@@ -31,6 +31,17 @@ def check_output(expression: str) -> None:
         jmes.check(expression)
 
 
+async def check_compiles(expression: str) -> None:
+    """Raise `OutputFailed` for a jq program that cannot be compiled; other expressions `check_output` reads whole."""
+    if expression.startswith(JQ):
+        from agent_core.tools.mapping import jq  # noqa: PLC0415 - as above
+
+        try:
+            await jq.run(expression.removeprefix(JQ), None)
+        except jq.JqFailed as error:
+            raise OutputFailed(str(error)) from None
+
+
 async def mapped(expression: str, text: str) -> str:
     """Return what *expression* makes of *text*, which is JSON: a string as it is, anything else as compact JSON.
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from agent_core.domain.agents import ToolSource, ToolSpec
 from agent_core.domain.mcp import PREFIX
-from agent_core.domain.tools import ToolDefinition
-from agent_core.domain.unknown_fields import misfit
+from agent_core.domain.tools import ToolDefinition, secrets_in
+from agent_core.domain.unknown_fields import misfit_in
 from agent_core.errors import InvalidInput
 from agent_core.tools.base import CallContext, Outcome, Tool
 from agent_core.tools.kinds import spec_of
@@ -40,10 +40,11 @@ class Wrapping:
         try:
             self._target(definition)
         except msgspec.ValidationError as error:
-            where, why = misfit(error, self._config)
-            raise InvalidInput(".".join(filter(None, ("config", where))), why) from None
+            raise InvalidInput(*misfit_in("config", error, self._config)) from None
         if definition.parameters is not None:
             raise InvalidInput("parameters", "the tool that it names has them; leave them out.")
+        if secrets_in(definition.preset):
+            raise InvalidInput("preset", "secrets are filled into HTTP tools only; let the tool that it names read it.")
         if definition.context:
             raise InvalidInput("context", "the tool that it names, or its server, says it; leave it out.")
 
@@ -53,10 +54,6 @@ class Wrapping:
 
     async def faults(self, definition: ToolDefinition, /) -> Sequence[str]:  # noqa: ARG002 - of the port
         return ()
-
-    def target(self, definition: ToolDefinition) -> str:
-        """Return the name of the tool that *definition* wraps."""
-        return self._target(definition)
 
     def _target(self, definition: ToolDefinition) -> str:
         config = msgspec.convert(definition.config, self._config)
@@ -91,4 +88,5 @@ def _spec(definition: ToolDefinition, inner: ToolSpec) -> ToolSpec:
         resource=made.resource or inner.resource,
         pinned=made.pinned or inner.pinned,
         source=source,
+        wraps=inner.name,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.printer import say
+from app.printer import remark, say
 
 if TYPE_CHECKING:
     from app.openapi_import.importing import Imported
@@ -23,6 +23,9 @@ def import_tools(
         Path | None, typer.Option("--out", help="Write a file into this folder; without it, print the YAML.")
     ] = None,
     server: Annotated[str | None, typer.Option("--server", metavar="URL", help="The API's address.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file of an import that was edited, or has other tools.")
+    ] = False,
 ) -> None:
     """Write HTTP tools, as YAML, for the operations of an OpenAPI document."""
     from agent_core import ConfigError
@@ -36,11 +39,11 @@ def import_tools(
     if out is None:
         say(text)
     elif found.tools:
-        say(f"wrote {_write(out, found, text)}: {len(found.tools)} tools")
+        say(f"wrote {_write(out, found, text, force=force)}: {len(found.tools)} tools")
     for line in found.skipped:
-        typer.echo(f"skipped {line}", err=True)
+        remark(f"skipped {line}")
     for name, what in sorted(found.secrets.items()):
-        typer.echo(f"parley secrets set {name}  # {what}", err=True)
+        remark(f"parley secrets set {name}  # {what}")
     if not found.tools:
         raise typer.Exit(1)
 
@@ -74,16 +77,21 @@ async def _fetched(url: str) -> bytes:
     return found.body
 
 
-def _write(out: Path, found: "Imported", text: str) -> Path:
-    """Write *text* into the folder *out*; raise ConfigError rather than replace what another hand wrote."""
+def _write(out: Path, found: "Imported", text: str, *, force: bool) -> Path:
+    """Write *text* into the folder *out*; raise ConfigError rather than replace what another hand wrote.
+
+    With *force* only a file that no import wrote is spared.
+    """
     from agent_core import ConfigError
-    from app.openapi_import.importing import HEADER, file_name
+    from app.openapi_import.importing import HEADER, changed_since, file_name
 
     path = out / file_name(found.title)
     try:
         out.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.read_text("utf-8").startswith(HEADER):
             raise ConfigError(f"{path}: is there, and no import wrote it; move it, or choose another folder.")
+        if path.exists() and not force and (why := changed_since(path, found)) is not None:
+            raise ConfigError(f"{path}: {why}; give --force to replace it, or choose another folder.")
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None

@@ -60,7 +60,7 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
         yield Finding("fail", "providers", str(error))
     own, said = OwnTools.of(settings), set[str]()
     own.load()
-    tools = chain(own_tools(own), tool_files(settings.tools), mcp_servers(settings))
+    tools = chain(own_tools(own), tool_files(settings, own), mcp_servers(settings))
     for finding in chain([_settings(settings)], edges(settings), _kept(settings), tools, _models(settings)):
         said.add(finding.text)
         yield finding

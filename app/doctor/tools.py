@@ -1,12 +1,19 @@
 """What the doctor reports on own tools: where they are looked for, which there are, and what is broken."""
 
 from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
+from agent_core import InvalidInput
+from agent_core.domain.tools import secrets_in
+from agent_core.net.targets import TargetGuard
+from agent_core.tools.base import Tool
+from agent_core.tools.builtin import BUILTIN
 from app.doctor.findings import Finding
-from app.own_tools.toolset import UNREAD_REMEDY, OwnTools
-from app.tool_files import read_tools
+from app.offline_kinds import OfflineKinds
+from app.own_tools.toolset import UNREAD_REMEDY, OwnTools, shipped_names
+from app.settings import Settings
+from app.storage.servers import stored_secrets
+from app.tool_files import FiledTool, read_tools
 
 
 def own_tools(own: OwnTools) -> Iterator[Finding]:
@@ -29,11 +36,36 @@ def own_tools(own: OwnTools) -> Iterator[Finding]:
             yield Finding("warn", "tools", f"{path}: holds no tool", remedy)
 
 
-def tool_files(folder: Path) -> Iterator[Finding]:
-    """Report the YAML files of *folder*; what they need of a server, `parley tools test` checks there."""
-    found = read_tools(folder)
+def tool_files(settings: Settings, own: OwnTools) -> Iterator[Finding]:
+    """Report the YAML files of tools as a server with the *own* tools takes them, and the secrets that they lack."""
+    found, secrets = read_tools(settings.tools), stored_secrets(settings)
     for problem in found.broken.values():
         yield Finding("fail", "tools", problem)
+    kinds = OfflineKinds(TargetGuard.of(settings.fetch_allow).check)
+    known = {**{tool.spec.name: tool for tool in BUILTIN}, **own.loaded}
     for path, filed in found.tools.items():
-        names = ", ".join(f"`{each.definition.name}`" for each in filed)
-        yield Finding("ok", "tools", f"{path}: {names}")
+        faults = [fault for each in filed if (fault := _fault(each, kinds, known, own)) is not None]
+        for fault in faults:
+            yield Finding("fail", "tools", fault)
+        for each in filed:
+            wanted = secrets_in([each.definition.config, each.definition.preset])
+            if missing := sorted(wanted - set(wanted if secrets is None else secrets)):
+                said = f"{each.place}: `{each.definition.name}`: no secret {', '.join(missing)}"
+                yield Finding("fail", "tools", said, "store it with `parley secrets set`")
+        if not faults:
+            names = ", ".join(f"`{each.definition.name}`" for each in filed)
+            yield Finding("ok", "tools", f"{path}: {names}")
+
+
+def _fault(filed: FiledTool, kinds: OfflineKinds, known: Mapping[str, Tool], own: OwnTools) -> str | None:
+    """Return why a server with the tools *known* would refuse what was *filed*; None when it would not."""
+    name = filed.definition.name
+    if name in {*known, *shipped_names()}:
+        place = own.places.get(name)
+        where = f"is defined at {place}" if place else "ships with Parley"
+        return filed.fault(InvalidInput("name", f"the tool `{name}` {where}; choose another name."))
+    try:
+        kinds.check(filed.definition, known)
+    except InvalidInput as error:
+        return filed.fault(error)
+    return None

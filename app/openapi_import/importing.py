@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -11,14 +13,15 @@ import msgspec
 import yaml
 
 from agent_core import ConfigError, InvalidInput
+from agent_core.domain.mcp import PREFIX
 from agent_core.domain.tools import ToolDefinition
 from agent_core.net.targets import check_text
-from agent_core.tools.http.check import check
-from agent_core.tools.http.config import config_of
+from app.offline_kinds import OfflineKinds, taken_names
 from app.openapi_import.document import Document, Json
 from app.openapi_import.operation import NoTool, tool_of
 
 HEADER = "# Made by `parley tools import`"
+_DIGEST = "# digest: "
 _LONGEST_NAME = 64
 
 
@@ -40,16 +43,17 @@ def imported(document: Document, *, only: Collection[str], server: str | None, s
     tools: dict[str, ToolDefinition] = {}
     skipped: list[str] = []
     secrets: dict[str, str] = {}
+    kinds, taken = OfflineKinds(check_text), taken_names()
     for path, method, item, operation in document.operations():
         id = str(operation.get("operationId") or f"{method}_{path.strip('/')}")
         tags = operation.get("tags")
         if only and not _matches(only, [id, *(map(str, tags) if isinstance(tags, list) else ())]):
             continue
         at = _server(document, item, operation, server, source)
-        name = _name(id, tools)
+        name = _name(id, {*tools, *taken})
         try:
             made = tool_of(document, name, path, method, item, operation, at)
-            check(made.definition, config_of(made.definition.config), check_text)
+            kinds.check(made.definition, {})
         except (NoTool, InvalidInput) as error:
             skipped.append(f"{method.upper()} {path}: {error}")
         else:
@@ -67,7 +71,29 @@ def written(found: Imported, source: str) -> str:
     head += [f"# parley secrets set {name}  # {what}" for name, what in sorted(found.secrets.items())]
     items: list[Any] = [_without_defaults(each) for each in found.tools]
     body = yaml.dump(items, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
-    return "\n".join((*head, "", body))
+    return _sealed("\n".join((*head, "", body)))
+
+
+def _sealed(text: str) -> str:
+    """Return *text* with its digest as the second line, by which an edit is seen."""
+    first, _, rest = text.partition("\n")
+    return f"{first}\n{_DIGEST}{sha256(text.encode()).hexdigest()}\n{rest}"
+
+
+def changed_since(path: Path, found: Imported) -> str | None:
+    """Return why the file at *path*, which an import wrote, is not to be replaced by *found*; None if it may be.
+
+    Raises OSError.
+    """
+    text = path.read_text("utf-8")
+    first, *rest = text.split("\n", 2)
+    if len(rest) != 2 or _sealed(f"{first}\n{rest[1]}") != text:  # noqa: PLR2004 - its digest, and all the rest
+        return "was edited since it was imported"
+    there = {str(each["name"]) for each in yaml.safe_load(text)}
+    now = {each.name for each in found.tools}
+    lost, new = sorted(there - now), sorted(now - there)
+    said = [f"{what} {', '.join(names[:5])}" for what, names in (("without", lost), ("with", new)) if names]
+    return f"has other tools than would be written now ({'; '.join(said)})" if said else None
 
 
 class _Plain(yaml.SafeDumper):
@@ -99,6 +125,8 @@ def _matches(globs: Collection[str], names: Sequence[str]) -> bool:
 
 def _name(id: str, taken: Collection[str]) -> str:
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_")[:_LONGEST_NAME] or "operation"
+    if plain.startswith(PREFIX):
+        plain = f"api_{plain}"[:_LONGEST_NAME]
     name, n = plain, 2
     while name in taken:
         end = f"_{n}"

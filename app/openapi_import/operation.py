@@ -15,6 +15,11 @@ _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _IGNORED_HEADERS = ("accept", "content-type", "authorization")
 """Which OpenAPI itself says are not parameters."""
 _FORM = "application/x-www-form-urlencoded"
+_IDEMPOTENCY = re.compile(r"(x-)?idempotency-?key", re.IGNORECASE)
+"""Headers with the key of a call, which is Parley's to make."""
+_USUAL_KEY = "idempotency-key"
+_STYLES = {"query": "form", "header": "simple", "path": "simple"}
+"""How a value is written where nothing else is said; the only ones that are sent."""
 _BODIES = ("post", "put", "patch", "delete")
 
 
@@ -38,6 +43,7 @@ class _Arguments:
     required: list[str] = field(default_factory=list[str])
     send: dict[str, str] = field(default_factory=dict[str, str])
     path: dict[str, str] = field(default_factory=dict[str, str])
+    idempotency_header: str | None = None
 
     def add(self, name: str, schema: Json, *, required: bool, suffix: str = "") -> str:
         """Take one more field, and return its name: that of another gets the *suffix*, and a number if need be."""
@@ -69,6 +75,7 @@ def tool_of(
         raise NoTool(f"`{{{missing[0]}}}` of its path is no parameter")
     config: Json = {"method": method.upper(), "url": server.rstrip("/") + _path(path, arguments.path)}
     optional = {"body": mode, "headers": dict(access.headers), "query": dict(access.query), "send": arguments.send}
+    optional["idempotency_header"] = arguments.idempotency_header
     config |= {key: value for key, value in optional.items() if value}
     if access.oauth is not None:
         config["oauth"] = dict(access.oauth)
@@ -81,7 +88,7 @@ def tool_of(
     tags = operation.get("tags")
     definition = ToolDefinition(
         name=name,
-        description=_text(operation),
+        description=_text(operation, f"{method.upper()} {path}"),
         parameters=parameters,
         effect="read" if method in ("get", "head") else "write",
         resource=_resource(tags[0]) if isinstance(tags, list) and tags else None,
@@ -90,10 +97,11 @@ def tool_of(
     return ToolOfOperation(definition, access.secrets)
 
 
-def _text(operation: Json) -> str:
+def _text(operation: Json, otherwise: str) -> str:
+    """Return what the document says of *operation*; one that it says nothing of is called *otherwise*."""
     said = [str(operation.get(key) or "").strip() for key in ("summary", "description")]
-    text = "\n\n".join(dict.fromkeys(filter(None, said)))[:_LONGEST_TEXT]
-    return f"Deprecated. {text}".strip() if operation.get("deprecated") is True else text
+    text = "\n\n".join(dict.fromkeys(filter(None, said)))[:_LONGEST_TEXT] or otherwise[:_LONGEST_TEXT]
+    return f"Deprecated. {text}" if operation.get("deprecated") is True else text
 
 
 def _resource(tag: Any) -> str | None:
@@ -118,6 +126,9 @@ def _take_parameter(document: Document, arguments: _Arguments, parameter: Json, 
     required = parameter.get("required") is True or place == "path"
     if place == "header" and name.lower() in _IGNORED_HEADERS:
         return
+    if place == "header" and _IDEMPOTENCY.fullmatch(name):
+        arguments.idempotency_header = None if name.lower() == _USUAL_KEY else name
+        return
     if place not in ("path", "query", "header"):
         if required:
             raise NoTool(f"its {place} parameter `{name}` cannot be sent")
@@ -125,6 +136,8 @@ def _take_parameter(document: Document, arguments: _Arguments, parameter: Json, 
     content: Any = parameter.get("content") or {}
     given = parameter.get("schema") or next((each.get("schema") for each in content.values()), None) or {}
     schema = bounded(document, given)
+    if not content:
+        _check_style(parameter, f"its {place} parameter `{name}`", place, schema)
     if said := parameter.get("description"):
         schema = {**schema, "description": str(said)[:_LONGEST_TEXT]}
     if place == "path" and "type" not in schema:
@@ -138,6 +151,27 @@ def _take_parameter(document: Document, arguments: _Arguments, parameter: Json, 
         arguments.send[own] = "query" if own == name else f"query:{name}"
 
 
+def _check_style(said: Json, what: str, place: str, schema: Json) -> None:
+    """Raise `NoTool` for *what*, a value in a *place* of this *schema*, if it is written in a way that is not sent."""
+    style = said.get("style", _STYLES[place])
+    if style != _STYLES[place]:
+        raise NoTool(f"{what} has the style `{style}`, which is not sent")
+    if _may_be(schema, "object", "properties"):
+        raise NoTool(f"{what} is an object, and its fields are not sent one by one")
+    if _may_be(schema, "array", "items") and (place != "query" or said.get("explode") is False):
+        raise NoTool(f"{what} is a list with commas, which is not sent (`explode: false`)")
+
+
+def _may_be(schema: Any, kind: str, mark: str) -> bool:
+    """Return whether a value of *schema* may be of the type *kind*, of which the keyword *mark* tells too."""
+    if not isinstance(schema, dict):
+        return False
+    given: Any = schema.get("type")
+    if given == kind or (isinstance(given, list) and kind in given) or (given is None and mark in schema):
+        return True
+    return any(_may_be(form, kind, mark) for name in ("anyOf", "oneOf") for form in schema.get(name) or ())
+
+
 def _take_body(document: Document, arguments: _Arguments, operation: Json, method: str) -> str | None:
     """Take the fields of the body, and return its mode; None is that of the method."""
     body = document.resolved(operation.get("requestBody"))
@@ -149,6 +183,8 @@ def _take_body(document: Document, arguments: _Arguments, operation: Json, metho
     schema = bounded(document, given)
     is_required = body.get("required") is True
     properties: Any = schema.get("properties")
+    if mode == "form":
+        _check_form(content[kind].get("encoding"), properties)
     if not properties or "anyOf" in schema or "oneOf" in schema or schema.get("type", "object") != "object":
         if mode == "form":
             raise NoTool("its form has no fields that are known beforehand")
@@ -161,6 +197,12 @@ def _take_body(document: Document, arguments: _Arguments, operation: Json, metho
         if own != name:
             arguments.send[own] = f"body:{name}"
     return _mode(mode, method)
+
+
+def _check_form(encoding: Any, properties: Any) -> None:
+    for name, said in (encoding or {}).items():
+        if isinstance(said, dict) and ("style" in said or "explode" in said):
+            _check_style(said, f"the field `{name}` of its form", "query", (properties or {}).get(name) or {})
 
 
 def _mode(mode: str, method: str) -> str | None:

@@ -64,6 +64,11 @@ class OwnTools:
         return self._taken.problems
 
     @property
+    def loaded(self) -> Mapping[str, Tool]:
+        """The tools of the last refresh, by their names."""
+        return self._taken.tools
+
+    @property
     def places(self) -> Mapping[str, str]:
         """Where each tool is defined, by its name."""
         return self._taken.places

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from agent_core import ConfigError, Core, NotFound
+from agent_core.domain.tools import ToolDefinition
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tooling import ToolPorts
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.function import tool
-from app.tool_files import ToolFiles
+from app import tool_files
+from app.tool_files import ToolFiles, read_tools
 from tests.conftest import MakeCore
 
 GOOD = """\
@@ -141,6 +143,25 @@ async def test_a_file_that_was_broken_from_the_start_takes_nothing_away(tmp_path
     assert (await core.tools.definitions.get("hello")).source == "file"
 
 
+async def test_a_file_takes_no_tool_of_the_api(tmp_path: Path, core: Core):
+    """A file with the name of a tool of the API is refused, and that tool stays as it is."""
+    made = await core.tools.definitions.create(
+        ToolDefinition(name="hello", kind="python", config={"tool": "greet"}, preset={"mood": "Mine"})
+    )
+    (tmp_path / "hello.yaml").write_text(GOOD)
+    with pytest.raises(ConfigError, match=r"hello\.yaml:2: `name`: `hello` is defined over the API; delete it there"):
+        await load(tmp_path, core)
+    assert await core.tools.definitions.get("hello") == made
+
+
+def test_more_files_than_are_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A file beyond the bound is broken, not left out."""
+    monkeypatch.setattr(tool_files, "MAX_FILES", 1)
+    (tmp_path / "a.yaml").write_text(GOOD)
+    (tmp_path / "b.yaml").write_text(GOOD)
+    assert "more than 1 YAML files" in read_tools(tmp_path).broken[tmp_path / "b.yaml"]
+
+
 HTTP = """\
 name: get_order
 kind: http
@@ -165,4 +186,7 @@ async def test_every_kind_is_checked_by_its_own_rules(tmp_path: Path, make_core:
     path.write_text(HTTP.replace("https://shop.example/", "http://127.0.0.1/"))
     await files.load(core)
     assert files.problems[0].startswith(f"{path}:5: `config.url`: ")
+    path.write_text(HTTP.replace("headers:", "heders:"))
+    await files.load(core)
+    assert files.problems[0].startswith(f"{path}:6: `config.heders`: unknown field `heders`; did you mean `headers`?")
     await fetch.close()

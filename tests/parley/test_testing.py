@@ -134,6 +134,19 @@ async def test_a_broken_file_is_named(folder: Path, path: str, text: str, said: 
             pass
 
 
+async def test_an_http_tool_of_an_internal_host_is_allowed_as_when_it_is_served(folder: Path):
+    """PARLEY_FETCH_ALLOW holds in tests too, here from the project's own `.env`."""
+    (folder / "tools/wiki.yaml").write_text(
+        "name: wiki\ndescription: Read.\nconfig: {url: 'http://10.0.0.7:8080/x'}\n", "utf-8"
+    )
+    with pytest.raises(ConfigError, match=r"10\.0\.0\.7"):
+        async with open_project(folder, []):
+            pass
+    (folder / ".env").write_text("PARLEY_FETCH_ALLOW=10.0.0.7:8080\n", "utf-8")
+    async with open_project(folder, [[say("Hello.")]]) as project:
+        assert (await project.ask("Hello")).text == "Hello."
+
+
 async def test_a_folder_without_agents_is_refused(tmp_path: Path):
     """The error says what is expected."""
     with pytest.raises(ConfigError, match="give `open_project` the folder of the project"):

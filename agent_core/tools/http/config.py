@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from agent_core.domain.unknown_fields import misfit_in
 from agent_core.errors import InvalidInput
 from agent_core.net.client_credentials import ClientAuth
 
@@ -64,5 +65,4 @@ def config_of(given: dict[str, Any]) -> RequestConfig:
     try:
         return msgspec.convert(given, RequestConfig)
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at `$")
-        raise InvalidInput(f"{CONFIG}{place.removesuffix('`')}", f"{message}.") from None
+        raise InvalidInput(*misfit_in(CONFIG, error, RequestConfig)) from None

@@ -15,7 +15,7 @@ from agent_core.net.errors import FetchRefused
 from agent_core.net.fetch import Fetch
 from agent_core.secrets import Unreadable
 from agent_core.tools.base import Tool
-from agent_core.tools.http.check import check, parameters_of
+from agent_core.tools.http.check import CheckUrl, check, parameters_of
 from agent_core.tools.http.config import config_of
 from agent_core.tools.http.request import RequestMaker
 from agent_core.tools.http.tool import RESULT_LIMIT, HttpPorts, HttpTool, SecretSource
@@ -29,13 +29,15 @@ _GRACE_SECONDS = 2.0
 class HttpKind:
     """Makes HTTP tools; their requests go through *fetch*, their secrets come from *secrets*."""
 
-    def __init__(self, fetch: Fetch, secrets: SecretSource, clock: Clock) -> None:
+    def __init__(self, fetch: Fetch, secrets: SecretSource, clock: Clock, check_url: CheckUrl | None = None) -> None:
+        """*check_url* says which addresses a definition may have; None: what the guard of *fetch* lets through."""
+        self._check_url = check_url or fetch.guard.check
         self._fetch, self._secrets, self.tokens = fetch, secrets, ClientTokens(fetch, clock)
         self._ports = HttpPorts(fetch, secrets, self.tokens)
 
     def check(self, definition: ToolDefinition) -> None:
         """Raise `InvalidInput`, with the path of the field, for what cannot work anywhere."""
-        check(definition, config_of(definition.config), self._fetch.guard.check)
+        check(definition, config_of(definition.config), self._check_url)
 
     def tool(self, definition: ToolDefinition, _known: Mapping[str, Tool], /) -> Tool:
         """Return the tool of a checked *definition*."""

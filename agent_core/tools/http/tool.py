@@ -30,6 +30,10 @@ _LARGE = 50_000
 _REDIRECTS = 3
 _IS_REDIRECT = (301, 302, 303, 307, 308)
 _UNAUTHORIZED = 401
+_MAY_BE_DONE = (302, 303)
+"""The usual answers to a form that was taken: Post/Redirect/Get."""
+_OF_A_GATEWAY = (502, 504)
+"""The server that the gateway asked may have carried out the request."""
 _UNSURE = "Whether it was carried out is not known; check before you repeat it."
 
 
@@ -135,11 +139,20 @@ class HttpTool:
         if is_ok(fetched.status, self.config.ok):
             return Done((Text(scrubbed(text_of(method, fetched), known)),))
         if fetched.status in _IS_REDIRECT and fetched.headers.get("location"):
-            return ToolError(
+            return self._error(
+                fetched.status,
                 f"HTTP {fetched.status} from {method} {host_of(fetched.url)}: it sends the request on to another "
-                "address, which is not followed with this method; its definition should name that address."
+                "address, which is not followed with this method; its definition should name that address, "
+                f"or {fetched.status} in `ok` if it means that all went well.",
             )
-        return ToolError(scrubbed(error_of(method, fetched, known), known))
+        return self._error(fetched.status, scrubbed(error_of(method, fetched, known), known))
+
+    def _error(self, status: int, text: str) -> ToolError:
+        """Return the error of an answer with *status*; of a write it may leave open whether it was carried out."""
+        unsure = _MAY_BE_DONE if self.spec.idempotent else (*_MAY_BE_DONE, *_OF_A_GATEWAY)
+        if self.spec.effect == "read" or status not in unsure:
+            return ToolError(text)
+        return ToolError(f"{text} {_UNSURE}", unknown=True)
 
     def _failed(self, error: FetchFailed, known: Mapping[str, str]) -> ToolError:
         text = scrubbed(f"{self.config.method} {host_of(self.config.url)} failed: {error}", known)

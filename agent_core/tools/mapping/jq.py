@@ -47,8 +47,11 @@ def check(program: str) -> None:
         raise ValueError(f"`{found[0]}` is not available to a jq program here; it gets the tool's result and no more.")
 
 
-async def run(program: str, text: str, seconds: float = SECONDS) -> str:
-    """Return the values that *program* makes of the JSON *text*, each a line; a string is as it is. Raise JqFailed."""
+async def run(program: str, text: str | None, seconds: float = SECONDS) -> str:
+    """Return the values that *program* makes of the JSON *text*, each a line; a string is as it is. Raise JqFailed.
+
+    Without *text* the program is compiled alone.
+    """
     process = await asyncio.to_thread(
         _spawn, seconds
     )  # a thread that stays: the process ends with the one that started it

@@ -33,13 +33,16 @@ def main() -> None:
     _leave(*_made(jq, job["program"], job["text"]))
 
 
-def _made(jq: object, program: str, text: str) -> tuple[int, str]:
+def _made(jq: object, program: str, text: str | None) -> tuple[int, str]:
     """Return how the program ended, and what it made or what is wrong."""
     lines: list[str] = []
     size = 0
     try:
+        compiled = jq.compile(program)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
+        if text is None:
+            return 0, ""
         json.loads(text)
-        for value in jq.compile(program).input_text(text):  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
+        for value in compiled.input_text(text):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
             lines.append(
                 value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
             )

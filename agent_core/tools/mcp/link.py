@@ -22,11 +22,14 @@ from agent_core.tools.mcp.http_client import check_headers
 from agent_core.tools.mcp.listing import described, listed
 from agent_core.tools.mcp.marks import CURRENT, CallMark
 from agent_core.tools.mcp.owner import ClientOwner
+from agent_core.tools.mcp.port import McpUnavailable
 from agent_core.tools.mcp.questions import Unanswerable
 from agent_core.tools.mcp.use import ToolUse
 
 DISCOVERY = 10.0
-"""Seconds for a whole discovery."""
+"""Seconds for a whole discovery over HTTP."""
+CHILD_DISCOVERY = 30.0
+"""Seconds for one of a child process: it starts first, and may be silent for ten seconds to what it does not know."""
 _GONE = 404
 _STEADY = 60_000
 _LONGEST_PAUSE = 300.0
@@ -80,13 +83,14 @@ class Link:
         self._opening = asyncio.Lock()
         self._calls: set[CallMark] = set()
         self._changed: Callable[[], None] | None = None
+        self._closed = False
 
     async def discover(self) -> McpListing:
-        """Return what the server lists; raises `McpUnavailable`, within ten seconds."""
+        """Return what the server lists; raises `McpUnavailable`, within ten seconds, or thirty of a child process."""
         mark = CallMark()
         CURRENT.set(mark)
         try:
-            async with within(self._clock, DISCOVERY):
+            async with within(self._clock, DISCOVERY if self._carrier.per_call else CHILD_DISCOVERY):
                 return await self._again(mark, self._listing, fresh=True)
         except Exception as error:  # noqa: BLE001 - whatever a stranger's server does is one kind of failure
             raise self._failure(error, mark) from None
@@ -119,9 +123,12 @@ class Link:
             self._calls.discard(mark)
 
     async def follow(self, changed: Callable[[], None]) -> None:
-        """Call *changed* at each news of the list, and whenever news may have been missed; return if there is none."""
+        """Call *changed* at each news of the list, and whenever news may have been missed; return if there is none.
+
+        It ends with `close`.
+        """
         self._changed, pause, again = changed, 1.0, False
-        while True:
+        while not self._closed:
             began, mark = self._clock.now(), CallMark()
             CURRENT.set(mark)
             try:
@@ -137,7 +144,8 @@ class Link:
             pause = min(_LONGEST_PAUSE, 2 * pause)
 
     async def close(self) -> None:
-        """Close what is open; nothing of it is left."""
+        """Close what is open, for good; nothing of it is left."""
+        self._closed = True
         self._retire()
         await asyncio.gather(*(owner.close() for owner in self._old))
         self._old.clear()
@@ -190,34 +198,48 @@ class Link:
         """Return the owner of the open client, opened if need be; None when each call has its own."""
         if self._modern is not None:
             return None
-        if self._owner is not None and self._owner.usable:
+        if self._owner is not None and self._owner.open:
             return self._owner
         async with self._opening:
-            if self._modern is None and (self._owner is None or not self._owner.usable):
+            if self._modern is None and (self._owner is None or not self._owner.open):
                 await self._open()
         return None if self._modern is not None else self._owner
 
     async def _open(self) -> None:
-        """Open a client and find out which era the server speaks."""
-        self._retire()
-        await self._carrier.ready()
-        owner = ClientOwner(lambda: self._client("auto"), self._clock, self._idle)
-        self._carrier.opens(owner.retire)
-        self._old.add(owner)
+        """Open a client and find out which era the server speaks.
+
+        A child process goes on starting when what needed it first gives up, for what needs it next.
+        """
+        owner = self._owner if self._owner is not None and self._owner.usable else await self._begun()
         try:
             client = await owner.client()
         except Exception:
             mark = CURRENT.get()
             if mark is not None:
                 mark.status, mark.failure = owner.mark.status, owner.mark.failure
+            self._retire()
             self._old.discard(owner)
             raise
+        except BaseException:
+            if self._carrier.per_call:
+                self._retire()
+            raise
         if self._carrier.per_call and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            self._modern = client.session.discover_result
+            self._owner, self._modern = None, client.session.discover_result
             await owner.close()
             self._old.discard(owner)
-        else:
-            self._owner = owner
+
+    async def _begun(self) -> ClientOwner:
+        """Begin to open a client."""
+        self._retire()
+        await self._carrier.ready()
+        if self._closed:
+            raise McpUnavailable(f"The connection to the MCP server `{self.server.name}` was closed.")
+        owner = ClientOwner(lambda: self._client("auto"), self._clock, self._idle)
+        self._carrier.opens(owner.retire)
+        self._old.add(owner)
+        self._owner = owner
+        return owner
 
     def _retire(self) -> None:
         """Use what is open for no new call."""

@@ -36,6 +36,11 @@ class ClientOwner:
         return not self.lost.is_set() and not self._stop.is_set()
 
     @property
+    def open(self) -> bool:
+        """Return whether it is usable and open."""
+        return self.usable and self._opened.done()
+
+    @property
     def finished(self) -> bool:
         """Return whether nothing of it is left."""
         return self._task.done()
@@ -72,6 +77,9 @@ class ClientOwner:
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,))
+        self._fail(
+            TimeoutError("closed before it was opened")
+        )  # a task that was cancelled before it began says nothing
 
     async def _run(self) -> None:
         CURRENT.set(self.mark)  # the task began with the context of the call that needed it first

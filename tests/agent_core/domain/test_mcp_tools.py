@@ -23,13 +23,28 @@ def test_names_fit_every_provider_and_are_unique(servers: tuple[tuple[str, list[
     assert found == names_of([(name, sorted(tools, reverse=True)) for name, tools in servers])
 
 
-def test_a_stranger_takes_no_name_from_another():
-    """A name that needs no change stays; one that only becomes the same by the change, or later, gets a hash."""
+def test_a_plain_name_stays():
+    """A name that no other tool can come to have is the server's own; others end in a hash."""
     found = names_of([("a", ["b__c", "get file", "get_file"]), ("a__b", ["c"])])
     assert found["a", "get_file"] == "mcp__a__get_file"
-    assert re.fullmatch(r"mcp__a__get_file_[0-9a-f]{8}", found["a", "get file"])
     assert found["a", "b__c"] == "mcp__a__b__c"
-    assert re.fullmatch(r"mcp__a__b__c_[0-9a-f]{8}", found["a__b", "c"])
+    assert re.fullmatch(r"mcp__a__get_file_[0-9a-f]{16}", found["a", "get file"])
+    assert re.fullmatch(r"mcp__a__b__c_[0-9a-f]{16}", found["a__b", "c"])
+
+
+@given(SERVERS.flatmap(lambda names: st.tuples(*(st.tuples(st.just(name), TOOLS) for name in names))))
+def test_a_name_depends_on_no_other_tool(servers: tuple[tuple[str, list[str]], ...]):
+    """A tool has the name that it has alone, so what was approved under a name never becomes another tool."""
+    for (server, tool), name in names_of(servers).items():
+        assert names_of([(server, [tool])]) == {(server, tool): name}
+
+
+def test_no_tool_takes_the_hashed_name_of_another():
+    """A server that calls a tool as another one's name with its hash gets a second hash for it."""
+    first = names_of([("a", ["get file"])])["a", "get file"]
+    later = names_of([("a", ["get file", first.removeprefix("mcp__a__")])])
+    assert later["a", "get file"] == first
+    assert len(set(later.values())) == 2
 
 
 def test_hidden_characters_and_unusable_schemas_are_not_taken():

@@ -4,14 +4,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
+from sqlalchemy import update
+from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
 from agent_core import Core, InvalidInput, ManagedByFile, NotFound
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_objects import McpServerObject
+from agent_core.runtime.mcp_discovery import AWAY
 from agent_core.runtime.tooling import ToolPorts
-from agent_core.store.work.tooling.servers import STEADY
+from agent_core.store.work.tooling import servers as rows
+from agent_core.store.work.tooling.servers import LEASE, STEADY
 from agent_core.testing import FakeClock
 from agent_core.tools.toolset import Scope
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
@@ -197,6 +202,19 @@ async def test_another_address_is_another_server(make_core: MakeCore):
     assert (found.tools, found.listed_at) == ((), None)
 
 
+async def test_a_secret_that_was_missing_wakes_the_servers_that_need_it(make_core: MakeCore):
+    """A server whose secret was not there is asked as soon as it is stored, without waiting for its pause."""
+    servers = ScriptedServers(github=listing("one"), other="It is down.")
+    core = await core_with(make_core, servers, clock=FakeClock())
+    await core.tools.servers.sync_files([http(headers={"X-Key": "{{secret:KEY}}"}), http("other")])
+    for name in ("github", "other"):
+        await when(core, name, lambda each: each.status == "failing")
+    due = (await core.tools.servers.get("other")).due_at
+    await core.tools.secrets.put("KEY", "opensesame")
+    assert (await listed(core)).status == "ok"
+    assert (await core.tools.servers.get("other")).due_at == due
+
+
 async def test_a_disabled_server_is_left_alone(make_core: MakeCore):
     """It is not asked, and gives no tools; enabled again it does."""
     servers = ScriptedServers(github=listing("one"))
@@ -284,3 +302,47 @@ async def test_a_server_without_an_answer_delays_no_other(make_core: MakeCore):
     assert (await core.tools.servers.get("silent")).status == "new"
     await core.stop(grace=0.5)
     assert servers.closed
+
+
+async def test_an_error_of_the_database_ends_no_discovery(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
+    """What is no loss of the connection, such as a full disk, is logged with its trace; later servers are asked."""
+    clock, servers = FakeClock(), ScriptedServers(github=listing("one"))
+    core = await core_with(make_core, servers, clock=clock)
+    faults = {name: OperationalError("", {}, Exception("disk full")) for name in ("claim", "succeeded")}
+
+    def once(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def instead(*args: Any, **options: Any) -> Any:
+            if (fault := faults.pop(name, None)) is not None:
+                raise fault
+            return work(*args, **options)
+
+        return instead
+
+    for each in faults:
+        monkeypatch.setattr(rows, each, once(each, getattr(rows, each)))
+    with capture_logs() as logs:
+        await core.tools.servers.create(http())
+        await until(lambda: any(line["event"] == "mcp.discovery_failed" for line in logs))
+        clock.advance(AWAY)
+        await until(lambda: any(line["event"] == "mcp.not_written" for line in logs))
+        clock.advance(LEASE / 1000)
+        await listed(core)
+    assert [line["event"] for line in logs if "exception" in line] == ["mcp.discovery_failed", "mcp.not_written"]
+
+
+async def test_a_server_of_a_newer_version_stops_no_other(make_core: MakeCore):
+    """A row that this version cannot read is left out and logged: at the start, and when servers are due."""
+    servers = ScriptedServers(github=listing("one"), newer=listing("two"))
+    core = await core_with(make_core, servers, clock=FakeClock())
+    await core.tools.servers.create(http("newer", enabled=False))
+    newer = msgspec.json.encode({"name": "newer", "url": URL, "on_change": "ask"})
+    await core._store.write(
+        lambda connection: connection.execute(update(rows.SERVER).values(definition=newer, due_at=0)).rowcount
+    )
+    with capture_logs() as logs:
+        other = await core_with(make_core, servers, clock=FakeClock())
+        await other.tools.servers.sync_files([http("newer"), http()])
+        await listed(other)
+        assert [each.name for each in (await other.tools.servers.list()).items] == ["github"]
+    assert {line["server"] for line in logs if line["event"] == "mcp.not_readable"} == {"newer"}
+    assert servers.discovered == ["github"]

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import update
+from structlog.testing import capture_logs
 
 from agent_core import Core, Definition, InvalidInput, ManagedByFile, NotFound, ToolCompleted, text_of
 from agent_core.domain.tools import ToolDefinition
@@ -126,7 +128,6 @@ async def test_a_tool_that_an_agent_names_stays(core: Core):
 async def test_files_define_tools_and_take_them_away(core: Core):
     """A tool of a file cannot be changed elsewhere, an equal one makes no version, one whose file is gone goes."""
     tools = core.tools.definitions
-    own = await tools.create(msgspec.structs.replace(HELLO, name="own"))
     await tools.sync_files([HELLO])
     made = await tools.get("hello")
     assert (made.version, made.source) == (1, "file")
@@ -138,9 +139,22 @@ async def test_files_define_tools_and_take_them_away(core: Core):
     await tools.sync_files([], whole=False)
     await tools.sync_files([msgspec.structs.replace(HELLO, title="Hello"), msgspec.structs.replace(HELLO, name="own")])
     assert [(await tools.get(name)).version for name in ("hello", "own")] == [2, 1]
-    assert ((await tools.get("own")).source, (await tools.get("own")).id) == ("file", own.id)
     await tools.sync_files([])
     assert [each.name for each in (await tools.list()).items] == ["greet"]
+
+
+async def test_what_cannot_work_is_not_stored(core: Core):
+    """A jq program that does not compile, and a secret that a wrapped tool would get as it is written."""
+    tools = core.tools.definitions
+    for field, changes in (("output", {"output": "jq:.a ["}), ("preset", {"preset": {"mood": "{{secret:KEY}}"}})):
+        with pytest.raises(InvalidInput) as refused:
+            await tools.create(msgspec.structs.replace(HELLO, **changes))
+        assert refused.value.path == field
+    await tools.create(HELLO)
+    with pytest.raises(InvalidInput) as refused:
+        await tools.update("hello", {"output": "jq:.a ["})
+    assert refused.value.path == "output"
+    assert (await tools.update("hello", {"output": "jq:.said"})).version == 2
 
 
 async def test_what_a_newer_version_stored_is_read_without_its_fields(core: Core):
@@ -150,3 +164,17 @@ async def test_what_a_newer_version_stored_is_read_without_its_fields(core: Core
     more = msgspec.json.encode({**msgspec.to_builtins(HELLO), "colour": "red"})
     await core._store.write(lambda connection: connection.execute(definitions.VERSION.update().values(definition=more)))
     assert (await tools.versions("hello"))[0].definition == HELLO
+
+
+async def test_a_tool_that_this_version_cannot_read_stops_no_other(core: Core):
+    """A kind of a newer version is left out and logged, and a file of its name leaves it as it is."""
+    tools = core.tools.definitions
+    await tools.create(msgspec.structs.replace(HELLO, name="newer"))
+    content = msgspec.json.encode({**msgspec.to_builtins(HELLO), "name": "newer", "timeout_s": "long"})
+    await core._store.write(
+        lambda connection: connection.execute(update(definitions.VERSION).values(definition=content)).rowcount
+    )
+    with capture_logs() as logs:
+        await tools.sync_files([HELLO, msgspec.structs.replace(HELLO, name="newer")])
+        assert [each.name for each in (await tools.list()).items] == ["greet", "hello"]
+    assert {line["tool"] for line in logs if line["event"] == "tools.not_readable"} == {"newer"}

@@ -72,7 +72,6 @@ async def test_arguments_of_an_older_schema_are_checked_against_the_present_one(
     [
         ("rows[].n", (Text('{"rows": [{"n": 1}, {"n": 2}]}'),), (Text("[1,2]"),)),
         ("said", (Text('{"said": "hi"}'),), (Text("hi"),)),
-        ("rows[]", (Text("no JSON at all"),), (Text("no JSON at all"),)),
         (
             "n",
             (Text('{"n": 1}'), File("f", "a.txt", "text/plain", 3)),
@@ -81,8 +80,24 @@ async def test_arguments_of_an_older_schema_are_checked_against_the_present_one(
     ],
 )
 async def test_a_result_is_mapped(expression: str, result: Any, mapped: Any):
-    """Text that is JSON is mapped; other text and files stay."""
+    """Texts are mapped; files stay."""
     assert await defined(Echo(Done(result)), output=expression).call(FIT, CONTEXT) == Done(mapped)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("{status: status}", '{"status": 1, "ssn": "123-45", "x": NaN}'),
+        ("{status: status}", "ssn 123-45"),
+        ("jq:{status}", "ssn 123-45"),
+    ],
+)
+async def test_an_answer_that_cannot_be_mapped_is_withheld(expression: str, text: str):
+    """What is no JSON is an error without a word of it: the author may have chosen what is shown."""
+    found = await defined(Echo(Done((Text(text),))), output=expression).call(FIT, CONTEXT)
+    assert isinstance(found, ToolError)
+    assert "`find` was carried out, but its answer is no JSON" in found.message
+    assert "123-45" not in found.message
 
 
 async def test_a_mapping_that_fails_names_the_expression():

@@ -1,5 +1,6 @@
 """Calls of tools of MCP servers: secrets go out at the last moment and never come back."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from agent_core import Actor, SystemClock, Text
 from agent_core.domain.mcp import FilledServer, McpOAuth, McpServer
 from agent_core.domain.mcp_tools import spec_of
 from agent_core.tools.base import CallContext, Done, ToolError
+from agent_core.tools.context_headers import context_headers
 from agent_core.tools.mcp.served import NoSecrets, ServedTool
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
 
@@ -78,6 +80,18 @@ async def test_credentials_written_into_a_server_come_back_masked(said: str, rea
     servers.answers["get"] = Done((Text(said),))
     tool = ServedTool(spec_of(WRITTEN, mcp_tool("get"), "mcp__github__get"), WRITTEN, "get", servers, NoSecrets())
     assert await tool.call({}, context([])) == Done((Text(read),))
+
+
+async def test_no_caller_sets_a_header_of_the_core():
+    """A key whose header is that of one of the core's own, or of a key before it, is not sent."""
+    forged = {"Actor": "forged", "actor-name": "forged", "email": "a@b.example", "E_MAIL": "c", "e-mail": "d"}
+    known = replace(context([]), tool_context=forged)
+    keys = ["Actor", "actor-name", "actor_kind", "email", "E_MAIL", "e-mail"]
+    assert context_headers(keys, known) == {
+        "X-Parley-Context-Actor-Kind": "user",
+        "X-Parley-Context-Email": "a@b.example",
+        "X-Parley-Context-E-Mail": "c",
+    }
 
 
 async def test_without_its_secret_a_server_is_not_called():

@@ -67,6 +67,7 @@ async def test_a_server_is_defined_looked_at_accepted_and_deleted(client: httpx.
         ({"headers": {"X-A": "{{secret:MISSING}}"}}, "headers"),
         ({"headers": {"X-A": "two\nlines"}}, "headers.X-A"),
         ({"context": ["a b"]}, "context[0]"),
+        ({"context": ["email", "actor-name"]}, "context[1]"),
         ({"timeout_s": 0}, "timeout_s"),
         ({"args": ["x"]}, "args"),
     ],

@@ -116,6 +116,26 @@ def test_own_tools_are_listed_and_a_broken_one_fails(look: Examine, tmp_path: Pa
     assert (found.level, f"{tmp_path / 'own' / 'deeper'}: a folder, whose Python files" in found.text) == ("warn", True)
 
 
+def test_a_tool_file_that_a_server_would_refuse_fails(look: Examine, tmp_path: Path):
+    """A definition is checked with the tools, the allow list and the secrets of this deployment, without a server."""
+    own = tmp_path / "own"
+    own.mkdir()
+    given = "name: {}\ndescription: Ask.\nconfig: {{url: '{}'}}\n"
+    (own / "ask.yaml").write_text(given.format("ask", "http://127.0.0.1:8123/"))
+    found = look(PARLEY_TOOLS=str(own))["tools"]
+    assert (found.level, found.text.startswith(f"{own}/ask.yaml:3: `config.url`: ")) == ("fail", True)
+    found = look(PARLEY_TOOLS=str(own), PARLEY_FETCH_ALLOW="127.0.0.1:8123")["tools"]
+    assert (found.level, found.text) == ("ok", f"{own}/ask.yaml: `ask`")
+    (own / "ask.yaml").write_text(given.format("calculate", "https://shop.example/"))
+    found = look(PARLEY_TOOLS=str(own))["tools"]
+    assert (found.level, "`calculate` ships with Parley" in found.text) == ("fail", True)
+    (own / "ask.yaml").write_text(given.format("ask", "https://shop.example/?key={{secret:SHOP}}"))
+    assert look(PARLEY_TOOLS=str(own))["tools"].level == "ok"
+    migrate(Settings(_env_file=None, PARLEY_DATA=str(tmp_path)))  # type: ignore[call-arg]
+    found = look(PARLEY_TOOLS=str(own))["tools"]
+    assert (found.level, found.text) == ("fail", f"{own}/ask.yaml:1: `ask`: no secret SHOP")
+
+
 def test_postgres_that_is_well(look: Examine, postgres_env: dict[str, str]):
     """A migrated Postgres with a worker has nothing that fails, and a notification that arrives."""
     asyncio.run(heartbeat(postgres_env["DATABASE_URL"], "wrk_1"))

@@ -11,10 +11,15 @@ from typer.testing import CliRunner
 from agent_core import ConfigError
 from agent_core.domain.schemas import schema_problem
 from agent_core.domain.tools import ToolDefinition
+from agent_core.net.fetch import Fetch
+from agent_core.runtime.tooling import ToolPorts
+from agent_core.testing import ScriptedProvider
+from agent_core.tools.builtin import BUILTIN
 from app.cli.commands import app
 from app.openapi_import.document import document_of
 from app.openapi_import.importing import Imported, imported, written
-from app.tool_files import read_tools
+from app.tool_files import ToolFiles, read_tools
+from tests.conftest import MakeCore
 
 SHOP = Path(__file__).with_name("shop.yaml")
 
@@ -135,6 +140,55 @@ def test_operations_that_cannot_be_tools_are_named():
 
 
 @pytest.mark.parametrize(
+    ("parameter", "says"),
+    [
+        ({"style": "deepObject", "schema": {"type": "string"}}, "has the style `deepObject`"),
+        ({"style": "pipeDelimited", "schema": {"type": "array"}}, "has the style `pipeDelimited`"),
+        ({"explode": False, "schema": {"type": "array"}}, "`explode: false`"),
+        ({"explode": False, "schema": {"anyOf": [{"type": "string"}, {"items": {}}]}}, "`explode: false`"),
+        ({"schema": {"type": ["object", "null"]}}, "is an object"),
+        ({"in": "header", "schema": {"type": "array"}}, "list with commas"),
+        ({"in": "path", "style": "label", "schema": {"type": "string"}}, "has the style `label`"),
+        ({"explode": False, "style": "form", "schema": {"type": "string"}}, None),
+        ({"schema": {"type": "array"}}, None),
+        ({"content": {"application/json": {"schema": {"type": "object"}}}}, None),
+    ],
+)
+def test_a_parameter_that_would_be_sent_wrongly_is_named(parameter: dict[str, Any], says: str | None):
+    """Lists repeat the name and JSON is sent; an operation that wants anything else is skipped."""
+    skipped = of_operation({"parameters": [{"name": "x", "in": "query", **parameter}]}).skipped
+    assert len(skipped) == (says is not None)
+    assert says is None or says in skipped[0]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "says"),
+    [({"style": "deepObject"}, "the field `x` of its form has the style `deepObject`"), ({"explode": True}, None)],
+)
+def test_a_form_that_would_be_sent_wrongly_is_named(encoding: dict[str, Any], says: str | None):
+    """The fields of a form are written as those of a query."""
+    schema = {"type": "object", "properties": {"x": {"type": "array"}}}
+    form = {"application/x-www-form-urlencoded": {"schema": schema, "encoding": {"x": encoding}}}
+    skipped = of_operation({"requestBody": {"content": form}}, "post").skipped
+    assert [says in line if says else line for line in skipped] == ([True] if says else [])
+
+
+@pytest.mark.parametrize(("name", "header"), [("idempotency-key", None), ("X-Idempotency-Key", "X-Idempotency-Key")])
+def test_the_key_of_a_call_is_not_asked_of_the_model(name: str, header: str | None):
+    """The header is sent by Parley, under the API's name."""
+    parameter = {"name": name, "in": "header", "required": True, "schema": {"type": "string"}}
+    (tool,) = of_operation({"parameters": [parameter]}, "post").tools
+    assert (tool.parameters or {})["properties"] == {}
+    assert (tool.config.get("idempotency_header"), tool.config.get("send")) == (header, None)
+
+
+def of_operation(operation: dict[str, Any], method: str = "get") -> Imported:
+    path = "/a/{x}" if "path" in [each["in"] for each in operation.get("parameters", ())] else "/a"
+    document = {"openapi": "3.0.3", "paths": {path: {method: {"summary": "It.", **operation}}}}
+    return tools(json.dumps(document).encode(), server="https://api.example.com")
+
+
+@pytest.mark.parametrize(
     ("only", "names"),
     [
         (("orders.*",), ["list", "create", "get", "change", "delete", "replace_all"]),
@@ -185,4 +239,43 @@ def test_the_command_writes_a_file_once_more_and_no_other(tmp_path):
     (tmp_path / "shop.yaml").write_text("name: mine\n")
     refused = run("--out", str(tmp_path))
     assert isinstance(refused.exception, ConfigError)
+    assert isinstance(run("--out", str(tmp_path), "--force").exception, ConfigError)
     assert (tmp_path / "shop.yaml").read_text() == "name: mine\n"
+
+
+def test_the_command_replaces_no_edit_and_no_other_tools_unless_it_must(tmp_path):
+    """A file that was edited, or that has other tools, is replaced with `--force` alone."""
+    run = lambda *more: CliRunner().invoke(app, ["tools", "import", str(SHOP), "--out", str(tmp_path), *more])  # noqa: E731
+    assert run("--only", "login", "--only", "orders.get").exit_code == 0
+    whole = (tmp_path / "shop.yaml").read_text()
+    assert str(run("--only", "login").exception).startswith(f"{tmp_path / 'shop.yaml'}: has other tools than would be")
+    (tmp_path / "shop.yaml").write_text(f"{whole}  pinned: true\n")
+    assert "was edited" in str(run("--only", "login", "--only", "orders.get").exception)
+    assert run("--only", "login", "--only", "orders.get", "--force").exit_code == 0
+    assert (tmp_path / "shop.yaml").read_text() == whole
+
+
+async def test_a_server_loads_what_is_written(tmp_path: Path, make_core: MakeCore):
+    """Operations without a text, and with names that are taken or reserved, are tools all the same."""
+    plain = {"responses": {"200": {"description": "Fine."}}}
+    paths = {
+        "/sum": {"get": {"operationId": "calculate", **plain}},
+        "/b": {"get": {"operationId": "mcp__b", **plain}, "post": {"operationId": "call_tool", **plain}},
+        "/old": {"get": {"operationId": "old", "deprecated": True, **plain}},
+        "/id": {"get": {"operationId": "tool_0123456789abcdef", **plain}},
+    }
+    document = {"openapi": "3.1.0", "info": {"title": "T"}, "paths": paths, "servers": [{"url": "https://a.example"}]}
+    found = tools(json.dumps(document).encode())
+    said = {each.name: each.description for each in found.tools}
+    assert said == {
+        "calculate_2": "GET /sum",
+        "api_mcp__b": "GET /b",
+        "call_tool_2": "POST /b",
+        "old": "Deprecated. GET /old",
+    }
+    assert found.skipped == ["GET /id: `name`: a name that reads like the id of a tool; choose another one."]
+    (tmp_path / "t.yaml").write_text(written(found, "t.json"))
+    core = await make_core(ScriptedProvider([]), tools=BUILTIN, tool_ports=ToolPorts(fetch=Fetch()))
+    files = ToolFiles(tmp_path)
+    await files.load(core)
+    assert files.problems == []

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import structlog
 from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -17,16 +18,19 @@ from agent_core.store.work.tooling import revisions
 from agent_core.store.work.tooling.tables import ToolRow, ToolVersionRow
 
 TOOL, VERSION = table_of(ToolRow), table_of(ToolVersionRow)
+_OURS = TOOL.c.project == DEFAULT_PROJECT
 _SELECT = (
     select(TOOL, VERSION.c.definition)
     .join(VERSION, (VERSION.c.tool == TOOL.c.key) & (VERSION.c.version == TOOL.c.version))
-    .where(TOOL.c.project == DEFAULT_PROJECT)
+    .where(_OURS)
 )
+_log = structlog.get_logger("parley.tools")
 
 
 def everything(connection: Connection) -> Sequence[DefinedTool]:
-    """Return every tool at its newest version, by name."""
-    return [_tool(row) for row in connection.execute(_SELECT.order_by(TOOL.c.name))]
+    """Return every tool that this version can read, at its newest version, by name."""
+    rows = connection.execute(_SELECT.order_by(TOOL.c.name))
+    return [tool for row in rows if (tool := _readable(row)) is not None]
 
 
 def find(connection: Connection, name: str) -> DefinedTool:
@@ -112,14 +116,20 @@ def sync_files(connection: Connection, definitions: Sequence[ToolDefinition], *,
     """Store the tools that files define: new ones are created, changed ones get a version.
 
     A tool that no file defines any more is removed, as one of a Python file is, if *definitions* are *whole*: what a
-    broken file defines is not known. Processes that start together do it one after the other.
+    broken file defines is not known. Processes that start together do it one after the other. Raises `InvalidInput` for
+    a tool that is defined over the API.
     """
     revisions.alone(connection)
     known = {tool.definition.name: tool for tool in everything(connection)}
+    unread = frozenset(connection.execute(select(TOOL.c.name).where(_OURS)).scalars()) - known.keys()
     for wanted in definitions:
+        if wanted.name in unread:  # a newer version wrote it
+            continue
         tool = known.get(wanted.name)
         if tool is None:
             create(connection, wanted, now=now, source="file")
+        elif tool.source == "api":
+            raise of_api(wanted.name)
         else:
             change(connection, tool, wanted, now=now, source="file")
     names = {wanted.name for wanted in definitions}
@@ -134,6 +144,13 @@ def _row(connection: Connection, name: str) -> Any:
     if row is None:
         raise NotFound("tool", name)
     return row
+
+
+def of_api(name: str) -> InvalidInput:
+    """Return why a file cannot define a tool *name*: one of the API has that name, and would go with the file."""
+    return InvalidInput(
+        "name", f"`{name}` is defined over the API; delete it there or give the file's tool another name."
+    )
 
 
 def _taken(wanted: ToolDefinition) -> InvalidInput:
@@ -154,6 +171,16 @@ def _tool(row: Any) -> DefinedTool:
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
+
+
+def _readable(row: Any) -> DefinedTool | None:
+    """Return the tool of *row*, None of one that this version cannot read, which is logged."""
+    try:
+        return _tool(row)
+    except msgspec.MsgspecError as error:
+        remedy = "a newer version of Parley may have stored it; run that one"
+        _log.error("tools.not_readable", tool=row.name, id=row.id, reason=str(error), remedy=remedy)
+        return None
 
 
 def _read(stored: bytes) -> ToolDefinition:

@@ -12,6 +12,7 @@ from agent_core.errors import Conflict, NotFound
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work.tooling.revisions import bump
+from agent_core.store.work.tooling.servers import NEVER
 from agent_core.store.work.tooling.tables import McpServerRow, SecretRow, ToolRow, ToolVersionRow
 
 SECRET = table_of(SecretRow)
@@ -19,12 +20,16 @@ TOOL, VERSION, SERVER = table_of(ToolRow), table_of(ToolVersionRow), table_of(Mc
 
 
 def put(connection: Connection, name: str, sealed: str, *, now: int, replace: bool) -> SecretObject:
-    """Store a secret; raises `Conflict` when there is one of that *name* and it is not to be replaced."""
+    """Store a secret; raises `Conflict` when there is one of that *name* and it is not to be replaced.
+
+    The MCP servers that refer to it are due at once: they may have failed for want of it.
+    """
     where = (SECRET.c.project == DEFAULT_PROJECT, SECRET.c.name == name)
     found = connection.execute(select(SECRET.c.created_at).where(*where)).first()
     if found is not None and not replace:
         raise Conflict(f"There is a secret `{name}` already; give it a new value with PUT /v1/secrets/{name}.")
     bump(connection, "secrets")
+    _make_servers_due(connection, name, now)
     if found is None:
         row = {"project": DEFAULT_PROJECT, "name": name, "created_at": now}
         connection.execute(insert(SECRET).values(**row, sealed=sealed.encode(), updated_at=now))
@@ -73,6 +78,14 @@ def users_of(connection: Connection, name: str) -> Sequence[str]:
         *(f"the tool `{row.name}`" for row in tools if _refers(row.definition, name)),
         *(f"the MCP server `{row.name}`" for row in servers if _refers(row.definition, name)),
     ]
+
+
+def _make_servers_due(connection: Connection, name: str, now: int) -> None:
+    """Make the servers that refer to the secret *name* due, but for those that are disabled."""
+    later = (SERVER.c.project == DEFAULT_PROJECT, SERVER.c.due_at > now, SERVER.c.due_at < NEVER)
+    rows = connection.execute(select(SERVER.c.key, SERVER.c.definition).where(*later)).all()
+    keys = [row.key for row in rows if _refers(row.definition, name)]
+    connection.execute(update(SERVER).where(SERVER.c.key.in_(keys)).values(due_at=now))
 
 
 def _refers(definition: bytes, name: str) -> bool:

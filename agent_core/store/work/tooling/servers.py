@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
+import structlog
 from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -32,6 +33,7 @@ MAX_ERROR = 2_000
 Source = Literal["file", "api"]
 _OTHER_PLACE = ("transport", "url", "command", "args", "cwd")
 """Fields that say which server it is: with another value of them it is one of which nothing is known."""
+_log = structlog.get_logger("parley.mcp")
 
 
 class StoredServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,16 +63,17 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 def everything(connection: Connection) -> Sequence[StoredServer]:
-    """Return all servers, the oldest first."""
+    """Return all servers that this version can read, the oldest first."""
     rows = connection.execute(select(SERVER).where(_OURS).order_by(SERVER.c.key))
-    return [_stored(row) for row in rows]
+    return [stored for row in rows if (stored := _readable(row)) is not None]
 
 
 def listed(connection: Connection, *, limit: int, after: int) -> Page[StoredServer]:
-    """Return up to *limit* servers with a key above *after*."""
+    """Return up to *limit* servers with a key above *after*, without those that this version cannot read."""
     query = select(SERVER).where(_OURS, SERVER.c.key > after)
-    found = [_stored(row) for row in connection.execute(query.order_by(SERVER.c.key).limit(limit + 1))]
-    return Page(tuple(found[:limit]), str(found[limit - 1].key) if len(found) > limit else None)
+    rows = connection.execute(query.order_by(SERVER.c.key).limit(limit + 1)).all()
+    found = [stored for row in rows[:limit] if (stored := _readable(row)) is not None]
+    return Page(tuple(found), str(rows[limit - 1].key) if len(rows) > limit else None)
 
 
 def find(connection: Connection, name: str) -> StoredServer:
@@ -139,8 +142,11 @@ def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int
     """
     revisions.bump(connection, "mcp")  # processes that start together do it one after the other
     known = {stored.server.name: stored for stored in everything(connection)}
+    unread = frozenset(connection.execute(select(SERVER.c.name).where(_OURS)).scalars()) - known.keys()
     for server in servers:
         stored = known.get(server.name)
+        if server.name in unread:  # a newer version wrote it: what was accepted of it is not ours to drop
+            continue
         if stored is None:
             create(connection, server, now=now, source="file")
         else:
@@ -177,8 +183,10 @@ def claim(connection: Connection, *, now: int) -> Claim | None:
     due = select(SERVER).where(_OURS, SERVER.c.due_at <= now)
     for row in connection.execute(due.order_by(SERVER.c.due_at)).all():
         mine = update(SERVER).where(SERVER.c.key == row.key, SERVER.c.due_at == row.due_at)
-        if connection.execute(mine.values(due_at=now + LEASE)).rowcount:
-            return Claim(_stored(row), now + LEASE, row.due_at)
+        if not connection.execute(mine.values(due_at=now + LEASE)).rowcount:
+            continue
+        if (stored := _readable(row)) is not None:  # else it is left to a process that can, and holds up no other
+            return Claim(stored, now + LEASE, row.due_at)
     return None
 
 
@@ -272,6 +280,16 @@ def _stored(row: Any) -> StoredServer:
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
+
+
+def _readable(row: Any) -> StoredServer | None:
+    """Return the server of *row*, None of one that this version cannot read, which is logged."""
+    try:
+        return _stored(row)
+    except msgspec.MsgspecError as error:
+        remedy = "a newer version of Parley may have stored it; run that one"
+        _log.error("mcp.not_readable", server=row.name, id=row.id, reason=str(error), remedy=remedy)
+        return None
 
 
 def _read(definition: bytes) -> McpServer:

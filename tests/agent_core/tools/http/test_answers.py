@@ -166,6 +166,29 @@ async def test_a_write_follows_no_redirect(api: Calling):
     assert len(api.site.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "fields", "is_unknown"),
+    [
+        (303, {}, True),
+        (302, {"idempotent": True}, True),
+        (307, {}, False),
+        (502, {}, True),
+        (504, {}, True),
+        (504, {"idempotent": True}, False),
+        (504, {"effect": "read"}, False),
+        (500, {}, False),
+    ],
+)
+async def test_a_write_whose_answer_leaves_it_open_has_no_known_end(
+    api: Calling, status: int, fields: dict[str, Any], is_unknown: bool
+):
+    """With a redirect after a form, or a gateway that gave up, the write may have been carried out."""
+    api.site.answers["/orders"] = moved("/orders/7", status)
+    outcome = await api.call(method="POST", **fields)
+    assert isinstance(outcome, ToolError)
+    assert outcome.unknown == is_unknown == ("not known" in outcome.message)
+
+
 async def test_the_model_reads_at_most_ten_thousand_characters(api: Calling):
     """The limit of the spec is that of an HTTP tool, however large the author's is."""
     limits: list[Any] = [api.kind.tool(api.definition(result_limit=n), {}).spec.result_limit for n in (500, 50_000)]

@@ -7,10 +7,12 @@ import pytest
 
 from agent_core.domain.mcp import McpServer
 from agent_core.testing import FakeClock
-from agent_core.testing.mcp import FakeMcp, FakeTool, sample_tools
+from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool, McpAsked, sample_tools
 from agent_core.tools.base import ToolError
+from agent_core.tools.mcp.carriers import ChildCarrier
+from agent_core.tools.mcp.link import Link
 from agent_core.tools.mcp.port import McpUnavailable
-from tests.agent_core.tools.mcp.stage import client_tasks, moved, server_of, sockets, staged, texts
+from tests.agent_core.tools.mcp.stage import child, children, client_tasks, moved, server_of, sockets, staged, texts
 from tests.polling import until
 
 ERAS = ["modern", "legacy"]
@@ -128,6 +130,79 @@ async def test_another_definition_under_the_same_name_is_another_connection(fake
         for key in ("first", "second"):
             assert texts(await stage.call(server_of(fake, headers={"X-Key": key}), "echo", text="hi")) == ["hi"]
             assert fake.asked_for("tools/call")[-1].headers["x-key"] == key
+
+
+async def test_news_are_followed_with_the_newest_definition(fake: FakeMcp) -> None:
+    """After a secret was changed the news come over the new connection, and none is left of the one before."""
+    changes = list[int]()
+    async with staged(fake.host) as stage:
+        before, after = (server_of(fake, headers={"X-Key": key}) for key in ("first", "second"))
+        await stage.connections.discover(before)
+        stage.connections.follow(before, lambda: changes.append(1))
+        await until(lambda: fake.followers == 1)
+        await stage.connections.discover(after)
+        await until(lambda: len(_listening(fake, "second")) == 1 and fake.followers == 1)
+        await fake.changed()
+        await until(lambda: bool(changes))
+    await until(lambda: fake.followers == 0)
+
+
+def _listening(fake: FakeMcp, key: str) -> list[McpAsked]:
+    method = "subscriptions/listen" if fake.protocol.era == "modern" else "initialize"
+    return [each for each in fake.asked_for(method) if each.headers["x-key"] == key]
+
+
+async def test_a_closed_link_opens_nothing() -> None:
+    """A link that was closed starts no process for what still uses it."""
+    clock, before = FakeClock(), children()
+    link = Link(child(), ChildCarrier(child(), clock), clock, 60)
+    await link.close()
+    with pytest.raises(McpUnavailable, match="was closed"):
+        await link.discover()
+    await link.follow(lambda: None)
+    assert children() == before
+
+
+async def test_calls_of_an_earlier_definition_end_as_they_would_have(fake: FakeMcp) -> None:
+    """A changed secret breaks off no call; runs with the earlier one and with the new one do not disturb each other."""
+    go = asyncio.Event()
+
+    async def held(_call: FakeCall) -> str:
+        await go.wait()
+        return "written"
+
+    fake.tools.append(FakeTool("hold", answer=held))
+    async with staged(fake.host) as stage:
+        before, after = (server_of(fake, headers={"X-Key": key}) for key in ("first", "second"))
+        write = asyncio.create_task(stage.call(before, "hold", repeatable=False))
+        await until(lambda: bool(fake.asked_for("tools/call")))
+        for server, key in ((after, "second"), (before, "first"), (after, "second"), (before, "first")):
+            assert texts(await stage.call(server, "echo", text=key)) == [key]
+            assert fake.asked_for("tools/call")[-1].headers["x-key"] == key
+        go.set()
+        assert texts(await write) == ["written"]
+        await until(lambda: fake.protocol.era == "modern" or fake.sessions == 1)
+        await stage.call(before, "echo", text="late")
+        await stage.call(after, "echo", text="on")
+        opened = [each.headers["x-key"] for each in fake.asked_for("server/discover")]
+        assert opened == ["first", "second", "first"]
+
+
+async def test_a_call_of_an_earlier_definition_is_waited_for_until_its_timeout() -> None:
+    """A connection that is given up is closed at the latest when its calls should have ended."""
+    clock = FakeClock()
+    async with FakeMcp(sample_tools(), era="legacy") as fake, staged(fake.host, clock=clock) as stage:
+        write = asyncio.create_task(stage.call(server_of(fake), "wait", seconds=60, repeatable=False))
+        await until(lambda: bool(stage.shown))
+        await stage.call(server_of(fake, headers={"X-Key": "second"}), "echo", text="hi")
+        await until(lambda: clock.sleepers > 0)
+        clock.advance(35)
+        await asyncio.sleep(0)
+        assert not write.done()
+        clock.advance(10)
+        outcome = await write
+        assert isinstance(outcome, ToolError)
+        assert outcome.unknown
 
 
 async def test_a_server_that_never_answers_is_given_up_in_time() -> None:

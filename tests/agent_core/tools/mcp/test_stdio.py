@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import mcp_types as wire
@@ -91,6 +92,35 @@ async def test_a_server_that_dies_at_once_is_started_with_growing_pauses() -> No
             said = outcome.message
         assert "its last words: cannot find [hidden]" in said
         assert pauses == [0.5, 1.0, 2.0]
+
+
+# The made-up server, which answers nothing before the file FREE is there.
+_SLOW = """
+import os, runpy, time
+while not os.path.exists(FREE):
+    time.sleep(0.01)
+runpy.run_module("agent_core.testing.mcp", run_name="__main__")
+"""
+
+
+async def test_a_child_that_starts_slowly_is_waited_for_by_what_needs_it_next(tmp_path: Path) -> None:
+    """A child has more than eleven seconds to start; a discovery that gave it up leaves it to the next one."""
+    clock, before, free = FakeClock(), children(), tmp_path / "free"
+    server = McpServer(
+        name="slow", transport="stdio", command=sys.executable, args=("-c", _SLOW.replace("FREE", repr(str(free))))
+    )
+    async with staged(clock=clock) as stage:
+        first = asyncio.create_task(stage.connections.discover(server))
+        await until(lambda: bool(children() - before))
+        clock.advance(31)
+        with pytest.raises(McpUnavailable, match="`slow` did not answer in time"):
+            await first
+        second = asyncio.create_task(stage.connections.discover(server))
+        await clock.slept(2)  # the idleness of the client, and the limit of this discovery
+        clock.advance(25)
+        free.touch()
+        assert (await second).tools
+        assert len(children() - before) == 1
 
 
 async def test_a_missing_command_is_named() -> None:
