@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
 from agent_core import Page
-from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp import McpOAuth, McpServer
 from app.api.deps import Cursor, Limit, Operator, Wired
 from app.api.derived import RequestBody, body_of
 from app.api.problems import answers
@@ -18,11 +18,24 @@ ServerId = Annotated[str, Path(description="An MCP server's id or its name.", ma
 BAD = (400, 401, 403, 413, 422)
 _Entries = Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length=128)]], Field(max_length=100)]
 
+_Words = Annotated[str, StringConstraints(max_length=8_000)]
+_Named = Annotated[dict[str, _Words], Field(max_length=100)]
+
+
+class OAuthBody(body_of(McpOAuth, dict.fromkeys(McpOAuth.__struct_fields__, _Words))):
+    """The operator's connection to an MCP server by OAuth 2 client credentials."""
+
+
 # What HTTP takes of a server's fields where that is less than their types say.
 SERVER = {
     "name": Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,32}$")],
     "url": Annotated[str, StringConstraints(min_length=1, max_length=8_000)],
     "command": Annotated[str, StringConstraints(min_length=1, max_length=4_000)],
+    "args": Annotated[list[_Words], Field(max_length=100)],
+    "env": _Named,
+    "cwd": Annotated[str, StringConstraints(min_length=1, max_length=4_000)],
+    "headers": _Named,
+    "oauth": OAuthBody,
     "allow": _Entries,
     "deny": _Entries,
     "context": _Entries,

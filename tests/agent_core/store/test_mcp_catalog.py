@@ -323,6 +323,8 @@ async def test_an_error_of_the_database_ends_no_discovery(make_core: MakeCore, m
     with capture_logs() as logs:
         await core.tools.servers.create(http())
         await until(lambda: any(line["event"] == "mcp.discovery_failed" for line in logs))
+        again = clock.now() * 1000 + int(AWAY * 1_000_000)
+        await until(lambda: any(each.due == again for each in clock._sleepers))
         clock.advance(AWAY)
         await until(lambda: any(line["event"] == "mcp.not_written" for line in logs))
         clock.advance(LEASE / 1000)

@@ -18,7 +18,7 @@ OAUTH = {"token_url": "https://auth.example.com/t", "client_id": "c", "client_se
     [
         ({"method": "TRACE"}, "config.method"),
         ({"headers": {"a": 1}}, "config.headers[...]"),
-        ({"colour": "red"}, "config"),
+        ({"colour": "red"}, "config.colour"),
         ({"url": "ftp://files.example.com/x"}, "config.url"),
         ({"url": "https://{host}.example.com/x"}, "config.url"),
         ({"url": "https://{{secret:HOST}}/x"}, "config.url"),
