@@ -23,7 +23,7 @@ from agent_core.runtime.definition_checks import check_fields
 from agent_core.runtime.offers import names_of, wrapped
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import unknown_tool
-from app.bounded_yaml import InvalidYaml, read_yaml
+from app.bounded_yaml import read_config
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 ENV_FILE = Path(".env")
@@ -117,14 +117,7 @@ def read_agent(path: Path, env_file: Path | None = ENV_FILE) -> Definition:
 
     A hook's `secret: ${NAME}` is taken from the environment, or from *env_file*: no file has to contain a secret.
     """
-    try:
-        given: Any = read_yaml(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); correct its permissions.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
-    except InvalidYaml as error:
-        raise ConfigError(f"{path}: {error}; correct the YAML.") from None
+    given = read_config(path)
     for place, config in enumerate(_configs(given)):
         if name := _VARIABLE.fullmatch(str(config.get("secret"))):
             config["secret"] = _variable(name[1], f"{path}: `hooks[{place}].config.secret`", env_file)

@@ -5,6 +5,8 @@ from typing import Any
 
 import yaml
 
+from agent_core import ConfigError
+
 MAX_BYTES = 256_000
 MAX_DEPTH = 64
 """Levels of lists and mappings: far more than any agent has, far fewer than the parser's recursion takes."""
@@ -70,3 +72,15 @@ def _fault(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f"line {mark.line + 1}: " if mark else ""
     return f"{place}{getattr(error, 'problem', None) or 'not YAML'}"
+
+
+def read_config(path: Path) -> Any:
+    """Return what the file of settings at *path* holds; raise ConfigError, which names the file and the remedy."""
+    try:
+        return read_yaml(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); correct its permissions.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
+    except InvalidYaml as error:
+        raise ConfigError(f"{path}: {error}; correct the YAML.") from None

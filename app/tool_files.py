@@ -13,7 +13,7 @@ import yaml
 from agent_core import ConfigError, Core, InvalidInput
 from agent_core.domain.tools import ToolDefinition
 from agent_core.domain.unknown_fields import misfit
-from app.bounded_yaml import InvalidYaml, read_yaml
+from app.bounded_yaml import read_config
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 MAX_FILES = 500
@@ -148,14 +148,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _read(path: Path) -> list[FiledTool]:
     """Return the definitions in the file at *path*; raise ConfigError."""
-    try:
-        given: Any = read_yaml(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); correct its permissions.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
-    except InvalidYaml as error:
-        raise ConfigError(f"{path}: {error}; correct the YAML.") from None
+    given = read_config(path)
     if isinstance(given, list):
         return [_converted(path, each, place) for place, each in enumerate(cast("list[Any]", given))]
     return [_converted(path, given, None)]
