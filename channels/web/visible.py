@@ -74,6 +74,8 @@ ASKING = frozenset({"approval.requested", "approval.voted", "approval.decided"})
 APPROVAL_OPERATORS = ("hook", "deliver_to", "state")
 # Left out of an approval, unless the visitor may vote on it or the agent shows everything of its tools.
 APPROVAL_CONTENTS = ("arguments", "asked", "digest", "form", "votes")
+PRESET = "Preset: "
+"""How a line of an approval's detail begins that holds a preset argument."""
 RUN_OPERATORS = ("usage", "cost")
 MESSAGE_OPERATORS = ("native",)
 CITATION_OPERATORS = ("source",)
@@ -161,6 +163,9 @@ def visible_approval(approval: Fields, show: ShowTools, *, decides: bool, own: s
     """
     contents = () if decides or show == "full" else APPROVAL_CONTENTS
     seen = without(approval, (*APPROVAL_OPERATORS, *contents))
+    if contents and seen.get("detail"):  # the presets of a tool are arguments of its calls
+        lines = [line for line in seen["detail"].split("\n") if not line.startswith(PRESET)]
+        seen["detail"] = "\n".join(lines) or None
     seen |= {name: _someone(seen[name], own) for name in PEOPLE if seen.get(name) is not None}
     for name in ("speakers", "votes"):
         if isinstance(seen.get(name), list | tuple):  # in an event `votes` is how many

@@ -9,7 +9,18 @@ import pytest
 
 from agent_core import Fact, Heartbeat, Live, ToolProgress
 from agent_core.domain.events import FACTS, LIVE
-from channels.web.visible import ASKING, CONTENTS, HIDDEN, OPERATORS, PLAIN, SENT, visible, visible_parts, visible_run
+from channels.web.visible import (
+    ASKING,
+    CONTENTS,
+    HIDDEN,
+    OPERATORS,
+    PLAIN,
+    SENT,
+    visible,
+    visible_approval,
+    visible_parts,
+    visible_run,
+)
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PARTS = [
@@ -210,3 +221,11 @@ def test_golden_logs_hold_nothing_of_the_operators(path, show):
                 continue
             assert not {"usage", "cost", "controls", "arguments", "ref"} & set(body), given
             assert not any("arguments" in part for part in body.get("parts", ())), given
+
+
+def test_the_presets_of_a_tool_are_as_hidden_as_arguments():
+    """A visitor who may not vote reads the author's words of an approval's detail, and no preset."""
+    asked = {"detail": 'From the till.\nPreset: tenant = "acme"', "responders": ["operators"]}
+    assert visible_approval(asked, "names", decides=False)["detail"] == "From the till."
+    assert visible_approval(asked, "names", decides=True)["detail"] == asked["detail"]
+    assert visible_approval({**asked, "detail": "Preset: a = 1"}, "names", decides=False)["detail"] is None
