@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -22,6 +21,7 @@ from tests.agent_core.crashing import Side
 from tests.agent_core.net.stage import Site, ok, serving
 from tests.agent_core.test_crash import Ledger, Scenario, lives
 from tests.conftest import Fresh
+from tests.polling import until
 
 Kind = Literal["http", "idempotent http", "mcp", "alias"]
 NAMES: dict[Kind, str] = {"mcp": "mcp__fake__write"}
@@ -52,10 +52,13 @@ class Elsewhere(Ledger):
         return ToolPorts(fetch=fetch, mcp=McpConnected(fetch))
 
     async def define(self, core: Core, /) -> Sequence[str | DeclaredTool]:
-        with suppress(InvalidInput):  # a process that crashed has defined it
+        try:
             await self._define(core)
-        if self.kind == "mcp":
-            await core.tools.servers.refresh("fake")
+        except InvalidInput:  # a process that crashed has defined it, and may have died while it asked the server
+            if self.kind == "mcp":
+                await core.tools.servers.refresh("fake")
+        if self.kind == "mcp":  # asked by nothing but the process itself, so that each life writes the same number
+            await until(lambda: "fake" not in core.tools.servers.unreached)
         return (NAMES.get(self.kind, "write"),)
 
     async def _define(self, core: Core) -> None:
