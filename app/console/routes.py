@@ -1,13 +1,11 @@
 """The operator's page, the login with an API key, and the short tokens that the page calls `/v1` with."""
 
-import base64
-import hashlib
 import socket
 from typing import Annotated, Any, Literal, TypedDict
 from urllib.parse import urlsplit
 
 import structlog
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, SecretStr, StringConstraints
 from starlette.responses import Response
 
@@ -17,7 +15,7 @@ from app.api.problems import problem, slowed
 from app.api.wire import answer, rfc3339
 from channels.web.demo import LOOPBACK, host_name, is_address, is_forwarded, is_near
 from channels.web.identity import LOGIN_SECONDS, Principal
-from channels.web.routes import STATIC, script_answer
+from channels.web.routes import STATIC, widget
 
 PLACE = "/operator"
 COOKIE = "parley_operator"
@@ -87,16 +85,9 @@ SameSite = Depends(same_site)
 @router.get(f"{PLACE}/", dependencies=[KnownHost])
 async def show_page() -> Response:
     """Return the page, which has nothing of anyone's: what it shows it asks for with a login."""
-    digest = hashlib.sha384((STATIC / SCRIPT).read_bytes()).digest()
     text = (STATIC / "operator.html").read_text(encoding="utf-8")
-    filled = text.replace("{{integrity}}", f"sha384-{base64.b64encode(digest).decode()}")
+    filled = text.replace("{{integrity}}", widget().files[SCRIPT].integrity)
     return Response(filled, 200, PAGE_HEADERS, "text/html")
-
-
-@router.get(f"/widget/{SCRIPT}")
-async def script(if_none_match: Annotated[str | None, Header()] = None) -> Response:
-    """Return the page's bundle."""
-    return script_answer(SCRIPT, if_none_match)
 
 
 @router.post(f"{PLACE}/login", dependencies=[KnownHost, SameSite])

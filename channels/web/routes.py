@@ -1,9 +1,11 @@
 """What a browser loads: the demo page, its visitor's token, and the scripts of page and widget."""
 
+import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,9 +23,11 @@ from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
 from channels.web.visitor_ids import fault_of_id, fault_of_name
 
 STATIC = Path(__file__).parent / "static"
+MANIFEST = STATIC / "widget.json"
 COOKIE = "parley_visitor"
 VERSION_LENGTH = 16
-"""Characters of the hash in a script's address; `widget/scripts/bundle.mjs` computes the same."""
+"""Characters of the hash in a chunk's address; `widget/src/lazy.ts` computes the same."""
+SCRIPT_HEADERS = {"X-Content-Type-Options": "nosniff"}
 DAY = 24 * 3600
 MAX_CONTEXT = 4_000
 """Bytes of JSON: sealed and signed they are 7,200 characters, and proxies take a header of 8,000."""
@@ -131,22 +135,31 @@ def token_router(core: Core, tokens: TokenSigner, *, operator: Callable[..., Any
 
 
 def script_router() -> APIRouter:
-    """Return the routes of the widget's script, and of what it loads to draw tables and charts."""
+    """Return the routes of the widget's script and of the chunks that it loads; each with a version, and without."""
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/widget/parley-chat.js")
-    async def script(if_none_match: Annotated[str | None, Header()] = None) -> Response:
-        """Return the widget's bundle."""
-        return script_answer("parley-chat.js", if_none_match)
-
-    @router.get("/widget/parley-renders.js")
-    async def drawing(
-        v: Annotated[str | None, Query()] = None, if_none_match: Annotated[str | None, Header()] = None
+    @router.get("/widget/{name}.js")
+    async def script(
+        name: str, v: Annotated[str | None, Query()] = None, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
-        """Return what draws tables and charts; *v* names the version that a script was built with, and no other."""
-        return script_answer("parley-renders.js", if_none_match, version=v)
+        """Return a script of the widget; *v* names the version of it that another was built with, and no other."""
+        return script_answer(_script(name), if_none_match, version=v)
+
+    @router.get("/widget/{build}/{name}.js")
+    async def pinned(build: str, name: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
+        """Return a script of the version *build*, which never changes."""
+        if build != widget().build:
+            raise HTTPException(404)
+        return script_answer(_script(name), if_none_match, keep=True)
 
     return router
+
+
+def _script(name: str) -> str:
+    """Return the file of the script *name*; raises `HTTPException` 404 where the widget has none of the name."""
+    if f"{name}.js" not in widget().files:
+        raise HTTPException(404)
+    return f"{name}.js"
 
 
 def demo_router(
@@ -233,17 +246,41 @@ async def _offered(core: Core, demo: Demo) -> list[OfferedAgent]:
     return sorted((demo.offered(agent) for agent in await core.agents.all()), key=lambda each: each.name)
 
 
-def script_answer(name: str, if_none_match: str | None = None, *, version: str | None = None) -> Response:
+class WidgetFile(msgspec.Struct, frozen=True):
+    """One file of the widget: what a page writes as its `integrity`, and its size in bytes."""
+
+    integrity: str
+    bytes: int
+
+
+class Widget(msgspec.Struct, frozen=True):
+    """The widget as it was built: its version, and its scripts by name."""
+
+    build: str
+    files: dict[str, WidgetFile]
+
+
+@cache
+def widget() -> Widget:
+    """Return the widget of this installation, as its build described it."""
+    return msgspec.json.decode(MANIFEST.read_bytes(), type=Widget)
+
+
+def script_answer(
+    name: str, if_none_match: str | None = None, *, version: str | None = None, keep: bool = False
+) -> Response:
     """Return the script *name* of `static`, or 304 to those who have it, by the header `If-None-Match`.
 
-    With the *version* that it has it never changes, and browsers ask once; raises `HTTPException` 404 for any other.
+    With the *version* that it has, or with *keep*, its address never means anything else, and browsers ask once; raises
+    `HTTPException` 404 for any other version.
     """
     content = (STATIC / name).read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    if version is not None and version != digest[:VERSION_LENGTH]:
+    digest = hashlib.sha256(content).digest()
+    if version is not None and version != base64.urlsafe_b64encode(digest)[:VERSION_LENGTH].decode():
         raise HTTPException(404)
-    tag, caching = f'"{digest[:32]}"', "no-cache" if version is None else "public, max-age=31536000, immutable"
-    headers = {"ETag": tag, "Cache-Control": caching, "X-Content-Type-Options": "nosniff"}
+    tag = f'"{digest.hex()[:32]}"'
+    caching = "public, max-age=31536000, immutable" if keep or version is not None else "no-cache"
+    headers = {**SCRIPT_HEADERS, "ETag": tag, "Cache-Control": caching}
     if if_none_match and tag in {seen.strip().removeprefix("W/") for seen in if_none_match.split(",")}:
         return Response(status_code=304, headers=headers)
     return Response(content, 200, headers, "text/javascript")

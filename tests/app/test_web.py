@@ -1,6 +1,7 @@
 """The demo page, its token, the widget's script, and tokens for other sites."""
 
 import base64
+import hashlib
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from app.storage.keys import ApiKey
 from channels.web import routes
 from channels.web.demo import WAIT, Door, Unauthorized
 from channels.web.identity import TokenSigner
+from channels.web.routes import widget
 from tests.app.conftest import caller
 
 DEMO = ("/widget-demo", "/widget-demo/token", "/widget-demo/status", "/widget-demo/demo.js")
@@ -306,18 +308,32 @@ async def test_the_script_is_asked_for_again_and_sent_once(anyone: httpx.AsyncCl
 
 
 async def test_no_two_versions_of_the_scripts_meet(anyone: httpx.AsyncClient):
-    """Both scripts name what draws tables and charts by its hash: kept for good, and missing under another's."""
+    """Both pages name each chunk by its hash: kept for good, and missing under another's."""
     for script in ("parley-chat.js", "parley-operator.js"):
         text = (await anyone.get(f"/widget/{script}")).text
-        (version,) = set(re.findall(r"parley-renders\.js\?v=([0-9a-f]{16})", text))
-        kept = await anyone.get(f"/widget/parley-renders.js?v={version}")
-        assert kept.status_code == 200
-        assert kept.headers["content-type"].startswith("text/javascript")
-        assert "immutable" in kept.headers["Cache-Control"]
+        for chunk in (name for name in widget().files if name not in {"parley-chat.js", "parley-operator.js"}):
+            key = chunk.removeprefix("parley-").removesuffix(".js")
+            (pin,) = set(re.findall(rf'[{{,]"?{key}"?:"([A-Za-z0-9+/]{{43}}=)"', text))
+            version = pin[:16].replace("+", "-").replace("/", "_")
+            kept = await anyone.get(f"/widget/{chunk}?v={version}")
+            assert base64.b64encode(hashlib.sha256(kept.content).digest()).decode() == pin
+            assert kept.headers["content-type"].startswith("text/javascript")
+            assert "immutable" in kept.headers["Cache-Control"]
     assert (await anyone.get("/widget/parley-renders.js?v=0123456789abcdef")).status_code == 404
     latest = await anyone.get("/widget/parley-renders.js")
     assert (latest.status_code, latest.headers["Cache-Control"]) == (200, "no-cache")
-    assert latest.content == kept.content
+
+
+async def test_a_pinned_version_never_changes(anyone: httpx.AsyncClient):
+    """Under the version of its build a script is what its `integrity` says, for good; under another there is none."""
+    build, files = widget().build, widget().files
+    for name, file in files.items():
+        answer = await anyone.get(f"/widget/{build}/{name}")
+        assert f"sha384-{base64.b64encode(hashlib.sha384(answer.content).digest()).decode()}" == file.integrity
+        assert len(answer.content) == file.bytes
+        assert "immutable" in answer.headers["Cache-Control"]
+    assert (await anyone.get("/widget/000000000000/parley-chat.js")).status_code == 404
+    assert (await anyone.get(f"/widget/{build}/demo.js")).status_code == 404
 
 
 async def test_a_site_gets_tokens_for_its_visitors(client: httpx.AsyncClient, tokens: TokenSigner, core: Core):

@@ -303,6 +303,19 @@ async def test_without_the_second_script_the_text_is_shown(shown: Shown):
     await shown.complained("ERR_FAILED")
 
 
+async def test_a_second_script_that_was_changed_is_not_run(shown: Shown):
+    """The script knows the hash of what it loads: one with other content does not run, and people read the text."""
+    evil = "globalThis.ran = true; export const show = () => undefined;"
+    served = {"body": evil, "content_type": "text/javascript", "headers": {"Access-Control-Allow-Origin": "*"}}
+    await shown.page.route("**/parley-renders.js*", lambda route: route.fulfill(**served))
+    async with shown.page.expect_request("**/parley-renders.js*"):
+        await shown.show(TABLE)
+    await expect(shown.page.locator("pre.render")).to_have_text(TABLE.text)
+    await shown.complained("integrity")
+    assert await shown.page.evaluate("globalThis.ran") is None
+    await shown.page.unroute("**/parley-renders.js*")
+
+
 async def test_hostile_cells_and_labels_are_text(shown: Shown):
     """Markup in cells, labels, titles and units is text; nothing is loaded, nothing runs, no policy is violated."""
     columns = [{"key": text, "label": text, "format": text} for text in HOSTILE]

@@ -45,14 +45,15 @@ def test_the_widget_passes_its_own_checks(installed: None, without_node: dict[st
     counts = {name: int(count) for name, count in re.findall(r"(?m)^\S+ (tests|pass|fail|skipped|todo) (\d+)$", output)}
     assert counts["tests"] == counts["pass"] > 100
     assert counts["fail"] == counts["skipped"] == counts["todo"] == 0
-    assert re.search(r"bundle: \d+ of 35584 bytes with gzip \(parley-chat.js\)", output)
+    assert re.search(r"bundle: \d+ of 34816 bytes with gzip \(parley-chat.js\)", output)
     assert re.search(r"bundle: \d+ of 13312 bytes with gzip \(parley-renders.js\)", output)
-    assert re.search(r"bundle: \d+ of 45056 bytes with gzip \(parley-operator.js\)", output)
 
 
 def test_the_widget_explains_an_overflow_as_the_server_does():
     """The person reads the same of a prompt that is too long here and on every other surface."""
-    assert f'context_overflow: "{explanation("context_overflow")}"' in (WIDGET / "src/strings.ts").read_text("utf-8")
+    assert f'context_overflow: "{explanation("context_overflow")}"' in (WIDGET / "src/words/strings.ts").read_text(
+        "utf-8"
+    )
 
 
 def npm(*arguments: str, environment: dict[str, str], seconds: float) -> str:

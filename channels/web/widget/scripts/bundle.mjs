@@ -1,4 +1,4 @@
-/** How the widget and the operator's page are bundled: one ES module each, its style sheets minified inside, and one for tables and charts. */
+/** How the widget and the operator's page are bundled: one ES module each, its style sheets minified inside, and chunks that both load when needed. */
 
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -6,14 +6,23 @@ import { fileURLToPath } from "node:url";
 import { build, transform } from "esbuild";
 
 export const HOME = fileURLToPath(new URL("..", import.meta.url));
-/** What draws tables and charts, which both others load when the first is to be shown. */
-const DRAWN = { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * 1024 };
-/** The bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
-export const BUNDLES = [
-  DRAWN,
-  { name: "parley-chat.js", entry: "src/define.ts", budget: 34.75 * 1024 },
-  { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * 1024 },
+const KB = 1024;
+/**
+ * The chunks, each loaded when it is first needed, by `load` in `src/lazy.ts`: an own bundle, because with shared pieces the first
+ * load would be several files.
+ */
+export const CHUNKS = [
+  { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * KB }, // tables and charts
+  { name: "parley-cards.js", entry: "src/cards/main.ts", budget: 8 * KB }, // questions about calls
 ];
+/** All bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
+export const BUNDLES = [
+  ...CHUNKS,
+  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 34 * KB },
+  { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB },
+];
+/** What the server reads: the version of this build, and the integrity and size of each file. */
+export const MANIFEST = "widget.json";
 
 /** Return where the bundle *name* is committed. */
 export function placeOf(name) {
@@ -50,18 +59,32 @@ const lexerOnly = {
   },
 };
 
-/** Return the bytes of every bundle by its name. */
-export async function bundles() {
-  const drawn = await bundle(DRAWN);
-  const address = `./${DRAWN.name}?v=${hashOf(drawn)}`;
-  const others = BUNDLES.filter((each) => each !== DRAWN);
-  const made = await Promise.all(others.map(async (each) => [each.name, await bundle(each, { DRAWN_SCRIPT: JSON.stringify(address) })]));
-  return new Map([[DRAWN.name, drawn], ...made]);
+/** Return the bytes of every file of `static` that is built, by its name: the bundles, and the manifest. */
+export async function built() {
+  const chunks = new Map(await Promise.all(CHUNKS.map(async (each) => [each.name, await bundle(each)])));
+  const pins = Object.fromEntries([...chunks].map(([name, bytes]) => [keyOf(name), hashOf("sha256", bytes)]));
+  const pages = BUNDLES.filter(({ name }) => !chunks.has(name));
+  const make = (build) => Promise.all(pages.map(async (each) => [each.name, await bundle(each, { CHUNKS: JSON.stringify(pins), BUILD: JSON.stringify(build) })]));
+  const build = versionOf([...chunks, ...(await make(""))]);
+  const all = new Map([...chunks, ...(await make(build))]);
+  const files = Object.fromEntries([...all].map(([name, bytes]) => [name, { integrity: `sha384-${hashOf("sha384", bytes)}`, bytes: bytes.length }]));
+  return all.set(MANIFEST, Buffer.from(`${JSON.stringify({ build, files }, null, 1)}\n`));
 }
 
-/** Return what names the content *bytes* in an address; `channels/web/routes.py` computes the same. */
-function hashOf(bytes) {
-  return createHash("sha256").update(bytes).digest("hex").slice(0, 16);
+/** Return the key of the chunk *name* in `CHUNKS` of `src/lazy.ts`. */
+function keyOf(name) {
+  return name.replace(/^parley-|\.js$/g, "");
+}
+
+/** Return the version of what is built: it changes with any byte of it. */
+function versionOf(files) {
+  const all = createHash("sha256");
+  for (const [name, bytes] of files) all.update(name).update(bytes);
+  return all.digest("hex").slice(0, 12);
+}
+
+function hashOf(kind, bytes) {
+  return createHash(kind).update(bytes).digest("base64");
 }
 
 /** Return the bytes of the bundle *name* that begins with *entry*. */
@@ -76,7 +99,7 @@ async function bundle({ name, entry }, define = {}) {
     charset: "utf8",
     legalComments: "none",
     define,
-    banner: { js: `/* ${name.replace(".js", "")}, MIT.${name === DRAWN.name ? "" : MARKED} */` },
+    banner: { js: `/* ${name.replace(".js", "")}, MIT.${name in { "parley-chat.js": 1, "parley-operator.js": 1 } ? MARKED : ""} */` },
     plugins: [css, lexerOnly],
     write: false,
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { askAlone, type Asking } from "../src/calls.js";
+import { askAlone, type Asking } from "../src/talk/calls.js";
 
 const { locks } = navigator;
 let names = 0;

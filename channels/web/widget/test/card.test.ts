@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
-import { cardNode, mayDecide, type Card, type Vote } from "../src/card.js";
-import type { Deciding } from "../src/deciding.js";
-import type { Approval } from "../src/state.js";
-import { STRINGS } from "../src/strings.js";
+import { cardNode, type Card } from "../src/cards/card.js";
+import { whole } from "../src/cards/words.js";
+import { mayDecide, type Deciding, type Vote } from "../src/talk/deciding.js";
+import type { Approval } from "../src/log/state.js";
+import { STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
 Object.assign(globalThis, { document: window.document, Node: window.Node });
@@ -28,7 +29,7 @@ const ASKED: Approval = {
 function shown(changes: Partial<Approval> = {}): { card: Card; votes: [string, Vote][]; set: (approval: Partial<Approval>, deciding?: Deciding) => void } {
   const votes: [string, Vote][] = [];
   const asked = { ...ASKED, ...changes };
-  const card = cardNode(asked, (id, vote) => votes.push([id, vote]), STRINGS);
+  const card = cardNode(asked, (id, vote) => votes.push([id, vote]), whole(STRINGS));
   const set = (more: Partial<Approval>, deciding?: Deciding): void =>
     card.update({ id: "call_1", run: "run_1", message: null, name: "pay", status: "waiting", approval: { ...asked, ...more } }, deciding);
   window.document.body.replaceChildren(card.node);

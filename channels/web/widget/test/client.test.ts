@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createClient, delay, toFrame, type Client, type Follower } from "../src/client.js";
-import type { Frame } from "../src/events.js";
-import { tokenSource } from "../src/token.js";
+import { createClient, delay, toFrame, type Client, type Follower } from "../src/wire/client.js";
+import type { Frame } from "../src/log/events.js";
+import { tokenSource } from "../src/wire/token.js";
 import { json, problem, sse, standIn, stream, type Answer, type StandIn } from "./server.js";
 
 interface Setting extends StandIn {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Client, Follower } from "../src/client.js";
-import { converse, type Actions, type Conversation } from "../src/conversation.js";
-import { entriesOf, type Answer, type Question } from "../src/entries.js";
-import type { Frame } from "../src/events.js";
-import type { Call } from "../src/state.js";
-import { unshown } from "../src/outbox.js";
-import { STRINGS } from "../src/strings.js";
+import type { Client, Follower } from "../src/wire/client.js";
+import { converse, type Actions, type Conversation } from "../src/talk/conversation.js";
+import { entriesOf, type Answer, type Question } from "../src/transcript/entries.js";
+import type { Frame } from "../src/log/events.js";
+import type { Call } from "../src/log/state.js";
+import { unshown } from "../src/talk/outbox.js";
+import { STRINGS } from "../src/words/strings.js";
 import { framesOf } from "./golden.js";
 
 interface Stage {

@@ -22,7 +22,7 @@ const server = standIn(({ path }, signal) => {
   return stream(sse(1, "session.opened", null, {}) + sse(2, "message.received", "run_1", { message: "msg_1", parts }) + sse(3, "run.queued", "run_1", {}), signal);
 });
 globalThis.fetch = server.fetch;
-const { ParleyChat } = await import("../src/define.js");
+const { ParleyChat } = await import("../src/embed/define.js");
 
 const wait = (milliseconds = 60): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Conversation } from "../src/conversation.js";
-import { entriesOf } from "../src/entries.js";
-import { EMPTY } from "../src/state.js";
+import type { Conversation } from "../src/talk/conversation.js";
+import { entriesOf } from "../src/transcript/entries.js";
+import { EMPTY } from "../src/log/state.js";
 import { fold, framesOf } from "./golden.js";
 
 function shown(name: string): readonly (readonly [string | null, string])[] {

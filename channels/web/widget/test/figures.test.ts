@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { csvOf } from "../src/drawn/format.js";
 import { pictureOf } from "../src/drawn/layout.js";
 import { chartOf, dataOf, tableFrom, tableOf, type DataTable } from "../src/drawn/payload.js";
-import type { Render } from "../src/state.js";
+import type { Render } from "../src/log/state.js";
 import { fold, framesOf } from "./golden.js";
 
 declare const GOLDEN: string; // set by scripts/test.mjs

@@ -2,9 +2,9 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Frame } from "../src/events.js";
-import { reduce } from "../src/reduce.js";
-import { EMPTY, textOf, type ViewState } from "../src/state.js";
+import type { Frame } from "../src/log/events.js";
+import { reduce } from "../src/log/reduce.js";
+import { EMPTY, textOf, type ViewState } from "../src/log/state.js";
 
 declare const GOLDEN: string; // set by scripts/test.mjs
 

@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
-import { cardNode, type Vote } from "../src/card.js";
-import { createClient, toFrame } from "../src/client.js";
-import { doubtIn, parseExact, parseFrame } from "../src/json.js";
-import { reduce } from "../src/reduce.js";
-import { EMPTY, type Approval } from "../src/state.js";
-import { STRINGS } from "../src/strings.js";
+import { cardNode } from "../src/cards/card.js";
+import { whole } from "../src/cards/words.js";
+import type { Vote } from "../src/talk/deciding.js";
+import { createClient, toFrame } from "../src/wire/client.js";
+import { doubtIn, parseExact, parseFrame } from "../src/wire/json.js";
+import { reduce } from "../src/log/reduce.js";
+import { EMPTY, type Approval } from "../src/log/state.js";
+import { STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
 Object.assign(globalThis, { document: window.document, Node: window.Node });
@@ -48,7 +50,7 @@ function asked(): Approval {
 test("a card shows each digit, and a correction sends back unchanged what was not edited", async () => {
   const approval = asked();
   const votes: Vote[] = [];
-  const card = cardNode(approval, (_id, vote) => votes.push(vote), STRINGS);
+  const card = cardNode(approval, (_id, vote) => votes.push(vote), whole(STRINGS));
   const call = { id: "call_1", run: "run_1", message: null, name: "pay", status: "waiting", approval } as const;
   card.update(call, undefined);
   window.document.body.replaceChildren(card.node);

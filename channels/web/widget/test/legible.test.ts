@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { doubt, unmistakable } from "../src/legible.js";
-import { doubtful, STRINGS } from "../src/strings.js";
+import { CARDS, doubtful } from "../src/cards/words.js";
 
 declare const GOLDEN: string; // set by scripts/test.mjs
 
@@ -21,6 +21,6 @@ test("text of a card is written as every other surface writes it", () => {
 test("text that mixes scripts, or only looks Latin, is doubted as on every other surface", () => {
   for (const { text, doubt: wanted } of VECTORS) {
     const found = doubt(text);
-    assert.equal(found && doubtful(found, STRINGS), wanted, JSON.stringify(text));
+    assert.equal(found && doubtful(found, CARDS), wanted, JSON.stringify(text));
   }
 });

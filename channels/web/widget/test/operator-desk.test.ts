@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
-import { createClient, requester, sender, type ClientOptions } from "../src/client.js";
+import { createClient, requester, sender, type ClientOptions } from "../src/wire/client.js";
 import { createAccess, type Operator } from "../src/operator/access.js";
 import { createApi } from "../src/operator/api.js";
 import { openDesk, shownOf, type Desk, type DeskActions } from "../src/operator/desk.js";
 import { createReplyBox } from "../src/operator/replybox.js";
 import { newest } from "../src/operator/transcript.js";
-import { tokenSource } from "../src/token.js";
-import { EMPTY, type Message } from "../src/state.js";
+import { tokenSource } from "../src/wire/token.js";
+import { EMPTY, type Message } from "../src/log/state.js";
 import { json, problem, sse, standIn, stream, type Answer, type Seen } from "./server.js";
 
 const { window } = new JSDOM("<!doctype html><body>", { pretendToBeVisual: true });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Frame } from "../src/events.js";
+import type { Frame } from "../src/log/events.js";
 import { costOf, NO_LEDGER, note, type Ledger, type Usage } from "../src/operator/ledger.js";
 import { money, spentLine } from "../src/operator/words.js";
 

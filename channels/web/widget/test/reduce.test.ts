@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Delta, Frame } from "../src/events.js";
-import { reduce } from "../src/reduce.js";
-import { activeRun, EMPTY, textOf, type ViewState } from "../src/state.js";
+import type { Delta, Frame } from "../src/log/events.js";
+import { reduce } from "../src/log/reduce.js";
+import { activeRun, EMPTY, textOf, type ViewState } from "../src/log/state.js";
 import { expectedOf, fold, framesOf, names, summary } from "./golden.js";
 
 const isDelta = ({ type }: Frame): boolean => type === "text.delta" || type === "reasoning.delta";

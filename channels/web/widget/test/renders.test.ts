@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
-import type { Conversation } from "../src/conversation.js";
-import { entriesOf, type Answer } from "../src/entries.js";
-import { showEntry } from "../src/entry.js";
-import { drawer, type Drawing } from "../src/renders.js";
-import type { Render, ViewState } from "../src/state.js";
-import { STRINGS } from "../src/strings.js";
+import type { Conversation } from "../src/talk/conversation.js";
+import { entriesOf, type Answer } from "../src/transcript/entries.js";
+import { showEntry } from "../src/transcript/entry.js";
+import { drawn as draw } from "../src/transcript/renders.js";
+import type { Scene } from "../src/transcript/scene.js";
+import type { Render, ViewState } from "../src/log/state.js";
+import { STRINGS } from "../src/words/strings.js";
 import { fold, framesOf } from "./golden.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
@@ -16,10 +17,12 @@ const frames = framesOf("rendered");
 const answersOf = (view: ViewState): readonly Answer[] =>
   entriesOf({ view, outbox: [], decisions: {} } as unknown as Conversation).filter((entry) => entry.kind === "answer");
 
+const never: Scene = { strings: STRINGS, request: () => Promise.reject(new Error("asked")), load: () => Promise.reject(new Error("loaded")), decide: () => undefined };
+
 test("a render of an unknown kind is shown as text below its call", () => {
   const [answer] = answersOf(fold(frames));
   assert.deepEqual(answer?.blocks.map(({ kind }) => kind), ["text", "tool", "render", "text"]);
-  const { node } = showEntry(answer as Answer, STRINGS, () => undefined);
+  const { node } = showEntry(answer as Answer, never);
   assert.equal(node.querySelector("figcaption")?.textContent, "Who drinks what");
   assert.equal(node.querySelector("pre.render")?.textContent, "tea: 3\ncoffee: 4");
 });
@@ -33,23 +36,22 @@ test("a visitor who sees no tools sees the render", () => {
   assert.deepEqual(answer?.blocks.map(({ kind }) => kind), ["text", "render", "text"]);
 });
 
-const never = { strings: STRINGS, request: () => Promise.reject(new Error("asked")), load: () => Promise.reject(new Error("loaded")) } satisfies Drawing;
 
 test("a renderer of a kind is one function, and text is never markup", () => {
   const render: Render = { id: "ren_1", call: "call_1", message: null, kind: "bar", payload: { n: 3 }, text: "<b>3</b>" };
   const drawn = (given: Render): HTMLElement => Object.assign(document.createElement("output"), { textContent: String(given.payload["n"]) });
-  assert.equal(drawer(never, new Map([["bar", drawn]]))(render).outerHTML, "<output>3</output>");
-  assert.equal(drawer(never)(render).textContent, "<b>3</b>");
+  assert.equal(draw(render, never, new Map([["bar", drawn]])).outerHTML, "<output>3</output>");
+  assert.equal(draw(render, never).textContent, "<b>3</b>");
 });
 
 test("a table is its text until what draws it is there, and stays it when that cannot be loaded", async () => {
   const render: Render = { id: "ren_1", call: "call_1", message: null, kind: "table", title: "T", payload: {}, text: "a  b" };
   const shown: unknown[] = [];
   const loaded = Promise.resolve({ show: (host: HTMLElement, given: Render) => void shown.push(given, host.textContent) });
-  assert.equal(drawer({ ...never, load: () => loaded })(render).textContent, "Ta  b");
+  assert.equal(draw(render, { ...never, load: (() => loaded) as unknown as Scene["load"] }).textContent, "Ta  b");
   await loaded;
   assert.deepEqual(shown, [render, "Ta  b"]);
-  const host = drawer(never)(render);
+  const host = draw(render, never);
   await Promise.resolve();
   assert.equal(host.textContent, "Ta  b");
 });

@@ -1,20 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
-import type { Approval } from "../src/state.js";
+import type { Approval } from "../src/log/state.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
 Object.assign(globalThis, { document: window.document, Node: window.Node });
 delete (JSON as { rawJSON?: unknown }).rawJSON; // as in browsers before 2025
-const { cardNode } = await import("../src/card.js");
-const { doubtIn, parseExact, parseFrame } = await import("../src/json.js");
-const { STRINGS } = await import("../src/strings.js");
+const { cardNode } = await import("../src/cards/card.js");
+const { doubtIn, parseExact, parseFrame } = await import("../src/wire/json.js");
+const { whole } = await import("../src/cards/words.js");
+const { STRINGS } = await import("../src/words/strings.js");
 
 function shown(text: string): HTMLElement {
   const given = parseFrame(`{"arguments":${text}}`)["arguments"] as Record<string, unknown>;
   const common = { responders: ["asker"], quorum: 1, yes: 0, until: 0, remember: false, status: "open", edited: false } as const;
   const approval: Approval = { id: "apr_1", tool: "pay", title: "Pay?", arguments: given, edit: true, ...common };
-  const { node, update } = cardNode(approval, () => undefined, STRINGS);
+  const { node, update } = cardNode(approval, () => undefined, whole(STRINGS));
   update({ id: "call_1", run: "run_1", message: null, name: "pay", status: "waiting", approval }, undefined);
   return node;
 }

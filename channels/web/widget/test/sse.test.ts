@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readEvents, sseParser, type ServerEvent } from "../src/sse.js";
+import { readEvents, sseParser, type ServerEvent } from "../src/wire/sse.js";
 
 const STREAM = [
   "\uFEFFid: 1\r\nevent: run.queued\r\ndata: {}\r\n\r\n",

@@ -1,7 +1,9 @@
 /** The second bundle: what draws tables and charts, loaded when the first of them is to be shown. */
 
-import type { Request } from "../client.js";
-import type { Render } from "../state.js";
+import type { Request } from "../wire/client.js";
+import type { Render } from "../log/state.js";
+import { adopt } from "../styles/adopt.js";
+import { merged, type Changes } from "../words/merge.js";
 import { chartNode } from "./chart.js";
 import css from "./drawn.css";
 import { chartOf, nameOf, tableOf } from "./payload.js";
@@ -10,23 +12,14 @@ import { tableNode } from "./table.js";
 import { DRAWN, type DrawnStrings } from "./words.js";
 
 export interface Drawing {
-  readonly words: Partial<DrawnStrings> | undefined;
+  readonly words: Changes<DrawnStrings> | undefined;
   readonly request: Request;
 }
 
-const adopted = new WeakSet<DocumentOrShadowRoot>();
-
 /** Draw *render* in *host*, in the place of its text; what cannot be read stays text. */
 export function show(host: HTMLElement, render: Render, drawing: Drawing): void {
-  const node = nodeOf(render, { ...DRAWN, ...drawing.words }, drawing.request);
-  const root = host.getRootNode();
-  if (!node || !(root instanceof ShadowRoot)) return;
-  if (!adopted.has(root)) {
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(css);
-    root.adoptedStyleSheets = [...root.adoptedStyleSheets, sheet];
-    adopted.add(root);
-  }
+  const node = nodeOf(render, merged(DRAWN, drawing.words), drawing.request);
+  if (!node || !adopt(host, css)) return;
   host.replaceChildren(node);
 }
 

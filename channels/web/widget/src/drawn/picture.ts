@@ -1,8 +1,8 @@
 /** A chart that the server draws: fetched with the reader's token, shown as a picture. */
 
-import type { Request } from "../client.js";
+import type { Request } from "../wire/client.js";
 import { h, setAttribute } from "../dom.js";
-import type { Render } from "../state.js";
+import type { Render } from "../log/state.js";
 import { dataButton } from "./chart.js";
 import { frameOf } from "./frame.js";
 import { dataOf, headOf } from "./payload.js";

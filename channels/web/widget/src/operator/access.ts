@@ -1,8 +1,8 @@
 /** The login: a cookie that no script can read, and the short tokens that it gives. */
 
-import type { Person } from "../events.js";
-import { problemOf } from "../problem.js";
-import { tokenSource, type TokenSource } from "../token.js";
+import type { Person } from "../log/events.js";
+import { problemOf } from "../wire/problem.js";
+import { tokenSource, type TokenSource } from "../wire/token.js";
 
 /** Who is logged in, and what their key may do. */
 export interface Operator {

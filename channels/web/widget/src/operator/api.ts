@@ -1,7 +1,7 @@
 /** What the operator's page asks of `/v1` besides what the widget does. */
 
-import type { Request, Send } from "../client.js";
-import type { Person } from "../events.js";
+import type { Request, Send } from "../wire/client.js";
+import type { Person } from "../log/events.js";
 
 export type SessionStatus = "idle" | "running" | "waiting" | "requires_action" | "closed";
 

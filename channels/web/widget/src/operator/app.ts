@@ -1,13 +1,13 @@
 /** The operator's page: a login, or the list of conversations beside the one that the address names. */
 
-import { createClient, requester, sender, type ClientOptions } from "../client.js";
+import { createClient, requester, sender, type ClientOptions } from "../wire/client.js";
 import { h, setAttribute, setText } from "../dom.js";
 import { unmistakable } from "../legible.js";
-import { pause } from "../pause.js";
-import { asProblem } from "../problem.js";
-import { browserMemory } from "../storage.js";
-import { explain } from "../strings.js";
-import { styleSheet } from "../styles.js";
+import { pause } from "../wire/pause.js";
+import { asProblem } from "../wire/problem.js";
+import { browserMemory } from "../talk/storage.js";
+import { explain } from "../words/strings.js";
+import { styleSheet } from "../styles/styles.js";
 import { createAccess, type Access, type Operator } from "./access.js";
 import { createApi, type Session } from "./api.js";
 import { createLogin } from "./login.js";

@@ -1,12 +1,12 @@
 /** One conversation as an operator follows it: the folded log, what may be decided, and what was asked of the server. */
 
-import type { Vote } from "../card.js";
-import type { Client } from "../client.js";
-import type { Conversation } from "../conversation.js";
-import type { Frame } from "../events.js";
-import { asProblem, type Problem } from "../problem.js";
-import { reduce } from "../reduce.js";
-import { EMPTY, type ViewState } from "../state.js";
+import type { Vote } from "../talk/deciding.js";
+import type { Client } from "../wire/client.js";
+import type { Conversation } from "../talk/conversation.js";
+import type { Frame } from "../log/events.js";
+import { asProblem, type Problem } from "../wire/problem.js";
+import { reduce } from "../log/reduce.js";
+import { EMPTY, type ViewState } from "../log/state.js";
 import type { Api, Reply } from "./api.js";
 import { NO_LEDGER, note, type Ledger } from "./ledger.js";
 

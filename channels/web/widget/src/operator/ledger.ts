@@ -1,6 +1,6 @@
 /** What operators see of a log besides the conversation: who said what when, and what each run has used. */
 
-import type { Frame, Person } from "../events.js";
+import type { Frame, Person } from "../log/events.js";
 
 export interface Usage {
   readonly input: number | null;

@@ -1,8 +1,8 @@
 /** The login: one field for an API key. */
 
 import { h, setText } from "../dom.js";
-import { asProblem } from "../problem.js";
-import { explain } from "../strings.js";
+import { asProblem } from "../wire/problem.js";
+import { explain } from "../words/strings.js";
 import { TALK, WORDS } from "./words.js";
 
 /** Return the login; *enter* takes a key and throws the problem that it is not taken for, *said* is why a person is here again. */

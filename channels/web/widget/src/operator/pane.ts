@@ -1,11 +1,11 @@
 /** One conversation: its head with Stop, its transcript, and the reply box. */
 
-import type { Client } from "../client.js";
+import type { Client } from "../wire/client.js";
 import { h, icon, setAttribute, setText } from "../dom.js";
 import { unmistakable } from "../legible.js";
-import { drawer, loadDrawn } from "../renders.js";
-import { activeRun } from "../state.js";
-import { explain } from "../strings.js";
+import { load } from "../lazy.js";
+import { activeRun } from "../log/state.js";
+import { explain } from "../words/strings.js";
 import type { Api, Session } from "./api.js";
 import { openDesk, type Desk } from "./desk.js";
 import { costOf } from "./ledger.js";
@@ -77,7 +77,7 @@ export function createPane({ session, client, api, can, name, renamed, newKey, s
     frame ||= requestAnimationFrame(() => ((frame = 0), signal.aborted || paint()));
   };
   const desk = openDesk({ session, client, api, changed, mayApprove: () => can("approve"), signal });
-  const transcript = createTranscript(desk, drawer({ strings: TALK, request: client.request, load: loadDrawn }), signal);
+  const transcript = createTranscript(desk, { strings: TALK, request: client.request, load, decide: desk.decide }, signal);
   const send = async (said: Parameters<typeof desk.reply>[0]): Promise<void> => {
     transcript.follow();
     await desk.reply(said);

@@ -1,8 +1,8 @@
 /** Where an operator says something to the person, in their own name. */
 
 import { h, icon, setAttribute, setText } from "../dom.js";
-import { asProblem } from "../problem.js";
-import { explain } from "../strings.js";
+import { asProblem } from "../wire/problem.js";
+import { explain } from "../words/strings.js";
 import type { Reply } from "./api.js";
 import { TALK, WORDS } from "./words.js";
 

@@ -2,8 +2,8 @@
 
 import { h, setAttribute, setChildren, setText } from "../dom.js";
 import { unmistakable } from "../legible.js";
-import { asProblem, type Problem } from "../problem.js";
-import { explain } from "../strings.js";
+import { asProblem, type Problem } from "../wire/problem.js";
+import { explain } from "../words/strings.js";
 import type { Api, Session, SessionStatus, Wanted } from "./api.js";
 import { emptyWords, extended, isSame, NO_LISTING, refreshed, type Listing } from "./listing.js";
 import { ago, full, nameOf, TALK, WORDS } from "./words.js";

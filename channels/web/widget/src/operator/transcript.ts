@@ -1,12 +1,12 @@
 /** The transcript of a conversation, drawn by the widget's pieces, with who said what, and what each run has used. */
 
 import { h, setAttribute, setChildren, setText } from "../dom.js";
-import { entriesOf, type Entry } from "../entries.js";
-import { showEntry, type Shown } from "../entry.js";
-import type { Draw } from "../renders.js";
-import { createScroller } from "../scroll.js";
-import type { ViewState } from "../state.js";
-import { copy } from "../view.js";
+import { entriesOf, type Entry } from "../transcript/entries.js";
+import { showEntry } from "../transcript/entry.js";
+import type { Scene, Shown } from "../transcript/scene.js";
+import { createScroller } from "../transcript/scroll.js";
+import type { ViewState } from "../log/state.js";
+import { copy } from "../frame/verbs.js";
 import { shownOf, type Desk, type DeskActions } from "./desk.js";
 import type { Ledger } from "./ledger.js";
 import { full, nameOf, spentLine, TALK, WORDS } from "./words.js";
@@ -26,7 +26,7 @@ export const DRAWN = 100;
 const [FEW, SOON] = [50, 50]; // so many facts in so many milliseconds are news; more are what was there before
 const LATEST = 3_000; // milliseconds after which a long log is drawn as far as it has come
 
-export function createTranscript(actions: DeskActions, draw: Draw, signal: AbortSignal): Transcript {
+export function createTranscript(actions: DeskActions, scene: Scene, signal: AbortSignal): Transcript {
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": TALK.transcript, tabindex: "0" });
   const scroller = createScroller(list, TALK, signal);
   const node = h("div", { class: "middle" }, list, scroller.node);
@@ -47,7 +47,7 @@ export function createTranscript(actions: DeskActions, draw: Draw, signal: Abort
     const conversation = shownOf(desk);
     const next = new Map<string, Row>();
     const nodes = entriesOf({ ...conversation, view: newest(conversation.view, most) }).map((entry) => {
-      const row = shown.get(entry.key) ?? rowOf(entry, actions, draw);
+      const row = shown.get(entry.key) ?? rowOf(entry, scene);
       next.set(entry.key, row);
       row.update(plain(entry, mayStop), desk.ledger);
       return row.node;
@@ -110,8 +110,8 @@ interface Row {
   update(entry: Entry, ledger: Ledger): void;
 }
 
-function rowOf(entry: Entry, actions: DeskActions, draw: Draw): Row {
-  const drawn: Shown<Entry> = showEntry(entry, TALK, actions.decide, draw);
+function rowOf(entry: Entry, scene: Scene): Row {
+  const drawn: Shown<Entry> = showEntry(entry, scene);
   const who = h("p", { class: "who" });
   const sum = h("span");
   const used = h("p", { class: "used" }, h("span", { class: "hidden" }, WORDS.used), sum);

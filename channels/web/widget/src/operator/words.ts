@@ -1,8 +1,8 @@
 /** Every word that the operator's page says, and how it writes times, tokens and costs. */
 
 import { unmistakable } from "../legible.js";
-import type { Person } from "../events.js";
-import { STRINGS, type Strings } from "../strings.js";
+import type { Person } from "../log/events.js";
+import { STRINGS, type Strings } from "../words/strings.js";
 import { inputOf, type Spent } from "./ledger.js";
 
 export const WORDS = {
@@ -68,7 +68,7 @@ export const TALK: Strings = {
   transcript: "Conversation",
   action: "Waiting for the client to answer.",
   onPage: "waiting for the client",
-  approval: { ...STRINGS.approval, you: "the visitor" },
+  approval: { you: "the visitor" },
   problems: {
     ...STRINGS.problems,
     network: "The server cannot be reached. Check your connection.",

@@ -1,0 +1,15 @@
+/** The chunk of questions: what a person is asked about a call, loaded when the first is to be shown. */
+
+import { adopt } from "../styles/adopt.js";
+import type { Decide } from "../talk/deciding.js";
+import type { Approval } from "../log/state.js";
+import type { Strings } from "../words/strings.js";
+import { cardNode, type Card } from "./card.js";
+import css from "./cards.css";
+import { whole } from "./words.js";
+
+/** Return the card of *first*, shown in the root of *host*; *decide* takes what the person says. */
+export function card(host: HTMLElement, first: Approval, decide: Decide, strings: Strings): Card {
+  adopt(host, css);
+  return cardNode(first, decide, whole(strings));
+}

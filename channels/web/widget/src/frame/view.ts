@@ -1,0 +1,92 @@
+/** The widget's face: a header, a banner, the transcript and the composer, painted at most once a frame. */
+
+import { createComposer } from "./composer.js";
+import type { Actions, Conversation } from "../talk/conversation.js";
+import { h, icon, setAttribute, setText } from "../dom.js";
+import type { Load } from "../lazy.js";
+import { showEntry } from "../transcript/entry.js";
+import { createTranscript } from "../transcript/transcript.js";
+import type { Request } from "../wire/client.js";
+import { banner } from "./banner.js";
+import { listen } from "./verbs.js";
+import { createScroller } from "../transcript/scroll.js";
+import { activeRun } from "../log/state.js";
+import type { Strings } from "../words/strings.js";
+
+export interface View {
+  readonly node: HTMLElement;
+  /** Show *conversation* at the next frame; of several only the last is painted. */
+  show(conversation: Conversation): void;
+  label(words: Pick<Strings, "heading" | "greeting" | "placeholder">): void;
+  focus(): void;
+}
+
+const PLUS = "M12 20h9M16.5 3.5a2.1 2.1 0 013 3L7 19l-4 1 1-4z";
+
+export interface ViewOptions {
+  readonly strings: Strings;
+  /** What a person can do. */
+  readonly actions: Actions;
+  readonly request: Request;
+  readonly load: Load;
+  /** Ends the listeners. */
+  readonly signal: AbortSignal;
+}
+
+export function createView({ strings, actions, request, load, signal }: ViewOptions): View {
+  let now: Conversation | null = null;
+  let frame = 0;
+
+  const stop = (): void => {
+    const run = now && activeRun(now.view);
+    if (run) actions.stop(run.id);
+  };
+  const send = (text: string): void => {
+    scroller.follow();
+    actions.send(text);
+  };
+  const composer = createComposer(strings, { send, stop }, signal);
+  const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
+  const scroller = createScroller(list, strings, signal);
+  const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, { strings, request, load, decide: actions.decide }));
+
+  const paint = (): void => {
+    frame = 0;
+    if (!now || signal.aborted) return;
+    const run = activeRun(now.view);
+    transcript(now);
+    composer.update({ canStop: run !== undefined, stopping: run !== undefined && (run.cancelling || now.stopping.includes(run.id)) });
+    setAttribute(frameParts.node, "data-link", now.link);
+    frameParts.renew.hidden = !now.view.messages.length && !now.outbox.length;
+    banner(frameParts.banner, now, strings);
+    scroller.settle();
+  };
+  listen(frameParts.node, actions, stop, composer.focus, signal);
+
+  return {
+    node: frameParts.node,
+    show(conversation) {
+      now = conversation;
+      frame ||= requestAnimationFrame(paint);
+    },
+    label({ heading, greeting, placeholder }) {
+      setText(frameParts.heading, heading);
+      setText(frameParts.greetingText, greeting);
+      setAttribute(frameParts.node, "aria-label", heading);
+      composer.placeholder(placeholder);
+    },
+    focus: composer.focus,
+  };
+}
+
+function createFrame(strings: Strings, composer: Node, middle: Node) {
+  const heading = h("h2", {}, strings.heading);
+  const renew = h("button", { type: "button", class: "renew", "data-renew": true, title: strings.renew }, icon(PLUS), h("span", {}, strings.renew));
+  const head = h("header", {}, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew);
+  const banner = h("div", { class: "banner", role: "status" });
+  const greetingText = h("p", {}, strings.greeting);
+  const greeting = h("div", { class: "greeting" }, greetingText);
+  const node = h("section", { class: "frame" }, head, banner, middle, composer);
+  return { node, heading, renew, banner, greeting, greetingText };
+}

@@ -1,0 +1,81 @@
+/** An answer as a node: its blocks, and the notes below them. */
+
+import { h, icon, setAttribute, setChildren, setText } from "../dom.js";
+import type { Strings } from "../words/strings.js";
+import type { Answer, Block } from "./entries.js";
+import { fileNode } from "./file.js";
+import { drawn } from "./renders.js";
+import { hidden, quiet, type Scene, type Shown } from "./scene.js";
+import { reasoningNode, textNode } from "./text.js";
+import { toolNode } from "./tool.js";
+
+const SPARK = "M12 3l1.9 5.1L19 10l-5.1 1.9L12 17l-1.9-5.1L5 10l5.1-1.9zM19 16l.8 2.2L22 19l-2.2.8L19 22l-.8-2.2L16 19l2.2-.8z";
+
+export function answerNode(scene: Scene): Shown<Answer> {
+  const { strings } = scene;
+  const body = h("div", { class: "blocks" });
+  const foot = h("div", { class: "notes" });
+  const dots = h("div", { class: "dots", role: "img", "aria-label": strings.thinking }, h("i"), h("i"), h("i"));
+  const avatar = h("div", { class: "avatar", "aria-hidden": "true" }, icon(SPARK));
+  const name = h("div", { class: "by" });
+  const turn = h("div", { class: "turn" }, body, foot);
+  const node = h("article", { class: "entry answer" }, hidden(strings.assistant), avatar, turn);
+  const shown = new Map<string, Shown<Block>>();
+  let noted = "";
+  return {
+    node,
+    update(answer) {
+      setAttribute(node, "aria-busy", answer.busy ? "true" : "false");
+      if (answer.by !== null && !name.parentNode) {
+        setText(name, answer.by || strings.person);
+        avatar.replaceChildren([...name.textContent][0] ?? "");
+        node.firstElementChild?.remove(); // the name says who answers, also to a reader of the screen
+        turn.prepend(name);
+      }
+      const nodes = answer.blocks.map((block) => {
+        const known = shown.get(block.key) ?? blockNode(block, scene);
+        shown.set(block.key, known);
+        known.update(block);
+        return known.node;
+      });
+      setChildren(body, answer.thinking ? [...nodes, dots] : nodes);
+      const stamp = JSON.stringify([answer.mark, answer.run, answer.again]);
+      if (stamp !== noted) foot.replaceChildren(...notes(answer, strings));
+      noted = stamp;
+    },
+  };
+}
+
+function notes({ mark, run, again }: Answer, strings: Strings): readonly Node[] {
+  const all: Node[] = [];
+  if (mark) all.push(h("p", { class: "note" }, strings[mark]));
+  const ended = run?.status === "completed" && run.stopReason ? strings.ended[run.stopReason] : undefined;
+  if (ended) all.push(h("p", { class: "note" }, ended));
+  if (run?.status === "waiting") all.push(h("p", { class: "note" }, strings.waiting));
+  if (run?.status === "requires_action") all.push(h("p", { class: "note" }, strings.action));
+  if (run?.status === "failed") {
+    const title = strings.failed[run.code ?? ""] ?? strings.failure;
+    const retry = again !== null && quiet(strings.retry, "data-again", again);
+    all.push(h("div", { class: "failure" }, h("p", {}, title), run.error && h("p", { class: "detail" }, run.error), retry));
+  }
+  return all;
+}
+
+function blockNode(block: Block, scene: Scene): Shown<Block> {
+  switch (block.kind) {
+    case "text":
+      return textNode(scene) as Shown<Block>;
+    case "reasoning":
+      return reasoningNode(scene) as Shown<Block>;
+    case "tool":
+      return toolNode(scene) as Shown<Block>;
+    case "render":
+      return still(drawn(block.render, scene));
+    case "file":
+      return still(fileNode(block));
+  }
+}
+
+function still(node: HTMLElement): Shown<Block> {
+  return { node, update: () => undefined };
+}

@@ -1,0 +1,74 @@
+/** The blocks of an answer: its texts, calls, renders and files, in the order in which people read them. Pure. */
+
+import type { Deciding } from "../talk/deciding.js";
+import type { Part } from "../log/events.js";
+import type { Call, Message, Render, ViewState } from "../log/state.js";
+
+export type Block =
+  | { readonly kind: "text" | "reasoning"; readonly key: string; readonly text: string; readonly open: boolean }
+  | { readonly kind: "tool"; readonly key: string; readonly call: Call; readonly deciding?: Deciding | undefined }
+  | { readonly kind: "render"; readonly key: string; readonly render: Render }
+  | { readonly kind: "file"; readonly key: string; readonly name: string };
+
+export type Calls = ReadonlyMap<string | null, readonly Call[]>;
+
+export function groupCalls(calls: readonly Call[]): Calls {
+  const groups = new Map<string | null, Call[]>();
+  for (const call of calls) {
+    const group = groups.get(call.message);
+    if (group) group.push(call);
+    else groups.set(call.message, [call]);
+  }
+  return groups;
+}
+
+export function blocksOf(message: Message, calls: readonly Call[], view: ViewState): Block[] {
+  const named = new Set<string>();
+  const blocks = message.parts.flatMap((part, index): Block[] => {
+    if (part.type === "tool_call") named.add(part.call);
+    return blockOf(part, `${message.id}:${index}`, message, calls, view);
+  });
+  const others = calls.filter((call) => !named.has(call.id));
+  const shown = new Set(message.parts.map((part) => (part.type === "render" ? part.render : null)));
+  const renders = view.renders.filter((render) => render.message === message.id && !shown.has(render.id));
+  return [
+    ...blocks,
+    ...others.map((call): Block => ({ kind: "tool", key: call.id, call })),
+    ...renders.map((render): Block => ({ kind: "render", key: render.id, render })),
+  ];
+}
+
+function blockOf(part: Part, key: string, message: Message, calls: readonly Call[], view: ViewState): Block[] {
+  switch (part.type) {
+    case "text":
+    case "reasoning":
+      return part.text ? [{ kind: part.type, key, text: part.text, open: message.open }] : [];
+    case "tool_call": {
+      const call = calls.find((each) => each.id === part.call);
+      return call ? [{ kind: "tool", key: part.call, call }] : [];
+    }
+    case "render": {
+      const render = view.renders.find((each) => each.id === part.render);
+      return render ? [{ kind: "render", key, render }] : [];
+    }
+    case "file":
+      return [{ kind: "file", key, name: part.name }];
+    default:
+      return [];
+  }
+}
+
+/** Join the text of an answer that was cut with the text that continues it. */
+export function joinCut(blocks: readonly Block[], group: readonly Message[]): readonly Block[] {
+  const cut = new Set(group.filter(({ stop }) => stop === "length" || stop === "continue").map(({ id }) => id));
+  if (!cut.size) return blocks;
+  return blocks.reduce<Block[]>((joined, block) => {
+    const last = joined.at(-1);
+    const owner = last?.key.slice(0, last.key.lastIndexOf(":")) ?? "";
+    if (last?.kind !== "text" || block.kind !== "text" || !cut.has(owner) || block.key.startsWith(`${owner}:`)) return [...joined, block];
+    const next = block.key.slice(0, block.key.lastIndexOf(":"));
+    if (cut.has(next)) cut.add(owner);
+    else cut.delete(owner);
+    return [...joined.slice(0, -1), { ...last, text: last.text + block.text, open: block.open }];
+  }, []);
+}

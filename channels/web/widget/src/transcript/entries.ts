@@ -1,0 +1,137 @@
+/** The transcript as a list of what is on the page: pure, from the conversation's value. */
+
+import type { Conversation } from "../talk/conversation.js";
+import type { Decisions } from "../talk/deciding.js";
+import { unshown, type Outgoing } from "../talk/outbox.js";
+import { isBusy, textOf, type Message, type Run, type ViewState } from "../log/state.js";
+import { blocksOf, groupCalls, joinCut, type Block, type Calls } from "./blocks.js";
+
+export type { Block } from "./blocks.js";
+
+export interface Question {
+  readonly kind: "question";
+  readonly key: string;
+  readonly text: string;
+  readonly tag: "sending" | "unsent" | "queued" | "unanswered" | "deleted" | null;
+  readonly run: string | null;
+  readonly outgoing: Outgoing | null;
+}
+
+export interface Answer {
+  readonly kind: "answer";
+  readonly key: string;
+  readonly blocks: readonly Block[];
+  readonly busy: boolean;
+  /** Nothing is being written or called just now, but the run continues. */
+  readonly thinking: boolean;
+  readonly run: Run | undefined;
+  readonly mark: "stopped" | "refused" | "cut" | "partial" | "blank" | null;
+  /** Who answered in the agent's place: the name, empty without one; null for the agent's own answers. */
+  readonly by: string | null;
+  /** The question to ask again after a failure; only under the newest answer. */
+  readonly again: string | null;
+}
+
+export type Entry = Question | Answer;
+
+/** Return the entries of *conversation*: questions, and answers in which the messages of one run follow each other. */
+export function entriesOf(conversation: Conversation): readonly Entry[] {
+  const { view } = conversation;
+  const runs = new Map(view.runs.map((run) => [run.id, run]));
+  const calls = groupCalls(view.calls);
+  const entries: Entry[] = [];
+  for (let at = 0; at < view.messages.length; ) {
+    const first = view.messages[at] as Message;
+    const run = first.run === null ? undefined : runs.get(first.run);
+    if (first.role === "user") {
+      entries.push(question(first, run));
+      at += 1;
+      if (run && needsAnswer(view, at, run, first)) entries.push(answer(run.id, [], run, calls, view));
+      continue;
+    }
+    const group = [first];
+    for (at += 1; !first.by && isMore(view.messages[at], first.run); at += 1) {
+      group.push(view.messages[at] as Message);
+    }
+    entries.push(answer(first.id, group, isLast(view, at, first.run) ? run : undefined, calls, view));
+  }
+  entries.push(...unshown(conversation.outbox, view).map(unsent));
+  return markRetry(entries.map((entry) => withDecisions(entry, conversation.decisions)));
+}
+
+function isMore(next: Message | undefined, run: string | null): boolean {
+  return next?.role === "assistant" && next.run === run && !next.by;
+}
+
+function withDecisions(entry: Entry, decisions: Decisions): Entry {
+  if (entry.kind !== "answer" || !Object.keys(decisions).length) return entry;
+  const decided = (block: Block): Block => (block.kind === "tool" && block.call.approval ? { ...block, deciding: decisions[block.call.approval.id] } : block);
+  return { ...entry, blocks: entry.blocks.map(decided) };
+}
+
+function question(message: Message, run: Run | undefined): Question {
+  const tag = tagOf(message, run);
+  const withdrawable = tag === "queued" && run !== undefined && isBusy(run) && !message.steered;
+  const base = { kind: "question", key: message.id, text: textOf(message.parts), tag, outgoing: null } as const;
+  return { ...base, run: withdrawable ? run.id : null };
+}
+
+function tagOf(message: Message, run: Run | undefined): Question["tag"] {
+  if (!message.parts.length) return "deleted";
+  if (message.pending) return "queued";
+  return isUnanswered(message, run) ? "unanswered" : null;
+}
+
+function isUnanswered(message: Message, run: Run | undefined): boolean {
+  return message.missed && run?.status === "cancelled";
+}
+
+function unsent(outgoing: Outgoing): Question {
+  const tag = outgoing.status === "failed" ? "unsent" : "sending";
+  return { kind: "question", key: outgoing.key, text: outgoing.text, tag, run: null, outgoing };
+}
+
+/** A run that ended badly, or has started, without an answer message still needs a place to say so. */
+function needsAnswer(view: ViewState, at: number, run: Run, message: Message): boolean {
+  if (message.pending || isUnanswered(message, run) || view.messages.slice(at).some((each) => each.run === run.id)) return false;
+  return !view.messages.slice(0, at).some((each) => each.run === run.id && each.role === "assistant") && (run.started || run.status === "failed");
+}
+
+function answer(key: string, group: readonly Message[], run: Run | undefined, calls: Calls, view: ViewState): Answer {
+  const blocks = joinCut(group.flatMap((message) => blocksOf(message, calls.get(message.id) ?? [], view)), group);
+  const last = group.at(-1);
+  const busy = run !== undefined && isBusy(run);
+  const working = blocks.some((block) => (block.kind === "tool" ? block.call.status === "running" : block.kind === "text" && block.open));
+  const thinking = busy && run.status === "running" && !working;
+  const by = last?.by ? (last.by.name ?? "") : null;
+  const mark = markOf(last, run) ?? (isBlank(blocks, run) ? "blank" : null);
+  return { kind: "answer", key, blocks, busy, thinking, run, mark, by, again: null };
+}
+
+/** A run that ended with an answer without a word, after calls that showed nothing to people either. */
+function isBlank(blocks: readonly Block[], run: Run | undefined): boolean {
+  if (run?.status !== "completed" || run.stopReason !== "end_turn") return false;
+  const last = blocks.slice(blocks.findLastIndex(({ kind }) => kind === "tool") + 1);
+  return !last.some((block) => block.kind !== "reasoning" && (block.kind !== "text" || block.text.trim()));
+}
+
+function markOf(last: Message | undefined, run: Run | undefined): Answer["mark"] {
+  if (run && isBusy(run)) return null;
+  if (last?.stop === "cancelled" || run?.status === "cancelled") return "stopped";
+  if (last?.stop === "continue" || (last?.stop === "error" && last.parts.length)) return "partial";
+  if (last?.stop === "refused") return "refused";
+  return last?.stop === "length" ? "cut" : null;
+}
+
+/** Offer to ask again where the newest run has failed for a passing reason. */
+function markRetry(entries: readonly Entry[]): readonly Entry[] {
+  const last = entries.at(-1);
+  if (last?.kind !== "answer" || last.run?.status !== "failed" || last.run.retryable === false) return entries;
+  const asked = entries.findLast((entry) => entry.kind === "question");
+  const again = (asked as Question | undefined)?.text;
+  return again ? [...entries.slice(0, -1), { ...last, again }] : entries;
+}
+
+function isLast(view: ViewState, at: number, run: string | null): boolean {
+  return !view.messages.slice(at).some((message) => message.role === "assistant" && message.run === run);
+}

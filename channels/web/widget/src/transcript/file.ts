@@ -1,0 +1,8 @@
+/** A file as a node. */
+
+import { h } from "../dom.js";
+import type { Block } from "./entries.js";
+
+export function fileNode({ name }: Block & { kind: "file" }): HTMLElement {
+  return h("p", { class: "file" }, name);
+}

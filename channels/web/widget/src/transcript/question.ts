@@ -1,0 +1,28 @@
+/** A person's message as a node. */
+
+import { h, setAttribute, setText } from "../dom.js";
+import { explain } from "../words/strings.js";
+import type { Question } from "./entries.js";
+import { hidden, quiet, type Scene, type Shown } from "./scene.js";
+
+export function questionNode({ strings }: Scene): Shown<Question> {
+  const bubble = h("div", { class: "bubble" });
+  const foot = h("div", { class: "foot" });
+  const node = h("article", { class: "entry question" }, hidden(strings.you), bubble, foot);
+  let last = "";
+  return {
+    node,
+    update(question) {
+      const { tag, outgoing, run, text } = question;
+      const stamp = JSON.stringify([text, tag, run, outgoing?.status]);
+      if (stamp === last) return;
+      last = stamp;
+      setText(bubble, text);
+      setAttribute(node, "data-tag", tag);
+      const reason = outgoing?.problem && tag === "unsent" ? `${strings.unsent}: ${explain(outgoing.problem, strings)}` : null;
+      const resend = tag === "unsent" && quiet(strings.retry, "data-resend", question.key);
+      const withdraw = run !== null && quiet(strings.withdraw, "data-withdraw", run);
+      foot.replaceChildren(...[reason ?? (tag ? strings[tag] : ""), resend, withdraw].filter((each) => each !== false));
+    },
+  };
+}

@@ -1,0 +1,30 @@
+/** What the nodes of the transcript are drawn with, and how one of them is brought up to date. */
+
+import { h } from "../dom.js";
+import type { Load } from "../lazy.js";
+import type { Decide } from "../talk/deciding.js";
+import type { Request } from "../wire/client.js";
+import type { Strings } from "../words/strings.js";
+
+export interface Scene {
+  readonly strings: Strings;
+  readonly request: Request;
+  readonly load: Load;
+  readonly decide: Decide;
+}
+
+/** A node that can be brought up to date. */
+export interface Shown<T> {
+  readonly node: HTMLElement;
+  update(value: T): void;
+}
+
+/** Return a quiet button whose click the frame handles by its data *attribute*, see `frame/verbs.ts`. */
+export function quiet(label: string, attribute: string, value: string): HTMLElement {
+  return h("button", { type: "button", class: "quiet", [attribute]: value }, label);
+}
+
+/** Return *text* for assistive technology alone. */
+export function hidden(text: string): HTMLElement {
+  return h("span", { class: "hidden" }, text);
+}

@@ -1,0 +1,193 @@
+/** The HTTP client of one server: it opens sessions, posts, cancels, and follows a session's events through every interruption. */
+
+import type { Vote } from "../talk/deciding.js";
+import type { Frame } from "../log/events.js";
+import { parseFrame } from "./json.js";
+import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
+import { readEvents, type ServerEvent } from "./sse.js";
+import type { TokenSource } from "./token.js";
+
+export interface ClientOptions {
+  /** Without a slash at the end; empty for the page's own origin. */
+  readonly server: string;
+  readonly tokens: TokenSource;
+  readonly fetch: typeof fetch;
+  /** Sleep for so many milliseconds, or less when there is reason to wake up. */
+  readonly pause: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+  readonly random: () => number;
+}
+
+export interface Posted {
+  readonly message_id: string;
+  readonly run_id: string;
+  readonly seq: number;
+}
+
+/** What became of a call that this page executed. */
+export type Output = { readonly call: string; readonly output: unknown } | { readonly call: string; readonly error: string };
+
+export interface Follower {
+  /** The last fact that is known, 0 for none: read again before every connection. */
+  cursor(): number;
+  frame(frame: Frame): void;
+  link(state: "connecting" | "open" | "reconnecting"): void;
+  /** The cursor is not in the session's log: what is shown must be read again. */
+  reset(): void;
+}
+
+export interface Client {
+  /** Ask anything else of the server, with the visitor's token. */
+  readonly request: Request;
+  open(agent: string | null, signal: AbortSignal): Promise<string>;
+  post(session: string, text: string, key: string, signal: AbortSignal): Promise<Posted>;
+  cancel(run: string, signal: AbortSignal): Promise<void>;
+  decide(approval: string, vote: Vote, signal: AbortSignal): Promise<void>;
+  /** Report that a question is on the screen. */
+  opened(approval: string, signal: AbortSignal): Promise<void>;
+  output(run: string, output: Output, signal: AbortSignal): Promise<void>;
+  /** Follow *session* until *signal* ends it; throws a problem that no retry can solve. */
+  follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
+}
+
+const SILENCE = 45_000; // the server sends a comment every 15 s
+const TRIES = 5;
+/** Seconds that the server may ask to wait for before a person is asked to try again instead. */
+const LONGEST = 10;
+
+/** Return a client; a request is repeated only where that is safe. */
+export function createClient(options: ClientOptions): Client {
+  const request = requester(options);
+  const send = sender(options, request);
+  return {
+    request,
+    async open(agent, signal) {
+      const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
+      return session.id;
+    },
+    post: (session, text, key, signal) => send<Posted>(`${pathOf(session)}/messages`, { text, idempotency_key: key }, signal),
+    async cancel(run, signal) {
+      await send(`/v1/runs/${encodeURIComponent(run)}/cancel`, {}, signal);
+    },
+    async decide(approval, vote, signal) {
+      await send(`/v1/approvals/${encodeURIComponent(approval)}`, vote, signal);
+    },
+    async opened(approval, signal) {
+      await request(`/v1/approvals/${encodeURIComponent(approval)}`, { signal });
+    },
+    async output(run, output, signal) {
+      await send(`/v1/runs/${encodeURIComponent(run)}/tool-outputs`, { outputs: [output] }, signal);
+    },
+    follow: (session, follower, signal) => follow(options, request, session, follower, signal),
+  };
+}
+
+export type Request = (path: string, init: RequestInit) => Promise<Response>;
+export type Send = <T>(path: string, body: object, signal: AbortSignal) => Promise<T>;
+
+function pathOf(session: string): string {
+  return `/v1/sessions/${encodeURIComponent(session)}`;
+}
+
+/** Ask with the visitor's token, once more with a new one when it is refused; throws the problem of an answer that is none. */
+export function requester({ server, tokens, fetch: ask }: ClientOptions): Request {
+  const request = async (path: string, init: RequestInit, again: boolean): Promise<Response> => {
+    const token = await tokens.get();
+    const headers = new Headers(init.headers);
+    if (token !== null) headers.set("Authorization", `Bearer ${token}`);
+    const response = await ask(server + path, { ...init, headers, credentials: "omit" });
+    if (response.status === 401 && again) {
+      tokens.drop();
+      return request(path, init, false);
+    }
+    if (!response.ok) throw await problemOf(response);
+    return response;
+  };
+  return (path, init) => request(path, init, true);
+}
+
+/** Post JSON, a few times while the reason for failing may pass: every post is safe to repeat. */
+export function sender({ pause, random }: ClientOptions, request: Request): Send {
+  return async <T>(path: string, body: object, signal: AbortSignal): Promise<T> => {
+    const init = { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal };
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return (await (await request(path, init)).json()) as T;
+      } catch (error) {
+        signal.throwIfAborted();
+        const problem = asProblem(error);
+        if (!isPassing(problem) || tries === TRIES || (problem.retryAfter ?? 0) > LONGEST) throw problem;
+        await pause(delay(tries, problem, random), signal);
+      }
+    }
+  };
+}
+
+async function follow(options: ClientOptions, request: Request, session: string, follower: Follower, signal: AbortSignal): Promise<void> {
+  let failures = 0;
+  follower.link("connecting");
+  while (!signal.aborted) {
+    let problem: Problem | null = null;
+    const before = follower.cursor();
+    try {
+      await connect(request, session, follower, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      problem = asProblem(error);
+      if (problem.code === "unknown_cursor" && before > 0) follower.reset();
+      else if (!isPassing(problem)) throw problem;
+    }
+    if (signal.aborted) return;
+    failures = follower.cursor() > before || !problem ? 1 : failures + 1;
+    // A stream that ends well ends with its token or its process: what comes next is there before a person could read of it.
+    if (problem) follower.link("reconnecting");
+    await options.pause(delay(failures, problem, options.random), signal);
+  }
+}
+
+/** Read the session's stream from the follower's cursor until it ends. */
+async function connect(request: Request, session: string, follower: Follower, signal: AbortSignal): Promise<void> {
+  const cursor = follower.cursor();
+  const headers = { Accept: "text/event-stream", ...(cursor > 0 && { "Last-Event-ID": String(cursor) }) };
+  const watch = watchdog(SILENCE, signal);
+  try {
+    const response = await request(`${pathOf(session)}/events`, { headers, signal: watch.signal, cache: "no-store" });
+    if (!response.body) return;
+    follower.link("open");
+    await readEvents(response.body, (event) => follower.frame(toFrame(event)), watch.touch);
+  } finally {
+    watch.end();
+  }
+}
+
+/** Return the frame that *event* carries; the envelope and the data lie side by side in it. */
+export function toFrame(event: ServerEvent): Frame {
+  const { run = null, parent_run = null, time = "", session, ...data } = parseFrame(event.data) as Record<string, never>;
+  return { ...(event.id !== null && { seq: Number(event.id) }), type: event.type, session, run, parent_run, time, data } as unknown as Frame;
+}
+
+/** Return the wait before the next try, in milliseconds: doubling from half a second to 20 s, half of it by chance. */
+export function delay(failures: number, problem: Problem | null, random: () => number): number {
+  const most = Math.min(20_000, 500 * 2 ** (failures - 1));
+  return Math.max((problem?.retryAfter ?? 0) * 1000, most / 2 + (random() * most) / 2);
+}
+
+/** End the connection when *parent* ends or nothing has come for *silence* milliseconds. */
+function watchdog(silence: number, parent: AbortSignal): { signal: AbortSignal; touch: () => void; end: () => void } {
+  const controller = new AbortController();
+  const abort = (): void => controller.abort();
+  let timer = setTimeout(abort, silence);
+  if (parent.aborted) abort();
+  parent.addEventListener("abort", abort);
+  return {
+    signal: controller.signal,
+    touch() {
+      clearTimeout(timer);
+      timer = setTimeout(abort, silence);
+    },
+    end() {
+      clearTimeout(timer);
+      parent.removeEventListener("abort", abort);
+      abort();
+    },
+  };
+}

@@ -1,0 +1,38 @@
+/** What can go wrong between the widget and the server, as one kind of error. */
+
+import type { Fault } from "../log/events.js";
+
+export interface Problem extends Error {
+  /** 0 when no answer came at all. */
+  readonly status: number;
+  readonly code: string;
+  /** In seconds, when the server said how long to wait. */
+  readonly retryAfter: number | null;
+  /** Which fields of the request are wrong, and why. */
+  readonly errors: readonly Fault[];
+}
+
+/** Return the problem that *response* reports, whether or not its body is problem+json. */
+export async function problemOf(response: Response): Promise<Problem> {
+  const body: { code?: unknown; detail?: unknown; title?: unknown; errors?: unknown } = await response.json().catch(() => ({}));
+  const wait = Number(response.headers.get("Retry-After") ?? NaN);
+  const text = [body.detail, body.title].find((each) => typeof each === "string" && each);
+  const errors = Array.isArray(body.errors) ? (body.errors as Fault[]) : [];
+  return problem(response.status, typeof body.code === "string" ? body.code : "unknown", String(text ?? ""), wait, errors);
+}
+
+/** Return *error* as a problem: what is not one means that the server was not reached. */
+export function asProblem(error: unknown): Problem {
+  if (error instanceof Error && "status" in error && "code" in error) return error as Problem;
+  const status = error instanceof Error && "status" in error ? Number(error.status) : 0;
+  return problem(status, status ? "token" : "network", error instanceof Error ? error.message : String(error));
+}
+
+/** Return whether the same request may succeed a little later. */
+export function isPassing({ status }: Problem): boolean {
+  return status === 0 || status === 429 || status >= 500;
+}
+
+function problem(status: number, code: string, message: string, wait = NaN, errors: readonly Fault[] = []): Problem {
+  return Object.assign(new Error(message), { status, code, retryAfter: Number.isFinite(wait) ? wait : null, errors });
+}
