@@ -72,6 +72,7 @@ from app.models import Models, notice
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
+from app.serving.origins import AgentOrigins
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings
@@ -284,7 +285,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
         app.include_router(demo_router(core, tokens, _demo(settings, broken), holds=holds, described=described))
     problems.install(app)
     openapi.install(app)
-    _protect(app, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
+    _protect(app, core, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
     counted = Requests()
     metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
     app.add_middleware(SafeHeaders, https=https)
@@ -319,7 +320,7 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 
 
 def _protect(
-    app: FastAPI, settings: Settings, credentials: Credentials, recording: Callable[[ASGIApp], ASGIApp]
+    app: FastAPI, core: Core, settings: Settings, credentials: Credentials, recording: Callable[[ASGIApp], ASGIApp]
 ) -> None:
     """Add the middleware; the last added is the outermost.
 
@@ -328,8 +329,7 @@ def _protect(
     app.add_middleware(RequestGuard, routes=app.routes, holds=credentials.holds)
     app.add_middleware(recording)
     app.add_middleware(Callers, identify=credentials.identify, refuse=partial(_refusal, credentials))
-    if settings.origins:
-        app.add_middleware(Cors, origins=settings.origins)
+    app.add_middleware(Cors, origins=settings.origins, agents=AgentOrigins(core))
     if settings.hosts:
         app.add_middleware(Hosts, hosts=settings.hosts)
 

@@ -11,10 +11,14 @@ from app.api.problems import problem, unauthorized
 from channels.web.identity import Principal
 
 GUARDED = ("/v1/", "/metrics")
+OPEN = frozenset({"/v1/web/anonymous"})
+"""Paths of them that ask for no credential: they give one to those who have none."""
 
 
 class Callers:
     """Refuse unidentified callers where a credential is asked for; the others' principal is left in the scope.
+
+    On paths that are `OPEN` there is none.
 
     *identify* returns the principal of a bearer token, *refuse* the answer to an unidentified caller.
     """
@@ -30,7 +34,7 @@ class Callers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
-        if scope["type"] == "http" and scope["path"].startswith(GUARDED):
+        if scope["type"] == "http" and scope["path"].startswith(GUARDED) and scope["path"] not in OPEN:
             if (principal := self._caller(Headers(scope=scope))) is None:
                 app = self._refuse(scope)
             elif NUL in scope["path"]:

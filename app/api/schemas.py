@@ -13,6 +13,7 @@ from agent_core.runtime.forgetting import Forgotten
 from app.api.sse import SSE
 from app.api.wire import (
     Agent,
+    AnonymousToken,
     Approval,
     AuditLine,
     Cost,
@@ -78,6 +79,7 @@ WIRE = (
     SessionCost,
     ChannelPreview,
     TokenAnswer,
+    AnonymousToken,
     Tool,
     ToolTest,
     AgentFace,

@@ -232,6 +232,15 @@ class TokenAnswer(msgspec.Struct, frozen=True):
     id: str
 
 
+class AnonymousToken(TokenAnswer, frozen=True):
+    """A token for a visitor whom no site names, and the *secret* that gives the same visitor the next one.
+
+    The secret is for the browser's storage; each answer has a new one, good for 30 days.
+    """
+
+    secret: str
+
+
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer of a server that is alive; *warning* is what is not as it should be although it serves."""
 
