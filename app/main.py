@@ -117,8 +117,10 @@ async def _serve(
             # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
             serving_channels(found.core, found.database, settings, socket=not shared) as routes,
         ):
-            api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
-            credentials = Credentials(found.core.access, tokens, api_key, readers=readers, shared=shared)
+            api_key, url, tokens = load_api_key(settings), settings.public_url, TokenSigner(load_keys(settings).derive)
+            credentials = Credentials(
+                found.core.access, tokens, api_key, readers=readers, shared=shared, public_url=url
+            )
             app = create_app(
                 found.core,
                 settings,

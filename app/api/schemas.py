@@ -11,9 +11,9 @@ from agent_core import Page
 from agent_core.domain.events import FACTS, LIVE
 from agent_core.runtime.forgetting import Forgotten
 from app.api.sse import SSE
+from app.api.token_wire import AnonymousToken, TokenAnswer
 from app.api.wire import (
     Agent,
-    AnonymousToken,
     Approval,
     AuditLine,
     Cost,
@@ -34,7 +34,7 @@ from app.api.wire import (
     Secret,
     Session,
     SessionCost,
-    TokenAnswer,
+    SigningKeyAnswer,
     Tool,
     ToolTest,
 )
@@ -77,6 +77,7 @@ WIRE = (
     Secret,
     Session,
     SessionCost,
+    SigningKeyAnswer,
     ChannelPreview,
     TokenAnswer,
     AnonymousToken,
@@ -93,6 +94,7 @@ WIRE = (
     Page[Run],
     Page[Secret],
     Page[Session],
+    Page[SigningKeyAnswer],
     Page[Tool],
 )
 FILES: dict[str, Any] = {

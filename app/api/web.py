@@ -11,7 +11,8 @@ from app.api.bodies import Id
 from app.api.deps import Caller, Name, Services, Wired, address_of, agent_for
 from app.api.derived import RequestBody
 from app.api.problems import answers, problem
-from app.api.wire import AnonymousToken, answer, rfc3339
+from app.api.token_wire import AnonymousToken
+from app.api.wire import answer, rfc3339
 from channels.web.face import AgentFace, face_of
 from channels.web.identity import Known
 from channels.web.routes import widget
