@@ -106,6 +106,11 @@ def _place(settings: Settings) -> Iterator[bool]:
         yield True
 
 
+def _credentials(settings: Settings, core: Core, tokens: TokenSigner, api_key: ApiKey, readers: Readers) -> Credentials:
+    shared, url = settings.postgres is not None, settings.public_url
+    return Credentials(core.access, tokens, api_key, readers=readers, shared=shared, public_url=url)
+
+
 async def _serve(
     settings: Settings, kind: Kind, tools: Sequence[Tool] | None, live: Files | None, *, known_here: bool
 ) -> None:
@@ -117,10 +122,8 @@ async def _serve(
             # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
             serving_channels(found.core, found.database, settings, socket=not shared) as routes,
         ):
-            api_key, url, tokens = load_api_key(settings), settings.public_url, TokenSigner(load_keys(settings).derive)
-            credentials = Credentials(
-                found.core.access, tokens, api_key, readers=readers, shared=shared, public_url=url
-            )
+            api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
+            credentials = _credentials(settings, found.core, tokens, api_key, readers)
             app = create_app(
                 found.core,
                 settings,
