@@ -7,6 +7,7 @@ import type { Load } from "../lazy.js";
 import { showEntry } from "../transcript/entry.js";
 import { createTranscript } from "../transcript/transcript.js";
 import type { Request } from "../wire/client.js";
+import type { Access, SentFile } from "../wire/upload.js";
 import { banner } from "./banner.js";
 import { listen } from "./verbs.js";
 import { createScroller } from "../transcript/scroll.js";
@@ -28,12 +29,13 @@ export interface ViewOptions {
   /** What a person can do. */
   readonly actions: Actions;
   readonly request: Request;
+  readonly access: Access;
   readonly load: Load;
   /** Ends the listeners. */
   readonly signal: AbortSignal;
 }
 
-export function createView({ strings, actions, request, load, signal }: ViewOptions): View {
+export function createView({ strings, actions, request, access, load, signal }: ViewOptions): View {
   let now: Conversation | null = null;
   let frame = 0;
 
@@ -41,11 +43,11 @@ export function createView({ strings, actions, request, load, signal }: ViewOpti
     const run = now && activeRun(now.view);
     if (run) actions.stop(run.id);
   };
-  const send = (text: string): void => {
+  const send = (text: string, files: readonly SentFile[]): void => {
     scroller.follow();
-    actions.send(text);
+    actions.send(text, files);
   };
-  const composer = createComposer(strings, { send, stop }, signal);
+  const composer = createComposer({ strings, access, load, signal, send, stop });
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));

@@ -6,6 +6,7 @@ import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
 import { EMPTY, type Call, type ViewState } from "../log/state.js";
+import type { SentFile } from "../wire/upload.js";
 import type { Memory } from "./storage.js";
 
 export interface Conversation {
@@ -23,7 +24,7 @@ export interface Conversation {
 export interface Actions {
   /** Show what there is, and resume the remembered session. */
   start(): void;
-  send(text: string): void;
+  send(text: string, files?: readonly SentFile[]): void;
   resend(key: string): void;
   stop(run: string): void;
   decide(approval: string, vote: Vote): void;
@@ -119,16 +120,17 @@ export function converse(options: ConversationOptions): Actions {
     return opening;
   };
 
-  const deliver = async ({ key, text }: Outgoing, again = true): Promise<void> => {
+  const deliver = async (outgoing: Outgoing, again = true): Promise<void> => {
+    const { key, text, files } = outgoing;
     const used = await ensure();
     if (!now.outbox.some((each) => each.key === key)) return;
     try {
-      const posted = await client.post(used, text, key, signal);
+      const posted = await client.post(used, text, key, signal, files.map(({ file }) => file));
       set({ outbox: arrived(now.outbox, key, posted.seq) });
     } catch (error) {
       if (asProblem(error).status !== 404 || !again) throw error;
       if (session === used) forget(true);
-      await deliver({ key, text, status: "sending", since: 0 }, false);
+      await deliver({ ...outgoing, status: "sending", since: 0 }, false);
     }
   };
   const enqueue = (outgoing: Outgoing): void => {
@@ -144,8 +146,8 @@ export function converse(options: ConversationOptions): Actions {
       options.changed(now);
       if (session !== null) follow(session);
     },
-    send(text) {
-      const outgoing: Outgoing = { key: options.newKey(), text, status: "sending", since: now.view.seq };
+    send(text, files = []) {
+      const outgoing: Outgoing = { key: options.newKey(), text, files, status: "sending", since: now.view.seq };
       set({ outbox: [...now.outbox, outgoing] });
       enqueue(outgoing);
     },
