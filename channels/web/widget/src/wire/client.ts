@@ -1,6 +1,7 @@
 /** The HTTP client of one server: it opens sessions, posts, cancels, and follows a session's events through every interruption. */
 
 import type { Vote } from "../talk/deciding.js";
+import type { AgentFace } from "../talk/face.js";
 import type { Frame } from "../log/events.js";
 import { parseFrame } from "./json.js";
 import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
@@ -38,6 +39,8 @@ export interface Follower {
 export interface Client {
   /** Ask anything else of the server, with the visitor's token. */
   readonly request: Request;
+  /** Read what the agent of the token shows of itself. */
+  agent(signal: AbortSignal): Promise<AgentFace>;
   open(agent: string | null, signal: AbortSignal): Promise<string>;
   post(session: string, text: string, key: string, signal: AbortSignal): Promise<Posted>;
   cancel(run: string, signal: AbortSignal): Promise<void>;
@@ -60,6 +63,7 @@ export function createClient(options: ClientOptions): Client {
   const send = sender(options, request);
   return {
     request,
+    agent: async (signal) => (await (await request("/v1/web/agent", { signal, cache: "no-store" })).json()) as AgentFace,
     async open(agent, signal) {
       const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
       return session.id;
