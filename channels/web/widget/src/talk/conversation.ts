@@ -2,6 +2,7 @@
 
 import type { Client, Output } from "../wire/client.js";
 import { mayDecide, type Decisions, type Vote } from "./deciding.js";
+import type { AgentFace } from "./face.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
@@ -19,6 +20,8 @@ export interface Conversation {
   readonly lost: boolean;
   readonly stopping: readonly string[];
   readonly decisions: Decisions;
+  /** What the agent shows of itself; null until it is known. */
+  readonly agent: AgentFace | null;
 }
 
 export interface Actions {
@@ -47,7 +50,7 @@ export interface ConversationOptions {
   readonly newKey: () => string;
 }
 
-const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {} };
+const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
 
 /** Return what can be done in a conversation; *options.signal* ends it. */
 export function converse(options: ConversationOptions): Actions {
@@ -69,6 +72,9 @@ export function converse(options: ConversationOptions): Actions {
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
     set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });
 
+  /** Read what the agent shows of itself: without it there is everything but that. */
+  const learn = (): void => void client.agent(signal).then((agent) => set({ agent }), () => undefined);
+
   /** Notify the server of questions that are on the screen, and the page of calls that are its own; each once. */
   const notice = (calls: readonly Call[]): void => {
     for (const call of calls) {
@@ -89,7 +95,11 @@ export function converse(options: ConversationOptions): Actions {
     const follower = {
       cursor: () => now.view.seq,
       frame: (frame: Parameters<typeof reduce>[1]) => mine.aborted || set({ view: reduce(now.view, frame) }),
-      link: (link: Conversation["link"]) => mine.aborted || set({ link }),
+      link: (link: Conversation["link"]) => {
+        if (mine.aborted) return;
+        if (now.link === "reconnecting" && link === "open") learn(); // the server may be another by now
+        set({ link });
+      },
       reset: () => set({ view: EMPTY }),
     };
     client.follow(id, follower, mine).catch((error: unknown) => {
@@ -109,7 +119,7 @@ export function converse(options: ConversationOptions): Actions {
     if (memory.load() === session) memory.save(null); // unless another tab has gone on to a new one
     session = null;
     opening = null;
-    set({ ...FRESH, lost, outbox: lost ? now.outbox.map((each) => ({ ...each, since: 0 })) : [] });
+    set({ ...FRESH, agent: now.agent, lost, outbox: lost ? now.outbox.map((each) => ({ ...each, since: 0 })) : [] });
   };
   const ensure = (): Promise<string> => {
     if (session !== null) return Promise.resolve(session);
@@ -144,6 +154,7 @@ export function converse(options: ConversationOptions): Actions {
         if (session === null && !opening && id !== null) adopt(id);
       }, signal);
       options.changed(now);
+      learn();
       if (session !== null) follow(session);
     },
     send(text, files = []) {

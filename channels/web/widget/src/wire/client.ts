@@ -1,6 +1,7 @@
 /** The HTTP client of one server: it opens sessions, posts, cancels, and follows a session's events through every interruption. */
 
 import type { Vote } from "../talk/deciding.js";
+import type { AgentFace } from "../talk/face.js";
 import type { Frame } from "../log/events.js";
 import { parseFrame } from "./json.js";
 import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
@@ -41,6 +42,8 @@ export interface Client {
   readonly request: Request;
   /** For what `fetch` cannot do: uploads that say how far they have come. */
   readonly access: Access;
+  /** Read what the agent of the token shows of itself. */
+  agent(signal: AbortSignal): Promise<AgentFace>;
   open(agent: string | null, signal: AbortSignal): Promise<string>;
   /** Send a message; *files* are ids of those that were uploaded. */
   post(session: string, text: string, key: string, signal: AbortSignal, files?: readonly string[]): Promise<Posted>;
@@ -65,6 +68,7 @@ export function createClient(options: ClientOptions): Client {
   return {
     request,
     access: options,
+    agent: async (signal) => (await (await request("/v1/web/agent", { signal, cache: "no-store" })).json()) as AgentFace,
     async open(agent, signal) {
       const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
       return session.id;
