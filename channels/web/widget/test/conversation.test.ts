@@ -40,6 +40,7 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
     decide: async () => undefined,
     opened: async () => undefined,
     output: async () => undefined,
+    feedback: async () => undefined,
     follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
     ...client,
   };

@@ -10,6 +10,7 @@ import type { Request } from "../wire/client.js";
 import type { Access, SentFile } from "../wire/upload.js";
 import { banner } from "./banner.js";
 import { listen } from "./verbs.js";
+import type { Scene } from "../transcript/scene.js";
 import { createScroller } from "../transcript/scroll.js";
 import { activeRun } from "../log/state.js";
 import type { Strings } from "../words/strings.js";
@@ -48,10 +49,12 @@ export function createView({ strings, actions, request, access, load, signal }: 
     actions.send(text, files);
   };
   const composer = createComposer({ strings, access, load, signal, send, stop });
+  const composer = createComposer(strings, { send, stop }, signal);
+  const scene: Scene = { strings, request, load, decide: actions.decide, offers: { ...actions, send, focus: composer.focus } };
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, { strings, request, load, decide: actions.decide }));
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene));
 
   const paint = (): void => {
     frame = 0;

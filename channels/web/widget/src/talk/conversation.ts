@@ -3,6 +3,7 @@
 import type { Client, Output } from "../wire/client.js";
 import { mayDecide, type Decisions, type Vote } from "./deciding.js";
 import type { AgentFace } from "./face.js";
+import type { Feedback, Given, Rating } from "./feedback.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
@@ -22,6 +23,8 @@ export interface Conversation {
   readonly decisions: Decisions;
   /** What the agent shows of itself; null until it is known. */
   readonly agent: AgentFace | null;
+  /** What was said of answers, none at first. */
+  readonly feedback?: Feedback;
 }
 
 export interface Actions {
@@ -33,6 +36,8 @@ export interface Actions {
   decide(approval: string, vote: Vote): void;
   /** Hand in what became of a call that this page executed; whether it counted. */
   output(run: string, output: Output): Promise<boolean>;
+  /** Rate what *run* answered, and say why; it replaces what was said before. */
+  feedback(run: string, rating: Rating, comment?: string): void;
   /** Leave this conversation; the next message opens another. */
   renew(): void;
   reconnect(): void;
@@ -191,6 +196,15 @@ export function converse(options: ConversationOptions): Actions {
         if (problem.status !== 409) set({ problem }); // 409: another tab was first
         return false;
       }
+    },
+    feedback(run, rating, comment) {
+      const before = now.feedback?.[run] ?? { rating: null };
+      const mark = (given: Given): void => set({ feedback: { ...now.feedback, [run]: given } });
+      mark({ rating, comment, sending: true });
+      client.feedback(run, rating, comment, signal).then(
+        () => mark({ rating, comment, sending: false }),
+        (error: unknown) => mark({ ...before, sending: false, problem: asProblem(error) }),
+      );
     },
     renew: () => forget(false),
     reconnect() {

@@ -2,6 +2,7 @@
 
 import type { Vote } from "../talk/deciding.js";
 import type { AgentFace } from "../talk/face.js";
+import type { Rating } from "../talk/feedback.js";
 import type { Frame } from "../log/events.js";
 import { parseFrame } from "./json.js";
 import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
@@ -52,6 +53,8 @@ export interface Client {
   /** Report that a question is on the screen. */
   opened(approval: string, signal: AbortSignal): Promise<void>;
   output(run: string, output: Output, signal: AbortSignal): Promise<void>;
+  /** Rate an answer; a person's second rating replaces the first. */
+  feedback(run: string, rating: Rating, comment: string | undefined, signal: AbortSignal): Promise<void>;
   /** Follow *session* until *signal* ends it; throws a problem that no retry can solve. */
   follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
 }
@@ -88,6 +91,9 @@ export function createClient(options: ClientOptions): Client {
     },
     async output(run, output, signal) {
       await send(`/v1/runs/${encodeURIComponent(run)}/tool-outputs`, { outputs: [output] }, signal);
+    },
+    async feedback(run, rating, comment, signal) {
+      await send(`/v1/runs/${encodeURIComponent(run)}/feedback`, { rating, comment }, signal);
     },
     follow: (session, follower, signal) => follow(options, request, session, follower, signal),
   };
