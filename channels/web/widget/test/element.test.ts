@@ -5,7 +5,7 @@ import { json, sse, standIn, stream } from "./server.js";
 
 const { window } = new JSDOM("<!doctype html><body>", { url: "https://p.example/", pretendToBeVisual: true });
 const { document } = window;
-for (const name of ["document", "HTMLElement", "customElements", "localStorage", "requestAnimationFrame", "addEventListener", "AbortController", "AbortSignal"] as const) {
+for (const name of ["window", "document", "CustomEvent", "HTMLElement", "customElements", "localStorage", "requestAnimationFrame", "addEventListener", "AbortController", "AbortSignal"] as const) {
   const value = window[name] as unknown;
   const bound = typeof value === "function" && /^[a-z]/.test(name) ? value.bind(window) : value;
   Object.defineProperty(globalThis, name, { value: bound, configurable: true, writable: true });

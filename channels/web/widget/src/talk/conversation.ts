@@ -18,6 +18,8 @@ export interface Conversation {
   readonly lost: boolean;
   readonly stopping: readonly string[];
   readonly decisions: Decisions;
+  /** How many answers the person has not seen. */
+  readonly unread?: number;
 }
 
 export interface Actions {

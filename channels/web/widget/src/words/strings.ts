@@ -2,6 +2,7 @@
 
 import type { CardWords } from "../cards/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
+import type { LauncherWords } from "../launcher/words.js";
 import type { Changes } from "./merge.js";
 import type { Problem } from "../wire/problem.js";
 import type { Call } from "../log/state.js";
@@ -90,6 +91,8 @@ interface ChunkStrings {
   readonly drawn?: Changes<DrawnStrings>;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
+  /** The bubble in a corner of the page. */
+  readonly launcher?: Changes<LauncherWords>;
 }
 
 export type Strings = typeof STRINGS & ChunkStrings;
