@@ -48,7 +48,7 @@ export interface ConversationOptions {
   readonly newKey: () => string;
 }
 
-const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {} };
+export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {} };
 
 /** Return what can be done in a conversation; *options.signal* ends it. */
 export function converse(options: ConversationOptions): Actions {
