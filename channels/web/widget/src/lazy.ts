@@ -8,6 +8,9 @@ export interface Chunks {
   readonly renders: typeof import("./drawn/main.js");
   readonly cards: typeof import("./cards/main.js");
   readonly files: typeof import("./files/main.js");
+  readonly host: typeof import("./host/main.js");
+  readonly launcher: typeof import("./launcher/main.js");
+  readonly anonymous: typeof import("./anonymous/main.js");
 }
 
 export type Load = typeof load;

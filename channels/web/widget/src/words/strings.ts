@@ -3,6 +3,7 @@
 import type { CardWords } from "../cards/words.js";
 import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
+import type { LauncherWords } from "../launcher/words.js";
 import type { Changes } from "./merge.js";
 import type { Problem } from "../wire/problem.js";
 import type { Call } from "../log/state.js";
@@ -93,6 +94,8 @@ interface ChunkStrings {
   readonly approval?: Changes<CardWords>;
   /** Files that are being attached. */
   readonly files?: Changes<FileWords>;
+  /** The bubble in a corner of the page. */
+  readonly launcher?: Changes<LauncherWords>;
 }
 
 export type Strings = typeof STRINGS & ChunkStrings;
