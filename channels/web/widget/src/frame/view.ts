@@ -49,7 +49,6 @@ export function createView({ strings, actions, request, access, load, signal }: 
     actions.send(text, files);
   };
   const composer = createComposer({ strings, access, load, signal, send, stop });
-  const composer = createComposer(strings, { send, stop }, signal);
   const scene: Scene = { strings, request, load, decide: actions.decide, offers: { ...actions, send, focus: composer.focus } };
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
