@@ -44,7 +44,7 @@ export function createView({ strings, actions, request, access, load, signal }: 
     const run = now && activeRun(now.view);
     if (run) actions.stop(run.id);
   };
-  const send = (text: string, files: readonly SentFile[]): void => {
+  const send = (text: string, files: readonly SentFile[] = []): void => {
     scroller.follow();
     actions.send(text, files);
   };
@@ -60,6 +60,7 @@ export function createView({ strings, actions, request, access, load, signal }: 
     if (!now || signal.aborted) return;
     const run = activeRun(now.view);
     transcript(now);
+    composer.attach(now.agent?.files ?? null, frameParts.node);
     composer.update({ canStop: run !== undefined, stopping: run !== undefined && (run.cancelling || now.stopping.includes(run.id)) });
     setAttribute(frameParts.node, "data-link", now.link);
     frameParts.renew.hidden = !now.view.messages.length && !now.outbox.length;
