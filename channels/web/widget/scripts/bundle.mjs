@@ -14,6 +14,7 @@ const KB = 1024;
 export const CHUNKS = [
   { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * KB }, // tables and charts
   { name: "parley-cards.js", entry: "src/cards/main.ts", budget: 8 * KB }, // questions about calls
+  { name: "parley-tools.js", entry: "src/tools/main.ts", budget: 4 * KB }, // what went into calls of tools, and came out
   { name: "parley-files.js", entry: "src/files/main.ts", budget: 5 * KB }, // attachments
   { name: "parley-host.js", entry: "src/host/main.ts", budget: 2 * KB }, // events and commands of the page around the element
   { name: "parley-launcher.js", entry: "src/launcher/main.ts", budget: 4 * KB }, // the bubble in a corner, and its panel

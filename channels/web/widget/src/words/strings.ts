@@ -1,5 +1,6 @@
 /** Every word that the widget says, in one plain object; an embedding page may replace any of them. */
 
+import type { ToolWords } from "../tools/words.js";
 import type { CardWords } from "../cards/words.js";
 import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
@@ -49,6 +50,7 @@ export const STRINGS = {
   arguments: "Input",
   result: "Result",
   truncated: "The result was shortened.",
+  used: "Used {n} tools",
   tool: {
     requested: "waiting",
     running: "running",
@@ -90,6 +92,8 @@ export const STRINGS = {
 interface ChunkStrings {
   /** Tables and charts. */
   readonly drawn?: Changes<DrawnStrings>;
+  /** What went into calls of tools, and came out. */
+  readonly tools?: Changes<ToolWords>;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
   /** Files that are being attached. */
