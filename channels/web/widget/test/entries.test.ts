@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Conversation } from "../src/talk/conversation.js";
-import { entriesOf } from "../src/transcript/entries.js";
+import { dayName } from "../src/transcript/day.js";
+import { entriesOf, withDays, type Question } from "../src/transcript/entries.js";
 import { EMPTY } from "../src/log/state.js";
 import { fold, framesOf } from "./golden.js";
 
@@ -27,4 +28,18 @@ test("a person's answer is an entry of its own, with the name, between those of 
     ["?", "three"],
     [null, "Three."],
   ]);
+});
+
+const at = (text: string): number => new Date(text).getTime();
+const entry = (time: number): Question => ({ kind: "question", key: String(time), time, text: "", tag: null, run: null, outgoing: null });
+const days = (now: string, ...times: number[]): readonly string[] =>
+  withDays(times.map(entry), at(now)).map((each) => (each.kind === "day" ? dayName(each.time, at(now), "en-US") : "-"));
+
+test("each day has its line; a conversation of today has none, and what has no time yet belongs to the day before it", () => {
+  assert.deepEqual(days("2026-03-02T12:00", at("2026-03-02T00:00"), at("2026-03-02T11:59"), 0), ["-", "-", "-"]);
+  assert.deepEqual(days("2026-03-02T12:00", at("2025-12-31T10:00"), at("2026-02-27T09:00"), at("2026-02-27T23:59"), at("2026-03-01T00:01"), 0, at("2026-03-02T08:00")), [
+    "Wednesday, December 31, 2025", "-", "Friday, February 27, 2026", "-", "-", "yesterday", "-", "-", "today", "-",
+  ]);
+  assert.equal(dayName(at("2026-03-01T23:00"), at("2026-03-02T01:00"), "de"), "gestern");
+  assert.deepEqual(days("2026-03-02T12:00"), []);
 });

@@ -11,6 +11,8 @@ export type { Block } from "./blocks.js";
 export interface Question {
   readonly kind: "question";
   readonly key: string;
+  /** When it came, in milliseconds; 0 for one that is still on its way. */
+  readonly time: number;
   readonly text: string;
   readonly tag: "sending" | "unsent" | "queued" | "unanswered" | "deleted" | null;
   readonly run: string | null;
@@ -20,6 +22,8 @@ export interface Question {
 export interface Answer {
   readonly kind: "answer";
   readonly key: string;
+  /** When its newest message was complete, in milliseconds; 0 before. */
+  readonly time: number;
   readonly blocks: readonly Block[];
   readonly busy: boolean;
   /** Nothing is being written or called just now, but the run continues. */
@@ -30,6 +34,14 @@ export interface Answer {
   readonly by: string | null;
   /** The question to ask again after a failure; only under the newest answer. */
   readonly again: string | null;
+}
+
+/** A line between two days. */
+export interface Day {
+  readonly kind: "day";
+  readonly key: string;
+  /** When what follows it came, in milliseconds. */
+  readonly time: number;
 }
 
 export type Entry = Question | Answer;
@@ -59,6 +71,26 @@ export function entriesOf(conversation: Conversation): readonly Entry[] {
   return markRetry(entries.map((entry) => withDecisions(entry, conversation.decisions)));
 }
 
+/**
+ * Return *entries* with a line before the first of each day; none while all of them are of today, which is the day of *now*.
+ *
+ * Days are those of the reader's own clock; what has no time yet belongs to what is before it.
+ */
+export function withDays(entries: readonly Entry[], now: number): readonly (Entry | Day)[] {
+  const today = dayOf(now);
+  let day = entries.some(({ time }) => time && dayOf(time) !== today) ? "" : today;
+  return entries.flatMap((entry) => {
+    const its = entry.time ? dayOf(entry.time) : day;
+    if (its === day) return [entry];
+    day = its;
+    return [{ kind: "day", key: `day ${its}`, time: entry.time }, entry];
+  });
+}
+
+function dayOf(time: number): string {
+  return new Date(time).toDateString();
+}
+
 function isMore(next: Message | undefined, run: string | null): boolean {
   return next?.role === "assistant" && next.run === run && !next.by;
 }
@@ -72,7 +104,7 @@ function withDecisions(entry: Entry, decisions: Decisions): Entry {
 function question(message: Message, run: Run | undefined): Question {
   const tag = tagOf(message, run);
   const withdrawable = tag === "queued" && run !== undefined && isBusy(run) && !message.steered;
-  const base = { kind: "question", key: message.id, text: textOf(message.parts), tag, outgoing: null } as const;
+  const base = { kind: "question", key: message.id, time: message.time, text: textOf(message.parts), tag, outgoing: null } as const;
   return { ...base, run: withdrawable ? run.id : null };
 }
 
@@ -88,7 +120,7 @@ function isUnanswered(message: Message, run: Run | undefined): boolean {
 
 function unsent(outgoing: Outgoing): Question {
   const tag = outgoing.status === "failed" ? "unsent" : "sending";
-  return { kind: "question", key: outgoing.key, text: outgoing.text, tag, run: null, outgoing };
+  return { kind: "question", key: outgoing.key, time: 0, text: outgoing.text, tag, run: null, outgoing };
 }
 
 /** A run that ended badly, or has started, without an answer message still needs a place to say so. */
@@ -105,7 +137,7 @@ function answer(key: string, group: readonly Message[], run: Run | undefined, ca
   const thinking = busy && run.status === "running" && !working;
   const by = last?.by ? (last.by.name ?? "") : null;
   const mark = markOf(last, run) ?? (isBlank(blocks, run) ? "blank" : null);
-  return { kind: "answer", key, blocks, busy, thinking, run, mark, by, again: null };
+  return { kind: "answer", key, time: last?.time ?? 0, blocks, busy, thinking, run, mark, by, again: null };
 }
 
 /** A run that ended with an answer without a word, after calls that showed nothing to people either. */

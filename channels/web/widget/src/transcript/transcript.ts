@@ -2,15 +2,15 @@
 
 import { setAttribute, setChildren } from "../dom.js";
 import type { Conversation } from "../talk/conversation.js";
-import { entriesOf, type Entry } from "./entries.js";
+import { entriesOf, withDays, type Day, type Entry } from "./entries.js";
 import type { Shown } from "./scene.js";
 
 /** Return a function that draws the entries of a conversation, touching only the nodes that changed. */
-export function createTranscript(list: HTMLElement, greeting: HTMLElement, drawn: (entry: Entry) => Shown<Entry>): (conversation: Conversation) => void {
-  let shown = new Map<string, Shown<Entry>>();
+export function createTranscript(list: HTMLElement, greeting: HTMLElement, drawn: (entry: Entry | Day) => Shown<Entry | Day>): (conversation: Conversation) => void {
+  let shown = new Map<string, Shown<Entry | Day>>();
   return (conversation) => {
-    const next = new Map<string, Shown<Entry>>();
-    const nodes = entriesOf(conversation).map((entry) => {
+    const next = new Map<string, Shown<Entry | Day>>();
+    const nodes = withDays(entriesOf(conversation), Date.now()).map((entry) => {
       const known = shown.get(entry.key) ?? drawn(entry);
       next.set(entry.key, known);
       known.update(entry);
