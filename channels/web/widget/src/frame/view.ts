@@ -49,7 +49,7 @@ export function createView({ strings, actions, request, load, signal }: ViewOpti
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, { strings, request, load, decide: actions.decide }));
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, { strings, request, load, decide: actions.decide }), strings, signal);
 
   const paint = (): void => {
     frame = 0;

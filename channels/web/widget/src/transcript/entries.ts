@@ -46,26 +46,59 @@ export interface Day {
 
 export type Entry = Question | Answer;
 
-/** Return the entries of *conversation*: questions, and answers in which the messages of one run follow each other. */
-export function entriesOf(conversation: Conversation): readonly Entry[] {
+const runsOf = remembered((runs: readonly Run[]) => new Map(runs.map((run) => [run.id, run])));
+const callsOf = remembered(groupCalls);
+const made = new WeakMap<Message, readonly [Entry, ...unknown[]]>();
+
+/** Return *entry* of the message *first* as it was made of the same things before, or make it now. */
+function known<T extends Entry>(first: Message, of: readonly unknown[], make: () => T): T {
+  const found = made.get(first);
+  if (found?.length === of.length + 1 && of.every((each, index) => each === found[index + 1])) return found[0] as T;
+  const entry = make();
+  made.set(first, [entry, ...of]);
+  return entry;
+}
+
+/** Return *make* so that it computes nothing for the list that it was given last. */
+function remembered<A extends object, B>(make: (list: A) => B): (list: A) => B {
+  const results = new WeakMap<A, B>();
+  return (list) => results.get(list) ?? (results.set(list, make(list)).get(list) as B);
+}
+
+/** Return the place at or before *at* of *messages* where an entry begins. */
+export function startOf(messages: readonly Message[], at: number): number {
+  while (at > 0 && isMore(messages[at], messages[at - 1]?.run ?? null)) at -= 1;
+  return Math.max(0, at);
+}
+
+/**
+ * Return the entries of *conversation*: questions, and answers in which the messages of one run follow each other.
+ *
+ * Of the messages *from* there on, see `startOf`. An entry whose messages, run, calls and renders are the same values as before is the same value too.
+ */
+export function entriesOf(conversation: Conversation, from = 0): readonly Entry[] {
   const { view } = conversation;
-  const runs = new Map(view.runs.map((run) => [run.id, run]));
-  const calls = groupCalls(view.calls);
+  const { messages } = view;
+  const runs = runsOf(view.runs);
+  const calls = callsOf(view.calls);
+  const lastOf = new Map<string | null, number>();
+  for (let at = from; at < messages.length; at += 1) if (messages[at]?.role === "assistant") lastOf.set(messages[at]?.run ?? null, at);
   const entries: Entry[] = [];
-  for (let at = 0; at < view.messages.length; ) {
-    const first = view.messages[at] as Message;
+  for (let at = from; at < messages.length; ) {
+    const first = messages[at] as Message;
     const run = first.run === null ? undefined : runs.get(first.run);
     if (first.role === "user") {
-      entries.push(question(first, run));
+      entries.push(known(first, [run], () => question(first, run)));
       at += 1;
       if (run && needsAnswer(view, at, run, first)) entries.push(answer(run.id, [], run, calls, view));
       continue;
     }
     const group = [first];
-    for (at += 1; !first.by && isMore(view.messages[at], first.run); at += 1) {
-      group.push(view.messages[at] as Message);
+    for (at += 1; !first.by && isMore(messages[at], first.run); at += 1) {
+      group.push(messages[at] as Message);
     }
-    entries.push(answer(first.id, group, isLast(view, at, first.run) ? run : undefined, calls, view));
+    const its = (lastOf.get(first.run) ?? 0) < at ? run : undefined;
+    entries.push(known(first, [its, view.calls, view.renders, ...group], () => answer(first.id, group, its, calls, view)));
   }
   entries.push(...unshown(conversation.outbox, view).map(unsent));
   return markRetry(entries.map((entry) => withDecisions(entry, conversation.decisions)));
@@ -77,18 +110,20 @@ export function entriesOf(conversation: Conversation): readonly Entry[] {
  * Days are those of the reader's own clock; what has no time yet belongs to what is before it.
  */
 export function withDays(entries: readonly Entry[], now: number): readonly (Entry | Day)[] {
-  const today = dayOf(now);
-  let day = entries.some(({ time }) => time && dayOf(time) !== today) ? "" : today;
+  const today = midnight(now);
+  let day = entries.some(({ time }) => time && time < today) ? 0 : today;
   return entries.flatMap((entry) => {
-    const its = entry.time ? dayOf(entry.time) : day;
-    if (its === day) return [entry];
+    const its = !entry.time || (entry.time >= day && entry.time < day + SHORTEST) ? day : midnight(entry.time);
+    if (its === day) return entry;
     day = its;
     return [{ kind: "day", key: `day ${its}`, time: entry.time }, entry];
   });
 }
+const SHORTEST = 23 * 3_600_000; // milliseconds of a day
 
-function dayOf(time: number): string {
-  return new Date(time).toDateString();
+/** Return when the day of *time* began, by the reader's clock. */
+export function midnight(time: number): number {
+  return new Date(time).setHours(0, 0, 0, 0);
 }
 
 function isMore(next: Message | undefined, run: string | null): boolean {
@@ -97,8 +132,12 @@ function isMore(next: Message | undefined, run: string | null): boolean {
 
 function withDecisions(entry: Entry, decisions: Decisions): Entry {
   if (entry.kind !== "answer" || !Object.keys(decisions).length) return entry;
-  const decided = (block: Block): Block => (block.kind === "tool" && block.call.approval ? { ...block, deciding: decisions[block.call.approval.id] } : block);
-  return { ...entry, blocks: entry.blocks.map(decided) };
+  const decided = (block: Block): Block => {
+    const deciding = block.kind === "tool" && decisions[block.call.approval?.id ?? ""];
+    return deciding ? { ...block, deciding } : block;
+  };
+  const blocks = entry.blocks.map(decided);
+  return blocks.some((each, index) => each !== entry.blocks[index]) ? { ...entry, blocks } : entry;
 }
 
 function question(message: Message, run: Run | undefined): Question {
@@ -125,8 +164,8 @@ function unsent(outgoing: Outgoing): Question {
 
 /** A run that ended badly, or has started, without an answer message still needs a place to say so. */
 function needsAnswer(view: ViewState, at: number, run: Run, message: Message): boolean {
-  if (message.pending || isUnanswered(message, run) || view.messages.slice(at).some((each) => each.run === run.id)) return false;
-  return !view.messages.slice(0, at).some((each) => each.run === run.id && each.role === "assistant") && (run.started || run.status === "failed");
+  if (message.pending || isUnanswered(message, run) || !(run.started || run.status === "failed")) return false;
+  return view.messages[at]?.run !== run.id && !view.messages.some((each, index) => each.run === run.id && (index >= at || each.role === "assistant"));
 }
 
 function answer(key: string, group: readonly Message[], run: Run | undefined, calls: Calls, view: ViewState): Answer {
@@ -162,8 +201,4 @@ function markRetry(entries: readonly Entry[]): readonly Entry[] {
   const asked = entries.findLast((entry) => entry.kind === "question");
   const again = (asked as Question | undefined)?.text;
   return again ? [...entries.slice(0, -1), { ...last, again }] : entries;
-}
-
-function isLast(view: ViewState, at: number, run: string | null): boolean {
-  return !view.messages.slice(at).some((message) => message.role === "assistant" && message.run === run);
 }
