@@ -12,7 +12,7 @@ from app.serving.origins import AgentOrigins
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 REQUESTED = ("Authorization", "Last-Event-ID", "Content-Type")
-ANSWERED = ("Parley-Run", "Parley-Session")
+ANSWERED = ("Parley-Run", "Parley-Session", "Parley-Time")
 _OK = 200
 
 
