@@ -2,7 +2,7 @@
 
 import { h, icon, setAttribute } from "../dom.js";
 import { unmistakable } from "../legible.js";
-import type { FilePart } from "../log/events.js";
+import type { SentFile } from "../wire/upload.js";
 import type { Scene } from "../transcript/scene.js";
 import { PICTURES } from "./buttons.js";
 import { enlarge } from "./viewer.js";
@@ -15,12 +15,12 @@ const LASTS = 10_000; // milliseconds until a file is surely being saved
 type Fetch = () => Promise<Blob>;
 
 /** Show in *host* the file of *part*. */
-export function fileCard(host: HTMLElement, part: FilePart, { request }: Scene, words: AnswerWords): void {
+export function fileCard(host: HTMLElement, part: SentFile, { request }: Scene, words: AnswerWords): void {
   const fetched: Fetch = async () => (await request(`/v1/files/${encodeURIComponent(part.file)}`, {})).blob();
   host.replaceChildren(DRAWN.test(part.mime) ? pictureCard(part, fetched, words) : plainCard(part, fetched, words));
 }
 
-function plainCard(part: FilePart, fetched: Fetch, words: AnswerWords): HTMLElement {
+function plainCard(part: SentFile, fetched: Fetch, words: AnswerWords): HTMLElement {
   const name = unmistakable(part.name);
   const about = h("span", { class: "file-about" }, [kindOf(part), sizeOf(part.size, words)].filter(Boolean).join(" · "));
   const wrong = h("span", { class: "wrong", role: "alert" });
@@ -42,7 +42,7 @@ function plainCard(part: FilePart, fetched: Fetch, words: AnswerWords): HTMLElem
 }
 
 /** Return a picture in a box whose size it does not change; it is fetched when it comes near, and given back when it is gone. */
-function pictureCard(part: FilePart, fetched: Fetch, words: AnswerWords): HTMLElement {
+function pictureCard(part: SentFile, fetched: Fetch, words: AnswerWords): HTMLElement {
   const name = unmistakable(part.name);
   const node = h("div", { class: "picture-card", "aria-busy": "true" });
   let url = "";
@@ -96,7 +96,7 @@ function save(blob: Blob, name: string): void {
 }
 
 /** Return the type of a file as people call it: the end of its name, or what its MIME type says. */
-export function kindOf({ name, mime }: FilePart): string {
+export function kindOf({ name, mime }: SentFile): string {
   const end = /\.([a-z0-9]{1,5})$/i.exec(name)?.[1] ?? /^\w+\/([a-z0-9]{1,5})$/i.exec(mime)?.[1];
   return (end ?? "").toUpperCase();
 }

@@ -1,7 +1,7 @@
 /** The chunk of what is around answers and questions: actions, sources, suggestions, files; loaded with the first of them. */
 
 import { adopt } from "../styles/adopt.js";
-import type { FilePart } from "../log/events.js";
+import type { SentFile } from "../wire/upload.js";
 import type { Answer, Question } from "../transcript/entries.js";
 import type { Scene } from "../transcript/scene.js";
 import * as answers from "./answer.js";
@@ -25,7 +25,7 @@ export function questionFoot(host: HTMLElement, bubble: HTMLElement, scene: Scen
 }
 
 /** Show in *host* the file of *part*. */
-export function fileCard(host: HTMLElement, part: FilePart, scene: Scene): void {
+export function fileCard(host: HTMLElement, part: SentFile, scene: Scene): void {
   adopt(host, css);
   files.fileCard(host, part, scene, wordsOf(scene.strings));
 }

@@ -2,6 +2,8 @@
 
 import type { CardWords } from "../cards/words.js";
 import type { CodeWords } from "../code/words.js";
+import type { AnswerWords } from "../extras/words.js";
+import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
 import type { Changes } from "./merge.js";
 import type { Problem } from "../wire/problem.js";
@@ -91,8 +93,12 @@ interface ChunkStrings {
   readonly drawn?: Changes<DrawnStrings>;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
+  /** What is around answers and questions. */
+  readonly answers?: Changes<AnswerWords>;
   /** Blocks of code. */
   readonly code?: Changes<CodeWords>;
+  /** Files that are being attached. */
+  readonly files?: Changes<FileWords>;
 }
 
 export type Strings = typeof STRINGS & ChunkStrings;
