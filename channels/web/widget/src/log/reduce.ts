@@ -56,7 +56,7 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
   switch (frame.type) {
     case "message.received": {
       const steered = state.runs.some((run) => run.id === frame.run);
-      const message: Message = { ...blank(id, "user", frame.run), seq: frame.seq ?? 0, parts: parts.map((part) => (part.type === "tool_call" ? { type: "text", text: part.name } : part)), pending: true, steered, open: false };
+      const message: Message = { ...blank(id, "user", frame.run), seq: frame.seq ?? 0, time: timeOf(frame), parts: parts.map((part) => (part.type === "tool_call" ? { type: "text", text: part.name } : part)), pending: true, steered, open: false };
       return { ...state, messages: [...state.messages, message] };
     }
     case "message.corrected": {
@@ -67,7 +67,7 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
     case "message.completed": {
       const { role, stop, partial = false, actor: by } = frame.data;
       const known = find(state.messages, id) ? state : begin(state, blank(id, role, frame.run));
-      const done = { seq: frame.seq ?? 0, parts, stop, partial, open: false, ...(by && { by }) };
+      const done = { seq: frame.seq ?? 0, time: timeOf(frame), parts, stop, partial, open: false, ...(by && { by }) };
       return expectCalls({ ...known, messages: change(known.messages, id, (message) => ({ ...message, ...done })) }, id, frame.run);
     }
   }
@@ -235,7 +235,7 @@ function expectCalls(state: ViewState, message: string, run: string | null): Vie
 }
 
 function blank(id: string, role: Message["role"], run: string | null): Message {
-  const nothing = { seq: 0, parts: [], pending: false, steered: false, missed: false, partial: false, stop: null, epoch: 0, attempt: 0 };
+  const nothing = { seq: 0, time: 0, parts: [], pending: false, steered: false, missed: false, partial: false, stop: null, epoch: 0, attempt: 0 };
   return { id, role, run, open: true, ...nothing };
 }
 
@@ -247,6 +247,11 @@ function insert(messages: readonly Message[], ...added: Message[]): readonly Mes
 function firstWaiting(messages: readonly Message[]): number {
   const at = messages.findIndex((message) => message.pending);
   return at < 0 ? messages.length : at;
+}
+
+/** Return when *frame* was written, in milliseconds; 0 where it does not say. */
+function timeOf({ time }: Frame): number {
+  return Date.parse(time) || 0;
 }
 
 /** Return the first *points* code points of *text*. */

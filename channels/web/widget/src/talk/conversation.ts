@@ -69,10 +69,11 @@ export function converse(options: ConversationOptions): Actions {
 
   const set = (changes: Partial<Conversation>): void => {
     if (signal.aborted) return;
+    const { calls } = now.view;
     const next = { ...now, ...changes };
     now = { ...next, outbox: pruned(next.outbox, next.view) };
     options.changed(now);
-    if (changes.view) notice(now.view.calls);
+    if (now.view.calls !== calls) notice(now.view.calls);
   };
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
     set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });

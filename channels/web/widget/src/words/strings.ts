@@ -22,6 +22,7 @@ export const STRINGS = {
   stop: "Stop",
   stopping: "Stopping…",
   renew: "New conversation",
+  earlier: "Show earlier messages",
   latest: "Jump to the latest message",
   copy: "Copy",
   copied: "Copied",
