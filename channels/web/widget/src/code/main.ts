@@ -16,7 +16,7 @@ export function dress(block: Element, words: Changes<CodeWords> | undefined): vo
     near.disconnect();
     adopt(block as HTMLElement, css);
     dressed(block, merged(CODE, words));
-  }, { rootMargin: AHEAD });
+  }, { root: block.closest(".log"), rootMargin: AHEAD });
   near.observe(block);
 }
 

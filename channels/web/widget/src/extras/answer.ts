@@ -30,8 +30,8 @@ export function answerFoot(host: HTMLElement, body: HTMLElement, { offers, strin
     stamp = seen;
     if (count !== answer.blocks.length) {
       count = answer.blocks.length;
-      readable(body, words);
       sources.replaceChildren(...cite(answer, body, draw, words));
+      readable(body, words);
     }
     if (tools) {
       setAttribute(host, "data-newest", answer.newest);

@@ -63,7 +63,7 @@ type Cited = readonly (readonly [end: number | undefined, source: Source])[];
  * Draw *text* once more in *node*, with a mark behind each place that has a source.
  *
  * The marks go through markdown as a letter of their own. Where that changes what is shown, as inside of an address, all of
- * them come at the end instead; those of an unknown place do anyway.
+ * them come at the end instead, if that is a paragraph; those of an unknown place do anyway.
  */
 function mark(node: HTMLElement, text: string, cited: Cited, draw: Draw, words: AnswerWords): void {
   const places = placesOf(text, cited);
@@ -74,9 +74,7 @@ function mark(node: HTMLElement, text: string, cited: Cited, draw: Draw, words: 
   const rest = cited.filter(([end]) => !isSame || end === undefined).map(([, source]) => source);
   const drawn = isSame ? host : plain;
   setMarks(drawn, inText, words);
-  const last = drawn.lastElementChild?.matches("p") ? drawn.lastElementChild : drawn.appendChild(h("p"));
-  if (rest.length) last.append(...marksOf(rest, words));
-  else if (!last.hasChildNodes()) last.remove();
+  if (drawn.lastElementChild?.matches("p")) drawn.lastElementChild.append(...marksOf(rest, words));
   const dressed = node.querySelectorAll(".code"); // they have their colours already
   drawn.querySelectorAll(".code").forEach((code, at) => code.replaceWith(dressed[at] ?? code));
   node.replaceChildren(...drawn.childNodes);

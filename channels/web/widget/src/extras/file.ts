@@ -17,7 +17,7 @@ type Fetch = () => Promise<Blob>;
 /** Show in *host* the file of *part*. */
 export function fileCard(host: HTMLElement, part: SentFile, { request }: Scene, words: AnswerWords): void {
   const fetched: Fetch = async () => (await request(`/v1/files/${encodeURIComponent(part.file)}`, {})).blob();
-  host.replaceChildren(DRAWN.test(part.mime) ? pictureCard(part, fetched, words) : plainCard(part, fetched, words));
+  host.replaceChildren(DRAWN.test(part.mime) ? pictureCard(part, fetched, words, host.closest(".log")) : plainCard(part, fetched, words));
 }
 
 function plainCard(part: SentFile, fetched: Fetch, words: AnswerWords): HTMLElement {
@@ -42,7 +42,7 @@ function plainCard(part: SentFile, fetched: Fetch, words: AnswerWords): HTMLElem
 }
 
 /** Return a picture in a box whose size it does not change; it is fetched when it comes near, and given back when it is gone. */
-function pictureCard(part: SentFile, fetched: Fetch, words: AnswerWords): HTMLElement {
+function pictureCard(part: SentFile, fetched: Fetch, words: AnswerWords, root: Element | null): HTMLElement {
   const name = unmistakable(part.name);
   const node = h("div", { class: "picture-card", "aria-busy": "true" });
   let url = "";
@@ -68,17 +68,17 @@ function pictureCard(part: SentFile, fetched: Fetch, words: AnswerWords): HTMLEl
     }
     setAttribute(node, "aria-busy", null);
   };
-  whileNear(node, () => void load(), drop);
+  whileNear(node, root, () => void load(), drop);
   return node;
 }
 
-/** Call *load* once *node* comes near the visible part, and *drop* when it has left the page. */
-function whileNear(node: HTMLElement, load: () => void, drop: () => void): void {
+/** Call *load* once *node* comes near what is visible of *root*, and *drop* when it has left the page. */
+function whileNear(node: HTMLElement, root: Element | null, load: () => void, drop: () => void): void {
   const near = new IntersectionObserver(([entry]) => {
     if (!entry?.isIntersecting) return;
     near.disconnect();
     load();
-  }, { rootMargin: AHEAD });
+  }, { root, rootMargin: AHEAD });
   const size = new ResizeObserver(() => {
     if (node.isConnected) return;
     drop();
