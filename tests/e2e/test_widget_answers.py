@@ -18,6 +18,7 @@ from tests.e2e.browser import Tab
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import KEY, Server
 from tests.e2e.shown import HOST, REVOKED, Shown, opened, written
+from tests.polling import until_async
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 CODE = """def area(radius: float) -> float:
@@ -147,4 +148,4 @@ async def test_an_answer_shows_its_code_sources_files_and_suggestions(shown: Ans
     await expect(page.locator(".suggestions")).to_have_count(0)
     assert shown.sent == ["What is the volume of a sphere?"]
     await page.evaluate("document.querySelector('parley-chat').remove()")
-    await page.wait_for_function("created.length === 2 && revoked.length === 2")
+    await until_async(lambda: page.evaluate("created.length === 2 && revoked.length === 2"))

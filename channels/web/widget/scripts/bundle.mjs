@@ -16,7 +16,7 @@ const HIGHLIGHTED = " Contains highlight.js, BSD-3-Clause, (c) 2006 Ivan Sagalae
 export const CHUNKS = [
   { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * KB }, // tables and charts
   { name: "parley-cards.js", entry: "src/cards/main.ts", budget: 8 * KB }, // questions about calls
-  { name: "parley-extras.js", entry: "src/extras/main.ts", budget: 9 * KB }, // what is around answers and questions
+  { name: "parley-answers.js", entry: "src/answers/main.ts", budget: 9 * KB }, // what is around answers and questions
   { name: "parley-code.js", entry: "src/code/main.ts", budget: 30 * KB, of: HIGHLIGHTED }, // colours of code
   { name: "parley-files.js", entry: "src/files/main.ts", budget: 5 * KB }, // attachments
 ];

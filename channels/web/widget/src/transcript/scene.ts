@@ -35,16 +35,16 @@ export interface Shown<T> {
 }
 
 /**
- * Return a function that shows a value by what *make* takes of the chunk of extras.
+ * Return a function that shows a value by what *make* takes of the chunk `answers`.
  *
  * The first value loads the chunk; the last one before it is there is shown then.
  */
-export function extra<T>({ load }: Scene, make: (chunk: Chunks["extras"]) => (value: T) => void): (value: T) => void {
+export function extra<T>({ load }: Scene, make: (chunk: Chunks["answers"]) => (value: T) => void): (value: T) => void {
   let last: T;
   let show = (value: T): void => {
     last = value;
     show = (next) => (last = next);
-    load("extras").then((chunk) => (show = make(chunk))(last), () => undefined); // what was said is there without
+    load("answers").then((chunk) => (show = make(chunk))(last), () => undefined); // what was said is there without
   };
   return (value) => show(value);
 }

@@ -2,7 +2,7 @@
 
 import type { CardWords } from "../cards/words.js";
 import type { CodeWords } from "../code/words.js";
-import type { AnswerWords } from "../extras/words.js";
+import type { AnswerWords } from "../answers/words.js";
 import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
 import type { Changes } from "./merge.js";

@@ -6,7 +6,7 @@ import type { Answer, Question } from "../transcript/entries.js";
 import type { Scene } from "../transcript/scene.js";
 import * as answers from "./answer.js";
 import type { Draw } from "./cite.js";
-import css from "./extras.css";
+import css from "./answers.css";
 import * as files from "./file.js";
 import * as questions from "./question.js";
 import { wordsOf } from "./words.js";
