@@ -25,6 +25,8 @@ export interface Conversation {
   readonly agent: AgentFace | null;
   /** What was said of answers, none at first. */
   readonly feedback?: Feedback;
+  /** How many answers the person has not seen. */
+  readonly unread?: number;
 }
 
 export interface Actions {
@@ -55,7 +57,7 @@ export interface ConversationOptions {
   readonly newKey: () => string;
 }
 
-const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
+export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
 
 /** Return what can be done in a conversation; *options.signal* ends it. */
 export function converse(options: ConversationOptions): Actions {

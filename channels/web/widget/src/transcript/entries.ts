@@ -6,7 +6,7 @@ import type { Given } from "../talk/feedback.js";
 import { unshown, type Outgoing } from "../talk/outbox.js";
 import type { SentFile } from "../wire/upload.js";
 import { isBusy, textOf, type Message, type Run, type ViewState } from "../log/state.js";
-import { blocksOf, groupCalls, joinCut, type Block, type Calls } from "./blocks.js";
+import { blocksOf, folded, groupCalls, joinCut, type Block, type Calls } from "./blocks.js";
 
 export type { Block } from "./blocks.js";
 
@@ -208,7 +208,7 @@ function answer(key: string, group: readonly Message[], run: Run | undefined, ca
   const thinking = busy && run.status === "running" && !working;
   const by = last?.by ? (last.by.name ?? "") : null;
   const mark = markOf(last, run) ?? (isBlank(blocks, run) ? "blank" : null);
-  return { kind: "answer", key, time: last?.time ?? 0, blocks, busy, thinking, run, mark, by, again: null, newest: false, asked: null, feedback: undefined };
+  return { kind: "answer", key, time: last?.time ?? 0, blocks: folded(blocks), busy, thinking, run, mark, by, again: null, newest: false, asked: null, feedback: undefined };
 }
 
 /** A run that ended with an answer without a word, after calls that showed nothing to people either. */
