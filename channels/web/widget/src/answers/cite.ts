@@ -115,7 +115,7 @@ function setMarks(host: Element, marks: readonly (readonly Source[])[], words: A
       const made = marksOf(marks[next++] ?? [], words);
       return whole ? (whole.after(...made), [piece]) : [...made, piece];
     });
-    node.replaceWith(pieces[0] ?? "", ...nodes);
+    node.replaceWith(...[pieces[0] ?? "", ...nodes].filter((each) => each !== ""));
   }
 }
 
