@@ -149,3 +149,73 @@ async def test_an_answer_shows_its_code_sources_files_and_suggestions(shown: Ans
     assert shown.sent == ["What is the volume of a sphere?"]
     await page.evaluate("document.querySelector('parley-chat').remove()")
     await until_async(lambda: page.evaluate("created.length === 2 && revoked.length === 2"))
+
+
+@pytest.fixture(scope="module")
+def server(start_shared: StartServer) -> Server:
+    """A server whose model answers quickly."""
+    return start_shared(rate=2_000)
+
+
+async def test_a_rating_and_its_reason_reach_the_operator(visit: MakeVisit, server: Server):
+    """A thumb, then the reason: what the run has in the end is one rating, with all that was said."""
+    person = await visit()
+    tab = await person.tab()
+    await tab.say("What is 12 * 7?")
+    await tab.done()
+    bar = tab.answer.get_by_role("group", name="Actions for this answer")
+    await bar.get_by_role("button", name="Bad answer").click()
+    form = tab.answer.get_by_role("form", name="What was wrong with it?")
+    await form.get_by_role("button", name="Not correct").press("Space")
+    await form.get_by_role("textbox").fill("It is not.")
+    await tab.picture("answers-rating")
+    await form.get_by_role("button", name="Send").click()
+    await expect(bar.get_by_role("status")).to_have_text("Thank you for your feedback.")
+    await expect(bar.get_by_role("button", name="Bad answer")).to_be_focused()
+    await expect(bar.get_by_role("button", name="Bad answer")).to_have_attribute("aria-pressed", "true")
+    assert await ratings(server) == [("down", "Not correct\nIt is not.")]
+    person.check()
+
+
+async def ratings(server: Server) -> list[tuple[str, str | None]]:
+    """Return what was said of the newest run."""
+    async with httpx.AsyncClient(base_url=server.url, headers={"Authorization": f"Bearer {KEY}"}) as client:
+        run = (await client.get("/v1/runs?limit=1")).json()["items"][0]["id"]
+        found = (await client.get(f"/v1/runs/{run}")).json()
+        return [(each["rating"], each["comment"]) for each in found["feedback"]]
+
+
+async def test_actions_wait_for_the_hand_or_the_keyboard_and_move_nothing(visit: MakeVisit):
+    """Of older answers they are there for the pointer and the focus alone; their place is kept, and copying works."""
+    person = await visit()
+    tab = await person.tab()
+    await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for text in ("What is 12 * 7?", "What time is it?"):
+        await tab.say(text)
+        await tab.done()
+        await expect(tab.answer.locator(".bar time")).to_be_visible()
+    first = tab.answers.first
+    bar = first.locator(".bar")
+    await tab.page.mouse.move(1, 1)
+    await expect(bar).to_have_css("opacity", "0")
+    await expect(tab.answers.last.locator(".bar")).to_have_css("opacity", "1")
+    height = await tab.chat.evaluate("chat => chat.shadowRoot.querySelector('.log').scrollHeight")
+    await first.hover()
+    await expect(bar).to_have_css("opacity", "1")
+    await tab.page.mouse.move(1, 1)
+    await bar.get_by_role("button", name="Copy").focus()
+    await expect(bar).to_have_css("opacity", "1")
+    sizes = await bar.evaluate("bar => [...bar.querySelectorAll('button')].map(each => [each.offsetWidth, each.offsetHeight])")
+    assert min(size for each in sizes for size in each) >= 24
+    await tab.page.keyboard.press("Enter")
+    await expect(bar.get_by_role("status")).to_have_text("Copied")
+    copied = await tab.page.evaluate(
+        """async () => {
+            const [item] = await navigator.clipboard.read();
+            return Promise.all(["text/plain", "text/html"].map(async type => (await item.getType(type)).text()));
+        }"""
+    )
+    assert "12 * 7 is 84." in copied[0]
+    assert "<p>" in copied[1]
+    assert await tab.chat.evaluate("chat => chat.shadowRoot.querySelector('.log').scrollHeight") == height
+    person.check()

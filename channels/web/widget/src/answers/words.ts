@@ -5,14 +5,14 @@ import type { Strings } from "../words/strings.js";
 
 export const ANSWERS = {
   actions: "Actions for this answer",
-  ownActions: "Actions for your message",
+  ownActions: "Actions for what you wrote",
   copied: "Copied",
   uncopied: "This could not be copied.",
   good: "Good answer",
   bad: "Bad answer",
   regenerate: "Answer again",
   edit: "Edit",
-  editing: "Your message, to be changed",
+  editing: "What you wrote, to be changed",
   cancel: "Cancel",
   why: { up: "What was good about it?", down: "What was wrong with it?" },
   reasons: {
