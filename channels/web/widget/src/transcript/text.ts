@@ -19,6 +19,7 @@ export function textNode({ strings, load }: Scene): Shown<Block & { kind: "text"
     update({ text, open }) {
       if (stamp === `${open}${text}`) return;
       stamp = `${open}${text}`;
+      node.classList.toggle("open", open);
       write(text, !open);
       tip?.classList.remove("tip");
       tip = open ? tipOf(node) : null;
