@@ -5,6 +5,7 @@ import { converse, type Actions, type Conversation } from "../src/talk/conversat
 import { entriesOf, type Answer, type Question } from "../src/transcript/entries.js";
 import type { Frame } from "../src/log/events.js";
 import type { Call } from "../src/log/state.js";
+import type { Memory } from "../src/talk/storage.js";
 import { unshown } from "../src/talk/outbox.js";
 import { STRINGS } from "../src/words/strings.js";
 import { framesOf } from "./golden.js";
@@ -17,7 +18,10 @@ interface Stage {
   readonly opened: () => number;
   readonly follower: () => Follower;
   readonly saved: () => string | null;
-  readonly otherTab: (session: string) => void;
+  readonly otherTab: (to: string, from?: string | null) => void;
+  readonly moves: string[][];
+  readonly drafts: Map<string | null, string>;
+  readonly seen: Map<string, number>;
 }
 
 function stage(client: Partial<Client> = {}, remembered: string | null = null): Stage {
@@ -26,8 +30,9 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
   let opened = 0;
   let keys = 0;
   let follower: Follower | null = null;
-  let otherTab: (session: string | null) => void = () => undefined;
+  let otherTab: (to: string, from: string | null) => void = () => undefined;
   const posts: string[][] = [];
+  const moves: string[][] = [];
   const called: Call[] = [];
   const whole: Client = {
     request: () => Promise.reject(new Error("nothing else is asked for here")),
@@ -40,10 +45,21 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
     follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
     ...client,
   };
-  const memory = { load: () => saved, save: (id: string | null) => (saved = id), watch: (changed: typeof otherTab) => (otherTab = changed) };
+  const [drafts, seen] = [new Map<string | null, string>(), new Map<string, number>()];
+  const memory: Memory = {
+    load: () => saved,
+    save: (id) => (saved = id),
+    draft: (id) => drafts.get(id) ?? "",
+    keep: (id, text) => void drafts.set(id, text),
+    seen: (id) => seen.get(id),
+    see: (id, seq) => void seen.set(id, seq),
+    move: (from, to) => void moves.push([from, to]),
+    drop: (id) => void (drafts.delete(id), seen.delete(id)),
+    watch: (changed) => (otherTab = changed),
+  };
   const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, newKey: () => `k${(keys += 1)}`, called: (call) => called.push(call), changed: (each) => (now = each) });
   actions.start();
-  return { actions, posts, called, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => saved, otherTab: (id) => otherTab(id) };
+  return { actions, posts, called, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => saved, otherTab: (to, from = null) => otherTab(to, from), moves, drafts, seen };
 }
 
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
@@ -116,14 +132,17 @@ test("a message to a session that is gone is carried over to a new one", async (
   assert.deepEqual([posts, saved(), now().lost, now().outbox.length], [["ses_old", "ses_1"], "ses_1", true, 1]);
 });
 
-test("a new conversation leaves the old one, and a tab without one joins another tab's", async () => {
-  const { actions, now, saved, otherTab, follower } = stage({}, "ses_old");
+test("a new conversation leaves the old one, and a tab that has not begun one joins another tab's", async () => {
+  const { actions, now, saved, follower } = stage({}, "ses_old");
   follower().frame(received(3, "msg_1", "hi"));
   actions.renew();
-  assert.deepEqual([now().view.messages.length, saved()], [0, null]);
-  otherTab("ses_other");
-  follower().frame(received(3, "msg_1", "from there"));
-  assert.equal(now().view.messages.length, 1);
+  assert.deepEqual([now().view.messages.length, now().session, now().talk, saved()], [0, null, 1, null]);
+  const fresh = stage();
+  fresh.otherTab("ses_other");
+  fresh.follower().frame(received(3, "msg_1", "from there"));
+  assert.deepEqual([fresh.now().view.messages.length, fresh.now().session], [1, "ses_other"]);
+  fresh.otherTab("ses_third");
+  assert.equal(fresh.now().session, "ses_other");
 });
 
 test("what an old connection still says after a new conversation is ignored", () => {
