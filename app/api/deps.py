@@ -13,7 +13,7 @@ from pydantic import WithJsonSchema
 from agent_core import Actor, Core, Forbidden, InvalidInput, NotFound, Origin, RunObject, SessionObject, UnknownCursor
 from app.addresses import is_shared, place_of
 from app.serving.credentials import Credentials
-from app.serving.drawings import Drawings
+from app.serving.drawings import SEARCHES, Drawings
 from app.serving.readers import Readers
 from channels.web.identity import ACT_AS, Principal, TokenSigner
 from channels.web.settings import settings_of
@@ -40,6 +40,7 @@ class Services:
     https: bool = False
     is_named: bool = False
     drawings: Drawings = field(default_factory=Drawings)
+    searches: Drawings = field(default_factory=lambda: Drawings(kind=SEARCHES))
 
 
 async def services(request: Request) -> Services:

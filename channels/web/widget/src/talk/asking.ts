@@ -4,13 +4,13 @@ import type { ViewState } from "../log/state.js";
 import type { Request } from "../wire/client.js";
 
 /** What answers about conversations hold, as far as it is read here. */
-export interface Told {
+export interface Found {
   readonly id: string;
   /** The session that goes on in its place. */
   readonly replaced_by?: string | null;
 }
 
-export type Ask = (path: string, method?: string, body?: object) => Promise<Told>;
+export type Ask = (path: string, method?: string, body?: object) => Promise<Found>;
 
 export const CONVERSATIONS = "/v1/web/conversations";
 
@@ -19,7 +19,7 @@ export function asker(request: Request, signal: AbortSignal): Ask {
   return async (path, method = "GET", body) => {
     const sent = body && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
     const response = await request(path, { method, signal, ...sent });
-    return response.status === 204 ? { id: "" } : ((await response.json()) as Told);
+    return response.status === 204 ? { id: "" } : ((await response.json()) as Found);
   };
 }
 
