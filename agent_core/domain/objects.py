@@ -57,8 +57,8 @@ class SessionObject(msgspec.Struct, frozen=True, kw_only=True):
 class ConversationObject(msgspec.Struct, frozen=True, kw_only=True):
     """A session as its person looks for it.
 
-    *title* is the one that it was given, else the beginning of what was said first; None while nothing is.
-    *newest_seq* is the fact of the newest answer, 0 before the first.
+    *title* is on one line: the one that it was given, else the beginning of what was said first. *newest_seq*
+    is the fact of the newest answer, 0 before the first.
     """
 
     id: str

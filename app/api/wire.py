@@ -105,7 +105,7 @@ class Session(wire_of(SessionObject), frozen=True, kw_only=True):
 
 
 class OwnConversation(wire_of(ConversationObject), frozen=True, kw_only=True):
-    """A visitor's own conversation; without a title of its own it has the beginning of what was said first.
+    """A visitor's own conversation; its *title* is one that was given, or the beginning of what was said first.
 
     *newest_seq* is where its newest answer is in the events, 0 before the first: what was read up to there is read.
     """

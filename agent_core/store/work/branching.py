@@ -1,12 +1,12 @@
 """Branches in the store: a session goes on as a copy in which its newest message is said again."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, Table, insert, select, update
 
 from agent_core.domain import events as e
-from agent_core.domain.messages import Actor
+from agent_core.domain.messages import Actor, text_of
 from agent_core.domain.quotas import Origin, Spending
 from agent_core.errors import Conflict, InvalidInput, SessionClosed
 from agent_core.ids import new_id
@@ -14,6 +14,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, table_of
 from agent_core.store.tables import ApprovalRow
 from agent_core.store.work import quotas, sessions
+from agent_core.store.work.intake import BEGINNING
 from agent_core.store.work.sessions import SessionRef
 from agent_core.store.work.tables import BranchRow
 
@@ -29,7 +30,8 @@ def branch(connection: Connection, source: SessionRef, message: str, *, by: Acto
     returns the same copy, as long as nothing was said there. Raises `InvalidInput`, `SessionBusy`, `SessionClosed`,
     `Conflict`, and `RateLimited`: the copy counts as a session that is opened.
     """
-    at = _seq_of(connection, source, message, by) - 1
+    received = _newest(connection, source, message, by)
+    at = received.seq - 1
     if (made := _made(connection, source, at)) is not None:
         return made
     if source.closed:
@@ -41,6 +43,7 @@ def branch(connection: Connection, source: SessionRef, message: str, *, by: Acto
     target = sessions.find(connection, copy)
     connection.execute(insert(BRANCH).values(source=source.key, target=target.key))
     _copy_remembered(connection, source.key, target.key)
+    _untitle(connection, target.key, received.text)
     sessions.close(connection, source)
     return copy
 
@@ -55,7 +58,14 @@ def before(connection: Connection, session: str) -> list[str]:
     return names[::-1]
 
 
-def _seq_of(connection: Connection, source: SessionRef, message: str, by: Actor) -> int:
+class _Received(NamedTuple):
+    """Where a message came in, and its text."""
+
+    seq: int
+    text: str
+
+
+def _newest(connection: Connection, source: SessionRef, message: str, by: Actor) -> _Received:
     """Return where *message* came in; raises `InvalidInput` unless it is the newest, and *by*'s own."""
     received = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[e.MessageReceived.type])
     query = select(EVENT.c.seq, EVENT.c.data).where(received).order_by(EVENT.c.seq.desc()).limit(1)
@@ -63,7 +73,7 @@ def _seq_of(connection: Connection, source: SessionRef, message: str, by: Actor)
     body = None if row is None else msgspec.json.decode(bytes(row.data), type=e.MessageReceived)
     if row is None or body is None or body.message != message or body.actor.id != by.id:
         raise InvalidInput("message", "only your own newest message can be said again.")
-    return row.seq
+    return _Received(row.seq, text_of(body.parts))
 
 
 def _made(connection: Connection, source: SessionRef, at: int) -> str | None:
@@ -86,6 +96,12 @@ def _refuse_others(connection: Connection, source: SessionRef, at: int) -> None:
     open_then = (RUN.c.session == source.key) & (RUN.c.first_seq <= at) & (RUN.c.last_seq > at)
     if connection.execute(select(RUN.c.key).where(open_then)).first():
         raise Conflict("It was written while another answer was under way; write a new message instead.")
+
+
+def _untitle(connection: Connection, copy: int, text: str) -> None:
+    """Take a title that is the beginning of *text* from a copy in which that is said again."""
+    begins = (SESSION.c.key == copy) & (SESSION.c.title == text[:BEGINNING])
+    connection.execute(update(SESSION).where(begins).values(title=None))
 
 
 def _copy_remembered(connection: Connection, source: int, target: int) -> None:
