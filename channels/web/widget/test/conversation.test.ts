@@ -57,7 +57,7 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
     drop: (id) => void (drafts.delete(id), seen.delete(id)),
     watch: (changed) => (otherTab = changed),
   };
-  const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, newKey: () => `k${(keys += 1)}`, called: (call) => called.push(call), changed: (each) => (now = each) });
+  const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, more: () => import("../src/list/talks.js"), newKey: () => `k${(keys += 1)}`, called: (call) => called.push(call), changed: (each) => (now = each) });
   actions.start();
   return { actions, posts, called, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => saved, otherTab: (to, from = null) => otherTab(to, from), moves, drafts, seen };
 }

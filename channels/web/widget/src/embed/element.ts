@@ -111,7 +111,8 @@ export class ParleyChat extends HTMLElement {
     const memory = browserMemory(this.getAttribute("storage-key") ?? `parley:${server}:${agent ?? ""}`);
     const view: { current: View | null } = { current: null };
     const called = (call: Call, isOpen: () => boolean): void => this.#offer(call, isOpen, server, signal);
-    const actions = converse({ client, agent, memory, signal, newKey, called, changed: (each) => view.current?.show(each) });
+    const more = () => load("list");
+    const actions = converse({ client, agent, memory, signal, newKey, called, more, changed: (each) => view.current?.show(each) });
     this.#actions = actions;
     this.#view = view.current = createView({ strings: this.#strings, actions, request: client.request, load, signal });
     this.#label();

@@ -1,7 +1,7 @@
 /** One person's conversation with one agent: the folded log, what is still on its way, and the state of the link. */
 
 import type { Client, Output } from "../wire/client.js";
-import { asker, CONVERSATIONS, pathIn, upTo } from "./asking.js";
+import type { Talks } from "../list/talks.js";
 import { mayDecide, type Decisions, type Vote } from "./deciding.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "../wire/problem.js";
@@ -70,26 +70,40 @@ export interface ConversationOptions {
   readonly newKey: () => string;
   /** Whether a person can see what is shown; without it they always can. */
   readonly visible?: () => boolean;
+  /** Load what is done with whole conversations. */
+  readonly more: () => Promise<typeof import("../list/talks.js")>;
 }
 
 export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, session: null, talk: 0, unread: 0 };
 
-const SESSIONS = "/v1/sessions";
-
 /** What messages are sent to: a session, or one that the first message opens. */
-interface Home {
+export interface Home {
   id: string | null;
-  opening: Promise<string> | null;
+  opening?: Promise<string> | null;
+  /** A message of it is about to be said again. */
+  branching?: boolean;
+}
+
+/** The conversation that is shown, for what is done with whole ones. */
+export interface Talk {
+  readonly client: Client;
+  readonly memory: Memory;
+  readonly signal: AbortSignal;
+  home(): Home;
+  view(): ViewState;
+  /** Show another session, or with null a conversation that is not opened yet. */
+  show(session: string | null): void;
+  /** Go on in *session*, a copy of the one that is shown, which ends with *view*. */
+  proceed(session: string, view: ViewState): void;
+  say(text: string, home: Home): void;
 }
 
 /** Return what can be done in a conversation; *options.signal* ends it. */
 export function converse(options: ConversationOptions): Actions {
   const { client, memory, signal } = options;
   const visible = options.visible ?? (() => true);
-  const ask = asker(client.request, signal);
-  let home: Home = { id: memory.load(), opening: null };
+  let home: Home = { id: memory.load() };
   let now: Conversation = { ...FRESH, session: home.id };
-  let branching = false;
   let reading = new AbortController();
   let queue: Promise<void> = Promise.resolve();
   const reported = new Set<string>();
@@ -146,41 +160,35 @@ export function converse(options: ConversationOptions): Actions {
   /** Count answers that cannot be seen, and remember how far *id* was read; a burst of answers is written down once. */
   const reader = (id: string) => {
     let read = memory.seen(id) ?? 0;
-    let due = false;
+    let written = read;
     return ({ type, data }: KnownFrame, seq: number): void => {
-      if (type !== "message.completed" || data.role !== "assistant" || seq <= read) return;
+      if (type !== "message.completed" || seq <= read) return;
       if (!visible()) return void (textOf(data.parts) && set({ unread: now.unread + 1 }));
       read = seq;
-      if (due) return;
-      due = true;
-      queueMicrotask(() => ((due = false), memory.see(id, read)));
+      queueMicrotask(() => read > written && memory.see(id, (written = read)));
     };
   };
 
-  /** Show *id*, or with null a conversation that is not opened yet. */
+  /** Show *id*, or with null a conversation that is not opened yet; what could not be sent is kept with what was written. */
   const show = (id: string | null): void => {
     reading.abort();
-    leave();
-    home = { id, opening: null };
-    memory.save(id);
-    set({ ...FRESH, session: id, talk: now.talk + 1 });
-    if (id !== null) follow(id);
-  };
-  /** What could not be sent is kept with what was written. */
-  const leave = (): void => {
     const unsent = now.outbox.filter(({ status }) => status === "failed").map(({ text }) => text);
-    if (unsent.length && home.id !== null) memory.keep(home.id, [...unsent, memory.draft(home.id)].join("\n\n"));
+    if (home.id !== null && unsent.length) memory.keep(home.id, [...unsent, memory.draft(home.id)].join("\n\n"));
+    home = { id };
+    set({ ...FRESH, talk: now.talk + 1 });
+    if (id === null) memory.save(id);
+    else proceed(id, EMPTY);
   };
-  const adopt = (id: string): void => {
+  /** Go on in *id*, which begins with *view*. */
+  const proceed = (id: string, view: ViewState): void => {
     home.id = id;
     memory.save(id);
-    set({ session: id });
-    follow(id);
+    set({ view, session: id, outbox: now.outbox.map((each) => ({ ...each, since: Math.min(each.since, view.seq) })) });
+    follow(id, EMPTY, view.seq + 1);
   };
   /** The session is not there any more: what was not sent waits for another. */
   const forget = (): void => {
     reading.abort();
-    if (home.id !== null) memory.drop(home.id);
     memory.save(null);
     home.id = null;
     set({ ...FRESH, lost: true, talk: now.talk, outbox: now.outbox.map((each) => ({ ...each, since: 0 })) });
@@ -192,7 +200,7 @@ export function converse(options: ConversationOptions): Actions {
       .then((id) => {
         memory.keep(id, memory.draft(null));
         memory.keep(null, "");
-        if (mine === home) adopt(id);
+        if (mine === home) proceed(id, EMPTY);
         return (mine.id = id);
       })
       .finally(() => (mine.opening = null));
@@ -208,7 +216,7 @@ export function converse(options: ConversationOptions): Actions {
     } catch (error) {
       const { status, code } = asProblem(error);
       if (!again) throw error;
-      if (code === "session_closed" && (await moved(mine))) return deliver({ key, text, status: "sending", since: 0 }, mine, false);
+      if (code === "session_closed" && (await (await whole()).move(mine))) return deliver({ key, text, status: "sending", since: 0 }, mine, false);
       if (status !== 404) throw error;
       if (mine.id === used && mine === home) forget();
       if (mine.id !== null) throw error;
@@ -228,58 +236,23 @@ export function converse(options: ConversationOptions): Actions {
     if (mine === home) set({ outbox: [...now.outbox, outgoing] });
     enqueue(outgoing, mine);
   };
-  const attempt = async (work: () => Promise<unknown>): Promise<boolean> => {
-    try {
-      await work();
-      return true;
-    } catch (error) {
-      set({ problem: asProblem(error) });
-      return false;
-    }
-  };
+  const whole = async (): Promise<Talks> => (await options.more()).talks({ client, memory, signal, home: () => home, view: () => now.view, show, proceed, say });
+  /** Do *what* with whole conversations; whether it was done. */
+  const attempt =
+    <K extends keyof Talks>(what: K) =>
+    async (...given: Parameters<Talks[K]>): Promise<boolean> => {
+      try {
+        return await ((await whole())[what] as (...all: unknown[]) => Promise<boolean>)(...given);
+      } catch (error) {
+        set({ problem: asProblem(error) });
+        return false;
+      }
+    };
 
-  /** Return the session that goes on in the place of *id*, or *id*. */
-  const latest = async (id: string): Promise<string> => {
-    const { replaced_by: next } = await ask(pathIn(SESSIONS, id));
-    return next ? latest(next) : id;
-  };
-  /** Whether *mine* goes on as another session, which then takes its place: another tab or device has edited a message. */
-  const moved = async (mine: Home): Promise<boolean> => {
-    const before = mine.id ?? "";
-    const id = await latest(before);
-    if (id === before) return false;
-    if (mine === home) proceed(id, EMPTY);
-    else mine.id = id;
-    return true;
-  };
-  /** Go on in *id*, a copy of this session that ends with *view*. */
-  const proceed = (id: string, view: ViewState): void => {
-    if (home.id !== null) memory.move(home.id, id);
-    home.id = id;
-    memory.save(id);
-    set({ view, session: id, outbox: now.outbox.map((each) => ({ ...each, since: Math.min(each.since, view.seq) })) });
-    follow(id, EMPTY, view.seq + 1);
-  };
-  /** Say *text* in the place of the person's message *id*. */
-  const branch = async (id: string, text: string): Promise<boolean> => {
-    const from = home;
-    const before = from.id;
-    if (before === null || branching || !text.trim()) return false;
-    branching = true;
-    const isDone = await attempt(async () => {
-      const copy = await ask(`${pathIn(CONVERSATIONS, before)}/branch`, "POST", { message: id });
-      if (from === home) proceed(copy.id, upTo(now.view, id));
-      else from.id = copy.id;
-      say(text, from);
-    });
-    branching = false;
-    return isDone;
-  };
   return {
     start() {
       memory.watch((to, from) => {
-        if (from !== null && from === home.id) proceed(to, EMPTY);
-        else if (from === null && home.id === null && !home.opening) adopt(to);
+        if (from === home.id && !home.opening) proceed(to, EMPTY);
       }, signal);
       options.changed(now);
       if (home.id !== null) follow(home.id);
@@ -316,20 +289,11 @@ export function converse(options: ConversationOptions): Actions {
       }
     },
     renew: () => show(null),
-    edit: (message, text) => branch(message, text),
-    regenerate: (message) => branch(message, textOf(now.view.messages.find(({ id }) => id === message)?.parts ?? [])),
-    open: (id) =>
-      attempt(async () => {
-        const found = await latest(id);
-        if (found !== home.id) show(found);
-      }),
-    rename: (id, title) => attempt(() => ask(pathIn(CONVERSATIONS, id), "PATCH", { title })),
-    async remove(id) {
-      const isGone = await attempt(() => ask(pathIn(CONVERSATIONS, id), "DELETE"));
-      if (isGone && id === home.id) show(null);
-      if (isGone) memory.drop(id);
-      return isGone;
-    },
+    edit: attempt("edit"),
+    regenerate: attempt("regenerate"),
+    open: attempt("open"),
+    rename: attempt("rename"),
+    remove: attempt("remove"),
     draft: () => memory.draft(home.id),
     write: (text) => memory.keep(home.id, text),
     seen() {

@@ -15,98 +15,81 @@ export interface Memory {
   /** Return the newest fact of *session* that was read in this browser, if it is known. */
   seen(session: string): number | undefined;
   see(session: string, seq: number): void;
-  /** *from* goes on as *to*: what was written and read belongs to that, in all tabs. */
-  move(from: string, to: string): void;
+  /** *from* goes on as *to*, which was read up to *seq*: what was written belongs to that, and other tabs follow. */
+  move(from: string, to: string, seq: number): void;
   /** Forget what is known of *session*. */
   drop(session: string): void;
   /** Call *changed* when *from*, in another tab, went on as *to*; *from* is null while this tab has not chosen any and *to* was used. */
   watch(changed: (to: string, from: string | null) => void, signal: AbortSignal): void;
 }
 
-const MOST_DRAFTS = 20;
-const LONGEST_DRAFT = 20_000; // characters
-const MOST_SEEN = 200;
+interface Note {
+  readonly draft?: string;
+  readonly seen?: number;
+}
+
+const MOST_NOTES = 50; // conversations, those that were used last
+const LONGEST_DRAFT = 10_000; // characters
 
 /** Return a memory under *key*; where storage is forbidden it forgets when the page goes. */
 export function browserMemory(key: string): Memory {
-  const tab = store(() => sessionStorage);
-  const all = store(() => localStorage);
-  const [drafts, seen] = [table<string>(all, `drafts of ${key}`, MOST_DRAFTS), table<number>(all, `read of ${key}`, MOST_SEEN)];
-  const [unopened, moved] = [`draft of ${key}`, `moved of ${key}`];
+  const [tab, all, own] = [() => sessionStorage, () => localStorage, `of ${key}`] as const;
   /** What this tab has chosen: null is nothing yet, an empty text a new conversation. */
-  const chosen = (): string | null => tab.get(key);
-  const draft = (session: string | null): string => (session === null ? tab.get(unopened) : drafts.get(session)) ?? "";
-  const keep = (session: string | null, given: string): void => {
-    const text = given.trim() ? given.slice(0, LONGEST_DRAFT) : null;
-    if (session === null) tab.set(unopened, text);
-    else drafts.set(session, text);
+  const chosen = slot(tab, key);
+  const last = slot(all, key);
+  const unopened = slot(tab, `draft ${own}`);
+  const noted = slot(all, `notes ${own}`);
+  const moved = slot(all, `moved ${own}`);
+  const notes = (): Readonly<Record<string, Note>> => attempt(() => JSON.parse(noted.get() ?? "{}") as Record<string, Note>) ?? {};
+  const note = (id: string, changes: Note | null): void => {
+    const { [id]: known, ...others } = notes();
+    const entries = Object.entries(changes ? { ...others, [id]: { ...known, ...changes } } : others);
+    noted.set(JSON.stringify(Object.fromEntries(entries.slice(-MOST_NOTES))));
   };
+  const draft = (id: string | null): string => (id === null ? unopened.get() : notes()[id]?.draft) ?? "";
   return {
-    load: () => (chosen() ?? all.get(key)) || null,
-    save(session) {
-      if (session !== null) all.set(key, session);
-      else if (all.get(key) === chosen()) all.set(key, null); // unless another tab has gone on to another
-      tab.set(key, session ?? "");
+    load: () => (chosen.get() ?? last.get()) || null,
+    save(id) {
+      if (id !== null || last.get() === chosen.get()) last.set(id); // a new one hides no other tab's
+      chosen.set(id ?? "");
     },
     draft,
-    keep,
-    seen: (session) => seen.get(session) ?? undefined,
-    see: (session, seq) => seq > (seen.get(session) ?? 0) && seen.set(session, seq),
-    move(from, to) {
-      if (draft(from)) keep(to, draft(from));
-      drafts.set(from, null);
-      all.set(moved, `${from} ${to}`);
+    keep(id, text) {
+      if (id === null) unopened.set(text);
+      else if (text !== draft(id)) note(id, { draft: text.slice(0, LONGEST_DRAFT) });
     },
-    drop(session) {
-      drafts.set(session, null);
-      seen.set(session, null);
-      if (all.get(key) === session) all.set(key, null);
+    seen: (id) => notes()[id]?.seen,
+    see: (id, seen) => note(id, { seen }),
+    move(from, to, seen) {
+      note(to, { draft: draft(from), seen });
+      note(from, null);
+      moved.set(`${from} ${to}`);
+    },
+    drop(id) {
+      note(id, null);
+      if (last.get() === id) last.set(null);
     },
     watch(changed, signal) {
-      const listen = (event: StorageEvent): void => {
-        const [one, other] = (event.newValue ?? "").split(" ");
-        if (event.key === moved && one && other) changed(other, one);
-        else if (event.key === key && one && chosen() === null && !draft(null)) changed(one, null);
+      const listen = ({ key: name, newValue }: StorageEvent): void => {
+        const [one, other] = (newValue ?? "").split(" ");
+        if (!one) return;
+        if (name === moved.name && other) changed(other, one);
+        else if (name === key && chosen.get() === null && !draft(null)) changed(one, null);
       };
       addEventListener("storage", listen, { signal });
     },
   };
 }
 
-interface Store {
-  get(name: string): string | null;
-  set(name: string, value: string | null): void;
-}
-
-/** Return a store that also holds what it cannot write. */
-function store(place: () => Storage): Store {
-  const held = new Map<string, string | null>();
+/** Return one value of the storage *place*. */
+function slot(place: () => Storage, name: string) {
+  let held: string | null = null;
   return {
-    get: (name) => (held.has(name) ? (held.get(name) ?? null) : attempt(() => place().getItem(name))),
-    set(name, value) {
-      held.delete(name);
-      const written = attempt(() => (value === null ? place().removeItem(name) : place().setItem(name, value), true));
-      if (!written) held.set(name, value);
-    },
-  };
-}
-
-interface Table<T> {
-  get(name: string): T | null;
-  set(name: string, value: T | null): void;
-}
-
-/** Return the *most* entries under *name* that were set last, kept as one value. */
-function table<T extends string | number>(place: Store, name: string, most: number): Table<T> {
-  const read = (): [string, T][] => {
-    const found: unknown = attempt(() => JSON.parse(place.get(name) ?? "[]"));
-    return Array.isArray(found) ? (found as unknown[]).filter((each): each is [string, T] => Array.isArray(each)) : [];
-  };
-  return {
-    get: (id) => read().find(([known]) => known === id)?.[1] ?? null,
-    set(id, value) {
-      const others = read().filter(([known]) => known !== id);
-      place.set(name, JSON.stringify(value === null ? others : [[id, value], ...others].slice(0, most)));
+    name,
+    get: (): string | null => attempt(() => place().getItem(name)) ?? held,
+    set(value: string | null): void {
+      held = value;
+      attempt(() => (value === null ? place().removeItem(name) : place().setItem(name, value)));
     },
   };
 }
