@@ -38,6 +38,7 @@ OPEN = {
     ("DELETE", "/v1/web/conversations/{id}"),
     ("POST", "/v1/web/conversations/{id}/branch"),
     ("GET", "/v1/renders/{id}"),
+    ("GET", "/v1/web/agent"),
     ("GET", "/v1/renders/{id}.png"),
     ("GET", "/v1/renders/{id}.svg"),
     ("GET", "/v1/renders/{id}.csv"),

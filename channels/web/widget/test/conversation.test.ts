@@ -3,12 +3,13 @@ import { test } from "node:test";
 import type { Client, Follower } from "../src/wire/client.js";
 import { converse, type Actions, type Conversation } from "../src/talk/conversation.js";
 import { entriesOf, type Answer, type Question } from "../src/transcript/entries.js";
+import type { AgentFace } from "../src/talk/face.js";
 import type { Frame } from "../src/log/events.js";
 import type { Call } from "../src/log/state.js";
-import type { Memory } from "../src/talk/storage.js";
 import { unshown } from "../src/talk/outbox.js";
 import { STRINGS } from "../src/words/strings.js";
 import { framesOf } from "./golden.js";
+import { heldMemory, type HeldMemory } from "./memory.js";
 
 interface Stage {
   readonly actions: Actions;
@@ -18,48 +19,34 @@ interface Stage {
   readonly opened: () => number;
   readonly follower: () => Follower;
   readonly saved: () => string | null;
-  readonly otherTab: (to: string, from?: string | null) => void;
-  readonly moves: string[][];
-  readonly drafts: Map<string | null, string>;
-  readonly seen: Map<string, number>;
+  readonly memory: HeldMemory;
 }
 
 function stage(client: Partial<Client> = {}, remembered: string | null = null): Stage {
   let now: Conversation | null = null;
-  let saved = remembered;
   let opened = 0;
   let keys = 0;
   let follower: Follower | null = null;
-  let otherTab: (to: string, from: string | null) => void = () => undefined;
   const posts: string[][] = [];
-  const moves: string[][] = [];
   const called: Call[] = [];
   const whole: Client = {
     request: () => Promise.reject(new Error("nothing else is asked for here")),
+    access: { server: "", tokens: { get: async () => null, drop: () => undefined } },
+    agent: () => Promise.reject(new Error("a server without it")),
     open: async () => `ses_${(opened += 1)}`,
     post: async (session, text, key) => (posts.push([session, text, key]), { message_id: `m_${key}`, run_id: "run_1", seq: 3 }),
     cancel: async () => undefined,
     decide: async () => undefined,
     opened: async () => undefined,
     output: async () => undefined,
+    feedback: async () => undefined,
     follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
     ...client,
   };
-  const [drafts, seen] = [new Map<string | null, string>(), new Map<string, number>()];
-  const memory: Memory = {
-    load: () => saved,
-    save: (id) => (saved = id),
-    draft: (id) => drafts.get(id) ?? "",
-    keep: (id, text) => void drafts.set(id, text),
-    seen: (id) => seen.get(id),
-    see: (id, seq) => void seen.set(id, seq),
-    move: (from, to) => void moves.push([from, to]),
-    drop: (id) => void (drafts.delete(id), seen.delete(id)),
-    watch: (changed) => (otherTab = changed),
-  };
+  const memory = heldMemory(remembered);
   const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, more: () => import("../src/list/talks.js"), newKey: () => `k${(keys += 1)}`, called: (call) => called.push(call), changed: (each) => (now = each) });
   actions.start();
-  return { actions, posts, called, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => saved, otherTab: (to, from = null) => otherTab(to, from), moves, drafts, seen };
+  return { actions, posts, called, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => memory.load(), memory };
 }
 
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
@@ -138,10 +125,10 @@ test("a new conversation leaves the old one, and a tab that has not begun one jo
   actions.renew();
   assert.deepEqual([now().view.messages.length, now().session, now().talk, saved()], [0, null, 1, null]);
   const fresh = stage();
-  fresh.otherTab("ses_other");
+  fresh.memory.otherTab("ses_other");
   fresh.follower().frame(received(3, "msg_1", "from there"));
   assert.deepEqual([fresh.now().view.messages.length, fresh.now().session], [1, "ses_other"]);
-  fresh.otherTab("ses_third");
+  fresh.memory.otherTab("ses_third");
   assert.equal(fresh.now().session, "ses_other");
 });
 
@@ -162,7 +149,7 @@ function entries(name: string, upTo?: number): ReturnType<typeof entriesOf> {
 test("the messages of one run form one answer, with its calls in order", () => {
   const [question, answer, ...more] = entries("tools");
   assert.deepEqual([question?.kind, answer?.kind, more], ["question", "answer", []]);
-  const kinds = (answer as Answer).blocks.map((block) => (block.kind === "tool" ? block.call.name : block.kind));
+  const kinds = (answer as Answer).blocks.flatMap((block) => (block.kind === "tools" ? block.calls.map(({ name }) => name) : [block.kind]));
   assert.deepEqual(kinds, ["text", "calculate", "current_time", "text"]);
 });
 
@@ -340,4 +327,25 @@ test("an answer without a word says so, one with a word or with a tool's picture
   await settled();
   assert.deepEqual(new Set(marks((frame) => frame)), new Set([null]));
   assert.deepEqual(new Set(marks(blank)), new Set(["blank"]));
+});
+
+const FACE: AgentFace = { agent: { id: "agt_1", name: "shop" }, title: "Shop", greeting: null, avatar: null, prompts: [], files: null, overlap: "queue", anonymous: false, build: "b1" };
+
+test("what the agent shows of itself is read at the start and after a reconnect, and kept by a new conversation", async () => {
+  let build = 0;
+  const { actions, now, follower } = stage({ agent: async () => ({ ...FACE, build: `b${(build += 1)}` }) }, "ses_1");
+  await settled();
+  assert.deepEqual([now().agent?.title, now().agent?.build], ["Shop", "b1"]);
+  for (const link of ["open", "connecting", "open", "reconnecting", "open"] as const) follower().link(link);
+  await settled();
+  assert.equal(now().agent?.build, "b2");
+  actions.renew();
+  assert.equal(now().agent?.build, "b2");
+});
+
+test("a server that says nothing of the agent changes nothing", async () => {
+  const { actions, now, posts } = stage();
+  actions.send("hello");
+  await settled();
+  assert.deepEqual([now().agent, now().problem, posts.length], [null, null, 1]);
 });

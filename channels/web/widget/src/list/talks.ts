@@ -1,7 +1,9 @@
 /** What is done with whole conversations: a message is said again, another conversation is opened, one is renamed or deleted. */
 
+import type { Part } from "../log/events.js";
 import { EMPTY, textOf, type ViewState } from "../log/state.js";
 import type { Home, Talk } from "../talk/conversation.js";
+import type { SentFile } from "../wire/upload.js";
 
 /** What the conversations of a person do in the place of `Actions`; each returns whether it was done. */
 export interface Talks {
@@ -37,10 +39,13 @@ export function talks(talk: Talk): Talks {
     return next ? latest(next) : session;
   };
 
-  /** Say *text* in the place of the person's message *id*: in a copy of the conversation that ends before it. */
+  const partsOf = (message: string): readonly Part[] => talk.view().messages.find(({ id }) => id === message)?.parts ?? [];
+
+  /** Say *text* in the place of the person's message *id*, with its files: in a copy of the conversation that ends before it. */
   const branch = async (id: string, text: string): Promise<boolean> => {
     const [home, before] = [talk.home(), talk.home().id];
-    if (before === null || home.branching || !text.trim()) return false;
+    const files = partsOf(id).flatMap((part): SentFile[] => (part.type === "file" ? [part] : []));
+    if (before === null || home.branching || !(text.trim() || files.length)) return false;
     home.branching = true;
     try {
       const copy = (await ask(PLACE, before, "POST", { message: id }, "/branch")).id;
@@ -48,7 +53,7 @@ export function talks(talk: Talk): Talks {
       memory.move(before, copy, view.seq);
       if (home === talk.home()) talk.proceed(copy, view);
       else home.id = copy;
-      talk.say(text, home);
+      talk.say(text, files, home);
       return true;
     } finally {
       home.branching = false;
@@ -57,7 +62,7 @@ export function talks(talk: Talk): Talks {
 
   return {
     edit: branch,
-    regenerate: (id) => branch(id, textOf(talk.view().messages.find((each) => each.id === id)?.parts ?? [])),
+    regenerate: (id) => branch(id, textOf(partsOf(id))),
     async open(session) {
       const found = await latest(session);
       if (found !== talk.home().id) talk.show(found);

@@ -3,11 +3,14 @@
 import type { Client, Output } from "../wire/client.js";
 import type { Talks } from "../list/talks.js";
 import { mayDecide, type Decisions, type Vote } from "./deciding.js";
+import type { AgentFace } from "./face.js";
+import type { Feedback, Given, Rating } from "./feedback.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
 import { EMPTY, textOf, type Call, type ViewState } from "../log/state.js";
 import type { Frame, KnownFrame } from "../log/events.js";
+import type { SentFile } from "../wire/upload.js";
 import type { Memory } from "./storage.js";
 
 export interface Conversation {
@@ -20,6 +23,10 @@ export interface Conversation {
   readonly lost: boolean;
   readonly stopping: readonly string[];
   readonly decisions: Decisions;
+  /** What the agent shows of itself; null until it is known. */
+  readonly agent: AgentFace | null;
+  /** What was said of answers, none at first. */
+  readonly feedback?: Feedback;
   /** The session that is shown; null before the first message. */
   readonly session: string | null;
   /** Counts the conversations that were shown: with another number it is another one. */
@@ -31,12 +38,14 @@ export interface Conversation {
 export interface Actions {
   /** Show what there is, and resume the remembered session. */
   start(): void;
-  send(text: string): void;
+  send(text: string, files?: readonly SentFile[]): void;
   resend(key: string): void;
   stop(run: string): void;
   decide(approval: string, vote: Vote): void;
   /** Hand in what became of a call that this page executed; whether it counted. */
   output(run: string, output: Output): Promise<boolean>;
+  /** Rate what *run* answered, and say why; it replaces what was said before. */
+  feedback(run: string, rating: Rating, comment?: string): void;
   /** Leave this conversation; the next message opens another. */
   renew(): void;
   /** Say *text* in the place of the person's newest message: the conversation goes on as a copy that ends before it; whether it does. */
@@ -74,7 +83,7 @@ export interface ConversationOptions {
   readonly more: () => Promise<typeof import("../list/talks.js")>;
 }
 
-export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, session: null, talk: 0, unread: 0 };
+export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null, session: null, talk: 0, unread: 0 };
 
 /** What messages are sent to: a session, or one that the first message opens. */
 export interface Home {
@@ -95,7 +104,7 @@ export interface Talk {
   show(session: string | null): void;
   /** Go on in *session*, a copy of the one that is shown, which ends with *view*. */
   proceed(session: string, view: ViewState): void;
-  say(text: string, home: Home): void;
+  say(text: string, files: readonly SentFile[], home: Home): void;
 }
 
 /** Return what can be done in a conversation; *options.signal* ends it. */
@@ -110,13 +119,17 @@ export function converse(options: ConversationOptions): Actions {
 
   const set = (changes: Partial<Conversation>): void => {
     if (signal.aborted) return;
+    const { calls } = now.view;
     const next = { ...now, ...changes };
     now = { ...next, outbox: pruned(next.outbox, next.view) };
     options.changed(now);
-    if (changes.view) notice(now.view.calls);
+    if (now.view.calls !== calls) notice(now.view.calls);
   };
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
     set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });
+
+  /** Read what the agent shows of itself: without it there is everything but that. */
+  const learn = (): void => void client.agent(signal).then((agent) => set({ agent }), () => undefined);
 
   /** Notify the server of questions that are on the screen, and the page of calls that are its own; each once. */
   const notice = (calls: readonly Call[]): void => {
@@ -147,7 +160,11 @@ export function converse(options: ConversationOptions): Actions {
         if (view.seq >= from) set({ view });
         if (view.seq > before) reads(frame as KnownFrame, view.seq);
       },
-      link: (link: Conversation["link"]) => mine.aborted || set({ link }),
+      link: (link: Conversation["link"]) => {
+        if (mine.aborted) return;
+        if (now.link === "reconnecting" && link === "open") learn(); // the server may be another by now
+        set({ link });
+      },
       reset: () => set({ view: (view = EMPTY) }),
     };
     client.follow(id, follower, mine).catch((error: unknown) => {
@@ -175,7 +192,7 @@ export function converse(options: ConversationOptions): Actions {
     const unsent = now.outbox.filter(({ status }) => status === "failed").map(({ text }) => text);
     if (home.id !== null && unsent.length) memory.keep(home.id, [...unsent, memory.draft(home.id)].join("\n\n"));
     home = { id };
-    set({ ...FRESH, talk: now.talk + 1 });
+    set({ ...FRESH, agent: now.agent, talk: now.talk + 1 });
     if (id === null) memory.save(id);
     else proceed(id, EMPTY);
   };
@@ -191,7 +208,7 @@ export function converse(options: ConversationOptions): Actions {
     reading.abort();
     memory.save(null);
     home.id = null;
-    set({ ...FRESH, lost: true, talk: now.talk, outbox: now.outbox.map((each) => ({ ...each, since: 0 })) });
+    set({ ...FRESH, agent: now.agent, lost: true, talk: now.talk, outbox: now.outbox.map((each) => ({ ...each, since: 0 })) });
   };
   const ensure = (mine: Home): Promise<string> => {
     if (mine.id !== null) return Promise.resolve(mine.id);
@@ -207,20 +224,21 @@ export function converse(options: ConversationOptions): Actions {
     return mine.opening;
   };
 
-  const deliver = async ({ key, text }: Outgoing, mine: Home, again = true): Promise<void> => {
+  const deliver = async (outgoing: Outgoing, mine: Home, again = true): Promise<void> => {
+    const { key, text, files } = outgoing;
     const used = await ensure(mine);
     if (mine === home && !now.outbox.some((each) => each.key === key)) return;
     try {
-      const posted = await client.post(used, text, key, signal);
+      const posted = await client.post(used, text, key, signal, files.map(({ file }) => file));
       set({ outbox: arrived(now.outbox, key, posted.seq) });
     } catch (error) {
       const { status, code } = asProblem(error);
       if (!again) throw error;
-      if (code === "session_closed" && (await (await whole()).move(mine))) return deliver({ key, text, status: "sending", since: 0 }, mine, false);
+      if (code === "session_closed" && (await (await whole()).move(mine))) return deliver(outgoing, mine, false);
       if (status !== 404) throw error;
       if (mine.id === used && mine === home) forget();
       if (mine.id !== null) throw error;
-      await deliver({ key, text, status: "sending", since: 0 }, mine, false);
+      await deliver(outgoing, mine, false);
     }
   };
   const enqueue = (outgoing: Outgoing, mine = home): void => {
@@ -231,8 +249,8 @@ export function converse(options: ConversationOptions): Actions {
     queue = queue.then(() => deliver(outgoing, mine)).catch(fail);
   };
 
-  const say = (text: string, mine = home): void => {
-    const outgoing: Outgoing = { key: options.newKey(), text, status: "sending", since: now.view.seq };
+  const say = (text: string, files: readonly SentFile[] = [], mine = home): void => {
+    const outgoing: Outgoing = { key: options.newKey(), text, files, status: "sending", since: now.view.seq };
     if (mine === home) set({ outbox: [...now.outbox, outgoing] });
     enqueue(outgoing, mine);
   };
@@ -255,9 +273,10 @@ export function converse(options: ConversationOptions): Actions {
         if (from === home.id && !home.opening) proceed(to, EMPTY);
       }, signal);
       options.changed(now);
+      learn();
       if (home.id !== null) follow(home.id);
     },
-    send: (text) => say(text),
+    send: (text, files) => say(text, files),
     resend(key) {
       const outgoing = now.outbox.find((each) => each.key === key);
       if (!outgoing) return;
@@ -287,6 +306,15 @@ export function converse(options: ConversationOptions): Actions {
         if (problem.status !== 409) set({ problem }); // 409: another tab was first
         return false;
       }
+    },
+    feedback(run, rating, comment) {
+      const before = now.feedback?.[run] ?? { rating: null };
+      const mark = (given: Given): void => set({ feedback: { ...now.feedback, [run]: given } });
+      mark({ rating, comment, sending: true });
+      client.feedback(run, rating, comment, signal).then(
+        () => mark({ rating, comment, sending: false }),
+        (error: unknown) => mark({ ...before, sending: false, problem: asProblem(error) }),
+      );
     },
     renew: () => show(null),
     edit: attempt("edit"),
