@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Table, insert, select, update
 from agent_core.domain import events as e
 from agent_core.domain.messages import Actor, text_of
 from agent_core.domain.quotas import Origin, Spending
-from agent_core.errors import Conflict, InvalidInput, SessionClosed
+from agent_core.errors import InvalidInput, NotRepeatable, SessionClosed
 from agent_core.ids import new_id
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, table_of
@@ -28,7 +28,7 @@ def branch(connection: Connection, source: SessionRef, message: str, *, by: Acto
 
     The message is the newest that people said, by *by*, and no run is at work. The session is closed. The same again
     returns the same copy, as long as nothing was said there. Raises `InvalidInput`, `SessionBusy`, `SessionClosed`,
-    `Conflict`, and `RateLimited`: the copy counts as a session that is opened.
+    `NotRepeatable`, and `RateLimited`: the copy counts as a session that is opened.
     """
     received = _newest(connection, source, message, by)
     at = received.seq - 1
@@ -86,16 +86,16 @@ def _made(connection: Connection, source: SessionRef, at: int) -> str | None:
 
 
 def _refuse_others(connection: Connection, source: SessionRef, at: int) -> None:
-    """Raise `Conflict` where the copy would lose what others said, or a channel its session."""
+    """Raise `NotRepeatable` where the copy would lose what others said, or a channel its session."""
     if source.address is not None:
-        raise Conflict("This conversation is held in another place too; write a new message instead.")
+        raise NotRepeatable("This conversation is held in another place too; write a new message instead.")
     replied = (EVENT.c.session == source.key) & (EVENT.c.seq > at) & (EVENT.c.type == _REPLIED)
     bodies = connection.execute(select(EVENT.c.data).where(replied)).scalars()
     if any(msgspec.json.decode(bytes(data), type=e.MessageCompleted).actor is not None for data in bodies):
-        raise Conflict("A person has answered since; write a new message instead.")
+        raise NotRepeatable("A person has answered since; write a new message instead.")
     open_then = (RUN.c.session == source.key) & (RUN.c.first_seq <= at) & (RUN.c.last_seq > at)
     if connection.execute(select(RUN.c.key).where(open_then)).first():
-        raise Conflict("It was written while another answer was under way; write a new message instead.")
+        raise NotRepeatable("It was written while another answer was under way; write a new message instead.")
 
 
 def _untitle(connection: Connection, copy: int, text: str) -> None:

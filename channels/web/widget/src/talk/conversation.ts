@@ -62,6 +62,8 @@ export interface Actions {
   draft(): string;
   /** Keep what is written and not sent. */
   write(text: string): void;
+  /** Return the newest fact of *session* that was read in this browser, if it is known. */
+  read(session: string): number | undefined;
   /** What is shown may be seen from now on: ask `visible` again. */
   seen(): void;
   reconnect(): void;
@@ -324,6 +326,7 @@ export function converse(options: ConversationOptions): Actions {
     remove: attempt("remove"),
     draft: () => memory.draft(home.id),
     write: (text) => memory.keep(home.id, text),
+    read: memory.seen,
     seen() {
       if (!visible()) return;
       if (home.id !== null && now.view.seq) memory.see(home.id, now.view.seq);
