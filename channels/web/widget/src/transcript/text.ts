@@ -2,20 +2,27 @@
 
 import { h, setText } from "../dom.js";
 import type { Block } from "./entries.js";
-import { markdownIn } from "./markdown.js";
 import type { Scene, Shown } from "./scene.js";
 
-export function textNode({ strings }: Scene): Shown<Block & { kind: "text" }> {
-  const node = h("div", { class: "text" });
-  const write = markdownIn(node, strings);
-  let stamp = "";
+export type TextBlock = Block & { kind: "text" };
+
+/** Return the node of a text: as it came, until what draws markdown is there. */
+export function textNode(scene: Scene): Shown<TextBlock> {
+  const node = h("div", { class: "text raw" });
+  let last: TextBlock | null = null;
+  let write = ({ text }: TextBlock): void => setText(node, text);
+  scene.load("markdown").then(({ textIn }) => {
+    node.classList.remove("raw");
+    node.replaceChildren();
+    write = textIn(node, scene);
+    if (last) write(last);
+  }, () => undefined); // what was said can be read without
   return {
     node,
-    update({ text, open }) {
-      if (stamp === `${open}${text}`) return;
-      stamp = `${open}${text}`;
-      node.classList.toggle("open", open);
-      write(text, !open);
+    update(block) {
+      last = block;
+      node.classList.toggle("open", block.open);
+      write(block);
     },
   };
 }

@@ -2,6 +2,8 @@
 
 import type { ToolWords } from "../tools/words.js";
 import type { CardWords } from "../cards/words.js";
+import type { CodeWords } from "../code/words.js";
+import type { AnswerWords } from "../answers/words.js";
 import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
 import type { ListWords } from "../list/words.js";
@@ -114,6 +116,10 @@ interface ChunkStrings {
   readonly tools?: Changes<ToolWords>;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
+  /** What is around answers and questions. */
+  readonly answers?: Changes<AnswerWords>;
+  /** Blocks of code. */
+  readonly code?: Changes<CodeWords>;
   /** Files that are being attached. */
   readonly files?: Changes<FileWords>;
   /** The list of conversations. */
