@@ -21,7 +21,7 @@ interface Tab {
   /** Do *work* with the globals of this tab. */
   run<T>(work: (memory: Memory) => T): T;
   /** What other tabs have reported to this one. */
-  readonly heard: [string, string | null][];
+  readonly received: [string, string | null][];
 }
 
 /** Return tabs of one browser; a new one has a session storage of its own. */
@@ -44,14 +44,14 @@ function browser(): { open(): Tab; readonly shared: Held } {
   };
   const open = (): Tab => {
     const tab = { own: new Held() };
-    const heard: [string, string | null][] = [];
+    const received: [string, string | null][] = [];
     const memory = within(tab, () => {
       Object.assign(globalThis, { addEventListener: (_: string, listen: (event: object) => void) => listeners.push({ tab, listen }) });
       const made = browserMemory("kept");
-      made.watch((to, from) => heard.push([to, from]), new AbortController().signal);
+      made.watch((to, from) => received.push([to, from]), new AbortController().signal);
       return made;
     });
-    return { heard, run: (work) => within(tab, () => work(memory)) };
+    return { received, run: (work) => within(tab, () => work(memory)) };
   };
   return { open, shared };
 }
@@ -63,7 +63,7 @@ test("what is open is the tab's own; a new tab opens what was used last", () => 
   const other = open();
   assert.equal(other.run((memory) => memory.load()), "ses_1");
   other.run((memory) => memory.save("ses_2"));
-  assert.deepEqual([one.run((memory) => memory.load()), one.heard], ["ses_1", []]);
+  assert.deepEqual([one.run((memory) => memory.load()), one.received], ["ses_1", []]);
   assert.equal(open().run((memory) => memory.load()), "ses_2");
 });
 
@@ -86,7 +86,7 @@ test("only a tab that has not chosen, and in which nothing is written, hears of 
   written.run((memory) => memory.keep(null, "half a sen"));
   renewed.run((memory) => memory.save(null));
   busy.run((memory) => memory.save("ses_1"));
-  assert.deepEqual([empty.heard, written.heard, renewed.heard], [[["ses_1", null]], [], []]);
+  assert.deepEqual([empty.received, written.received, renewed.received], [[["ses_1", null]], [], []]);
 });
 
 test("drafts are kept for each conversation, that of a new one by the tab, and no more than bounded", () => {
@@ -112,7 +112,7 @@ test("how far a conversation was read is known in all tabs, and goes along when 
   one.run((memory) => (memory.save("ses_1"), memory.see("ses_1", 9), memory.keep("ses_1", "half")));
   assert.equal(other.run((memory) => memory.seen("ses_1")), 9);
   one.run((memory) => memory.move("ses_1", "ses_2", 5));
-  assert.deepEqual(other.heard.at(-1), ["ses_2", "ses_1"]);
+  assert.deepEqual(other.received.at(-1), ["ses_2", "ses_1"]);
   assert.deepEqual(other.run((memory) => [memory.seen("ses_2"), memory.draft("ses_2"), memory.seen("ses_1")]), [5, "half", undefined]);
 });
 
