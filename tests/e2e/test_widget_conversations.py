@@ -114,8 +114,8 @@ async def test_each_tab_has_its_own(visit: MakeVisit):
     person.check()
 
 
-async def test_what_another_device_changed(visit: MakeVisit, server: Server):
-    """A message is said again elsewhere: what is written here goes on there, and shows what became of it."""
+async def test_a_message_is_said_again(visit: MakeVisit, server: Server):
+    """On another device: what is written here goes on there. Here: the copy takes the conversation's place, in all tabs."""
     person = await visit()
     tab = await person.tab()
     await ask(tab, FIRST)
@@ -132,6 +132,24 @@ async def test_what_another_device_changed(visit: MakeVisit, server: Server):
     await expect(tab.questions).to_have_text([SECOND, "What is 1 + 1?"])
     await expect(tab.answers).to_have_count(2)
     await tab.done()
+
+    other = await person.tab()
+    await expect(other.answers).to_have_count(2)
+    await tab.page.bring_to_front()
+    await tab.questions.last.hover()
+    await tab.page.get_by_role("button", name="Edit", exact=True).last.click()
+    await tab.chat.locator(".question textarea").fill("What is 8 + 8?")
+    await tab.chat.locator(".question").get_by_role("button", name="Send").click()
+    await expect(tab.answers).to_have_count(2)
+    await expect(tab.answer).to_contain_text("8 + 8 is 16.")
+    await tab.answer.hover()
+    await tab.page.get_by_role("button", name="Answer again").last.click()
+    await expect(tab.answer).to_contain_text("8 + 8 is 16.")
+    for each in (tab, other):
+        await expect(each.questions).to_have_text([SECOND, "What is 8 + 8?"])
+        await expect(each.answers).to_have_count(2)
+    panel = await opened(tab)
+    await expect(panel.get_by_role("listitem")).to_have_count(1)
     person.check(quiet=False)  # the browser notes the answer 409
 
 
