@@ -10,6 +10,7 @@ export interface Chunks {
   readonly host: typeof import("./host/main.js");
   readonly launcher: typeof import("./launcher/main.js");
   readonly anonymous: typeof import("./anonymous/main.js");
+  readonly files: typeof import("./files/main.js");
 }
 
 export type Load = typeof load;

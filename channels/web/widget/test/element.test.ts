@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { testPage } from "./page.js";
-import { json, sse, standIn, stream } from "./server.js";
+import { json, problem, sse, standIn, stream } from "./server.js";
 
 let open = 0;
 const server = standIn(({ path }, signal) => {
+  if (path.endsWith("/v1/web/agent")) return problem(404, "not_found");
   if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });
   if (path.endsWith("/messages")) return json(202, { message_id: "msg_1", run_id: "run_1", seq: 2 });
   open += 1;

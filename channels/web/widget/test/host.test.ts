@@ -134,4 +134,7 @@ test("what went wrong is reported once, and how much is unread when that changes
     ["parley:unread", { count: 2 }],
   ]);
   assert.deepEqual(happened(failed, { ...failed, view: { ...EMPTY } }, 0), []);
+  const rated = (sending: boolean) => ({ ...FRESH, feedback: { run_1: { rating: "down" as const, comment: "Wrong", sending } } });
+  assert.deepEqual(happened(FRESH, rated(true), 0), [], "not before the server has it");
+  assert.deepEqual(happened(rated(true), rated(false), 0), [["parley:feedback", { run: "run_1", rating: "down", comment: "Wrong" }]]);
 });

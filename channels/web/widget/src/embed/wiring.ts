@@ -75,7 +75,7 @@ export function wire(host: HTMLElement, { getToken, strings, signal, changed, ca
     ...made,
     send: (text, ...rest) => raise(host, "parley:message", { role: "user", text }, true) && made.send(text, ...rest),
   };
-  const view = (parts.view = createView({ strings, actions, request: client.request, load, signal }));
+  const view = (parts.view = createView({ strings, actions, request: client.request, access: client.access, load, signal }));
   return { actions, view, give: (token) => (given = token) };
 }
 

@@ -5,6 +5,7 @@ import type { Chunks } from "../lazy.js";
 const IMPORTS: { readonly [K in keyof Chunks]: () => Promise<Chunks[K]> } = {
   renders: () => import("../drawn/main.js"),
   cards: () => import("../cards/main.js"),
+  files: () => import("../files/main.js"),
   host: () => import("../host/main.js"),
   launcher: () => import("../launcher/main.js"),
   anonymous: () => import("../anonymous/main.js"),
