@@ -9,6 +9,7 @@ export interface Chunks {
   readonly cards: typeof import("./cards/main.js");
   readonly host: typeof import("./host/main.js");
   readonly launcher: typeof import("./launcher/main.js");
+  readonly notice: typeof import("./notice/main.js");
   readonly anonymous: typeof import("./anonymous/main.js");
   readonly files: typeof import("./files/main.js");
 }

@@ -84,6 +84,8 @@ test("an answer is reported when it is complete, and none that was there when th
 test("a token is changed without an end to the conversation", async () => {
   const chat = mount();
   const first = chat.shadowRoot?.firstChild;
+  await until(() => tokens.length);
+  tokens.length = 0;
   chat.setToken("second");
   chat.send("Hello");
   await until(() => posted().length);
