@@ -70,7 +70,7 @@ test("what is wrong with the attributes is said without a question to anyone", a
   assert.equal(await code(down, { getToken: () => Promise.reject(new Error("No.")) }), "get_token");
 });
 
-test("a policy of the page is told from a server that cannot be reached", async () => {
+test("a policy of the page is not mistaken for a server that cannot be reached", async () => {
   assert.equal(await code(server(down), { blocked: () => true }), "policy");
 });
 

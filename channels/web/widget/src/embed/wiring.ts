@@ -1,4 +1,4 @@
-/** What works behind the element: a client, one conversation, and its view, for as long as nothing is set otherwise. */
+/** What works for the element: a client, one conversation, and its view, for as long as nothing is set otherwise. */
 
 import type { Frame } from "../log/events.js";
 import type { Call } from "../log/state.js";

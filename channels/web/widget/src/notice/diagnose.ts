@@ -134,7 +134,7 @@ function notParley({ page }: Setup, server: string): Finding {
   return found("not_parley", `What answers at ${server || new URL(page).origin} is not Parley.`, "Correct the attribute `server`: without one the page's own origin is asked.");
 }
 
-interface Told {
+interface Said {
   readonly code: string;
   readonly detail: string;
   readonly token?: unknown;
@@ -142,7 +142,7 @@ interface Told {
 }
 
 /** Return what the body of *response* says; empty texts where it is not JSON. */
-async function detailOf(response: Response): Promise<Told> {
+async function detailOf(response: Response): Promise<Said> {
   const body = (await attempt(response.json() as Promise<object>)) ?? {};
   const { code, detail } = body as Record<string, unknown>;
   return { ...body, code: typeof code === "string" ? code : "", detail: typeof detail === "string" ? detail : "" };
