@@ -18,6 +18,7 @@ from app.cli.project import dev, init, print_version
 from app.cli.secrets import secrets
 from app.cli.tools import tools
 from app.cli.tools_import import import_tools
+from app.cli.widget import widget
 from app.printer import say
 from channels.legible import as_json
 
@@ -49,6 +50,7 @@ tools.command("import")(import_tools)
 app.add_typer(keys, name="keys")
 app.add_typer(actors, name="actors")
 app.add_typer(secrets, name="secrets")
+app.add_typer(widget, name="widget")
 app.command("init")(init)
 app.command("dev")(dev)
 app.command("revoke")(revoke)

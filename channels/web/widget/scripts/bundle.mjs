@@ -26,6 +26,8 @@ export const BUNDLES = [
   { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 34 * KB },
   { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB },
 ];
+/** The one line of a site: a script as old pages know them, that adds a launcher and loads the widget. */
+export const LOADER = { name: "parley-loader.js", entry: "src/loader/main.ts", budget: 1 * KB, format: "iife" };
 /** What the server reads: the version of this build, and the integrity and size of each file. */
 export const MANIFEST = "widget.json";
 
@@ -80,8 +82,11 @@ export async function built() {
   const pins = Object.fromEntries([...chunks].map(([name, bytes]) => [keyOf(name), hashOf("sha256", bytes)]));
   const pages = BUNDLES.filter(({ name }) => !chunks.has(name));
   const make = (build) => Promise.all(pages.map(async (each) => [each.name, await bundle(each, { CHUNKS: JSON.stringify(pins), BUILD: JSON.stringify(build) })]));
-  const build = versionOf([...chunks, ...(await make(""))]);
-  const all = new Map([...chunks, ...(await make(build))]);
+  const load = async (page) => [LOADER.name, await bundle(LOADER, { CHAT: JSON.stringify(hashOf("sha256", page.get("parley-chat.js"))) })];
+  const first = new Map(await make(""));
+  const build = versionOf([...chunks, ...first, await load(first)]);
+  const made = new Map(await make(build));
+  const all = new Map([...chunks, ...made, await load(made)]);
   const files = Object.fromEntries([...all].map(([name, bytes]) => [name, { integrity: `sha384-${hashOf("sha384", bytes)}`, bytes: bytes.length }]));
   return all.set(MANIFEST, Buffer.from(`${JSON.stringify({ build, files }, null, 1)}\n`));
 }
@@ -103,13 +108,13 @@ function hashOf(kind, bytes) {
 }
 
 /** Return the bytes of the bundle *name* that begins with *entry*. */
-async function bundle({ name, entry }, define = {}) {
+async function bundle({ name, entry, format = "esm" }, define = {}) {
   const result = await build({
     absWorkingDir: HOME,
     entryPoints: [entry],
     bundle: true,
     minify: true,
-    format: "esm",
+    format,
     target: "es2022",
     charset: "utf8",
     legalComments: "none",

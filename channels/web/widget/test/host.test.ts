@@ -104,6 +104,19 @@ test("properties are attributes", () => {
   assert.deepEqual([chat.getAttribute("agent"), chat.launcher, chat.server], [null, false, null]);
 });
 
+test("on a public page its developer finds the reason on the console, and the visitor no notice", async (): Promise<void> => {
+  const warned: string[] = [];
+  const { warn } = console;
+  console.warn = (text: string) => warned.push(text);
+  const chat = mount();
+  chat.removeAttribute("token");
+  chat.tokenUrl = "/parley-token";
+  chat.send("Hello");
+  await until(() => warned.length).finally(() => (console.warn = warn));
+  assert.match(warned[0] ?? "", /The token route \/parley-token is not there: 404.*token_missing/s);
+  assert.equal(chat.shadowRoot?.querySelector(".notice"), null);
+});
+
 test("what happens to a call and to the question about it is reported once each", () => {
   const call = { call: "call_1", name: "refund", arguments: {}, message: "msg_1" };
   const approval = { approval: "apr_1", call: "call_1", tool: "refund", title: "Refund 5 EUR", arguments: {}, responders: ["asker"], quorum: 1, timeout_s: 300 };

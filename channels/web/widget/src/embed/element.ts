@@ -122,7 +122,7 @@ export class ParleyChat extends HTMLElement {
     this.#observe = (...each) => void early.push(each);
     void load("host").then(({ attend }) => {
       if (signal.aborted) return;
-      this.#observe = attend(this, this.#held, this.#getToken, signal);
+      this.#observe = attend(this, load, this.#held, this.#getToken, signal);
       for (const each of early) this.#observe(...each);
     }, (error: unknown) => console.error(error));
     if (!this.launcher || this.isOpen || isRemembered(this)) this.#begun();

@@ -2,7 +2,7 @@
 
 import type { HeldToken } from "../embed/wiring.js";
 import { raise } from "../embed/events.js";
-import { load } from "../lazy.js";
+import type { Load } from "../lazy.js"; // a chunk knows no hashes: what loads others is given to it
 import type { Conversation } from "../talk/conversation.js";
 import type { GetToken } from "../wire/token.js";
 import { serverOf } from "../embed/attributes.js";
@@ -16,7 +16,7 @@ export type Observe = (now: Conversation, backlog: number) => void;
 const SITES = new Set(["token", "network", "unauthorized", "forbidden", "not_found"]);
 
 /** Return what observes the conversations of *host*, until *signal* ends it. */
-export function attend(host: HTMLElement, held: HeldToken, getToken: GetToken | null, signal: AbortSignal): Observe {
+export function attend(host: HTMLElement, load: Load, held: HeldToken, getToken: GetToken | null, signal: AbortSignal): Observe {
   let before: Conversation | null = null;
   let looked = false;
   const look = async (isShown: boolean): Promise<void> => {
