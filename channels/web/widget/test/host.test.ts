@@ -26,12 +26,13 @@ const { ParleyChat } = await import("../src/embed/define.js");
 type Chat = InstanceType<typeof ParleyChat>;
 
 function test(name: string, run: () => unknown): void {
-  page.test(name, () => {
+  page.test(name, async () => {
     page.window.localStorage.clear();
     document.body.innerHTML = "";
     server.seen.length = tokens.length = 0;
     log = sse(1, "session.opened", null, {});
-    return run();
+    await run();
+    document.body.innerHTML = ""; // what stays would go on asking
   });
 }
 
@@ -108,9 +109,8 @@ test("on a public page its developer finds the reason on the console, and the vi
   const warned: string[] = [];
   const { warn } = console;
   console.warn = (text: string) => warned.push(text);
-  const chat = mount();
-  chat.removeAttribute("token");
-  chat.tokenUrl = "/parley-token";
+  document.body.innerHTML = '<parley-chat token-url="/parley-token" storage-key="k"></parley-chat>';
+  const chat = document.querySelector("parley-chat") as Chat;
   chat.send("Hello");
   await until(() => warned.length).finally(() => (console.warn = warn));
   assert.match(warned[0] ?? "", /The token route \/parley-token is not there: 404.*token_missing/s);
