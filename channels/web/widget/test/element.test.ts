@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { testPage } from "./page.js";
 import { json, problem, sse, standIn, stream } from "./server.js";
+import { testPage } from "./page.js";
 
 let open = 0;
 const server = standIn(({ path }, signal) => {

@@ -42,6 +42,7 @@ export function isRemembered(host: HTMLElement): boolean {
 export function wire(host: HTMLElement, { held, getToken, strings, signal, changed, called }: WiringOptions): Wired {
   const server = serverOf(host);
   const agent = host.getAttribute("agent");
+  const [named, links] = [host.getAttribute("conversation"), host.hasAttribute("links")];
   const ask = fetch.bind(globalThis);
   const source = { token: host.getAttribute("token"), url: host.getAttribute("token-url"), getToken: getToken ?? anonymous(host, server, agent) };
   const configured = tokenSource({ ...source, fetch: ask, signal, now: Date.now });
@@ -71,6 +72,8 @@ export function wire(host: HTMLElement, { held, getToken, strings, signal, chang
     memory: browserMemory(storageKeyOf(host)),
     signal,
     newKey,
+    visible: () => document.visibilityState === "visible" && (host.hasAttribute("launcher") ? host.hasAttribute("open") : !host.hidden),
+    more: () => load("list"),
     called: (call, isOpen) => called(call, isOpen, server),
     changed: (each) => (parts.view?.show(each), changed(each, backlog)),
   });
@@ -78,7 +81,9 @@ export function wire(host: HTMLElement, { held, getToken, strings, signal, chang
     ...made,
     send: (text, ...rest) => raise(host, "parley:message", { role: "user", text }, true) && made.send(text, ...rest),
   };
-  const view = (parts.view = createView({ strings, actions, request: client.request, access: client.access, load, signal }));
+  const view = (parts.view = createView({ strings, actions, request: client.request, access: client.access, load, links, signal }));
+  document.addEventListener("visibilitychange", made.seen, { signal });
+  if (links || named !== null) void load("list").then(({ openLinked }) => openLinked(made, named, links, signal), () => undefined);
   return { actions, view };
 }
 
