@@ -1,7 +1,5 @@
 """The launcher on a customer's page, under the strict policy that the manual asks of a site, over a real server."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.async_api import Browser, expect
 
@@ -16,7 +14,7 @@ PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True}
 
 
 @pytest.fixture(scope="module")
-def server(start_shared: StartServer) -> Iterator[Server]:
+def server(start_shared: StartServer) -> Server:
     """A server that lets the shop's pages in."""
     return start_shared(rate=0, PARLEY_ORIGINS=SHOP)
 

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -20,7 +19,7 @@ NAMES = {"python": "site.py", "node": "site.mjs"}
 
 
 @pytest.fixture(scope="module")
-def server(start_shared: StartServer) -> Iterator[Server]:
+def server(start_shared: StartServer) -> Server:
     """A server as it ships."""
     return start_shared(rate=0)
 

@@ -207,5 +207,5 @@ declare global {
   interface HTMLElementTagNameMap {
     "parley-chat": ParleyChat;
   }
-  interface HTMLElementEventMap extends ParleyEventMap {}
+  interface GlobalEventHandlersEventMap extends ParleyEventMap {}
 }
