@@ -37,6 +37,7 @@ def announce(move: Move, state: RunState, agent: Agent, shown: tuple[Part, ...] 
                     index=index,
                     step=state.step.n,
                     title=spec.title if (spec := agent.tools.get(used.name)) else None,
+                    title_done=spec.title_done if spec else None,
                 )
                 for index, used in enumerate(move.calls)
             ]

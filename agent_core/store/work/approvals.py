@@ -347,5 +347,6 @@ def _held(row: Any) -> Held:
         decided_at=row.decided_at,
         reason=row.reason,
         form=asked.form,
+        parameters=asked.parameters,
     )
     return Held(row.key, row.run, row.session, approval)

@@ -7,6 +7,14 @@ declare const CHUNKS: Readonly<Record<string, string>>;
 export interface Chunks {
   readonly renders: typeof import("./drawn/main.js");
   readonly cards: typeof import("./cards/main.js");
+  readonly files: typeof import("./files/main.js");
+  readonly extras: typeof import("./extras/main.js");
+  readonly "words-de": typeof import("./languages/de.js");
+  readonly "words-fr": typeof import("./languages/fr.js");
+  readonly "words-es": typeof import("./languages/es.js");
+  readonly "words-pt": typeof import("./languages/pt.js");
+  readonly "words-ja": typeof import("./languages/ja.js");
+  readonly "words-ar": typeof import("./languages/ar.js");
 }
 
 export type Load = typeof load;

@@ -32,6 +32,7 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
   const called: Call[] = [];
   const whole: Client = {
     request: () => Promise.reject(new Error("nothing else is asked for here")),
+    access: { server: "", tokens: { get: async () => null, drop: () => undefined } },
     agent: () => Promise.reject(new Error("a server without it")),
     open: async () => `ses_${(opened += 1)}`,
     post: async (session, text, key) => (posts.push([session, text, key]), { message_id: `m_${key}`, run_id: "run_1", seq: 3 }),
@@ -39,6 +40,7 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
     decide: async () => undefined,
     opened: async () => undefined,
     output: async () => undefined,
+    feedback: async () => undefined,
     follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
     ...client,
   };

@@ -8,12 +8,17 @@ import { load } from "../lazy.js";
 import type { Call } from "../log/state.js";
 import { browserMemory } from "../talk/storage.js";
 import { merged, type Changes } from "../words/merge.js";
+import type { StartPrompt } from "../talk/face.js";
+import { tagOf, wordsOf } from "../words/language.js";
 import { STRINGS, type Strings } from "../words/strings.js";
 import { styleSheet } from "../styles/styles.js";
 import { tokenSource, type GetToken } from "../wire/token.js";
 import { createView, type View } from "../frame/view.js";
 
-const WIRED = ["server", "agent", "token", "token-url", "storage-key"] as const;
+/** The version of this build, which the build writes in. */
+declare const BUILD: string;
+
+const WIRED = ["server", "agent", "token", "token-url", "storage-key", "lang"] as const;
 const WORDS = ["heading", "greeting", "placeholder"] as const;
 
 /** The detail of the event `parley:tool-call`: a call that the page is to execute. */
@@ -34,7 +39,9 @@ export class ParleyChat extends HTMLElement {
   static readonly observedAttributes: readonly string[] = [...WIRED, ...WORDS];
 
   #getToken: GetToken | null = null;
-  #strings: Strings = STRINGS;
+  #strings: Changes<Strings> | undefined = undefined;
+  #locale: string | null = null;
+  #prompts: readonly StartPrompt[] | null = null;
   #view: View | null = null;
   #life: AbortController | null = null;
   #restarting = false;
@@ -60,16 +67,36 @@ export class ParleyChat extends HTMLElement {
 
   /** Words that replace the widget's own, all or some of them. */
   get strings(): Changes<Strings> {
-    return this.#strings;
+    return merged<Strings>(STRINGS, this.#strings);
   }
   set strings(value: Changes<Strings>) {
-    this.#strings = merged<Strings>(STRINGS, value);
+    this.#strings = value;
     this.#restart();
+  }
+
+  /** The language of the words, before the attribute `lang` and the page's own are looked at. */
+  get locale(): string | null {
+    return this.#locale;
+  }
+  set locale(value: string | null) {
+    this.#locale = value;
+    this.#restart();
+  }
+
+  /** What people may ask first, in place of the agent's prompts. */
+  get prompts(): readonly StartPrompt[] | null {
+    return this.#prompts;
+  }
+  set prompts(value: readonly StartPrompt[] | null) {
+    this.#prompts = Array.isArray(value) ? value : null;
+    this.#label();
   }
 
   connectedCallback(): void {
     this.#upgrade("getToken");
     this.#upgrade("strings");
+    this.#upgrade("locale");
+    this.#upgrade("prompts");
     if (!this.#life) this.#start();
   }
 
@@ -99,9 +126,17 @@ export class ParleyChat extends HTMLElement {
     this.#view?.focus();
   }
 
+  /** Begin in the page's language; the words of others than English are loaded before anything is shown. */
   #start(): void {
     this.#life = new AbortController();
     const { signal } = this.#life;
+    const wanted = this.#locale || this.closest("[lang]")?.getAttribute("lang") || document.documentElement.lang || "en";
+    const words = wordsOf(tagOf(wanted, globalThis.navigator?.languages ?? []), this.#strings, load);
+    if (words instanceof Promise) void words.then((each) => signal.aborted || this.#begin(each, signal));
+    else this.#begin(words, signal);
+  }
+
+  #begin(strings: Strings, signal: AbortSignal): void {
     const server = (this.getAttribute("server") ?? "").replace(/\/+$/, "");
     const agent = this.getAttribute("agent");
     const ask = fetch.bind(globalThis);
@@ -113,7 +148,7 @@ export class ParleyChat extends HTMLElement {
     const called = (call: Call, isOpen: () => boolean): void => this.#offer(call, isOpen, server, signal);
     const actions = converse({ client, agent, memory, signal, newKey, called, changed: (each) => view.current?.show(each) });
     this.#actions = actions;
-    this.#view = view.current = createView({ strings: this.#strings, actions, request: client.request, load, signal });
+    this.#view = view.current = createView({ strings, actions, request: client.request, access: client.access, load, build: current(), signal });
     this.#label();
     this.shadowRoot?.replaceChildren(this.#view.node);
     actions.start();
@@ -169,17 +204,22 @@ export class ParleyChat extends HTMLElement {
   }
 
   #label(): void {
-    const word = (name: (typeof WORDS)[number]): string => this.getAttribute(name) ?? this.#strings[name];
-    this.#view?.label({ heading: word("heading"), greeting: word("greeting"), placeholder: word("placeholder") });
+    const [heading, greeting, placeholder] = WORDS.map((name) => this.getAttribute(name)) as [string | null, string | null, string | null];
+    this.#view?.label({ heading, greeting, placeholder, prompts: this.#prompts });
   }
 
   /** A property set before the element was defined hides the accessor until it is set again. */
-  #upgrade(name: "getToken" | "strings"): void {
+  #upgrade(name: "getToken" | "strings" | "locale" | "prompts"): void {
     if (!Object.hasOwn(this, name)) return;
     const value = this[name];
     delete (this as Partial<Record<typeof name, unknown>>)[name];
     Object.assign(this, { [name]: value });
   }
+}
+
+/** Return the version of this script, null where its address names it: who pins a version decides when to take another. */
+function current(): string | null {
+  return typeof BUILD === "undefined" || import.meta.url.includes(`/${BUILD}/`) ? null : BUILD;
 }
 
 /** Return an idempotency key; `randomUUID` is missing on pages that are not served securely. */

@@ -24,8 +24,10 @@ function apply(state: ViewState, frame: KnownFrame): ViewState {
     case "message.corrected":
     case "message.completed":
       return applyMessage(state, frame);
+    case "step.failed":
+      return retry(state, frame.run, frame.data.retryable);
     case "step.started":
-      return startStep(state, frame.data.message, frame.data.takes ?? [], frame.run);
+      return startStep(retry(state, frame.run, frame.data.attempt > 1), frame.data.message, frame.data.takes ?? [], frame.run);
     case "tool.requested":
     case "tool.started":
     case "tool.progress":
@@ -79,7 +81,7 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
   switch (frame.type) {
     case "tool.requested":
       if (frame.data.step === 0) state = takeFirst(state, frame.run);
-      return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, title: frame.data.title, ...argumentsOf(frame.data) });
+      return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, title: frame.data.title, titleDone: frame.data.title_done, ...argumentsOf(frame.data) });
     case "tool.started":
       return set({ status: "running", began: Date.parse(frame.time) });
     case "tool.pending":
@@ -127,10 +129,11 @@ function ask(call: Call, frame: AskFrame): Call {
   const given = frame.data.arguments && { arguments: frame.data.arguments };
   switch (frame.type) {
     case "approval.requested": {
-      const { approval: id, tool, title, detail, responders, quorum, timeout_s, edit = false, remember = false, may_decide } = frame.data;
+      const { approval: id, tool, title, detail, responders, quorum, timeout_s, edit = false, remember = false, may_decide, form, parameters } = frame.data;
+      const schema = form ?? parameters;
       const until = Date.parse(frame.time) + timeout_s * 1000;
       const open = { status: "open", yes: 0, edited: false } as const;
-      return { ...call, approval: { id, tool, title, ...(detail && { detail }), ...given, responders, quorum, until, edit, remember, ...(may_decide !== undefined && { mayDecide: may_decide }), ...open } };
+      return { ...call, approval: { id, tool, title, ...(detail && { detail }), ...given, responders, quorum, until, edit, remember, ...(schema && { schema }), ...(form && { isForm: true }), ...(may_decide !== undefined && { mayDecide: may_decide }), ...open } };
     }
     case "approval.voted": {
       const { votes: yes, edited = false } = frame.data;
@@ -190,6 +193,11 @@ function write(state: ViewState, delta: Delta, type: "text" | "reasoning", run: 
   parts[delta.part] = { type, text: before + delta.text };
   const { epoch, attempt } = delta;
   return { ...state, messages: change(state.messages, message.id, (each) => ({ ...each, parts, epoch, attempt })) };
+}
+
+/** Note whether *run* is trying the model once more. */
+function retry(state: ViewState, run: string | null, trying: boolean): ViewState {
+  return run === null || !find(state.runs, run)?.trying === !trying ? state : { ...state, runs: change(state.runs, run, (each) => ({ ...each, trying })) };
 }
 
 /** Open the step's message after the messages that the step takes. */

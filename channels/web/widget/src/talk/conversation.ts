@@ -3,15 +3,19 @@
 import type { Client, Output } from "../wire/client.js";
 import { mayDecide, type Decisions, type Vote } from "./deciding.js";
 import type { AgentFace } from "./face.js";
+import type { Feedback, Given, Rating } from "./feedback.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
-import { asProblem, type Problem } from "../wire/problem.js";
+import { asProblem, isRefusal, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
 import { EMPTY, type Call, type ViewState } from "../log/state.js";
+import type { SentFile } from "../wire/upload.js";
 import type { Memory } from "./storage.js";
 
 export interface Conversation {
   readonly view: ViewState;
   readonly outbox: readonly Outgoing[];
+  /** What the server refused last, and why: it goes back to where it was written. */
+  readonly refused?: Outgoing | null;
   readonly link: "idle" | "connecting" | "open" | "reconnecting" | "broken";
   /** Why the link is broken, or why a request came to nothing. */
   readonly problem: Problem | null;
@@ -21,17 +25,21 @@ export interface Conversation {
   readonly decisions: Decisions;
   /** What the agent shows of itself; null until it is known. */
   readonly agent: AgentFace | null;
+  /** What was said of answers, none at first. */
+  readonly feedback?: Feedback;
 }
 
 export interface Actions {
   /** Show what there is, and resume the remembered session. */
   start(): void;
-  send(text: string): void;
+  send(text: string, files?: readonly SentFile[]): void;
   resend(key: string): void;
   stop(run: string): void;
   decide(approval: string, vote: Vote): void;
   /** Hand in what became of a call that this page executed; whether it counted. */
   output(run: string, output: Output): Promise<boolean>;
+  /** Rate what *run* answered, and say why; it replaces what was said before. */
+  feedback(run: string, rating: Rating, comment?: string): void;
   /** Leave this conversation; the next message opens another. */
   renew(): void;
   reconnect(): void;
@@ -129,20 +137,26 @@ export function converse(options: ConversationOptions): Actions {
     return opening;
   };
 
-  const deliver = async ({ key, text }: Outgoing, again = true): Promise<void> => {
+  const deliver = async (outgoing: Outgoing, again = true): Promise<void> => {
+    const { key, text, files } = outgoing;
     const used = await ensure();
     if (!now.outbox.some((each) => each.key === key)) return;
     try {
-      const posted = await client.post(used, text, key, signal);
+      const posted = await client.post(used, text, key, signal, files.map(({ file }) => file));
       set({ outbox: arrived(now.outbox, key, posted.seq) });
     } catch (error) {
       if (asProblem(error).status !== 404 || !again) throw error;
       if (session === used) forget(true);
-      await deliver({ key, text, status: "sending", since: 0 }, false);
+      await deliver({ ...outgoing, status: "sending", since: 0 }, false);
     }
   };
   const enqueue = (outgoing: Outgoing): void => {
-    const fail = (error: unknown): void => setOutgoing(outgoing.key, { status: "failed", problem: asProblem(error) });
+    const fail = (error: unknown): void => {
+      const problem = asProblem(error);
+      const { key } = outgoing;
+      if (!isRefusal(problem)) return setOutgoing(key, { status: "failed", problem });
+      set({ outbox: now.outbox.filter((each) => each.key !== key), refused: { ...outgoing, problem } });
+    };
     queue = queue.then(() => deliver(outgoing)).catch(fail);
   };
 
@@ -155,9 +169,9 @@ export function converse(options: ConversationOptions): Actions {
       learn();
       if (session !== null) follow(session);
     },
-    send(text) {
-      const outgoing: Outgoing = { key: options.newKey(), text, status: "sending", since: now.view.seq };
-      set({ outbox: [...now.outbox, outgoing] });
+    send(text, files = []) {
+      const outgoing: Outgoing = { key: options.newKey(), text, files, status: "sending", since: now.view.seq };
+      set({ outbox: [...now.outbox, outgoing], refused: null });
       enqueue(outgoing);
     },
     resend(key) {
@@ -189,6 +203,15 @@ export function converse(options: ConversationOptions): Actions {
         if (problem.status !== 409) set({ problem }); // 409: another tab was first
         return false;
       }
+    },
+    feedback(run, rating, comment) {
+      const before = now.feedback?.[run] ?? { rating: null };
+      const mark = (given: Given): void => set({ feedback: { ...now.feedback, [run]: given } });
+      mark({ rating, comment, sending: true });
+      client.feedback(run, rating, comment, signal).then(
+        () => mark({ rating, comment, sending: false }),
+        (error: unknown) => mark({ ...before, sending: false, problem: asProblem(error) }),
+      );
     },
     renew: () => forget(false),
     reconnect() {

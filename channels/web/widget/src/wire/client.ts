@@ -2,11 +2,14 @@
 
 import type { Vote } from "../talk/deciding.js";
 import type { AgentFace } from "../talk/face.js";
+import type { Rating } from "../talk/feedback.js";
 import type { Frame } from "../log/events.js";
 import { parseFrame } from "./json.js";
+import { onWake } from "./pause.js";
 import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
 import { readEvents, type ServerEvent } from "./sse.js";
 import type { TokenSource } from "./token.js";
+import type { Access } from "./upload.js";
 
 export interface ClientOptions {
   /** Without a slash at the end; empty for the page's own origin. */
@@ -39,20 +42,26 @@ export interface Follower {
 export interface Client {
   /** Ask anything else of the server, with the visitor's token. */
   readonly request: Request;
+  /** For what `fetch` cannot do: uploads that say how far they have come. */
+  readonly access: Access;
   /** Read what the agent of the token shows of itself. */
   agent(signal: AbortSignal): Promise<AgentFace>;
   open(agent: string | null, signal: AbortSignal): Promise<string>;
-  post(session: string, text: string, key: string, signal: AbortSignal): Promise<Posted>;
+  /** Send a message; *files* are ids of those that were uploaded. */
+  post(session: string, text: string, key: string, signal: AbortSignal, files?: readonly string[]): Promise<Posted>;
   cancel(run: string, signal: AbortSignal): Promise<void>;
   decide(approval: string, vote: Vote, signal: AbortSignal): Promise<void>;
   /** Report that a question is on the screen. */
   opened(approval: string, signal: AbortSignal): Promise<void>;
   output(run: string, output: Output, signal: AbortSignal): Promise<void>;
+  /** Rate an answer; a person's second rating replaces the first. */
+  feedback(run: string, rating: Rating, comment: string | undefined, signal: AbortSignal): Promise<void>;
   /** Follow *session* until *signal* ends it; throws a problem that no retry can solve. */
   follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
 }
 
 const SILENCE = 45_000; // the server sends a comment every 15 s
+const STALE = 20_000; // of silence by the clock: after a sleep the connection may be dead, and timers have slept as well
 const TRIES = 5;
 /** Seconds that the server may ask to wait for before a person is asked to try again instead. */
 const LONGEST = 10;
@@ -63,12 +72,16 @@ export function createClient(options: ClientOptions): Client {
   const send = sender(options, request);
   return {
     request,
+    access: options,
     agent: async (signal) => (await (await request("/v1/web/agent", { signal, cache: "no-store" })).json()) as AgentFace,
     async open(agent, signal) {
       const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
       return session.id;
     },
-    post: (session, text, key, signal) => send<Posted>(`${pathOf(session)}/messages`, { text, idempotency_key: key }, signal),
+    post(session, text, key, signal, files = []) {
+      const said = { ...((text || !files.length) && { text }), ...(files.length && { files }) };
+      return send<Posted>(`${pathOf(session)}/messages`, { ...said, idempotency_key: key }, signal);
+    },
     async cancel(run, signal) {
       await send(`/v1/runs/${encodeURIComponent(run)}/cancel`, {}, signal);
     },
@@ -80,6 +93,9 @@ export function createClient(options: ClientOptions): Client {
     },
     async output(run, output, signal) {
       await send(`/v1/runs/${encodeURIComponent(run)}/tool-outputs`, { outputs: [output] }, signal);
+    },
+    async feedback(run, rating, comment, signal) {
+      await send(`/v1/runs/${encodeURIComponent(run)}/feedback`, { rating, comment }, signal);
     },
     follow: (session, follower, signal) => follow(options, request, session, follower, signal),
   };
@@ -126,6 +142,9 @@ export function sender({ pause, random }: ClientOptions, request: Request): Send
   };
 }
 
+/** Why a connection is given up that was silent over a sleep: the next one is tried at once. */
+const WOKEN = new Error("woken");
+
 async function follow(options: ClientOptions, request: Request, session: string, follower: Follower, signal: AbortSignal): Promise<void> {
   let failures = 0;
   follower.link("connecting");
@@ -136,6 +155,7 @@ async function follow(options: ClientOptions, request: Request, session: string,
       await connect(request, session, follower, signal);
     } catch (error) {
       if (signal.aborted) return;
+      if (error === WOKEN) continue;
       problem = asProblem(error);
       if (problem.code === "unknown_cursor" && before > 0) follower.reset();
       else if (!isPassing(problem)) throw problem;
@@ -158,6 +178,8 @@ async function connect(request: Request, session: string, follower: Follower, si
     if (!response.body) return;
     follower.link("open");
     await readEvents(response.body, (event) => follower.frame(toFrame(event)), watch.touch);
+  } catch (error) {
+    throw watch.signal.reason === WOKEN ? WOKEN : error;
   } finally {
     watch.end();
   }
@@ -179,6 +201,8 @@ export function delay(failures: number, problem: Problem | null, random: () => n
 function watchdog(silence: number, parent: AbortSignal): { signal: AbortSignal; touch: () => void; end: () => void } {
   const controller = new AbortController();
   const abort = (): void => controller.abort();
+  let heard = Date.now();
+  onWake(() => Date.now() - heard > STALE && controller.abort(WOKEN), controller.signal);
   let timer = setTimeout(abort, silence);
   if (parent.aborted) abort();
   parent.addEventListener("abort", abort);
@@ -186,6 +210,7 @@ function watchdog(silence: number, parent: AbortSignal): { signal: AbortSignal; 
     signal: controller.signal,
     touch() {
       clearTimeout(timer);
+      heard = Date.now();
       timer = setTimeout(abort, silence);
     },
     end() {

@@ -1,6 +1,7 @@
 /** Every word that the widget says, in one plain object; an embedding page may replace any of them. */
 
 import type { CardWords } from "../cards/words.js";
+import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
 import type { ExtraWords } from "../extras/words.js";
 import type { Changes } from "./merge.js";
@@ -107,6 +108,8 @@ interface ChunkStrings {
   readonly approval?: Changes<CardWords>;
   /** What the frame gets after its first paint. */
   readonly extras?: Changes<ExtraWords>;
+  /** Files that are being attached. */
+  readonly files?: Changes<FileWords>;
 }
 
 export type Strings = typeof STRINGS & ChunkStrings;
