@@ -344,6 +344,7 @@ async def test_hostile_cells_and_labels_are_text(shown: Shown):
         "/v1/web/agent",
         "/page",
         "/widget/parley-chat.js",
+        "/widget/parley-extras.js",
         "/widget/parley-renders.js",
         "/v1/sessions/ses_1/events",
     }

@@ -7,6 +7,8 @@ import { build, transform } from "esbuild";
 
 export const HOME = fileURLToPath(new URL("..", import.meta.url));
 const KB = 1024;
+/** The words of a language each: the extras load them, so that the first load has none of their hashes. */
+const LANGUAGES = ["de", "fr", "es", "pt", "ja", "ar"].map((tag) => ({ name: `parley-words-${tag}.js`, entry: `src/languages/${tag}.ts`, budget: 6 * KB }));
 /**
  * The chunks, each loaded when it is first needed, by `load` in `src/lazy.ts`: an own bundle, because with shared pieces the first
  * load would be several files.
@@ -14,14 +16,18 @@ const KB = 1024;
 export const CHUNKS = [
   { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * KB }, // tables and charts
   { name: "parley-cards.js", entry: "src/cards/main.ts", budget: 8 * KB }, // questions about calls
+  { name: "parley-tools.js", entry: "src/tools/main.ts", budget: 4 * KB }, // what went into calls of tools, and came out
   { name: "parley-files.js", entry: "src/files/main.ts", budget: 5 * KB }, // attachments
-  { name: "parley-extras.js", entry: "src/extras/main.ts", budget: 5 * KB }, // start screen, announcements, a newer version
-  ...["de", "fr", "es", "pt", "ja", "ar"].map((tag) => ({ name: `parley-words-${tag}.js`, entry: `src/languages/${tag}.ts`, budget: 6 * KB })),
+  { name: "parley-host.js", entry: "src/host/main.ts", budget: 2 * KB }, // events and commands of the page around the element
+  { name: "parley-launcher.js", entry: "src/launcher/main.ts", budget: 4 * KB }, // the bubble in a corner, and its panel
+  { name: "parley-anonymous.js", entry: "src/anonymous/main.ts", budget: 1 * KB }, // tokens of visitors without a name
+  { name: "parley-extras.js", entry: "src/extras/main.ts", budget: 8 * KB }, // start screen, announcements, languages, a newer version
 ];
 /** All bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
 export const BUNDLES = [
+  ...LANGUAGES,
   ...CHUNKS,
-  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 34 * KB },
+  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 37 * KB },
   { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB },
 ];
 /** What the server reads: the version of this build, and the integrity and size of each file. */
@@ -45,11 +51,21 @@ export const css = {
   },
 };
 
+/** Chunks are found by the bundler, by `src/package/lazy.ts`, and not by their address beside the script. */
+export const found = {
+  name: "found-chunks",
+  setup(builder) {
+    builder.onResolve({ filter: /\/lazy\.js$/ }, ({ importer }) => {
+      return importer.endsWith("package/lazy.ts") ? undefined : { path: fileURLToPath(new URL("../src/package/lazy.ts", import.meta.url)) };
+    });
+  },
+};
+
 /**
  * Of marked only the lexer is used, but its one file ends by building a whole default instance, which keeps everything else alive.
  * Without that end the parser, the renderer and the rest are dropped: 4 kB with gzip.
  */
-const lexerOnly = {
+export const lexerOnly = {
   name: "marked-lexer-only",
   setup(builder) {
     builder.onLoad({ filter: /marked\.esm\.js$/ }, async ({ path }) => {
@@ -64,14 +80,23 @@ const lexerOnly = {
 
 /** Return the bytes of every file of `static` that is built, by its name: the bundles, and the manifest. */
 export async function built() {
-  const chunks = new Map(await Promise.all(CHUNKS.map(async (each) => [each.name, await bundle(each)])));
-  const pins = Object.fromEntries([...chunks].map(([name, bytes]) => [keyOf(name), hashOf("sha256", bytes)]));
-  const pages = BUNDLES.filter(({ name }) => !chunks.has(name));
-  const make = (build) => Promise.all(pages.map(async (each) => [each.name, await bundle(each, { CHUNKS: JSON.stringify(pins), BUILD: JSON.stringify(build) })]));
-  const build = versionOf([...chunks, ...(await make(""))]);
-  const all = new Map([...chunks, ...(await make(build))]);
+  const words = await bundles(LANGUAGES);
+  const chunks = await bundles(CHUNKS, { CHUNKS: pinsOf(words) });
+  const pages = BUNDLES.filter(({ name }) => !chunks.has(name) && !words.has(name));
+  const make = (build) => bundles(pages, { CHUNKS: pinsOf(chunks), BUILD: JSON.stringify(build) });
+  const build = versionOf([...words, ...chunks, ...(await make(""))]);
+  const all = new Map([...words, ...chunks, ...(await make(build))]);
   const files = Object.fromEntries([...all].map(([name, bytes]) => [name, { integrity: `sha384-${hashOf("sha384", bytes)}`, bytes: bytes.length }]));
   return all.set(MANIFEST, Buffer.from(`${JSON.stringify({ build, files }, null, 1)}\n`));
+}
+
+async function bundles(list, define) {
+  return new Map(await Promise.all(list.map(async (each) => [each.name, await bundle(each, define)])));
+}
+
+/** Return the hashes of *chunks*, as `src/lazy.ts` has them. */
+function pinsOf(chunks) {
+  return JSON.stringify(Object.fromEntries([...chunks].map(([name, bytes]) => [keyOf(name), hashOf("sha256", bytes)])));
 }
 
 /** Return the key of the chunk *name* in `CHUNKS` of `src/lazy.ts`. */

@@ -7,8 +7,13 @@ declare const CHUNKS: Readonly<Record<string, string>>;
 export interface Chunks {
   readonly renders: typeof import("./drawn/main.js");
   readonly cards: typeof import("./cards/main.js");
+  readonly tools: typeof import("./tools/main.js");
   readonly files: typeof import("./files/main.js");
+  readonly host: typeof import("./host/main.js");
+  readonly launcher: typeof import("./launcher/main.js");
+  readonly anonymous: typeof import("./anonymous/main.js");
   readonly extras: typeof import("./extras/main.js");
+  /** Loaded by the extras, which have their hashes. */
   readonly "words-de": typeof import("./languages/de.js");
   readonly "words-fr": typeof import("./languages/fr.js");
   readonly "words-es": typeof import("./languages/es.js");

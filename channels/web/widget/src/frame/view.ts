@@ -2,9 +2,8 @@
 
 import { createComposer } from "./composer.js";
 import type { Actions, Conversation } from "../talk/conversation.js";
-import type { AgentFace, StartPrompt } from "../talk/face.js";
-import type { Extras } from "../extras/main.js";
 import { h, icon, setAttribute, setText } from "../dom.js";
+import type { Extras } from "../extras/main.js";
 import type { Load } from "../lazy.js";
 import { showEntry } from "../transcript/entry.js";
 import { createTranscript } from "../transcript/transcript.js";
@@ -21,17 +20,12 @@ export interface View {
   readonly node: HTMLElement;
   /** Show *conversation* at the next frame; of several only the last is painted. */
   show(conversation: Conversation): void;
-  /** Show a page's own words; null leaves them to the agent, or else to the widget. */
-  label(words: Labels): void;
+  label(words: Pick<Strings, "heading" | "greeting" | "placeholder">): void;
   focus(): void;
 }
 
-export interface Labels {
-  readonly heading: string | null;
-  readonly greeting: string | null;
-  readonly placeholder: string | null;
-  readonly prompts: readonly StartPrompt[] | null;
-}
+/** The version of this build, which the build writes in. */
+declare const BUILD: string;
 
 const PLUS = "M12 20h9M16.5 3.5a2.1 2.1 0 013 3L7 19l-4 1 1-4z";
 
@@ -42,17 +36,15 @@ export interface ViewOptions {
   readonly request: Request;
   readonly access: Access;
   readonly load: Load;
-  /** The version of this script; null where the page has chosen one for good. */
-  readonly build: string | null;
   /** Ends the listeners. */
   readonly signal: AbortSignal;
 }
 
-export function createView({ strings, actions, request, access, load, build, signal }: ViewOptions): View {
+export function createView({ strings, actions, request, access, load, signal }: ViewOptions): View {
   let now: Conversation | null = null;
   let frame = 0;
-  let labels: Labels = { heading: null, greeting: null, placeholder: null, prompts: null };
   let extras: Extras | null = null;
+  let settled = false;
   let refused: Conversation["refused"] = null;
 
   const stop = (): void => {
@@ -68,30 +60,16 @@ export function createView({ strings, actions, request, access, load, build, sig
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, part: "messages", tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene));
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), strings, signal);
 
-  const label = (): void => {
-    const { heading = strings.heading, greeting = strings.greeting } = present(labels, now?.agent);
-    setText(frameParts.heading, heading);
-    setText(frameParts.greetingText, greeting);
-    setAttribute(frameParts.node, "aria-label", heading);
-    extras?.label(heading, labels.prompts);
-  };
-  /** Give back what was refused, with the reason above it. */
-  const giveBack = (): void => {
-    if (refused === (now?.refused ?? null)) return;
-    refused = now?.refused ?? null;
-    setText(frameParts.refusal, refused?.problem ? explain(refused.problem, strings) : "");
-    if (refused) composer.restore(refused.text, refused.files);
-  };
+  const paintSoon = (): void => void (frame ||= requestAnimationFrame(paint));
   const paint = (): void => {
     frame = 0;
     if (!now || signal.aborted) return;
-    label();
     extras?.update(now);
-    giveBack();
+    if (refused !== now.refused) giveBack((refused = now.refused));
     const run = activeRun(now.view);
-    transcript(now);
+    if (settled) transcript(now);
     composer.attach(now.agent?.files ?? null, frameParts.node);
     composer.update({ canStop: run !== undefined, stopping: run !== undefined && (run.cancelling || now.stopping.includes(run.id)) });
     setAttribute(frameParts.node, "data-link", now.link);
@@ -99,32 +77,34 @@ export function createView({ strings, actions, request, access, load, build, sig
     banner(frameParts.banner, now, strings);
     scroller.settle();
   };
+  /** Give back what was refused, with the reason above it. */
+  const giveBack = (outgoing: Conversation["refused"]): void => {
+    setText(frameParts.refusal, outgoing?.problem ? explain(outgoing.problem, strings) : "");
+    if (outgoing) composer.restore(outgoing.text, outgoing.files);
+  };
   listen(frameParts.node, actions, stop, composer.focus, signal);
   load("extras").then((chunk) => {
-    if (signal.aborted) return;
-    extras = chunk.extras({ strings, frame: frameParts.node, list, greeting: frameParts.greeting, build, send, isTyped: composer.isTyped, signal });
-    frame ||= requestAnimationFrame(paint);
-  }).catch(() => undefined); // the conversation is whole without it
+    extras = chunk.extras({ strings, list, ...frameParts, build: typeof BUILD === "undefined" ? "" : BUILD, send, isTyped: composer.isTyped, signal });
+  }).catch(() => undefined).then(() => {
+    settled = true; // the conversation is whole without the extras, if not as pretty
+    paintSoon();
+  });
 
   return {
     node: frameParts.node,
     show(conversation) {
       now = conversation;
-      frame ||= requestAnimationFrame(paint);
+      paintSoon();
     },
-    label(words) {
-      labels = words;
-      composer.placeholder(words.placeholder ?? strings.placeholder);
-      label();
+    label({ heading, greeting, placeholder }) {
+      setText(frameParts.heading, heading);
+      setText(frameParts.greetingText, greeting);
+      setAttribute(frameParts.node, "aria-label", heading);
+      composer.placeholder(placeholder);
+      paintSoon(); // an agent has words of its own
     },
     focus: composer.focus,
   };
-}
-
-/** Return the texts of *labels*, and where the page has none, those of the agent. */
-function present({ heading, greeting }: Labels, agent: AgentFace | null | undefined): { heading?: string; greeting?: string } {
-  const [title, hello] = [heading ?? agent?.title, greeting ?? agent?.greeting];
-  return { ...(title && { heading: title }), ...(hello && { greeting: hello }) };
 }
 
 function createFrame(strings: Strings, composer: Node, middle: Node) {
@@ -132,9 +112,9 @@ function createFrame(strings: Strings, composer: Node, middle: Node) {
   const renew = h("button", { type: "button", class: "renew", part: "new", "data-renew": true, title: strings.renew }, icon(PLUS), h("span", {}, strings.renew));
   const head = h("header", { part: "header" }, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew);
   const banner = h("div", { class: "banner", part: "banner", role: "status" });
+  const refusal = h("p", { class: "refusal", role: "alert" });
   const greetingText = h("p", { part: "greeting", dir: "auto" }, strings.greeting);
   const greeting = h("div", { class: "greeting" }, greetingText);
-  const refusal = h("p", { class: "refusal", role: "alert" });
   const node = h("section", { class: "frame", part: "frame", lang: strings.locale, dir: strings.dir }, head, banner, middle, refusal, composer);
   return { node, heading, renew, banner, greeting, greetingText, refusal };
 }

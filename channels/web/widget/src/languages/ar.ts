@@ -46,6 +46,8 @@ export const words: Translation = {
   arguments: "المدخلات",
   result: "النتيجة",
   truncated: "اختُصرت النتيجة.",
+  earlier: "عرض الرسائل السابقة",
+  used: "الأدوات المستخدمة: {n}",
   tool: {
     requested: "في الانتظار",
     running: "قيد التنفيذ",
@@ -142,6 +144,20 @@ export const words: Translation = {
     failed: "تعذّر رسم الرسم البياني. هذا ما يعرضه:",
     retry: "إعادة المحاولة",
     unsaved: "لم ينجح ذلك في هذا المتصفح",
+  },
+  tools: {
+    yes: "نعم",
+    no: "لا",
+    none: "لا شيء",
+    more: "عرض الكل",
+    rows: "عرض كل الصفوف ({n})",
+    items: "عرض الكل ({n})",
+  },
+  launcher: {
+    open: "فتح المحادثة",
+    close: "إغلاق المحادثة",
+    one: "رسالة جديدة واحدة",
+    some: "رسائل جديدة: {count}",
   },
   extras: {
     prompts: "اقتراحات",

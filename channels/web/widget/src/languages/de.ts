@@ -46,6 +46,8 @@ export const words: Translation = {
   arguments: "Eingabe",
   result: "Ergebnis",
   truncated: "Das Ergebnis wurde gekürzt.",
+  earlier: "Frühere Nachrichten zeigen",
+  used: "{n} Werkzeuge verwendet",
   tool: {
     requested: "wartet",
     running: "läuft",
@@ -142,6 +144,20 @@ export const words: Translation = {
     failed: "Das Diagramm konnte nicht gezeichnet werden. Es zeigt:",
     retry: "Erneut versuchen",
     unsaved: "Das hat in diesem Browser nicht funktioniert",
+  },
+  tools: {
+    yes: "ja",
+    no: "nein",
+    none: "keine",
+    more: "Alles zeigen",
+    rows: "Alle {n} Zeilen zeigen",
+    items: "Alle {n} zeigen",
+  },
+  launcher: {
+    open: "Unterhaltung öffnen",
+    close: "Unterhaltung schließen",
+    one: "1 neue Nachricht",
+    some: "{count} neue Nachrichten",
   },
   extras: {
     prompts: "Vorschläge",

@@ -46,6 +46,8 @@ export const words: Translation = {
   arguments: "Entrada",
   result: "Resultado",
   truncated: "El resultado se ha acortado.",
+  earlier: "Mostrar mensajes anteriores",
+  used: "{n} herramientas usadas",
   tool: {
     requested: "en espera",
     running: "en curso",
@@ -142,6 +144,20 @@ export const words: Translation = {
     failed: "No se ha podido dibujar el gráfico. Esto es lo que muestra:",
     retry: "Reintentar",
     unsaved: "Eso no ha funcionado en este navegador",
+  },
+  tools: {
+    yes: "sí",
+    no: "no",
+    none: "ninguno",
+    more: "Mostrar todo",
+    rows: "Mostrar las {n} filas",
+    items: "Mostrar los {n}",
+  },
+  launcher: {
+    open: "Abrir la conversación",
+    close: "Cerrar la conversación",
+    one: "1 mensaje nuevo",
+    some: "{count} mensajes nuevos",
   },
   extras: {
     prompts: "Sugerencias",

@@ -46,6 +46,8 @@ export const words: Translation = {
   arguments: "Entrée",
   result: "Résultat",
   truncated: "Le résultat a été raccourci.",
+  earlier: "Afficher les messages précédents",
+  used: "{n} outils utilisés",
   tool: {
     requested: "en attente",
     running: "en cours",
@@ -142,6 +144,20 @@ export const words: Translation = {
     failed: "Le graphique n’a pas pu être dessiné. Voici ce qu’il montre :",
     retry: "Réessayer",
     unsaved: "Cela n’a pas fonctionné dans ce navigateur",
+  },
+  tools: {
+    yes: "oui",
+    no: "non",
+    none: "aucun",
+    more: "Tout afficher",
+    rows: "Afficher les {n} lignes",
+    items: "Afficher les {n}",
+  },
+  launcher: {
+    open: "Ouvrir la conversation",
+    close: "Fermer la conversation",
+    one: "1 nouveau message",
+    some: "{count} nouveaux messages",
   },
   extras: {
     prompts: "Suggestions",

@@ -46,6 +46,8 @@ export const words: Translation = {
   arguments: "入力",
   result: "結果",
   truncated: "結果は短縮されています。",
+  earlier: "以前のメッセージを表示",
+  used: "{n}個のツールを使用しました",
   tool: {
     requested: "待機中",
     running: "実行中",
@@ -142,6 +144,20 @@ export const words: Translation = {
     failed: "グラフを描画できませんでした。内容は次のとおりです：",
     retry: "再試行",
     unsaved: "このブラウザーではできませんでした",
+  },
+  tools: {
+    yes: "はい",
+    no: "いいえ",
+    none: "なし",
+    more: "すべて表示",
+    rows: "全{n}行を表示",
+    items: "全{n}件を表示",
+  },
+  launcher: {
+    open: "会話を開く",
+    close: "会話を閉じる",
+    one: "新しいメッセージが1件あります",
+    some: "新しいメッセージが{count}件あります",
   },
   extras: {
     prompts: "質問の候補",

@@ -46,6 +46,8 @@ export const words: Translation = {
   arguments: "Entrada",
   result: "Resultado",
   truncated: "O resultado foi encurtado.",
+  earlier: "Mostrar mensagens anteriores",
+  used: "{n} ferramentas usadas",
   tool: {
     requested: "aguardando",
     running: "em andamento",
@@ -142,6 +144,20 @@ export const words: Translation = {
     failed: "Não foi possível desenhar o gráfico. Isto é o que ele mostra:",
     retry: "Tentar novamente",
     unsaved: "Isso não funcionou neste navegador",
+  },
+  tools: {
+    yes: "sim",
+    no: "não",
+    none: "nenhum",
+    more: "Mostrar tudo",
+    rows: "Mostrar todas as {n} linhas",
+    items: "Mostrar todos os {n}",
+  },
+  launcher: {
+    open: "Abrir a conversa",
+    close: "Fechar a conversa",
+    one: "1 mensagem nova",
+    some: "{count} mensagens novas",
   },
   extras: {
     prompts: "Sugestões",

@@ -4,6 +4,8 @@ import type { CARDS } from "../cards/words.js";
 import type { DRAWN } from "../drawn/words.js";
 import type { EXTRAS } from "../extras/words.js";
 import type { FILES } from "../files/words.js";
+import type { LAUNCHER } from "../launcher/words.js";
+import type { TOOLS } from "../tools/words.js";
 import type { STRINGS } from "../words/strings.js";
 
 type All = Omit<typeof STRINGS, "locale"> & {
@@ -11,6 +13,8 @@ type All = Omit<typeof STRINGS, "locale"> & {
   readonly drawn: typeof DRAWN;
   readonly extras: typeof EXTRAS;
   readonly files: typeof FILES;
+  readonly launcher: typeof LAUNCHER;
+  readonly tools: typeof TOOLS;
 };
 type Plain = { readonly [K in keyof All as All[K] extends string ? K : never]: string };
 type Sections = { readonly [K in keyof All as All[K] extends string ? never : K]?: All[K] };

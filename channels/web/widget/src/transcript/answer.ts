@@ -16,10 +16,11 @@ export function answerNode(scene: Scene): Shown<Answer> {
   const body = h("div", { class: "blocks" });
   const foot = h("div", { class: "notes" });
   const dots = h("div", { class: "dots", role: "img", "aria-label": strings.thinking }, h("i"), h("i"), h("i"));
+  const trying = h("p", { class: "note" }, strings.trying);
   const avatar = h("div", { class: "avatar", "aria-hidden": "true" }, icon(SPARK));
   const name = h("div", { class: "by" });
   const turn = h("div", { class: "turn" }, body, foot);
-  const node = h("article", { class: "entry answer" }, hidden(strings.assistant), avatar, turn);
+  const node = h("article", { class: "entry answer", part: "answer" }, hidden(strings.assistant), avatar, turn);
   const shown = new Map<string, Shown<Block>>();
   let noted = "";
   return {
@@ -38,15 +39,16 @@ export function answerNode(scene: Scene): Shown<Answer> {
         known.update(block);
         return known.node;
       });
-      setChildren(body, answer.thinking ? [...nodes, dots] : nodes);
-      const stamp = JSON.stringify([answer.mark, answer.run, answer.again]);
+      const waits = answer.thinking ? [dots, ...(answer.run?.trying ? [trying] : [])] : [];
+      setChildren(body, [...nodes, ...waits]);
+      const stamp = JSON.stringify([answer.mark, answer.run, answer.again, answer.asked]);
       if (stamp !== noted) foot.replaceChildren(...notes(answer, strings));
       noted = stamp;
     },
   };
 }
 
-function notes({ mark, run, again }: Answer, strings: Strings): readonly Node[] {
+function notes({ mark, run, again, asked }: Answer, strings: Strings): readonly Node[] {
   const all: Node[] = [];
   if (mark) all.push(h("p", { class: "note" }, strings[mark]));
   const ended = run?.status === "completed" && run.stopReason ? strings.ended[run.stopReason] : undefined;
@@ -54,9 +56,10 @@ function notes({ mark, run, again }: Answer, strings: Strings): readonly Node[] 
   if (run?.status === "waiting") all.push(h("p", { class: "note" }, strings.waiting));
   if (run?.status === "requires_action") all.push(h("p", { class: "note" }, strings.action));
   if (run?.status === "failed") {
-    const title = strings.failed[run.code ?? ""] ?? strings.failure;
+    const known = strings.failed[run.code ?? ""];
     const retry = again !== null && quiet(strings.retry, "data-again", again);
-    all.push(h("div", { class: "failure" }, h("p", {}, title), run.error && h("p", { class: "detail" }, run.error), retry));
+    if (retry && asked) retry.dataset["asked"] = asked;
+    all.push(h("div", { class: "failure" }, h("p", {}, known ?? strings.failure), !known && run.error && h("p", { class: "detail" }, run.error), retry));
   }
   return all;
 }
@@ -68,6 +71,7 @@ function blockNode(block: Block, scene: Scene): Shown<Block> {
     case "reasoning":
       return reasoningNode(scene) as Shown<Block>;
     case "tool":
+    case "tools":
       return toolNode(scene) as Shown<Block>;
     case "render":
       return still(drawn(block.render, scene));

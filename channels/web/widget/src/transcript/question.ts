@@ -6,7 +6,7 @@ import type { Question } from "./entries.js";
 import { hidden, quiet, type Scene, type Shown } from "./scene.js";
 
 export function questionNode({ strings }: Scene): Shown<Question> {
-  const bubble = h("div", { class: "bubble" });
+  const bubble = h("div", { class: "bubble", part: "question", dir: "auto" });
   const foot = h("div", { class: "foot" });
   const node = h("article", { class: "entry question" }, hidden(strings.you), bubble, foot);
   let last = "";

@@ -6,7 +6,7 @@ import { markdownIn } from "./markdown.js";
 import type { Scene, Shown } from "./scene.js";
 
 export function textNode({ strings }: Scene): Shown<Block & { kind: "text" }> {
-  const node = h("div", { class: "text" });
+  const node = h("div", { class: "text", dir: "auto" });
   const write = markdownIn(node, strings);
   let stamp = "";
   return {
