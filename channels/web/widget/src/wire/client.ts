@@ -204,8 +204,8 @@ export function delay(failures: number, problem: Problem | null, random: () => n
 function watchdog(silence: number, parent: AbortSignal): { signal: AbortSignal; touch: () => void; end: () => void } {
   const controller = new AbortController();
   const abort = (): void => controller.abort();
-  let heard = Date.now();
-  onWake(() => Date.now() - heard > STALE && controller.abort(WOKEN), controller.signal);
+  let received = Date.now();
+  onWake(() => Date.now() - received > STALE && controller.abort(WOKEN), controller.signal);
   let timer = setTimeout(abort, silence);
   if (parent.aborted) abort();
   parent.addEventListener("abort", abort);
@@ -213,7 +213,7 @@ function watchdog(silence: number, parent: AbortSignal): { signal: AbortSignal; 
     signal: controller.signal,
     touch() {
       clearTimeout(timer);
-      heard = Date.now();
+      received = Date.now();
       timer = setTimeout(abort, silence);
     },
     end() {
