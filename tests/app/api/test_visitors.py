@@ -35,6 +35,7 @@ OPEN = {
     ("POST", "/v1/approvals/{id}"),
     ("GET", "/v1/renders/{id}"),
     ("GET", "/v1/web/agent"),
+    ("POST", "/v1/web/anonymous"),
     ("GET", "/v1/renders/{id}.png"),
     ("GET", "/v1/renders/{id}.svg"),
     ("GET", "/v1/renders/{id}.csv"),

@@ -9,6 +9,8 @@ export const HOME = fileURLToPath(new URL("..", import.meta.url));
 const KB = 1024;
 /** The words of a language each: the extras load them, so that the first load has none of their hashes. */
 const LANGUAGES = ["de", "fr", "es", "pt", "ja", "ar"].map((tag) => ({ name: `parley-words-${tag}.js`, entry: `src/languages/${tag}.ts`, budget: 6 * KB }));
+const MARKED = " Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey.";
+const HIGHLIGHTED = " Contains highlight.js, BSD-3-Clause, (c) 2006 Ivan Sagalaev.";
 /**
  * The chunks, each loaded when it is first needed, by `load` in `src/lazy.ts`: an own bundle, because with shared pieces the first
  * load would be several files.
@@ -16,6 +18,8 @@ const LANGUAGES = ["de", "fr", "es", "pt", "ja", "ar"].map((tag) => ({ name: `pa
 export const CHUNKS = [
   { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * KB }, // tables and charts
   { name: "parley-cards.js", entry: "src/cards/main.ts", budget: 8 * KB }, // questions about calls
+  { name: "parley-answers.js", entry: "src/answers/main.ts", budget: 9 * KB }, // what is around answers and questions
+  { name: "parley-code.js", entry: "src/code/main.ts", budget: 30 * KB, of: HIGHLIGHTED }, // colours of code
   { name: "parley-tools.js", entry: "src/tools/main.ts", budget: 4 * KB }, // what went into calls of tools, and came out
   { name: "parley-files.js", entry: "src/files/main.ts", budget: 5 * KB }, // attachments
   { name: "parley-host.js", entry: "src/host/main.ts", budget: 2 * KB }, // events and commands of the page around the element
@@ -27,8 +31,8 @@ export const CHUNKS = [
 export const BUNDLES = [
   ...LANGUAGES,
   ...CHUNKS,
-  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 37 * KB },
-  { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB },
+  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 37 * KB, of: MARKED },
+  { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB, of: MARKED },
 ];
 /** What the server reads: the version of this build, and the integrity and size of each file. */
 export const MANIFEST = "widget.json";
@@ -37,8 +41,6 @@ export const MANIFEST = "widget.json";
 export function placeOf(name) {
   return fileURLToPath(new URL(`../../static/${name}`, import.meta.url));
 }
-
-const MARKED = " Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey.";
 
 /** Style sheets are imported as minified text. */
 export const css = {
@@ -116,7 +118,7 @@ function hashOf(kind, bytes) {
 }
 
 /** Return the bytes of the bundle *name* that begins with *entry*. */
-async function bundle({ name, entry }, define = {}) {
+async function bundle({ name, entry, of = "" }, define = {}) {
   const result = await build({
     absWorkingDir: HOME,
     entryPoints: [entry],
@@ -127,7 +129,7 @@ async function bundle({ name, entry }, define = {}) {
     charset: "utf8",
     legalComments: "none",
     define,
-    banner: { js: `/* ${name.replace(".js", "")}, MIT.${name in { "parley-chat.js": 1, "parley-operator.js": 1 } ? MARKED : ""} */` },
+    banner: { js: `/* ${name.replace(".js", "")}, MIT.${of} */` },
     plugins: [css, lexerOnly],
     write: false,
   });

@@ -7,6 +7,8 @@ declare const CHUNKS: Readonly<Record<string, string>>;
 export interface Chunks {
   readonly renders: typeof import("./drawn/main.js");
   readonly cards: typeof import("./cards/main.js");
+  readonly answers: typeof import("./answers/main.js");
+  readonly code: typeof import("./code/main.js");
   readonly tools: typeof import("./tools/main.js");
   readonly files: typeof import("./files/main.js");
   readonly host: typeof import("./host/main.js");

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ANSWERS } from "../src/answers/words.js";
 import { CARDS } from "../src/cards/words.js";
+import { CODE } from "../src/code/words.js";
 import { DRAWN } from "../src/drawn/words.js";
 import { tagOf } from "../src/extras/language.js";
 import { complete, EXTRAS, PROBLEMS } from "../src/extras/words.js";
@@ -19,7 +21,7 @@ import { explain, STRINGS } from "../src/words/strings.js";
 import type { Problem } from "../src/wire/problem.js";
 
 const { locale: _, ...PLAIN } = STRINGS;
-const ENGLISH = { ...PLAIN, problems: { ...STRINGS.problems, ...PROBLEMS }, approval: CARDS, drawn: DRAWN, extras: EXTRAS, files: FILES, launcher: LAUNCHER, tools: TOOLS };
+const ENGLISH = { ...PLAIN, problems: { ...STRINGS.problems, ...PROBLEMS }, answers: ANSWERS, approval: CARDS, code: CODE, drawn: DRAWN, extras: EXTRAS, files: FILES, launcher: LAUNCHER, tools: TOOLS };
 
 /** Return every word of *tree* by its path. */
 function flat(tree: object, path = ""): Map<string, unknown> {

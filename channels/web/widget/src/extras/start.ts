@@ -22,7 +22,9 @@ export function createStart({ node, heading, greeting, greetingText, send, signa
   greeting.append(list);
   list.addEventListener("click", (event) => {
     const button = (event.target as Element).closest<HTMLElement>("[data-prompt]");
-    if (button) send(button.dataset["prompt"] ?? "");
+    if (!button) return;
+    send(button.dataset["prompt"] ?? "");
+    node.querySelector("textarea")?.focus(); // the button goes
   }, { signal });
 
   return (face) => {

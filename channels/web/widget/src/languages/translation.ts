@@ -1,6 +1,8 @@
 /** What a language has to say: the words of the widget, and those of its chunks. */
 
+import type { ANSWERS } from "../answers/words.js";
 import type { CARDS } from "../cards/words.js";
+import type { CODE } from "../code/words.js";
 import type { DRAWN } from "../drawn/words.js";
 import type { EXTRAS } from "../extras/words.js";
 import type { FILES } from "../files/words.js";
@@ -9,7 +11,9 @@ import type { TOOLS } from "../tools/words.js";
 import type { STRINGS } from "../words/strings.js";
 
 type All = Omit<typeof STRINGS, "locale"> & {
+  readonly answers: typeof ANSWERS;
   readonly approval: typeof CARDS;
+  readonly code: typeof CODE;
   readonly drawn: typeof DRAWN;
   readonly extras: typeof EXTRAS;
   readonly files: typeof FILES;

@@ -2,6 +2,8 @@
 
 import type { ToolWords } from "../tools/words.js";
 import type { CardWords } from "../cards/words.js";
+import type { CodeWords } from "../code/words.js";
+import type { AnswerWords } from "../answers/words.js";
 import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
 import type { LauncherWords } from "../launcher/words.js";
@@ -89,6 +91,7 @@ export const STRINGS = {
     network: "The server cannot be reached. Check your connection.",
     token: "This chat could not be opened. Reload the page.",
     unauthorized: "Your access has expired. Reload the page.",
+    not_found: "That is no longer available.",
     not_an_approver: "You may not decide this.",
     rate_limited: "Too many messages. Try again {when}.",
     unavailable: "The service is not available right now. Try again {when}.",
@@ -103,6 +106,10 @@ interface ChunkStrings {
   readonly tools?: Changes<ToolWords>;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
+  /** What is around answers and questions. */
+  readonly answers?: Changes<AnswerWords>;
+  /** Blocks of code. */
+  readonly code?: Changes<CodeWords>;
   /** Files that are being attached. */
   readonly files?: Changes<FileWords>;
   /** The bubble in a corner of the page. */
