@@ -14,6 +14,7 @@ export interface Chunks {
   readonly host: typeof import("./host/main.js");
   readonly launcher: typeof import("./launcher/main.js");
   readonly anonymous: typeof import("./anonymous/main.js");
+  readonly list: typeof import("./list/main.js");
   readonly extras: typeof import("./extras/main.js");
   /** Loaded by the extras, which have their hashes. */
   readonly "words-de": typeof import("./languages/de.js");

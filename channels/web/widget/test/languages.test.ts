@@ -14,6 +14,7 @@ import { words as fr } from "../src/languages/fr.js";
 import { words as ja } from "../src/languages/ja.js";
 import { words as pt } from "../src/languages/pt.js";
 import { LAUNCHER } from "../src/launcher/words.js";
+import { LIST } from "../src/list/words.js";
 import { TOOLS } from "../src/tools/words.js";
 import { merged } from "../src/words/merge.js";
 import { plural } from "../src/words/plural.js";
@@ -21,7 +22,7 @@ import { explain, STRINGS } from "../src/words/strings.js";
 import type { Problem } from "../src/wire/problem.js";
 
 const { locale: _, ...PLAIN } = STRINGS;
-const ENGLISH = { ...PLAIN, problems: { ...STRINGS.problems, ...PROBLEMS }, answers: ANSWERS, approval: CARDS, code: CODE, drawn: DRAWN, extras: EXTRAS, files: FILES, launcher: LAUNCHER, tools: TOOLS };
+const ENGLISH = { ...PLAIN, problems: { ...STRINGS.problems, ...PROBLEMS }, answers: ANSWERS, approval: CARDS, code: CODE, drawn: DRAWN, extras: EXTRAS, files: FILES, launcher: LAUNCHER, list: LIST, tools: TOOLS };
 
 /** Return every word of *tree* by its path. */
 function flat(tree: object, path = ""): Map<string, unknown> {

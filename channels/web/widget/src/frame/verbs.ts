@@ -11,8 +11,7 @@ export function listen(node: HTMLElement, actions: Actions, stop: () => void, fo
     resend: (key) => actions.resend(key),
     withdraw: (run) => actions.stop(run),
     again(text, { dataset: { asked } }) {
-      const { regenerate } = actions as { regenerate?(message: string): void };
-      if (asked && regenerate) regenerate(asked); // in the place of what failed
+      if (asked) void actions.regenerate(asked); // in the place of what failed
       else actions.send(text);
       focus();
     },

@@ -27,6 +27,7 @@ export interface View {
 /** The version of this build, which the build writes in. */
 declare const BUILD: string;
 
+const LINES = "M4 6h16M4 12h16M4 18h10";
 const PLUS = "M12 20h9M16.5 3.5a2.1 2.1 0 013 3L7 19l-4 1 1-4z";
 
 export interface ViewOptions {
@@ -36,16 +37,19 @@ export interface ViewOptions {
   readonly request: Request;
   readonly access: Access;
   readonly load: Load;
+  /** Whether there are links to conversations. */
+  readonly links?: boolean;
   /** Ends the listeners. */
   readonly signal: AbortSignal;
 }
 
-export function createView({ strings, actions, request, access, load, signal }: ViewOptions): View {
+export function createView({ strings, actions, request, access, load, links = false, signal }: ViewOptions): View {
   let now: Conversation | null = null;
   let frame = 0;
   let extras: Extras | null = null;
   let settled = false;
   let refused: Conversation["refused"] = null;
+  let talk = -1;
 
   const stop = (): void => {
     const run = now && activeRun(now.view);
@@ -55,7 +59,7 @@ export function createView({ strings, actions, request, access, load, signal }: 
     scroller.follow();
     actions.send(text, files);
   };
-  const composer = createComposer({ strings, access, load, signal, send, stop });
+  const composer = createComposer({ strings, access, load, signal, send, stop, typed: actions.write });
   const scene: Scene = { strings, request, load, decide: actions.decide, offers: { ...actions, send, focus: composer.focus } };
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, part: "messages", tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
@@ -67,9 +71,10 @@ export function createView({ strings, actions, request, access, load, signal }: 
     frame = 0;
     if (!now || signal.aborted) return;
     extras?.update(now);
-    if (refused !== now.refused) giveBack((refused = now.refused));
     const run = activeRun(now.view);
     if (settled) transcript(now);
+    if (talk !== (talk = now.talk)) composer.write(actions.draft());
+    if (refused !== now.refused) giveBack((refused = now.refused));
     composer.attach(now.agent?.files ?? null, frameParts.node);
     composer.update({ canStop: run !== undefined, stopping: run !== undefined && (run.cancelling || now.stopping.includes(run.id)) });
     setAttribute(frameParts.node, "data-link", now.link);
@@ -89,6 +94,11 @@ export function createView({ strings, actions, request, access, load, signal }: 
     settled = true; // the conversation is whole without the extras, if not as pretty
     paintSoon();
   });
+  const { talks } = frameParts;
+  talks.addEventListener("click", async () => {
+    const { openList } = await load("list");
+    if (now && !signal.aborted) openList({ frame: frameParts.node, opener: talks, strings, request, actions, now: () => now as Conversation, focus: composer.focus, signal }, links);
+  }, { signal });
 
   return {
     node: frameParts.node,
@@ -110,11 +120,12 @@ export function createView({ strings, actions, request, access, load, signal }: 
 function createFrame(strings: Strings, composer: Node, middle: Node) {
   const heading = h("h2", { part: "title", dir: "auto" }, strings.heading);
   const renew = h("button", { type: "button", class: "renew", part: "new", "data-renew": true, title: strings.renew }, icon(PLUS), h("span", {}, strings.renew));
-  const head = h("header", { part: "header" }, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew);
+  const talks = h("button", { type: "button", class: "renew", part: "talks", "aria-label": strings.talks, title: strings.talks, "aria-haspopup": "dialog", "aria-expanded": "false" }, icon(LINES));
+  const head = h("header", { part: "header" }, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew, talks);
   const banner = h("div", { class: "banner", part: "banner", role: "status" });
   const refusal = h("p", { class: "refusal", role: "alert" });
   const greetingText = h("p", { part: "greeting", dir: "auto" }, strings.greeting);
   const greeting = h("div", { class: "greeting" }, greetingText);
   const node = h("section", { class: "frame", part: "frame", lang: strings.locale, dir: strings.dir }, head, banner, middle, refusal, composer);
-  return { node, heading, renew, banner, greeting, greetingText, refusal };
+  return { node, heading, renew, talks, banner, greeting, greetingText, refusal };
 }

@@ -7,6 +7,7 @@ import type { DRAWN } from "../drawn/words.js";
 import type { EXTRAS } from "../extras/words.js";
 import type { FILES } from "../files/words.js";
 import type { LAUNCHER } from "../launcher/words.js";
+import type { LIST } from "../list/words.js";
 import type { TOOLS } from "../tools/words.js";
 import type { STRINGS } from "../words/strings.js";
 
@@ -17,6 +18,7 @@ type All = Omit<typeof STRINGS, "locale"> & {
   readonly drawn: typeof DRAWN;
   readonly extras: typeof EXTRAS;
   readonly files: typeof FILES;
+  readonly list: typeof LIST;
   readonly launcher: typeof LAUNCHER;
   readonly tools: typeof TOOLS;
 };
