@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { mock } from "node:test";
 import { plain, sentencesEnd } from "../src/extras/announcer.js";
 import { testPage, until } from "./page.js";
 import { json, problem, sse, standIn } from "./server.js";
@@ -166,4 +167,37 @@ test("a copy that was another version from the start says nothing of it", async 
   await until(() => server.seen.slice(before).some(({ path }) => path.endsWith("/v1/web/agent")));
   await new Promise((resolve) => setTimeout(resolve, 20));
   assert.equal(find(".update"), null);
+});
+
+test("with leave to do so an idle page reloads itself, never while something is typed or an answer is written", async () => {
+  const { createUpdate } = await import("../src/extras/update.js");
+  mock.timers.enable({ apis: ["Date", "setInterval"], now: 1_000 });
+  let reloads = 0;
+  Object.defineProperty(globalThis, "location", { value: { reload: () => (reloads += 1) }, configurable: true, writable: true });
+  document.body.innerHTML = '<div id="host" update="reload"></div>';
+  const root = (document.querySelector("#host") as Element).attachShadow({ mode: "open" });
+  root.innerHTML = '<section><div class="banner"></div></section>';
+  const node = root.firstElementChild as HTMLElement;
+  let typed = true;
+  const life = new AbortController();
+  const update = createUpdate({ node, build: "b1", isTyped: () => typed, signal: life.signal } as never, { update: "Newer", reload: "Reload" } as never, () => undefined);
+  const shown = (now: string, status = "completed"): unknown => ({ agent: { build: now }, outbox: [], link: "open", view: { runs: [{ status }] } });
+  update(shown("b1") as never);
+  update(shown("b2") as never);
+  mock.timers.tick(120_000);
+  assert.equal(reloads, 0, "something is typed");
+  typed = false;
+  update(shown("b2", "running") as never);
+  mock.timers.tick(120_000);
+  assert.equal(reloads, 0, "an answer is written");
+  update(shown("b2") as never);
+  window.dispatchEvent(new window.Event("keydown"));
+  mock.timers.tick(50_000);
+  assert.equal(reloads, 0, "the page was used");
+  mock.timers.tick(20_000);
+  assert.equal(reloads, 1);
+  mock.timers.tick(120_000);
+  assert.equal(reloads, 1);
+  life.abort();
+  mock.timers.reset();
 });

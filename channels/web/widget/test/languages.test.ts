@@ -73,7 +73,7 @@ test("every code has a sentence, in every language; the server's own is the last
   assert.deepEqual([explain(asked("brand_new", 409), STRINGS), explain(asked("brand_new", 502), STRINGS)], ["Server text.", "The service is not available right now. Try again in a moment."]);
 });
 
-test("who sent too much reads when to try again, as the language says it", () => {
+test("a person who sent too much reads when to try again, as the language says it", () => {
   const strings = merged(STRINGS, { ...de, locale: "de" } as object);
   const said = (seconds: number | null, words = STRINGS): string => explain(asked("rate_limited", 429, seconds), words);
   assert.deepEqual([said(20), said(600), said(null)], ["Too many messages. Try again in 20 seconds.", "Too many messages. Try again in 10 minutes.", "Too many messages. Try again in a moment."]);

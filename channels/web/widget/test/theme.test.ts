@@ -13,14 +13,14 @@ const sheets = sources(".css");
 
 test("the documented properties are those that the sheets read", () => {
   const read = new Set(sheets.flatMap(([, css]) => [...css.matchAll(/var\((--parley-[a-z0-9-]+)/g)].map(([, name]) => name as string)));
-  const told = new Set([...doc.matchAll(/^\| `(--parley-[a-z0-9-]+)`/gm)].map(([, name]) => name as string));
-  assert.deepEqual([...told].sort(), [...read].sort());
+  const listed = new Set([...doc.matchAll(/^\| `(--parley-[a-z0-9-]+)`/gm)].map(([, name]) => name as string));
+  assert.deepEqual([...listed].sort(), [...read].sort());
 });
 
 test("the documented parts are those that the nodes have", () => {
   const made = new Set(sources(".ts").flatMap(([, code]) => [...code.matchAll(/\bpart: "([a-z -]+)"/g)].flatMap(([, names]) => (names as string).split(" "))));
-  const told = new Set([...doc.matchAll(/^\| `::part\(([a-z-]+)\)`/gm)].map(([, name]) => name as string));
-  assert.deepEqual([...told].sort(), [...made].sort());
+  const listed = new Set([...doc.matchAll(/^\| `::part\(([a-z-]+)\)`/gm)].map(([, name]) => name as string));
+  assert.deepEqual([...listed].sort(), [...made].sort());
 });
 
 test("sheets name no side of the screen, no width of it and no scheme of the system", () => {
