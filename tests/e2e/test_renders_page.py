@@ -345,6 +345,7 @@ async def test_hostile_cells_and_labels_are_text(shown: Shown):
         "/page",
         "/widget/parley-chat.js",
         "/widget/parley-extras.js",
+        "/widget/parley-markdown.js",
         "/widget/parley-host.js",
         "/widget/parley-renders.js",
         "/v1/sessions/ses_1/events",

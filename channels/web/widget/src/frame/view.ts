@@ -126,6 +126,6 @@ function createFrame(strings: Strings, composer: Node, middle: Node) {
   const refusal = h("p", { class: "refusal", role: "alert" });
   const greetingText = h("p", { part: "greeting", dir: "auto" }, strings.greeting);
   const greeting = h("div", { class: "greeting" }, greetingText);
-  const node = h("section", { class: "frame", part: "frame", lang: strings.locale, dir: strings.dir }, head, banner, middle, refusal, composer);
+  const node = h("section", { class: "frame", part: "frame", lang: strings.locale, dir: strings.dir || null }, head, banner, middle, refusal, composer);
   return { node, heading, renew, talks, banner, greeting, greetingText, refusal };
 }

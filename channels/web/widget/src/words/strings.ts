@@ -16,8 +16,8 @@ import type { Call } from "../log/state.js";
 export const STRINGS = {
   /** How numbers and times are written: a BCP 47 tag. */
   locale: "en",
-  /** The direction of these words: ltr or rtl. */
-  dir: "ltr",
+  /** The direction of these words, ltr or rtl; empty: that of the page. */
+  dir: "",
   heading: "Assistant",
   greeting: "Hello! How can I help?",
   placeholder: "Write a message…",
