@@ -343,7 +343,9 @@ async def test_hostile_cells_and_labels_are_text(shown: Shown):
     assert {each.partition("?")[0] for each in shown.requests} == {
         "/v1/web/agent",
         "/page",
+        "/widget/parley-answers.js",
         "/widget/parley-chat.js",
+        "/widget/parley-host.js",
         "/widget/parley-renders.js",
         "/v1/sessions/ses_1/events",
     }

@@ -8,7 +8,8 @@ import { build, transform } from "esbuild";
 export const HOME = fileURLToPath(new URL("..", import.meta.url));
 const KB = 1024;
 const MARKED = " Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey.";
-const HIGHLIGHTED = " Contains highlight.js, BSD-3-Clause, (c) 2006 Ivan Sagalaev.";
+// Its licence wants to be read wherever it goes.
+const HIGHLIGHTED = ` Contains highlight.js: ${(await readFile(new URL("../node_modules/highlight.js/LICENSE", import.meta.url), "utf8")).trim()}\n`;
 /**
  * The chunks, each loaded when it is first needed, by `load` in `src/lazy.ts`: an own bundle, because with shared pieces the first
  * load would be several files.
