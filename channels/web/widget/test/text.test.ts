@@ -15,7 +15,7 @@ Object.assign(globalThis, { document: window.document, Node: window.Node });
 
 const loaded: string[] = [];
 const dressed: Element[] = [];
-const chunk = { dress: (code: Element) => void dressed.push(code), fileCard: (host: Element) => host.replaceChildren("card") };
+const chunk = { dress: (code: Element) => void dressed.push(code), fileCard: (host: Element) => host.replaceChildren("card"), answerFoot: () => () => undefined, questionFoot: () => () => undefined };
 const load = (name: string): Promise<unknown> => (loaded.push(name), Promise.resolve(chunk));
 const scene = { strings: STRINGS, load, request: null, decide: null } as unknown as Scene;
 
@@ -28,7 +28,7 @@ function tipAfter(text: string): string | undefined {
   return `${tips[0]?.localName} ${tips[0]?.textContent}`;
 }
 
-test("the mark of a text that is being written comes behind its last word, whatever that is in", () => {
+test("the mark of a text that is being written comes after its last word, whatever that is in", () => {
   for (const [text, tip] of [
     ["One\n\nTwo *three*", "p Two three"],
     ["- one\n- two", "li two"],
@@ -103,7 +103,7 @@ test("files of a question and of an answer are cards, and their names until thos
   const view = { messages: [message("q", "user", { parts: [{ type: "text", text: "See" }, FILE] }), message("a", "assistant", { parts: [FILE] })], runs: [run("run_1", "completed")] };
   const nodes = shown(view).map((entry) => showEntry(entry, { ...scene, load: (() => new Promise(() => undefined)) as never }).node);
   assert.deepEqual(nodes.map((node) => node.querySelector(".file.picture")?.textContent), ["a.png", "a.png"]);
-  const cards = shown(view).map((entry) => showEntry(entry, { ...scene, load: (async (name: string) => (name === "answers" ? { ...chunk, answerFoot: () => () => undefined } : chunk)) as never }).node);
+  const cards = shown(view).map((entry) => showEntry(entry, scene).node);
   await Promise.resolve();
   await Promise.resolve();
   assert.deepEqual(cards.map((node) => node.querySelector(".file")?.textContent), ["card", "card"]);

@@ -33,7 +33,7 @@ export function textNode({ strings, load }: Scene): Shown<Block & { kind: "text"
   };
 }
 
-/** Return the innermost block at the end of *node*: the mark of a text that is being written comes behind its last word. */
+/** Return the innermost block at the end of *node*: the mark of a text that is being written comes after its last word. */
 function tipOf(node: Element): Element {
   let last = node.lastElementChild;
   while (last && !last.matches(PLACES)) last = last.previousElementSibling;
