@@ -41,6 +41,7 @@ from app.api import (
     actors,
     agents,
     approvals,
+    conversations,
     costs,
     health,
     keys,
@@ -96,7 +97,8 @@ _log = structlog.get_logger("parley.start")
 
 # In the order of their use: the first match answers.
 _STORED = (agents, tools, mcp_servers, secrets)
-ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, web, web_keys, health)
+_WEB = (web, web_keys, conversations)
+ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, *_WEB, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 

@@ -28,6 +28,7 @@ from agent_core.domain.access import KeyObject, OperationEntry, Revocation, Sign
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.mcp_objects import McpServerObject
+from agent_core.domain.objects import ConversationObject
 from agent_core.domain.objects import Vote as VoteObject
 from agent_core.domain.secrets import SecretObject
 from agent_core.domain.tools import ToolObject, ToolVersion
@@ -101,6 +102,13 @@ class Agent(
 
 class Session(wire_of(SessionObject), frozen=True, kw_only=True):
     """A durable conversation."""
+
+
+class OwnConversation(wire_of(ConversationObject), frozen=True, kw_only=True):
+    """A visitor's own conversation; its *title* is one that was given, or the beginning of what was said first.
+
+    *newest_seq* is where its newest answer is in the events, 0 before the first: what was read up to there is read.
+    """
 
 
 class Message(wire_of(MessageObject), frozen=True, kw_only=True):
@@ -256,6 +264,11 @@ def session_wire(session: SessionObject, show: ShowTools | None = None) -> Sessi
     """Return *session*; for a visitor when *show* is given."""
     wire = _copy(session, Session)
     return wire if show is None else visible_session(msgspec.to_builtins(wire))
+
+
+def conversation_wire(conversation: ConversationObject) -> OwnConversation:
+    """Return *conversation* as its visitor sees it."""
+    return _copy(conversation, OwnConversation)
 
 
 def message_wire(message: MessageObject, show: ShowTools | None = None) -> Message | dict[str, Any]:
