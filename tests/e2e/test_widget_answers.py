@@ -83,7 +83,7 @@ class Answered(Shown):
     async def show_all(self) -> None:
         await self.page.goto(f"{HOST}/page")
         await self.page.evaluate("document.querySelector('parley-chat').style.setProperty('--parley-height', '96dvh')")
-        await self.page.locator(".entry.answer .bar").wait_for()
+        await self.page.locator(".entry.answer .acts").wait_for()
 
     async def answer(self, route: Route) -> None:
         path = route.request.url.removeprefix(HOST).partition("?")[0]
@@ -212,12 +212,12 @@ async def test_actions_wait_for_the_hand_or_the_keyboard_and_move_nothing(visit:
     for text in ("What is 12 * 7?", "What time is it?"):
         await tab.say(text)
         await tab.done()
-        await expect(tab.answer.locator(".bar time")).to_be_visible()
+        await expect(tab.answer.locator(".acts time")).to_be_visible()
     first = tab.answers.first
-    bar = first.locator(".bar")
+    bar = first.locator(".acts")
     await tab.page.mouse.move(1, 1)
     await expect(bar).to_have_css("opacity", "0")
-    await expect(tab.answers.last.locator(".bar")).to_have_css("opacity", "1")
+    await expect(tab.answers.last.locator(".acts")).to_have_css("opacity", "1")
     height = await tab.chat.evaluate("chat => chat.shadowRoot.querySelector('.log').scrollHeight")
     await first.hover()
     await expect(bar).to_have_css("opacity", "1")
@@ -248,7 +248,7 @@ async def test_a_question_is_put_in_other_words_and_answered_once_more(visit: Ma
     tab = await person.tab()
     await tab.say("What is 12 * 7?")
     await tab.done()
-    await expect(tab.answer.locator(".bar time")).to_be_visible()
+    await expect(tab.answer.locator(".acts time")).to_be_visible()
     await tab.chat.get_by_role("button", name="Edit").press("Enter")
     words = tab.chat.get_by_label("What you wrote, to be changed")
     await expect(words).to_be_focused()
@@ -261,9 +261,9 @@ async def test_a_question_is_put_in_other_words_and_answered_once_more(visit: Ma
     await expect(tab.answers).to_contain_text(["6 * 6 is 36."])
     await expect(tab.questions).to_have_text(["What is 6 * 6?"])
     await expect(tab.area).to_be_focused()
-    before = await tab.answer.locator(".bar time").get_attribute("datetime")
+    before = await tab.answer.locator(".acts time").get_attribute("datetime")
     await tab.answer.get_by_role("button", name="Answer again").click()
-    await expect(tab.answer.locator(".bar time")).not_to_have_attribute("datetime", before or "")
+    await expect(tab.answer.locator(".acts time")).not_to_have_attribute("datetime", before or "")
     await expect(tab.answers).to_contain_text(["6 * 6 is 36."])
     await expect(tab.questions).to_have_text(["What is 6 * 6?"])
     await tab.answer.get_by_role("button", name="Good answer").click()

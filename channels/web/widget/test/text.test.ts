@@ -23,7 +23,7 @@ function tipAfter(text: string): string | undefined {
   const { node, update } = textNode(scene);
   update({ kind: "text", key: "k", text, open: true });
   assert.equal(node.parentNode, null);
-  const tips = [...node.querySelectorAll(".tip"), ...(node.classList.contains("tip") ? [node] : [])];
+  const tips = [...node.querySelectorAll(".writing"), ...(node.classList.contains("writing") ? [node] : [])];
   assert.equal(tips.length, 1, text);
   return `${tips[0]?.localName} ${tips[0]?.textContent}`;
 }
@@ -48,9 +48,9 @@ test("the mark of a text that is being written comes after its last word, whatev
 test("a whole text has no mark, and one that goes on has the one at its end alone", () => {
   const { node, update } = textNode(scene);
   for (const text of ["- a", "- a\n- b", "- a\n- b\n\nc"]) update({ kind: "text", key: "k", text, open: true });
-  assert.deepEqual([...node.querySelectorAll(".tip")].map((each) => each.textContent), ["c"]);
+  assert.deepEqual([...node.querySelectorAll(".writing")].map((each) => each.textContent), ["c"]);
   update({ kind: "text", key: "k", text: "- a\n- b\n\nc", open: false });
-  assert.equal(node.querySelector(".tip"), null);
+  assert.equal(node.querySelector(".writing"), null);
 });
 
 test("code is dressed once it is whole, and once only", async () => {
@@ -102,7 +102,7 @@ test("what was said of an answer is part of it", () => {
 test("files of a question and of an answer are cards, and their names until those are there", async () => {
   const view = { messages: [message("q", "user", { parts: [{ type: "text", text: "See" }, FILE] }), message("a", "assistant", { parts: [FILE] })], runs: [run("run_1", "completed")] };
   const nodes = shown(view).map((entry) => showEntry(entry, { ...scene, load: (() => new Promise(() => undefined)) as never }).node);
-  assert.deepEqual(nodes.map((node) => node.querySelector(".file.picture")?.textContent), ["a.png", "a.png"]);
+  assert.deepEqual(nodes.map((node) => node.querySelector(".file.photo")?.textContent), ["a.png", "a.png"]);
   const cards = shown(view).map((entry) => showEntry(entry, scene).node);
   await Promise.resolve();
   await Promise.resolve();

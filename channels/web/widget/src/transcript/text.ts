@@ -11,7 +11,7 @@ const PLACES = "p,h3,h4,h5,h6,ul,ol,li,blockquote,.code,pre,pre code,.table,tabl
 export function textNode({ strings, load }: Scene): Shown<Block & { kind: "text" }> {
   const node = h("div", { class: "text" });
   const write = markdownIn(node, strings);
-  const plain = node.getElementsByClassName("plain");
+  const fresh = node.getElementsByClassName("fresh");
   let stamp = "";
   let tip: Element | null = null;
   return {
@@ -21,12 +21,12 @@ export function textNode({ strings, load }: Scene): Shown<Block & { kind: "text"
       stamp = `${open}${text}`;
       node.classList.toggle("open", open);
       write(text, !open);
-      tip?.classList.remove("tip");
+      tip?.classList.remove("writing");
       tip = open ? tipOf(node) : null;
-      tip?.classList.add("tip");
-      for (const code of [...plain]) {
+      tip?.classList.add("writing");
+      for (const code of [...fresh]) {
         if (open && node.lastChild?.contains(code)) continue; // it may grow
-        code.classList.remove("plain");
+        code.classList.remove("fresh");
         load("code").then(({ dress }) => dress(code, strings.code), () => undefined); // it stays readable
       }
     },
