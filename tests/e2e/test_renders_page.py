@@ -346,6 +346,7 @@ async def test_hostile_cells_and_labels_are_text(shown: Shown):
         "/widget/parley-answers.js",
         "/widget/parley-chat.js",
         "/widget/parley-host.js",
+        "/widget/parley-markdown.js",
         "/widget/parley-renders.js",
         "/v1/sessions/ses_1/events",
     }
