@@ -243,7 +243,7 @@ async def test_actions_wait_for_the_hand_or_the_keyboard_and_move_nothing(visit:
 
 
 async def test_a_question_is_put_in_other_words_and_answered_once_more(visit: MakeVisit, server: Server):
-    """Edit sends new words in the place of the old ones, Answer again the same; each is answered, and nothing is twice."""
+    """Edit sends new words in the place of the old ones, Answer again the same; each is answered, nothing twice."""
     person = await visit()
     tab = await person.tab()
     await tab.say("What is 12 * 7?")
