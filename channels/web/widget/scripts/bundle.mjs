@@ -10,7 +10,8 @@ const KB = 1024;
 /** The words of a language each: the extras load them, so that the first load has none of their hashes. */
 const LANGUAGES = ["de", "fr", "es", "pt", "ja", "ar"].map((tag) => ({ name: `parley-words-${tag}.js`, entry: `src/languages/${tag}.ts`, budget: 6 * KB }));
 const MARKED = " Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey.";
-const HIGHLIGHTED = " Contains highlight.js, BSD-3-Clause, (c) 2006 Ivan Sagalaev.";
+// Its licence wants to be read wherever it goes.
+const HIGHLIGHTED = ` Contains highlight.js: ${(await readFile(new URL("../node_modules/highlight.js/LICENSE", import.meta.url), "utf8")).trim()}\n`;
 /**
  * The chunks, each loaded when it is first needed, by `load` in `src/lazy.ts`: an own bundle, because with shared pieces the first
  * load would be several files.
