@@ -38,6 +38,7 @@ function shown(changes: Partial<Approval> = {}): { card: Card; votes: [string, V
 }
 
 const buttons = ({ node }: Card): string[] => [...node.querySelectorAll("button")].map((each) => each.textContent ?? "");
+const said = ({ node }: Card): string => node.querySelector("summary")?.textContent ?? "";
 function press({ node }: Card, label: string): void {
   const button = [...node.querySelectorAll("button")].find((each) => each.textContent === label);
   assert.ok(button, `no button ${label}`);
@@ -49,15 +50,15 @@ test("a card shows the exact call, whole and as text, and what can be said", () 
   assert.equal(card.node.querySelector(".card-title")?.textContent, "May it be <b>paid</b>?");
   assert.equal(card.node.getAttribute("aria-labelledby"), card.node.querySelector(".card-title")?.id);
   const values = [...card.node.querySelectorAll("dd")].map((each) => each.textContent);
-  assert.deepEqual(values, ["5", "a\nb", "false", '{\n  "iban": "CH1"\n}']);
-  assert.deepEqual(buttons(card), ["Approve", "Allow for the rest of this conversation", "Edit", "Deny"]);
-  assert.match(card.node.querySelector("[role=status]")?.textContent ?? "", /^Open until /);
+  assert.deepEqual(values, ["5", "a\nb", "no", '{\n  "iban": "CH1"\n}']);
+  assert.deepEqual(buttons(card), ["Approve", "Deny", "Edit"]);
+  assert.match(card.node.querySelector("[role=status]")?.textContent ?? "", /^[45] minutes left to decide$/);
 });
 
 test("what hides, turns or passes for something else is written by number, and mixed scripts are noted", () => {
   const { card } = shown({ title: "pay\u202eme", tool: "p\u200bay", arguments: { to: "p\u0430ypal.com", "x\u2066": "fine" } });
   const text = card.node.textContent ?? "";
-  for (const wanted of ["pay\\u{202e}me", "p\\u{200b}ay", "p\\u{430}ypal.com", "x\\u{2066}"]) assert.ok(text.includes(wanted), wanted);
+  for (const wanted of ["pay\\u{202e}me", "p\\u{200b}ay", "p\\u{430}ypal.com", "X\\u{2066}"]) assert.ok(text.includes(wanted), wanted);
   assert.doesNotMatch(text, /[\p{C}\u0430]/u);
   const notes = [...card.node.querySelectorAll(".note")].map((each) => each.textContent);
   assert.deepEqual(notes, ["Look closely: to mixes Latin and Cyrillic letters."]);
@@ -66,7 +67,8 @@ test("what hides, turns or passes for something else is written by number, and m
 test("yes, yes for the conversation, and no with a reason are said once each", () => {
   const { card, votes } = shown();
   press(card, "Approve");
-  press(card, "Allow for the rest of this conversation");
+  (card.node.querySelector("input[type=checkbox]") as HTMLInputElement).click();
+  press(card, "Approve");
   press(card, "Deny");
   (card.node.querySelector("textarea") as HTMLTextAreaElement).value = "  Too much. ";
   press(card, "Deny");
@@ -102,7 +104,7 @@ test("what is being written stays while the rest of the page changes", () => {
   area.value = "Because";
   set({ yes: 1 });
   assert.equal(card.node.querySelector("textarea"), area);
-  card.node.dispatchEvent(new window.KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+  area.dispatchEvent(new window.KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
   assert.equal(card.node.querySelector("textarea"), null);
 });
 
@@ -111,20 +113,23 @@ test("a decided card says who, when and why, and has no buttons", () => {
   press(card, "Edit");
   set({ status: "approved", by: { id: "bob", name: "Bob" }, at: Date.now(), edited: true });
   assert.deepEqual(buttons(card), []);
-  assert.match(card.node.textContent ?? "", /Approved by Bob, .*The input was changed\./);
+  assert.match(said(card), /^Approved by Bob, .*The input was changed\.$/);
+  assert.ok(card.node.querySelector("details")?.querySelector("dl"), "what was decided opens");
   set({ status: "denied", by: { id: "eve" }, at: Date.now(), reason: "Too much." });
-  assert.match(card.node.textContent ?? "", /Denied by eve, .* Too much\./);
+  assert.match(said(card), /^Denied by eve, .* Too much\.$/);
   set({ status: "expired" });
-  assert.match(card.node.textContent ?? "", /No decision came in time/);
+  assert.equal(said(card), "No decision came in time");
+  set({ status: "approved", by: { id: "operator", kind: "service" } });
+  assert.equal(said(card), "Approved by the team");
 });
 
 test("a person who may not decide sees whom it waits for; a refusal and a count are shown", () => {
   const { card } = shown({ responders: ["operators"] });
   assert.deepEqual(buttons(card), []);
-  assert.match(card.node.textContent ?? "", /needs the approval of an operator/);
+  assert.match(card.node.textContent ?? "", /Waiting for the team to approve this\./);
   const quorum = shown({ quorum: 2 });
   quorum.set({ yes: 1 }, undefined);
-  assert.match(quorum.card.node.querySelector("[role=status]")?.textContent ?? "", /^1 \/ 2 approvals/);
+  assert.match(quorum.card.node.querySelector("[role=status]")?.textContent ?? "", /^1 of 2 approvals/);
   const problem = Object.assign(new Error("x"), { status: 403, code: "not_an_approver", retryAfter: null, errors: [] });
   quorum.set({ yes: 1 }, { sending: false, problem });
   assert.match(quorum.card.node.textContent ?? "", /You may not decide this/);

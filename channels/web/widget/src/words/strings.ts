@@ -46,10 +46,6 @@ export const STRINGS = {
   reconnecting: "Connection lost. Reconnecting…",
   broken: "Not connected.",
   lost: "The earlier conversation is no longer available. This is a new one.",
-  arguments: "Input",
-  result: "Result",
-  truncated: "The result was shortened.",
-  used: "Used {n} tools",
   tool: {
     requested: "waiting",
     running: "running",
@@ -91,8 +87,11 @@ export const STRINGS = {
 interface ChunkStrings {
   /** Tables and charts. */
   readonly drawn?: Changes<DrawnStrings>;
-  /** What went into calls of tools, and came out. */
+  /** Calls of tools; the three words stood outside before there was a chunk. */
   readonly tools?: Changes<ToolWords>;
+  readonly arguments?: string;
+  readonly result?: string;
+  readonly truncated?: string;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
   /** Files that are being attached. */
