@@ -1,6 +1,6 @@
 """How an agent presents itself to the people on a page, before anything is said."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -13,6 +13,14 @@ class FaceAgent(msgspec.Struct, frozen=True):
 
     id: str
     name: str
+
+
+class FaceFiles(msgspec.Struct, frozen=True):
+    """The files that a visitor may send: *max_bytes* of one, *max_count* with one message, *accept* are MIME types."""
+
+    max_bytes: int
+    max_count: int
+    accept: tuple[str, ...]
 
 
 class AgentFace(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +36,7 @@ class AgentFace(msgspec.Struct, frozen=True, kw_only=True):
     greeting: str | None
     avatar: str | None
     prompts: tuple[StartPrompt, ...]
-    files: dict[str, Any] | None = None
+    files: FaceFiles | None
     overlap: Literal["queue", "steer", "interrupt"]
     anonymous: bool
     build: str
@@ -43,6 +51,7 @@ def face_of(agent: AgentObject, build: str) -> AgentFace:
         greeting=web.greeting,
         avatar=web.avatar,
         prompts=web.prompts,
+        files=web.files and FaceFiles(web.files.max_bytes, web.files.max_count, web.files.types),
         overlap=web.overlap,
         anonymous=web.anonymous is not None,
         build=build,

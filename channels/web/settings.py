@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from agent_core import Definition, InvalidInput
+from agent_core import FILE_KINDS, LARGEST_FILE, MOST_FILES, Definition, InvalidInput
 from channels.spec import AgentSettings
 from channels.web.pictures import fault_of_avatar, fault_of_signs
 from channels.web.visitor_ids import fault_of_name, is_hidden
@@ -42,13 +42,29 @@ class Anonymous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     origins: tuple[str, ...]
 
 
+class WebFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The files that visitors may send: *max_bytes* of one, *max_count* with one message, of the types *accept*.
+
+    Without *accept* they are all that can be sent, see `FILE_KINDS`.
+    """
+
+    max_bytes: int = 10_000_000
+    max_count: int = 5
+    accept: tuple[str, ...] | None = None
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The MIME types that are accepted."""
+        return tuple(FILE_KINDS) if self.accept is None else self.accept
+
+
 class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the web widget shows of an agent to a visitor, and whom it lets in.
 
     *show_tools*: how much of its tools' calls. *title*, *greeting*, *avatar* and *prompts* are the start of a
     conversation; *avatar* is an https address, an image as a data: address, or one or two characters. *overlap* holds
     for messages of visitors that name none and come while a run is at work, or waits. *anonymous*: people need no token
-    of the site; null asks for one.
+    of the site; null asks for one. *files* that they may send; null: none.
     """
 
     show_tools: Literal["none", "names", "full"] = "names"
@@ -58,6 +74,7 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompts: tuple[StartPrompt, ...] = ()
     overlap: Literal["queue", "steer", "interrupt"] = "queue"
     anonymous: Anonymous | None = None
+    files: WebFiles | None = WebFiles()
 
 
 def settings_of(agent: Definition) -> Web:
@@ -82,6 +99,22 @@ def check(web: Web) -> None:
             raise InvalidInput(f"$.prompts[{n}].icon", fault)
     if web.anonymous is not None:
         _check_origins(web.anonymous.origins)
+    _check_files(web)
+
+
+def _check_files(web: Web) -> None:
+    """Raise `InvalidInput` for limits of files that are out of bounds, and for types that cannot be sent."""
+    if web.files is None:
+        return
+    for name, most in (("max_bytes", LARGEST_FILE), ("max_count", MOST_FILES)):
+        if not 1 <= getattr(web.files, name) <= most:
+            raise InvalidInput(f"$.files.{name}", f"at least 1 and at most {most:,}.")
+    if not web.files.types:
+        raise InvalidInput("$.files.accept", "name at least one type, or say `files: null`.")
+    for n, mime in enumerate(web.files.types):
+        if mime not in FILE_KINDS:
+            allowed = ", ".join(FILE_KINDS)
+            raise InvalidInput(f"$.files.accept[{n}]", f"`{mime[:100]}` cannot be sent; choose of {allowed}.")
 
 
 def _check_line(path: str, text: str, most: int) -> None:

@@ -9,6 +9,9 @@ export interface Chunks {
   readonly cards: typeof import("./cards/main.js");
   readonly tools: typeof import("./tools/main.js");
   readonly files: typeof import("./files/main.js");
+  readonly host: typeof import("./host/main.js");
+  readonly launcher: typeof import("./launcher/main.js");
+  readonly anonymous: typeof import("./anonymous/main.js");
 }
 
 export type Load = typeof load;

@@ -9,7 +9,7 @@ import { createTranscript } from "../transcript/transcript.js";
 import type { Request } from "../wire/client.js";
 import type { Access, SentFile } from "../wire/upload.js";
 import { banner } from "./banner.js";
-import { listen } from "./verbs.js";
+import { listen, stopRun } from "./verbs.js";
 import type { Scene } from "../transcript/scene.js";
 import { createScroller } from "../transcript/scroll.js";
 import { activeRun } from "../log/state.js";
@@ -41,8 +41,7 @@ export function createView({ strings, actions, request, access, load, signal }: 
   let frame = 0;
 
   const stop = (): void => {
-    const run = now && activeRun(now.view);
-    if (run) actions.stop(run.id);
+    if (now) stopRun(now.view, actions, composer.node, load, strings);
   };
   const send = (text: string, files: readonly SentFile[] = []): void => {
     scroller.follow();
@@ -53,7 +52,7 @@ export function createView({ strings, actions, request, access, load, signal }: 
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene));
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), strings, signal);
 
   const paint = (): void => {
     frame = 0;
