@@ -11,6 +11,7 @@ import type { Approval, Call } from "../log/state.js";
 import { explain } from "../words/strings.js";
 import { goOn, holdsFocus } from "./onward.js";
 import { nextChange, outcome, timeLeft, waiting } from "./said.js";
+import { defaultsOf } from "./schema.js";
 import type { CardStrings } from "./words.js";
 
 export interface Card {
@@ -113,7 +114,8 @@ interface Draft {
 }
 
 function draftOf(mode: Mode, approval: Approval, strings: CardStrings): Draft {
-  const { id, schema, arguments: given = {} } = approval;
+  const { id, schema, arguments: asked = {}, isForm } = approval;
+  const given = isForm && schema ? defaultsOf(schema, asked) : asked;
   const words = strings.approval;
   return {
     fields: mode === "edit" ? editor(id, schema, given, strings) : null,

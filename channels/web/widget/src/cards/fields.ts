@@ -151,7 +151,7 @@ function textControl(shape: Shape, kind: Kind & { is: "text" }, value: unknown, 
   const input = kind.long ? area(text) : line(kind.input, text, isTime ? localOf(text) : text);
   const written = (): unknown => {
     if (input.validity.badInput || input.validity.typeMismatch) throw new Wrong(words.format);
-    if (!input.value.trim() && (!shape.required || shape.nullable || kind.input !== "text")) return nothing(shape, words);
+    if (!input.value.trim() && (value === ABSENT || !shape.required || shape.nullable || kind.input !== "text")) return nothing(shape, words);
     const length = [...input.value].length;
     if (kind.least !== undefined && length < kind.least) throw new Wrong(length ? words.longer.replace("{n}", `${kind.least}`) : words.required);
     if (kind.most !== undefined && length > kind.most) throw new Wrong(words.shorter.replace("{n}", `${kind.most}`));

@@ -16,8 +16,9 @@ export function goOn(card: HTMLElement): void {
 /** Return whether *card* has the focus, or had it when the person *voted*: a button that is disabled then loses it. */
 export function holdsFocus(card: HTMLElement, voted: boolean): boolean {
   const { activeElement: inside } = card.getRootNode() as Document | ShadowRoot;
-  if (inside && inside !== document.body) return card.contains(inside);
-  return voted && (!document.activeElement || document.activeElement === document.body);
+  const { activeElement, body } = card.ownerDocument;
+  if (inside && inside !== body) return card.contains(inside);
+  return voted && (!activeElement || activeElement === body);
 }
 
 /** Ask in the place of *composer* whether an open question is to be withdrawn; *stop* does it. */

@@ -45,9 +45,10 @@ export function shapesOf(schema: Json, given: Json, root: Json = schema, depth =
   return shapes.map((shape) => (twice(shape.label) ? { ...shape, label: `${shape.label} (${shape.name})` } : shape));
 }
 
-/** Return what *schema* calls each argument, by its name. */
-export function labelsOf(schema: Json | undefined, given: Json): ReadonlyMap<string, Shape> {
-  return new Map(shapesOf(schema ?? {}, given).map((shape) => [shape.name, shape]));
+/** Return those of *given* that *schema* has a default for: the others only stand for something that is to be filled in. */
+export function defaultsOf(schema: Json, given: Json): Json {
+  const known = objectOf(schema["properties"]);
+  return Object.fromEntries(Object.entries(given).filter(([name]) => Object.hasOwn(known, name) && Object.hasOwn(objectOf(known[name]), "default")));
 }
 
 function shapeOf(name: string, from: unknown, value: unknown, required: boolean, root: Json, depth: number): Shape {
