@@ -177,7 +177,7 @@ async def test_a_deep_link_leads_through_the_login_to_a_decision(desk: Desk, ser
     await desk.choice("Approve with these changes").click()
     await expect(desk.card).to_contain_text("Approved by operator")
     await desk.pane.locator(".tool summary").click()
-    await expect(desk.pane.locator(".tool .box pre")).to_be_visible()
+    await expect(desk.pane.locator(".tool .box .value")).to_be_visible()
     await expect(desk.pane.locator(".used")).to_contain_text("2 steps")
     await ask(server, "What is 3 * 3?")
     await desk.open("What is 3 * 3?")

@@ -45,7 +45,8 @@ export function lineNode(node: HTMLElement, scene: Scene): Shown<ToolBlock> {
       status.replaceChildren(...more);
       const isOpening = calls.length > 1 || opens(calls[0] as Call);
       setChildren(isOpening ? summary : closed, line);
-      setChildren(node, [isOpening ? details : closed, ...(card ? [card.node] : [])]);
+      const isAsked = block.kind === "tool" && block.call.approval?.status === "open"; // then its card says it all
+      setChildren(node, [...(isAsked ? [] : [isOpening ? details : closed]), ...(card ? [card.node] : [])]);
       fill();
     },
   };
