@@ -1,4 +1,4 @@
-"""Tools as sentences, and questions as forms, in a real browser: filled in, refused at a field, by phone, in the dark."""
+"""Tools as sentences, and questions as forms, in a real browser: filled in, refused at a field, held, withdrawn."""
 
 import json
 from collections.abc import AsyncIterator
