@@ -9,7 +9,7 @@ import { argumentsNode, doubtNodes } from "./given.js";
 import { unmistakable } from "../legible.js";
 import type { Approval, Call } from "../log/state.js";
 import { explain } from "../words/strings.js";
-import { goOn, holdsFocus } from "./onward.js";
+import { goOn, holdsFocus, lead } from "./onward.js";
 import { nextChange, outcome, timeLeft, waiting } from "./said.js";
 import { defaultsOf } from "./schema.js";
 import type { CardStrings } from "./words.js";
@@ -44,7 +44,7 @@ export function cardNode(first: Approval, decide: Decide, strings: CardStrings):
     const { fields, remember } = draft;
     draft = { ...draftOf(next, now.approval, strings), remember, ...(now.approval.isForm && { fields }) };
     paint();
-    place.querySelector<HTMLElement>(next === "look" && !now.approval.isForm ? "button" : "textarea, input, select, button")?.focus();
+    lead(place.querySelector<HTMLElement>(next === "look" && !now.approval.isForm ? "button" : "textarea, input, select, button"));
   };
   const say = (vote: Vote): void => {
     voted = true;

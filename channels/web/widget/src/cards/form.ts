@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import type { Fault } from "../log/events.js";
 import { unmistakable } from "../legible.js";
 import { ABSENT, leafNode, type Field } from "./fields.js";
+import { lead } from "./onward.js";
 import { shapesOf, type Json, type Shape } from "./schema.js";
 import type { CardStrings } from "./words.js";
 
@@ -21,7 +22,9 @@ export interface Editor {
 export function editor(id: string, schema: Json | undefined, given: Json, strings: CardStrings): Editor {
   const shapes = shapesOf(schema ?? schemaOf(given), given);
   const fields = fieldsOf(id, shapes, given, strings);
-  const focusWrong = (): void => fields.map(({ wrong }) => wrong()).find((each) => each !== null)?.focus();
+  const focusWrong = (): void => {
+    lead(fields.map(({ wrong }) => wrong()).find((each) => each !== null));
+  };
   return {
     node: h("div", { class: "fields" }, ...fields.map(({ node }) => node)),
     changed: () => fields.some((field) => field.changed()),

@@ -10,7 +10,15 @@ export function goOn(card: HTMLElement): void {
   const root = card.getRootNode() as ParentNode;
   const open = [...root.querySelectorAll<HTMLElement>(CONTROLS)].filter((each) => !card.contains(each));
   const after = open.find((each) => card.compareDocumentPosition(each) & 4); // DOCUMENT_POSITION_FOLLOWING
-  (after ?? open[0] ?? root.querySelector<HTMLElement>(".composer textarea"))?.focus();
+  const next = after ?? open[0];
+  if (next) lead(next);
+  else root.querySelector<HTMLElement>(".composer textarea")?.focus();
+}
+
+/** Focus *to* and bring it into view, once the transcript has gone to its end, as it does with what is new. */
+export function lead(to: HTMLElement | null | undefined): void {
+  to?.focus();
+  setTimeout(() => to?.scrollIntoView?.({ block: "center" }));
 }
 
 /** Return whether *card* has the focus, or had it when the person *voted*: a button that is disabled then loses it. */
