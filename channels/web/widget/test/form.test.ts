@@ -111,15 +111,15 @@ test("what the server says is at its field, however deep; what is about none com
   const item = { type: "object", properties: { sku: { type: "string", maxLength: 9 } } };
   const made = form({ item, "odd name": { type: "string" }, list: { type: "array", items: { type: "string" } } }, { item: { sku: "a" }, "odd name": "b", list: ["c"] });
   const faults = [
-    { path: "arguments.item.sku", message: "too short" }, { path: "arguments['odd name']", message: "odd" },
+    { path: "arguments.item.sku", message: "too short" }, { path: "arguments['odd name']", message: "does not fit the form of `pay`: 'b' does not match '^c$'" },
     { path: "arguments.list[0]", message: "no" }, { path: "arguments.lists", message: "elsewhere" },
   ];
   assert.deepEqual(made.mark(faults), [faults[3]]);
   assert.equal(field(made, "Sku").error(), "too short");
-  assert.equal(field(made, "Odd name").error(), "odd");
+  assert.equal(field(made, "Odd name").error(), "This is not of the form that is asked for.");
   assert.equal(field(made, "List").error(), "[0]: no");
   assert.equal(window.document.activeElement, field(made, "Sku").input);
-  assert.deepEqual(made.mark([{ path: "arguments", message: "'list' is a required property" }]), []);
+  assert.deepEqual(made.mark([{ path: "arguments", message: "does not fit the schema of `pay`: 'list' is a required property" }]), []);
   assert.equal(field(made, "List").error(), "This has to be filled in.");
   assert.equal(field(made, "Sku").error(), "");
 });

@@ -30,7 +30,7 @@ export function editor(id: string, schema: Json | undefined, given: Json, string
     changed: () => fields.some((field) => field.changed()),
     mark(faults) {
       for (const field of fields) field.clear();
-      const left = faults.filter(({ path, message }) => !place(fields, path.replace(/^arguments/, ""), message, strings));
+      const left = faults.filter(({ path, message }) => !place(fields, path.replace(/^arguments/, ""), plainly(message, strings), strings));
       if (faults.length > left.length) focusWrong();
       return left;
     },
@@ -40,6 +40,12 @@ export function editor(id: string, schema: Json | undefined, given: Json, string
       return written;
     },
   };
+}
+
+/** Return what the server says of a field without what is said of all, and of a pattern no more than that it is not met. */
+function plainly(message: string, { approval: words }: CardStrings): string {
+  const said = message.replace(/^does not fit the (schema|form) of `[^`]*`: /, "");
+  return / does not match '.*'$/s.test(said) ? words.pattern : said;
 }
 
 /** Return a schema that says of *given* no more than what it is. */

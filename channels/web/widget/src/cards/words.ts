@@ -45,6 +45,7 @@ export const CARDS = {
   longer: "At least {n} characters.",
   shorter: "At most {n} characters.",
   format: "This is not complete, or not of the right form.",
+  pattern: "This is not of the form that is asked for.",
   yes: "yes",
   no: "no",
   who: { asker: "the person who asked", operators: "the team", anyone: "anyone here", not_asker: "someone else" } as Readonly<Record<string, string>>,
