@@ -148,7 +148,7 @@ async def test_a_message_is_held_until_the_decision_and_a_stop_asks(visit: MakeV
 
 
 async def test_calls_are_one_line_that_opens_to_what_came_out(visit: MakeVisit):
-    """Several calls fold into one line; behind it each has its sentence, and behind that its input and result."""
+    """Several calls fold into one line; it opens to their sentences, and each of these to its input and result."""
     person = await visit()
     tab = await person.tab()
     await tab.say('use calculate {"expression": "12 * 7"}')

@@ -73,7 +73,7 @@ test("an object is a group, with fields in their own right", () => {
   field(made, "Iban").input.value = "CH2";
   assert.deepEqual(made.read(), { to: { iban: "CH2", kept: [1] } });
   const left = form({ to }, {});
-  assert.deepEqual(left.read(), {}, "an optional group that nobody touches is left out, whatever it requires inside");
+  assert.deepEqual(left.read(), {}, "an optional group that no one touches is left out, whatever it requires inside");
   field(left, "Note").input.value = "x";
   assert.equal(left.read(), null);
   assert.equal(field(left, "Iban").error(), "This has to be filled in.");
@@ -136,7 +136,7 @@ test("every digit stays: of what is untouched, of what is chosen, and of what is
   assert.equal(JSON.stringify(made.read()), '{"rate":2.50,"account":98765432109876543210,"sum":7.20,"ids":[9007199254740993,9007199254740995]}');
 });
 
-test("labels are text that hides nothing, and two of the same name are told apart", () => {
+test("labels are text that hides nothing, and two of the same name are kept apart", () => {
   const bad = "<img src=x onerror=alert(1)>";
   const made = form({ a: { type: "string", title: bad, description: "x\u202ey" }, b: { enum: [`${bad}\u2066`, "b"], title: "Same" }, c: { type: "object", title: "Same", properties: { __proto__x: { type: "string" } } } }, {});
   assert.equal(made.node.querySelector("img"), null);

@@ -89,7 +89,7 @@ test("hostile names and values are text, and what is nested without end is JSON"
   assert.doesNotMatch(host.textContent ?? "", /native code|\[object/);
 });
 
-test("a line opens where there is more to see; with names alone there is nothing behind it", () => {
+test("a line opens where there is more to see; with names alone there is nothing to open", () => {
   const node = window.document.createElement("div");
   window.document.body.replaceChildren(node);
   const shown = tool(node, { strings: STRINGS } as Scene);

@@ -1,4 +1,4 @@
-/** What is behind the line of calls: of one what went in and came out, of several a line each. */
+/** What the line of calls opens to: of one what went in and came out, of several a line each. */
 
 import { h, setChildren } from "../dom.js";
 import type { Part } from "../log/events.js";
