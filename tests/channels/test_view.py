@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from agent_core import Actor, Event, Fact, Live, Text, TextDelta, ToolCall, Usage
 from agent_core.domain import events as e
-from agent_core.domain.messages import CallOutcome
 from channels.base import CallView, ConversationView, MessageLimits, RunView, ShownMessage
 from channels.plain import end_of
 from channels.segments import Segment, border, cut
@@ -392,17 +391,3 @@ def test_facts_about_what_lies_before_the_cursor_are_tolerated():
     body = fold([emit(asked), emit(waiting), emit(unknown), emit(e.RunResumed(epoch=2, cause="approval"))])
     assert (body.messages, [run.status for run in body.runs]) == ((), ["running"])
     assert view(body, emit(e.RunStarted(epoch=3), None)) == replace(body, seq=5)
-
-
-def test_a_call_reads_as_what_it_does_and_then_as_what_it_did():
-    """The title is shown while a call runs or when it failed, its past form once it is done; else the name."""
-    emit = Emitter()
-    titles = {"title": "Looking up your order", "title_done": "Looked up your order"}
-    asked = e.ToolRequested(call="call_1", name="find_order", arguments={}, index=0, step=1, **titles)
-    ends: list[tuple[CallOutcome, str]] = [("done", "Looked up your order"), ("failed", "Looking up your order")]
-    for outcome, said in ends:
-        events = [emit(started()), emit(asked), emit(e.ToolStarted(call="call_1"))]
-        assert last(fold(events)).calls[0].shown == "Looking up your order"
-        done = e.ToolCompleted(call="call_1", outcome=outcome, parts=(), truncated=False)
-        assert last(fold([*events, emit(done)])).calls[0].shown == said
-    assert CallView("call_1", "find_order", "done").shown == "find_order"

@@ -93,8 +93,8 @@ function createConsole({ access, operator, can, left, signal }: ConsoleOptions):
 
   const label = (session: Session): void => {
     const agent = known.agents.get(session.agent) ?? "";
-    if (!pane || pane.id !== session.id || labelled === `${session.id} ${session.title} ${agent}`) return;
-    labelled = `${session.id} ${session.title} ${agent}`;
+    if (!pane || pane.id !== session.id || labelled === `${session.id} ${session.title} ${session.replaced_by} ${agent}`) return;
+    labelled = `${session.id} ${session.title} ${session.replaced_by} ${agent}`;
     pane.view.label(session, agent);
   };
   const listed = (sessions: readonly Session[], agents: ReadonlyMap<string, string>): void => {
