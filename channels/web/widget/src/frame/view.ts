@@ -10,7 +10,7 @@ import { createTranscript } from "../transcript/transcript.js";
 import type { Request } from "../wire/client.js";
 import type { Access, SentFile } from "../wire/upload.js";
 import { banner } from "./banner.js";
-import { listen } from "./verbs.js";
+import { listen, stopRun } from "./verbs.js";
 import type { Scene } from "../transcript/scene.js";
 import { createScroller } from "../transcript/scroll.js";
 import { activeRun } from "../log/state.js";
@@ -52,8 +52,7 @@ export function createView({ strings, actions, request, access, load, links = fa
   let talk = -1;
 
   const stop = (): void => {
-    const run = now && activeRun(now.view);
-    if (run) actions.stop(run.id);
+    if (now) stopRun(now.view, actions, composer.node, load, strings);
   };
   const send = (text: string, files: readonly SentFile[] = []): void => {
     scroller.follow();
