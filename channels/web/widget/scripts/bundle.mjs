@@ -21,8 +21,9 @@ export const CHUNKS = [
   { name: "parley-code.js", entry: "src/code/main.ts", budget: 30 * KB, of: HIGHLIGHTED }, // colours of code
   { name: "parley-tools.js", entry: "src/tools/main.ts", budget: 4 * KB }, // what went into calls of tools, and came out
   { name: "parley-files.js", entry: "src/files/main.ts", budget: 5 * KB }, // attachments
-  { name: "parley-host.js", entry: "src/host/main.ts", budget: 2 * KB }, // events and commands of the page around the element
+  { name: "parley-host.js", entry: "src/host/main.ts", budget: 3 * KB }, // events and commands of the page around the element
   { name: "parley-launcher.js", entry: "src/launcher/main.ts", budget: 4 * KB }, // the bubble in a corner, and its panel
+  { name: "parley-notice.js", entry: "src/notice/main.ts", budget: 5 * KB }, // what a site has to set otherwise
   { name: "parley-anonymous.js", entry: "src/anonymous/main.ts", budget: 1 * KB }, // tokens of visitors without a name
   { name: "parley-list.js", entry: "src/list/main.ts", budget: 6 * KB }, // conversations: their list, and what is done with whole ones
 ];
@@ -32,6 +33,8 @@ export const BUNDLES = [
   { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 34 * KB, of: MARKED },
   { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB, of: MARKED },
 ];
+/** The one line of a site: a script as old pages know them, that adds a launcher and loads the widget. */
+export const LOADER = { name: "parley-loader.js", entry: "src/loader/main.ts", budget: 1 * KB, format: "iife" };
 /** What the server reads: the version of this build, and the integrity and size of each file. */
 export const MANIFEST = "widget.json";
 
@@ -84,8 +87,11 @@ export async function built() {
   const pins = Object.fromEntries([...chunks].map(([name, bytes]) => [keyOf(name), hashOf("sha256", bytes)]));
   const pages = BUNDLES.filter(({ name }) => !chunks.has(name));
   const make = (build) => Promise.all(pages.map(async (each) => [each.name, await bundle(each, { CHUNKS: JSON.stringify(pins), BUILD: JSON.stringify(build) })]));
-  const build = versionOf([...chunks, ...(await make(""))]);
-  const all = new Map([...chunks, ...(await make(build))]);
+  const load = async (page) => [LOADER.name, await bundle(LOADER, { CHAT: JSON.stringify(hashOf("sha256", page.get("parley-chat.js"))) })];
+  const first = new Map(await make(""));
+  const build = versionOf([...chunks, ...first, await load(first)]);
+  const made = new Map(await make(build));
+  const all = new Map([...chunks, ...made, await load(made)]);
   const files = Object.fromEntries([...all].map(([name, bytes]) => [name, { integrity: `sha384-${hashOf("sha384", bytes)}`, bytes: bytes.length }]));
   return all.set(MANIFEST, Buffer.from(`${JSON.stringify({ build, files }, null, 1)}\n`));
 }
@@ -107,13 +113,13 @@ function hashOf(kind, bytes) {
 }
 
 /** Return the bytes of the bundle *name* that begins with *entry*. */
-async function bundle({ name, entry, of = "" }, define = {}) {
+async function bundle({ name, entry, format = "esm", of = "" }, define = {}) {
   const result = await build({
     absWorkingDir: HOME,
     entryPoints: [entry],
     bundle: true,
     minify: true,
-    format: "esm",
+    format,
     target: "es2022",
     charset: "utf8",
     legalComments: "none",

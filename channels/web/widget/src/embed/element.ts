@@ -1,9 +1,8 @@
 /** `<parley-chat>`: the custom element; see `define.ts` for its registration and `styles.css` for its properties. */
 
 import { load } from "../lazy.js";
-import type { PageCalls } from "../host/main.js";
+import type { Observe, PageCalls } from "../host/main.js";
 import type { Launcher } from "../launcher/main.js";
-import type { Conversation } from "../talk/conversation.js";
 import { merged, type Changes } from "../words/merge.js";
 import { STRINGS, type Strings } from "../words/strings.js";
 import { styleSheet } from "../styles/styles.js";
@@ -11,18 +10,20 @@ import type { GetToken } from "../wire/token.js";
 import { OBSERVED, QUIET, reflect, WORDS, type Properties } from "./attributes.js";
 import { runCommands } from "./commands.js";
 import { raise, type ParleyEventMap } from "./events.js";
-import { isRemembered, wire, type Wired } from "./wiring.js";
+import { isRemembered, wire, type HeldToken, type Wired } from "./wiring.js";
 
 export class ParleyChat extends HTMLElement {
   static readonly observedAttributes = OBSERVED;
 
   #getToken: GetToken | null = null;
+  readonly #held: HeldToken = { token: null };
   #strings: Strings = STRINGS;
   /** Ends what the element does between being put on the page, or set up otherwise, and the end of that. */
   #life: AbortController | null = null;
   #restarting = false;
   #wired: Wired | null = null;
   #launcher: Launcher | null = null;
+  #observe: Observe = () => undefined;
   /** Calls that the page executes, from the first on. */
   #calls: Promise<PageCalls> | null = null;
 
@@ -75,7 +76,7 @@ export class ParleyChat extends HTMLElement {
   }
   /** Use *token* from now on, without an end to the conversation; one that is refused gives way to the configured source. */
   setToken(token: string): void {
-    this.#begun()?.give(token);
+    this.#held.token = token;
   }
   override focus(): void {
     this.#wired?.view.focus();
@@ -117,6 +118,13 @@ export class ParleyChat extends HTMLElement {
   #start(): void {
     this.#life = new AbortController();
     const { signal } = this.#life;
+    const early: Parameters<Observe>[] = [];
+    this.#observe = (...each) => void early.push(each);
+    void load("host").then(({ attend }) => {
+      if (signal.aborted) return;
+      this.#observe = attend(this, load, this.#held, this.#getToken, signal);
+      for (const each of early) this.#observe(...each);
+    }, (error: unknown) => console.error(error));
     if (!this.launcher || this.isOpen || isRemembered(this)) this.#begun();
     if (!this.launcher) return;
     const options = { strings: this.#strings, signal, begun: () => this.#begun()?.view, show: (isOpen: boolean) => this.#show(isOpen) };
@@ -131,20 +139,13 @@ export class ParleyChat extends HTMLElement {
   #begun(): Wired | null {
     if (this.#wired || !this.#life) return this.#wired;
     const { signal } = this.#life;
-    let shown: Conversation | null = null;
-    let observe = (now: Conversation, _backlog: number): void => void (shown ??= now);
     this.#wired = wire(this, {
+      held: this.#held,
       getToken: this.#getToken,
       strings: this.#strings,
       signal,
       called: (call, isOpen, server) => void this.#pageCalls().then((calls) => calls.offer(call, isOpen, server, signal)),
-      changed: (now, backlog) => (this.#launcher?.conversation(now), observe(now, backlog)),
-    });
-    void load("host").then(({ happened }) => {
-      observe = (now, backlog) => {
-        for (const [name, detail] of shown ? happened(shown, now, backlog) : []) raise(this, name, detail as never);
-        shown = now;
-      };
+      changed: (now, backlog) => (this.#launcher?.conversation(now), this.#observe(now, backlog)),
     });
     this.#label();
     if (!this.launcher) this.shadowRoot?.replaceChildren(this.#wired.view.node);
@@ -206,5 +207,5 @@ declare global {
   interface HTMLElementTagNameMap {
     "parley-chat": ParleyChat;
   }
-  interface HTMLElementEventMap extends ParleyEventMap {}
+  interface GlobalEventHandlersEventMap extends ParleyEventMap {}
 }
