@@ -117,7 +117,7 @@ export function createView({ strings, actions, request, access, load, links = fa
 }
 
 function createFrame(strings: Strings, composer: Node, middle: Node) {
-  const heading = h("h2", { part: "title", dir: "auto" }, strings.heading);
+  const heading = h("h2", { part: "title" }, strings.heading);
   const renew = h("button", { type: "button", class: "renew", part: "new", "data-renew": true, title: strings.renew }, icon(PLUS), h("span", {}, strings.renew));
   const talks = h("button", { type: "button", class: "renew", part: "talks", "aria-label": strings.talks, title: strings.talks, "aria-haspopup": "dialog", "aria-expanded": "false" }, icon(LINES));
   const head = h("header", { part: "header" }, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew, talks);
