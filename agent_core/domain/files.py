@@ -81,8 +81,10 @@ def clean_name(name: str, mime: str) -> str:
     last = visible(name).replace("\\", "/").rpartition("/")[2]
     kept = " ".join("".join(" " if each in _FORBIDDEN or not each.isprintable() else each for each in last).split())
     stem, _, ending = kept.strip(". ").rpartition(".")
-    endings = FILE_KINDS[mime].endings
-    if not stem or ending.lower() not in endings:
+    endings, other = FILE_KINDS[mime].endings, kind_of_name(ending and f"x.{ending}")
+    if stem and other is not None and FILE_KINDS[other].reading == FILE_KINDS[mime].reading == "image":
+        ending = ending if other == mime else endings[0]  # an image that was encoded in another format
+    elif not stem or ending.lower() not in endings:
         stem, ending = kept, endings[0]
     stem = stem[: MOST_NAME - len(ending) - 1].strip(". ")
     return f"{stem or 'file'}.{ending.lower()}"
