@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from agent_core import Actor, Controls, Forbidden, Inbound, Page, SessionStatus, Text
 from agent_core.store.reading.listing import Wanted
-from app.api.bodies import ForkBody, PostBody, ReplyBody, SessionBody, actor_of
+from app.api.bodies import ForkBody, Overlap, PostBody, ReplyBody, SessionBody, actor_of
 from app.api.deciders import Deciding
 from app.api.deps import (
     NAMED,
@@ -41,6 +41,7 @@ from app.api.wire import (
     posted,
     session_wire,
 )
+from channels.web.settings import settings_of
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 Sought = Annotated[str, Query(min_length=1, max_length=200, pattern=NOT_BLANK)]
@@ -160,15 +161,21 @@ async def refreeze_session(wired: Wired, _: Operator, id: str) -> Response:
 async def post_message(
     request: Request, wired: Wired, principal: Caller, session: OwnSession, body: PostBody
 ) -> Response:
-    """Say something to the agent; the answer comes over the session's events."""
+    """Say something to the agent; the answer comes over the session's events.
+
+    A visitor's message without an `overlap` has that of the agent's `web` settings.
+    """
     if principal.visitor and body.controls is not None:
         raise Forbidden("`controls` are the operator's.")
     actor = principal.actor if principal.visitor else session.actor
+    overlap: Overlap = body.overlap
+    if principal.agent is not None and "overlap" not in body.model_fields_set:
+        overlap = settings_of((await wired.core.agents.get(principal.agent)).definition).overlap
     inbound = Inbound(
         parts=(Text(body.text),),
         actor=actor,
         via=sender(principal, actor),
-        overlap=body.overlap,
+        overlap=overlap,
         key=body.idempotency_key,
         digest=body.digest() if body.idempotency_key else b"",
         controls=body.controls.value() if body.controls else Controls(),

@@ -14,6 +14,7 @@ const KB = 1024;
 export const CHUNKS = [
   { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * KB }, // tables and charts
   { name: "parley-cards.js", entry: "src/cards/main.ts", budget: 8 * KB }, // questions about calls
+  { name: "parley-files.js", entry: "src/files/main.ts", budget: 5 * KB }, // attachments
 ];
 /** All bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
 export const BUNDLES = [

@@ -7,6 +7,7 @@ declare const CHUNKS: Readonly<Record<string, string>>;
 export interface Chunks {
   readonly renders: typeof import("./drawn/main.js");
   readonly cards: typeof import("./cards/main.js");
+  readonly files: typeof import("./files/main.js");
 }
 
 export type Load = typeof load;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
-import { json, sse, standIn, stream } from "./server.js";
+import { json, problem, sse, standIn, stream } from "./server.js";
 
 const { window } = new JSDOM("<!doctype html><body>", { url: "https://p.example/", pretendToBeVisual: true });
 const { document } = window;
@@ -14,6 +14,7 @@ const resizes = class { observe(): void {} disconnect(): void {} };
 Object.assign(globalThis, { CSSStyleSheet: class { replaceSync(): void {} }, ResizeObserver: resizes });
 let open = 0;
 const server = standIn(({ path }, signal) => {
+  if (path.endsWith("/v1/web/agent")) return problem(404, "not_found");
   if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });
   if (path.endsWith("/messages")) return json(202, { message_id: "msg_1", run_id: "run_1", seq: 2 });
   open += 1;

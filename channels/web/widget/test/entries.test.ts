@@ -6,7 +6,7 @@ import { EMPTY } from "../src/log/state.js";
 import { fold, framesOf } from "./golden.js";
 
 function shown(name: string): readonly (readonly [string | null, string])[] {
-  const rest: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {} };
+  const rest: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
   const entries = entriesOf({ view: fold(framesOf(name), EMPTY), ...rest });
   return entries.map((entry) => {
     if (entry.kind === "question") return ["?", entry.text] as const;

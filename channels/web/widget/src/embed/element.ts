@@ -113,7 +113,7 @@ export class ParleyChat extends HTMLElement {
     const called = (call: Call, isOpen: () => boolean): void => this.#offer(call, isOpen, server, signal);
     const actions = converse({ client, agent, memory, signal, newKey, called, changed: (each) => view.current?.show(each) });
     this.#actions = actions;
-    this.#view = view.current = createView({ strings: this.#strings, actions, request: client.request, load, signal });
+    this.#view = view.current = createView({ strings: this.#strings, actions, request: client.request, access: client.access, load, signal });
     this.#label();
     this.shadowRoot?.replaceChildren(this.#view.node);
     actions.start();

@@ -1,6 +1,7 @@
 /** Every word that the widget says, in one plain object; an embedding page may replace any of them. */
 
 import type { CardWords } from "../cards/words.js";
+import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
 import type { Changes } from "./merge.js";
 import type { Problem } from "../wire/problem.js";
@@ -90,6 +91,8 @@ interface ChunkStrings {
   readonly drawn?: Changes<DrawnStrings>;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
+  /** Files that are being attached. */
+  readonly files?: Changes<FileWords>;
 }
 
 export type Strings = typeof STRINGS & ChunkStrings;
