@@ -42,6 +42,7 @@ from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
 from agent_core.runtime.costs import Costs
 from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.files import SentFiles
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
 from agent_core.runtime.health import CoreHealth
 from agent_core.runtime.listing import Listing
@@ -66,6 +67,7 @@ from agent_core.store.store import Store
 from agent_core.store.work import catalog, feedback, sessions, shared
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Toolset, toolset_of
+from agent_core.uploads.reader import FileReader
 
 
 class Core:
@@ -74,8 +76,8 @@ class Core:
     *engine* builds what drives the runs; *bus* connects the processes of one database. Without *resolvers* hooks are
     rules only; without *secrets* an agent can have no webhook. *channels* are those that agents may configure;
     *context_sources* are asked before the first step of every run. Beyond *max_backlog* queued runs, over all
-    processes, messages are refused. *tools_looked_for* is a sentence for errors about tools. *drawer* draws charts for
-    surfaces that cannot; the caller closes it. *defaults* are those of agents, *provider_needs* what providers lack.
+    processes, messages are refused. *tools_looked_for* is a sentence for errors about tools. *drawer* draws charts, and
+    *file_reader* reads what people send. *defaults* are those of agents, *provider_needs* what providers lack.
     """
 
     _work: asyncio.Task[None] | None = None
@@ -101,6 +103,7 @@ class Core:
         defaults: AgentDefaults = PLAIN_DEFAULTS,
         provider_needs: Mapping[str, str] = {},
         tool_ports: ToolPorts = NO_PORTS,
+        file_reader: FileReader | None = None,
     ) -> None:
         clock, self._providers, self._bus = clock or SystemClock(), providers, bus
         self.counters, dispatcher, resolvers = Counters(clock), Dispatcher(bus), resolvers or HookResolvers(clock)
@@ -120,7 +123,7 @@ class Core:
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
         self._dispatcher, self.renders, self.drawer, self.costs = dispatcher, Renders(store), drawer, Costs(store)
-        self.session_costs = SessionCosts(store, self.agents.listed)
+        self.session_costs, self.files = SessionCosts(store, self.agents.listed), SentFiles(store, file_reader)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""

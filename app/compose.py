@@ -36,6 +36,8 @@ from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Toolset
+from agent_core.uploads.clamd import ClamdCheck
+from agent_core.uploads.reader import FileReader
 from app.api import (
     actors,
     agents,
@@ -53,6 +55,7 @@ from app.api import (
     secrets,
     sessions,
     tools,
+    uploads,
     web,
 )
 from app.api.callers import Callers
@@ -93,7 +96,7 @@ _log = structlog.get_logger("parley.start")
 
 # In the order of their use: the first match answers.
 _STORED = (agents, tools, mcp_servers, secrets)
-ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, web, health)
+ROUTES = (runs, sessions, approvals, renders, uploads, costs, *_STORED, keys, operations, actors, web, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -212,6 +215,7 @@ def _core(
         channels=CHANNELS,
         max_backlog=settings.max_backlog,
         drawer=drawer,
+        file_reader=FileReader(check=ClamdCheck(settings.clamd) if settings.clamd else None),
         defaults=AgentDefaults(
             include_render=settings.include_render,
             prompt_caching=settings.prompt_caching,

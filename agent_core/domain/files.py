@@ -16,6 +16,10 @@ MOST_NAME = 200
 """Characters of a file's name."""
 KEPT_FOR = 86_400_000
 """Milliseconds for which a file waits for a message that takes it."""
+MOST_PDF_BYTES, MOST_PDF_PAGES = 5_000_000, 100
+"""Of a PDF that models are sent as it is: all vendors take that, and several fit into one request."""
+MOST_TEXT = 100_000
+"""Characters of a file that models are shown: as many as a message may have."""
 Reading = Literal["image", "pdf", "docx", "sheet", "text"]
 _WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -68,6 +72,11 @@ class FileObject(msgspec.Struct, frozen=True, kw_only=True):
     def part(self) -> File:
         """Return the part of a message that names the file."""
         return File(self.id, self.name, self.mime, self.size, self.text, self.pages)
+
+
+def is_whole(file: File) -> bool:
+    """Return whether models that take files are sent *file*, of which there is a text, as it is."""
+    return file.mime == "application/pdf" and file.size <= MOST_PDF_BYTES and (file.pages or 0) <= MOST_PDF_PAGES
 
 
 def kind_of_name(name: str) -> str | None:

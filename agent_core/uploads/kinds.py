@@ -5,12 +5,10 @@ from typing import Any
 import filetype  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
-from agent_core.domain.files import FILE_KINDS, kind_of_name
+from agent_core.domain.files import FILE_KINDS, MOST_TEXT, kind_of_name
 from agent_core.domain.messages import clean
 from agent_core.errors import InvalidInput
 
-MOST_TEXT = 100_000
-"""Characters of a text file that a model is shown."""
 _ZIP = "application/zip"
 _SAME: dict[str, str] = {"image/apng": "image/png"}
 _HEAD = 8_192

@@ -14,6 +14,7 @@ from agent_core import (
     AgentObject,
     ApprovalObject,
     AuditEntry,
+    FileObject,
     MessageObject,
     Page,
     Part,
@@ -38,9 +39,15 @@ from channels.slack import settings as slack
 from channels.web import settings as web
 from channels.web.visible import ShowTools, visible_approval, visible_message, visible_run, visible_session
 
+FILE_OPERATORS = ("agent", "actor", "actor_kind", "text", "pages")
+
 
 class Vote(wire_of(VoteObject, without=("is_operator", "is_present", "also")), frozen=True, kw_only=True):
     """One person's vote on an approval; *remember*: the tool may be used for the rest of the conversation."""
+
+
+class StoredFile(wire_of(FileObject, without=FILE_OPERATORS), frozen=True, kw_only=True):
+    """A file that was sent; *session* is the conversation that it belongs to, null while it waits for a message."""
 
 
 class Approval(wire_of(ApprovalObject, without=("deliver_to", "votes")), frozen=True, kw_only=True):
@@ -294,6 +301,11 @@ def dry_run_wire(done: DryRun) -> DryRunAnswer:
 def render_wire(render: RenderObject) -> RenderAnswer:
     """Return *render* as it travels; a visitor gets all of it, as in the stream."""
     return _copy(render, RenderAnswer)
+
+
+def file_wire(file: FileObject) -> StoredFile:
+    """Return *file* as it travels."""
+    return _copy(file, StoredFile)
 
 
 def feedback_wire(feedback: FeedbackObject) -> Feedback:
