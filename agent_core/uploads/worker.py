@@ -5,6 +5,7 @@ those that a kind of files needs. A job is the file; its result a line of JSON `
 new image. Errors are sentences that go on after "The file".
 """
 
+import codecs
 import importlib
 import io
 import json
@@ -25,6 +26,8 @@ MOST_UNZIPPED, MOST_ENTRIES = 100_000_000, 10_000
 """Bytes and files in an office document once it is unpacked."""
 _FORMATS_IN_USE = ("Png", "Jpeg", "WebP", "Gif", "Mpo", "Tiff")
 """Those of Pillow's modules; Exif is read as TIFF is."""
+_ENCODINGS = ("ascii", "cp437", "cp1252", "latin-1", "utf-8", "utf-16", "utf-16-be", "utf-16-le")
+"""What names in archives and texts in documents are written in."""
 _QUALITIES = (85, 70, 50)
 Taken = tuple[dict[str, Any], bytes]
 
@@ -35,6 +38,8 @@ class NotTaken(Exception):
 
 def prepared(reading: str) -> Callable[[bytes], tuple[bool, bytes]]:
     """Return what reads files of one *reading*; all that it needs of the disk is in memory then."""
+    for name in _ENCODINGS:
+        codecs.lookup(name)
     match reading:
         case "image":
             read = _images()

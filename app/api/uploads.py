@@ -20,7 +20,7 @@ from channels.web.settings import WebFiles, settings_of
 OPERATORS = WebFiles(max_bytes=LARGEST_FILE, max_count=20)
 """What operators may send, to any agent."""
 INERT = {"Content-Security-Policy": "sandbox; default-src 'none'"}
-_ID = re.compile(r"file_\w{1,40}", re.ASCII)
+_ID = re.compile(r"file_[\w-]{1,40}", re.ASCII)
 _SAME = {304: {"description": "Not Modified"}}
 _ANY = "application/octet-stream"
 router = APIRouter(prefix="/v1/files", tags=["files"])

@@ -35,6 +35,8 @@ OPEN = {
     ("POST", "/v1/approvals/{id}"),
     ("GET", "/v1/renders/{id}"),
     ("GET", "/v1/web/agent"),
+    ("POST", "/v1/files"),
+    ("GET", "/v1/files/{id}"),
     ("GET", "/v1/renders/{id}.png"),
     ("GET", "/v1/renders/{id}.svg"),
     ("GET", "/v1/renders/{id}.csv"),
