@@ -114,9 +114,8 @@ class Core:
         roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **given)
         self.agents = roster(store, self.tools.toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
-        segments = self._segments = Segments(
-            store, cache, self.agents, providers, self.tools.toolset, resolvers, dispatcher, context_sources
-        )
+        ports = (resolvers, dispatcher, context_sources)
+        segments = self._segments = Segments(store, cache, self.agents, providers, self.tools.toolset, *ports)
         self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
         dispatcher.connect(self._engine, segments)
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)

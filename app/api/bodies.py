@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints, ValidationInfo, field
 from pydantic_core import PydanticKnownError
 
 from agent_core import (
+    LARGEST_FILE,
     MOST_FILES,
     Actor,
     Compaction,
@@ -29,7 +30,17 @@ from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
 from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack
 from channels.web.pictures import MAX_DATA, MAX_POINTS
-from channels.web.settings import MAX_GREETING, MAX_LABEL, MAX_PROMPT, MAX_TITLE, StartPrompt, Web
+from channels.web.settings import (
+    MAX_GREETING,
+    MAX_LABEL,
+    MAX_ORIGINS,
+    MAX_PROMPT,
+    MAX_TITLE,
+    Anonymous,
+    StartPrompt,
+    Web,
+    WebFiles,
+)
 from channels.web.settings import MAX_PROMPTS as MAX_START_PROMPTS
 from channels.web.visitor_ids import fault_of_name
 
@@ -186,7 +197,24 @@ class StartPromptBody(body_of(StartPrompt, START)):
     """A suggestion before the first message."""
 
 
+class AnonymousBody(body_of(Anonymous, {"origins": Annotated[list[Id], Field(max_length=MAX_ORIGINS)]})):
+    """Where people talk to an agent who have not said who they are."""
+
+
+WEB_FILES = {
+    "max_bytes": Annotated[int, Field(ge=1, le=LARGEST_FILE)],
+    "max_count": Annotated[int, Field(ge=1, le=MOST_FILES)],
+    "accept": Annotated[list[Id], Field(min_length=1, max_length=50)],
+}
+
+
+class WebFilesBody(body_of(WebFiles, WEB_FILES)):
+    """The files that visitors may send."""
+
+
 WEB = {
+    "anonymous": AnonymousBody,
+    "files": WebFilesBody,
     "title": Annotated[str, Field(max_length=MAX_TITLE)],
     "greeting": Annotated[str, Field(max_length=MAX_GREETING)],
     "avatar": Annotated[str, Field(max_length=MAX_DATA)],

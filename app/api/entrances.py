@@ -26,6 +26,8 @@ RENDER = 600_000
 """Bytes of a render, of which the log holds 512,000, and what is around it."""
 FILE = LARGEST_FILE + AROUND
 """Bytes of a form with a file; what an agent allows of it is less, see `uploads`."""
+SECRET = 4_000
+"""Bytes of a request for which no credential is asked: an agent and a secret."""
 SIGNED = 1_000_000
 """Bytes of a request that is signed: it is read before it is known who sent it."""
 BODIES = {
@@ -41,6 +43,7 @@ BODIES = {
     "/v1/tools": TOOL,
     "/v1/tools/{id}": TOOL,
     "/v1/tools/{id}/call": MESSAGE,
+    "/v1/web/anonymous": SECRET,
     "/slack/events": SIGNED,
     "/slack/interactivity": SIGNED,
     "/slack/commands": SIGNED,

@@ -46,6 +46,8 @@ RECORDED = (
     "DELETE /v1/secrets/{id}",
     "POST /v1/web/visitor-tokens",
     "POST /v1/web/revocations",
+    "POST /v1/web/keys",
+    "DELETE /v1/web/keys/{id}",
     "DELETE /v1/actors/{id:path}",
 )
 """What is recorded of operators, refused attempts too. Messages and runs are in their sessions' logs."""

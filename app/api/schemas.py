@@ -11,6 +11,7 @@ from agent_core import Page
 from agent_core.domain.events import FACTS, LIVE
 from agent_core.runtime.forgetting import Forgotten
 from app.api.sse import SSE
+from app.api.token_wire import AnonymousToken, TokenAnswer
 from app.api.wire import (
     Agent,
     Approval,
@@ -33,7 +34,8 @@ from app.api.wire import (
     Secret,
     Session,
     SessionCost,
-    TokenAnswer,
+    SigningKeyAnswer,
+    StoredFile,
     Tool,
     ToolTest,
 )
@@ -70,14 +72,17 @@ WIRE = (
     Posted,
     Problem,
     RenderAnswer,
+    StoredFile,
     Revoked,
     Run,
     RunTree,
     Secret,
     Session,
     SessionCost,
+    SigningKeyAnswer,
     ChannelPreview,
     TokenAnswer,
+    AnonymousToken,
     Tool,
     ToolTest,
     AgentFace,
@@ -91,6 +96,7 @@ WIRE = (
     Page[Run],
     Page[Secret],
     Page[Session],
+    Page[SigningKeyAnswer],
     Page[Tool],
 )
 FILES: dict[str, Any] = {

@@ -64,6 +64,8 @@ SCOPE_OF: Mapping[str, Scope] = {
     "DELETE /v1/tools/{id}": "admin",
     "GET /v1/keys": "admin",
     "GET /v1/keys/{id}": "admin",
+    "DELETE /v1/web/keys/{id}": "admin",
+    "GET /v1/web/keys": "admin",
     "GET /v1/web/revocations": "admin",
     "PATCH /v1/agents/{id}": "admin",
     "PATCH /v1/keys/{id}": "admin",
@@ -77,6 +79,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "POST /v1/keys/{id}/rotate": "admin",
     "POST /v1/secrets": "admin",
     "POST /v1/tools": "admin",
+    "POST /v1/web/keys": "admin",
     "POST /v1/web/revocations": "admin",
     "PUT /v1/secrets/{id}": "admin",
 }

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from agent_core import Actor, Controls, Forbidden, Inbound, Page, SessionStatus
+from agent_core import Actor, Controls, Forbidden, Inbound, Page, SessionStatus, SystemClock
 from agent_core.store.reading.listing import Wanted
 from app.api.bodies import ForkBody, Overlap, PostBody, ReplyBody, SessionBody, actor_of
 from app.api.deciders import Deciding
@@ -40,6 +40,7 @@ from app.api.wire import (
     message_wire,
     page,
     posted,
+    rfc3339,
     session_wire,
 )
 from channels.web.settings import settings_of
@@ -216,4 +217,6 @@ async def session_events(
     """Follow a session: its facts after the cursor, then what happens, as server-sent events."""
     source = wired.core.follow(session.id, after=after, until_idle=until == "idle")
     readers = wired.readers.of(principal, session.id)
-    return await open_stream(source, show=show, readers=readers, mine=mine)
+    # What a page needs to tell news from what was there, whatever its own clock says.
+    headers = {"Parley-Time": rfc3339(SystemClock().now())}
+    return await open_stream(source, show=show, readers=readers, mine=mine, headers=headers)

@@ -39,7 +39,7 @@ async def allowed_files(principal: Principal, wired: Services) -> WebFiles:
 @router.post(
     "",
     status_code=201,
-    responses=answers(StoredFile, 401, 403, 404, 413, 422, 429, status=201),
+    responses=answers(StoredFile, 400, 401, 403, 404, 413, 422, 429, status=201),
     openapi_extra=FORM,
 )
 async def send_file(request: Request, wired: Wired, principal: Caller) -> Response:

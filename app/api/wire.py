@@ -25,7 +25,7 @@ from agent_core import (
 )
 from agent_core import Feedback as FeedbackObject
 from agent_core.caching.report import CallBill, SessionBill
-from agent_core.domain.access import KeyObject, OperationEntry, Revocation
+from agent_core.domain.access import KeyObject, OperationEntry, Revocation, SigningKey
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.mcp_objects import McpServerObject
@@ -231,12 +231,8 @@ class SessionCost(wire_of(SessionBill, without=("calls",)), frozen=True, kw_only
     calls: tuple[CallCost, ...]
 
 
-class TokenAnswer(msgspec.Struct, frozen=True):
-    """A visitor's token, when it ends, and the *id* by which it can be revoked."""
-
-    token: str
-    expires_at: str
-    id: str
+class SigningKeyAnswer(wire_of(SigningKey), frozen=True, kw_only=True):
+    """A public key by which a site signs tokens of its visitors; *kid* is what the header of a token says."""
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -345,6 +341,11 @@ def stored_secret_wire(secret: SecretObject) -> Secret:
 def mcp_server_wire(server: McpServerObject) -> McpServerAnswer:
     """Return *server* as it travels."""
     return _copy(server, McpServerAnswer)
+
+
+def signing_key_wire(key: SigningKey) -> SigningKeyAnswer:
+    """Return *key* as it travels."""
+    return _copy(key, SigningKeyAnswer)
 
 
 def revoked_wire(revocation: Revocation) -> Revoked:

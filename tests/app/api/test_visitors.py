@@ -37,6 +37,7 @@ OPEN = {
     ("GET", "/v1/web/agent"),
     ("POST", "/v1/files"),
     ("GET", "/v1/files/{id}"),
+    ("POST", "/v1/web/anonymous"),
     ("GET", "/v1/renders/{id}.png"),
     ("GET", "/v1/renders/{id}.svg"),
     ("GET", "/v1/renders/{id}.csv"),

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import css from "../src/drawn/drawn.css";
+import { contrast } from "./contrast.js";
 
 type Triple = readonly [number, number, number];
 type Matrix = readonly [Triple, Triple, Triple];
@@ -21,14 +22,13 @@ const OKLAB: Matrix = [[0.2104542553, 0.793617785, -0.0040720468], [1.9779984951
 
 const linear = (hex: string): Triple =>
   each([1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255) as unknown as Triple, (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
-const light = (hex: string): number => dot(linear(hex), [0.2126, 0.7152, 0.0722]);
-const contrast = (a: string, b: string): number => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
 const seen = (hex: string, eyes: Matrix): Triple =>
   times(OKLAB, each(times(LMS, each(times(eyes, linear(hex)), (value) => Math.min(1, Math.max(0, value)))), Math.cbrt));
 
-const all = [...css.matchAll(/--parley-chart-\d,\s*(#[0-9a-f]{6})/g)].map(([, hex]) => hex as string);
+const all = [...css.matchAll(/--parley-chart-\d,\s*light-dark\((#[0-9a-f]{6}),\s*(#[0-9a-f]{6})\)/g)];
+const [bright, dark] = [1, 2].map((at) => all.map((found) => found[at] as string)) as [string[], string[]];
 
-for (const [name, colours, ground] of [["light", all.slice(0, 8), "#ffffff"], ["dark", all.slice(8), "#17181d"]] as const) {
+for (const [name, colours, ground] of [["light", bright, "#ffffff"], ["dark", dark, "#17181d"]] as const) {
   test(`on a ${name} page every colour is seen, and the first four apart from each other by all eyes`, () => {
     assert.equal(new Set(colours).size, 8);
     for (const colour of colours) assert.ok(contrast(colour, ground) >= 3, `${colour} on ${ground}: ${contrast(colour, ground)}`);

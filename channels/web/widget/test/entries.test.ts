@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Conversation } from "../src/talk/conversation.js";
-import { entriesOf } from "../src/transcript/entries.js";
+import { dayName } from "../src/transcript/day.js";
+import { entriesOf, startOf, withDays, type Entry, type Question } from "../src/transcript/entries.js";
 import { EMPTY } from "../src/log/state.js";
-import { fold, framesOf } from "./golden.js";
+import { reduce } from "../src/log/reduce.js";
+import { fold, framesOf, names } from "./golden.js";
 
 function shown(name: string): readonly (readonly [string | null, string])[] {
   const rest: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
@@ -28,3 +30,46 @@ test("a person's answer is an entry of its own, with the name, between those of 
     [null, "Three."],
   ]);
 });
+
+const at = (text: string): number => new Date(text).getTime();
+const entry = (time: number): Question => ({ kind: "question", key: String(time), time, text: "", files: [], editable: false, tag: null, run: null, outgoing: null });
+const days = (now: string, ...times: number[]): readonly string[] =>
+  withDays(times.map(entry), at(now)).map((each) => (each.kind === "day" ? dayName(each.time, at(now), "en-US") : "-"));
+
+test("each day has its line; a conversation of today has none, and what has no time yet belongs to the day before it", () => {
+  assert.deepEqual(days("2026-03-02T12:00", at("2026-03-02T00:00"), at("2026-03-02T11:59"), 0), ["-", "-", "-"]);
+  assert.deepEqual(days("2026-03-02T12:00", at("2025-12-31T10:00"), at("2026-02-27T09:00"), at("2026-02-27T23:59"), at("2026-03-01T00:01"), 0, at("2026-03-02T08:00")), [
+    "Wednesday, December 31, 2025", "-", "Friday, February 27, 2026", "-", "-", "yesterday", "-", "-", "today", "-",
+  ]);
+  assert.equal(dayName(at("2026-03-01T23:00"), at("2026-03-02T01:00"), "de"), "gestern");
+  assert.deepEqual(days("2026-03-02T12:00"), []);
+});
+
+const whole: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
+
+for (const name of names) {
+  test(`the newest entries of "${name}", from any message on, are the last of all its entries`, () => {
+    const view = fold(framesOf(name), EMPTY);
+    const all = entriesOf({ view, ...whole });
+    for (let at = 0; at <= view.messages.length; at += 1) {
+      const some = entriesOf({ view, ...whole }, startOf(view.messages, at));
+      assert.deepEqual(some, all.slice(all.length - some.length));
+    }
+  });
+
+  test(`entries of "${name}" made step by step are those made at once, and what has not changed is the same value`, () => {
+    let view = EMPTY;
+    let before: readonly Entry[] = [];
+    for (const frame of framesOf(name)) {
+      const known = view;
+      view = reduce(view, frame);
+      const now = entriesOf({ view, ...whole });
+      assert.deepEqual(now, entriesOf({ view: structuredClone(view), ...whole }));
+      if (frame.type === "text.delta" && view.messages.length === known.messages.length) {
+        const same = now.filter((each, index) => each === before[index]).length;
+        assert.ok(same >= now.length - 1, `${same} of ${now.length} after a delta`);
+      }
+      before = now;
+    }
+  });
+}

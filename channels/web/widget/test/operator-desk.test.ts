@@ -6,9 +6,7 @@ import { createAccess, type Operator } from "../src/operator/access.js";
 import { createApi } from "../src/operator/api.js";
 import { openDesk, shownOf, type Desk, type DeskActions } from "../src/operator/desk.js";
 import { createReplyBox } from "../src/operator/replybox.js";
-import { newest } from "../src/operator/transcript.js";
 import { tokenSource } from "../src/wire/token.js";
-import { EMPTY, type Message } from "../src/log/state.js";
 import { json, problem, sse, standIn, stream, type Answer, type Seen } from "./server.js";
 
 const { window } = new JSDOM("<!doctype html><body>", { pretendToBeVisual: true });
@@ -97,13 +95,6 @@ test("a conversation that is not there says so", async () => {
   openDesk({ session: "x", client: createClient(options), api: createApi(request, sender(options, request)), changed: (desk) => seen.push(desk), mayApprove: () => true, signal: life.signal });
   await tick();
   assert.equal(seen.at(-1)?.missing, true);
-});
-
-test("of a long conversation the newest messages are drawn", () => {
-  const messages = Array.from({ length: 2000 }, (_, index) => ({ id: `msg_${index}` }) as Message);
-  const drawn = newest({ ...EMPTY, messages }, 200).messages;
-  assert.deepEqual([drawn.length, drawn[0]?.id, drawn.at(-1)?.id], [200, "msg_1800", "msg_1999"]);
-  assert.equal(newest({ ...EMPTY, messages: messages.slice(0, 3) }, 200).messages.length, 3);
 });
 
 function box(send: (reply: { text: string; name: string; key: string }) => Promise<void>): { area: HTMLTextAreaElement; said: () => string; post: () => Promise<void> } {

@@ -69,6 +69,14 @@ function withhold(frame: Frame): Frame {
   return { ...frame, data } as Frame;
 }
 
+test("a message has the time of the fact that brought it, and an open answer has none", () => {
+  const frames = framesOf("plain");
+  const facts = frames.filter(({ type }) => type === "message.received" || type === "message.completed");
+  assert.deepEqual(fold(frames).messages.map(({ time }) => time), facts.map(({ time }) => Date.parse(time)));
+  const half = fold(frames.slice(0, frames.findLastIndex(isDelta) + 1));
+  assert.deepEqual(half.messages.map(({ time }) => time > 0), [true, false]);
+});
+
 test("emoji deltas are cut at code points: every state on the way is a prefix of the answer", () => {
   const answer = expectedOf("emoji").transcript[1]?.text ?? "";
   let state = EMPTY;

@@ -55,8 +55,8 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
   const { message: id, parts } = frame.data;
   switch (frame.type) {
     case "message.received": {
-      const steered = state.runs.some((run) => run.id === frame.run);
-      const message: Message = { ...blank(id, "user", frame.run), seq: frame.seq ?? 0, parts: parts.map((part) => (part.type === "tool_call" ? { type: "text", text: part.name } : part)), pending: true, steered, open: false };
+      const steered = find(state.runs, frame.run) !== undefined;
+      const message: Message = { ...blank(id, "user", frame.run), seq: frame.seq ?? 0, time: timeOf(frame), parts: parts.map((part) => (part.type === "tool_call" ? { type: "text", text: part.name } : part)), pending: true, steered, open: false };
       return { ...state, messages: [...state.messages, message] };
     }
     case "message.corrected": {
@@ -67,7 +67,7 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
     case "message.completed": {
       const { role, stop, partial = false, actor: by } = frame.data;
       const known = find(state.messages, id) ? state : begin(state, blank(id, role, frame.run));
-      const done = { seq: frame.seq ?? 0, parts, stop, partial, open: false, ...(by && { by }) };
+      const done = { seq: frame.seq ?? 0, time: timeOf(frame), parts, stop, partial, open: false, ...(by && { by }) };
       return expectCalls({ ...known, messages: change(known.messages, id, (message) => ({ ...message, ...done })) }, id, frame.run);
     }
   }
@@ -96,7 +96,7 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
 
 /** Let a person's message, which made a call itself, be taken before any step takes it. */
 function takeFirst(state: ViewState, run: string | null): ViewState {
-  const waits = state.messages.filter((each) => each.pending && each.run === run).map(({ seq }) => seq);
+  const waits = waiting(state.messages).filter((each) => each.run === run).map(({ seq }) => seq);
   return waits.length ? startStep(state, `${run}.0`, waits, run) : state;
 }
 
@@ -195,16 +195,21 @@ function write(state: ViewState, delta: Delta, type: "text" | "reasoning", run: 
 
 /** Open the step's message after the messages that the step takes. */
 function startStep(state: ViewState, id: string, takes: readonly number[], run: string | null): ViewState {
-  const isTaken = (each: Message): boolean => each.pending && takes.includes(each.seq);
-  const taken = state.messages.filter(isTaken).map((each) => ({ ...each, pending: false }));
-  const rest = state.messages.filter((each) => !isTaken(each));
-  const at = rest.findIndex((each) => each.id === id);
-  if (at >= 0) return taken.length ? { ...state, messages: rest.toSpliced(at, 0, ...taken) } : state;
-  return { ...state, messages: insert(rest, ...taken, blank(id, "assistant", run)) };
+  const isTaken = (each: Message): boolean => takes.includes(each.seq);
+  const waits = waiting(state.messages);
+  const taken = waits.filter(isTaken).map((each) => ({ ...each, pending: false }));
+  const at = state.messages.findLastIndex((each) => each.id === id);
+  const added = at < 0 ? [...taken, blank(id, "assistant", run)] : taken;
+  if (!added.length) return state;
+  const messages = state.messages.slice(0, -waits.length || undefined);
+  messages.splice(at < 0 ? messages.length : at, 0, ...added);
+  messages.push(...waits.filter((each) => !isTaken(each)));
+  return { ...state, messages };
 }
 
 /** Let *run* have waiting messages as its own, those that are *meant*: if no step of it takes them, they end with it. */
 function hand(state: ViewState, run: string, meant: (message: Message) => boolean): ViewState {
+  if (!waiting(state.messages).some(meant)) return state;
   return { ...state, messages: state.messages.map((each) => (each.pending && meant(each) ? { ...each, run, steered: false } : each)) };
 }
 
@@ -217,7 +222,7 @@ function begin(state: ViewState, message: Message): ViewState {
 /** Give up on *run*'s own messages that no step took; they come after what was taken, in their order. */
 function settle(state: ViewState, run: string): ViewState {
   const isLost = (each: Message): boolean => each.pending && each.run === run && !each.steered;
-  const lost = state.messages.filter(isLost).map((each) => ({ ...each, pending: false, missed: true }));
+  const lost = waiting(state.messages).filter(isLost).map((each) => ({ ...each, pending: false, missed: true }));
   if (!lost.length) return state;
   const rest = state.messages.filter((each) => !isLost(each));
   const [from, to] = [rest.findLastIndex(({ role }) => role === "assistant") + 1, firstWaiting(rest)];
@@ -235,7 +240,7 @@ function expectCalls(state: ViewState, message: string, run: string | null): Vie
 }
 
 function blank(id: string, role: Message["role"], run: string | null): Message {
-  const nothing = { seq: 0, parts: [], pending: false, steered: false, missed: false, partial: false, stop: null, epoch: 0, attempt: 0 };
+  const nothing = { seq: 0, time: 0, parts: [], pending: false, steered: false, missed: false, partial: false, stop: null, epoch: 0, attempt: 0 };
   return { id, role, run, open: true, ...nothing };
 }
 
@@ -244,9 +249,18 @@ function insert(messages: readonly Message[], ...added: Message[]): readonly Mes
   return messages.toSpliced(firstWaiting(messages), 0, ...added);
 }
 
+/** Return where the messages begin that no step has taken yet: they are the last ones. */
 function firstWaiting(messages: readonly Message[]): number {
-  const at = messages.findIndex((message) => message.pending);
-  return at < 0 ? messages.length : at;
+  return messages.findLastIndex((message) => !message.pending) + 1;
+}
+
+function waiting(messages: readonly Message[]): readonly Message[] {
+  return messages.slice(firstWaiting(messages));
+}
+
+/** Return when *frame* was written, in milliseconds; 0 where it does not say. */
+function timeOf({ time }: Frame): number {
+  return Date.parse(time) || 0;
 }
 
 /** Return the first *points* code points of *text*. */
@@ -261,15 +275,20 @@ interface Keyed {
   readonly id: string;
 }
 
-function find<T extends Keyed>(list: readonly T[], id: string): T | undefined {
+/** Return the item *id*; from the end, where it is in a long conversation. */
+function find<T extends Keyed>(list: readonly T[], id: string | null): T | undefined {
   return list.findLast((each) => each.id === id);
 }
 
 function change<T extends Keyed>(list: readonly T[], id: string, to: (item: T) => T): readonly T[] {
   const at = list.findLastIndex((each) => each.id === id);
-  return at < 0 ? list : list.with(at, to(list[at] as T));
+  if (at < 0) return list;
+  const changed = list.slice(); // many times faster than `with`
+  changed[at] = to(list[at] as T);
+  return changed;
 }
 
 function put<T extends Keyed>(list: readonly T[], item: T): readonly T[] {
-  return list.some((each) => each.id === item.id) ? change(list, item.id, () => item) : [...list, item];
+  const changed = change(list, item.id, () => item);
+  return changed === list ? [...list, item] : changed;
 }

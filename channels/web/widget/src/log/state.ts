@@ -28,6 +28,8 @@ export interface Message {
   readonly run: string | null;
   /** The fact that brought it; 0 for an answer that is still open. */
   readonly seq: number;
+  /** When it came, in milliseconds; 0 for an answer that is still open, and where the log does not say. */
+  readonly time: number;
   /** None in a person's message that was deleted. */
   readonly parts: readonly Part[];
   /** Still being written. */

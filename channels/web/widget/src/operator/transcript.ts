@@ -1,11 +1,10 @@
 /** The transcript of a conversation, drawn by the widget's pieces, with who said what, and what each run has used. */
 
 import { h, setAttribute, setChildren, setText } from "../dom.js";
-import { entriesOf, type Entry } from "../transcript/entries.js";
+import { entriesOf, startOf, type Entry } from "../transcript/entries.js";
 import { showEntry } from "../transcript/entry.js";
 import type { Scene, Shown } from "../transcript/scene.js";
 import { createScroller } from "../transcript/scroll.js";
-import type { ViewState } from "../log/state.js";
 import { copy } from "../frame/verbs.js";
 import { shownOf, type Desk, type DeskActions } from "./desk.js";
 import type { Ledger } from "./ledger.js";
@@ -46,7 +45,8 @@ export function createTranscript(actions: DeskActions, scene: Scene, signal: Abo
     const { desk, mayStop } = now;
     const conversation = shownOf(desk);
     const next = new Map<string, Row>();
-    const nodes = entriesOf({ ...conversation, view: newest(conversation.view, most) }).map((entry) => {
+    const { messages } = conversation.view;
+    const nodes = entriesOf(conversation, startOf(messages, messages.length - most)).map((entry) => {
       const row = shown.get(entry.key) ?? rowOf(entry, scene);
       next.set(entry.key, row);
       row.update(plain(entry, mayStop), desk.ledger);
@@ -56,7 +56,7 @@ export function createTranscript(actions: DeskActions, scene: Scene, signal: Abo
     const loading = !nodes.length && conversation.link !== "open";
     setText(empty, desk.missing ? WORDS.missing : loading ? WORDS.loading : WORDS.empty);
     setAttribute(list, "aria-busy", loading && !desk.missing ? "true" : "false");
-    setChildren(list, [...(conversation.view.messages.length > most ? [earlier] : []), ...(nodes.length ? nodes : [empty])]);
+    setChildren(list, [...(messages.length > most ? [earlier] : []), ...(nodes.length ? nodes : [empty])]);
     scroller.settle();
   };
   const repaint = (): void => void (frame ||= requestAnimationFrame(paint));
@@ -92,11 +92,6 @@ export function createTranscript(actions: DeskActions, scene: Scene, signal: Abo
       expected ||= time;
     },
   };
-}
-
-/** Return *view* with its last messages alone: of thousands no browser draws all in a moment. */
-export function newest(view: ViewState, most: number): ViewState {
-  return view.messages.length <= most ? view : { ...view, messages: view.messages.slice(-most) };
 }
 
 /** Return *entry* without what only the person who asked can do. */

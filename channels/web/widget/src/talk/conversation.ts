@@ -25,6 +25,8 @@ export interface Conversation {
   readonly agent: AgentFace | null;
   /** What was said of answers, none at first. */
   readonly feedback?: Feedback;
+  /** How many answers the person has not seen. */
+  readonly unread?: number;
 }
 
 export interface Actions {
@@ -55,7 +57,7 @@ export interface ConversationOptions {
   readonly newKey: () => string;
 }
 
-const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
+export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
 
 /** Return what can be done in a conversation; *options.signal* ends it. */
 export function converse(options: ConversationOptions): Actions {
@@ -69,10 +71,11 @@ export function converse(options: ConversationOptions): Actions {
 
   const set = (changes: Partial<Conversation>): void => {
     if (signal.aborted) return;
+    const { calls } = now.view;
     const next = { ...now, ...changes };
     now = { ...next, outbox: pruned(next.outbox, next.view) };
     options.changed(now);
-    if (changes.view) notice(now.view.calls);
+    if (now.view.calls !== calls) notice(now.view.calls);
   };
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
     set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });

@@ -6,9 +6,14 @@ import type { Call, Message, Render, ViewState } from "../log/state.js";
 
 export type Block =
   | { readonly kind: "text" | "reasoning"; readonly key: string; readonly text: string; readonly open: boolean; readonly citations?: readonly Citation[] | undefined }
-  | { readonly kind: "tool"; readonly key: string; readonly call: Call; readonly deciding?: Deciding | undefined }
+  | ToolBlock
   | { readonly kind: "render"; readonly key: string; readonly render: Render }
   | { readonly kind: "file"; readonly key: string; readonly file: FilePart };
+
+/** A call, or several that follow each other, none of which people are asked about. */
+export type ToolBlock =
+  | { readonly kind: "tool"; readonly key: string; readonly call: Call; readonly deciding?: Deciding | undefined }
+  | { readonly kind: "tools"; readonly key: string; readonly calls: readonly Call[] };
 
 export type Calls = ReadonlyMap<string | null, readonly Call[]>;
 
@@ -81,4 +86,21 @@ function joinCited(one: TextBlock, next: TextBlock): readonly Citation[] | undef
   const by = [...one.text].length;
   const moved = next.citations?.map((each) => (each.end === undefined ? each : { ...each, start: (each.start ?? 0) + by, end: each.end + by }));
   return moved ? [...(one.citations ?? []), ...moved] : one.citations;
+}
+
+/** Let calls that follow each other be one block; one that people are asked about stays alone. */
+export function folded(blocks: readonly Block[]): readonly Block[] {
+  const made: Block[] = [];
+  for (const block of blocks) {
+    const last = made.at(-1);
+    const [before, next] = [foldable(last), foldable(block)];
+    if (last && before && next) made[made.length - 1] = { kind: "tools", key: last.key, calls: [...before, ...next] };
+    else made.push(block);
+  }
+  return made;
+}
+
+function foldable(block: Block | undefined): readonly Call[] | null {
+  if (block?.kind === "tools") return block.calls;
+  return block?.kind === "tool" && !block.call.approval ? [block.call] : null;
 }

@@ -4,17 +4,19 @@ import type { Conversation } from "../talk/conversation.js";
 import type { Decisions } from "../talk/deciding.js";
 import type { Given } from "../talk/feedback.js";
 import { unshown, type Outgoing } from "../talk/outbox.js";
-import type { FilePart } from "../log/events.js";
+import type { SentFile } from "../wire/upload.js";
 import { isBusy, textOf, type Message, type Run, type ViewState } from "../log/state.js";
-import { blocksOf, groupCalls, joinCut, type Block, type Calls } from "./blocks.js";
+import { blocksOf, folded, groupCalls, joinCut, type Block, type Calls } from "./blocks.js";
 
 export type { Block } from "./blocks.js";
 
 export interface Question {
   readonly kind: "question";
   readonly key: string;
+  /** When it came, in milliseconds; 0 for one that is still on its way. */
+  readonly time: number;
   readonly text: string;
-  readonly files: readonly FilePart[];
+  readonly files: readonly SentFile[];
   /** Its words may be changed: nothing came after it but its answer, which is whole. */
   readonly editable: boolean;
   readonly tag: "sending" | "unsent" | "queued" | "unanswered" | "deleted" | null;
@@ -25,6 +27,8 @@ export interface Question {
 export interface Answer {
   readonly kind: "answer";
   readonly key: string;
+  /** When its newest message was complete, in milliseconds; 0 before. */
+  readonly time: number;
   readonly blocks: readonly Block[];
   readonly busy: boolean;
   /** Nothing is being written or called just now, but the run continues. */
@@ -42,31 +46,94 @@ export interface Answer {
   readonly feedback: Given | undefined;
 }
 
+/** A line between two days. */
+export interface Day {
+  readonly kind: "day";
+  readonly key: string;
+  /** When what follows it came, in milliseconds. */
+  readonly time: number;
+}
+
 export type Entry = Question | Answer;
 
-/** Return the entries of *conversation*: questions, and answers in which the messages of one run follow each other. */
-export function entriesOf(conversation: Conversation): readonly Entry[] {
+const runsOf = remembered((runs: readonly Run[]) => new Map(runs.map((run) => [run.id, run])));
+const callsOf = remembered(groupCalls);
+const made = new WeakMap<Message, readonly [Entry, ...unknown[]]>();
+
+/** Return *entry* of the message *first* as it was made of the same things before, or make it now. */
+function known<T extends Entry>(first: Message, of: readonly unknown[], make: () => T): T {
+  const found = made.get(first);
+  if (found?.length === of.length + 1 && of.every((each, index) => each === found[index + 1])) return found[0] as T;
+  const entry = make();
+  made.set(first, [entry, ...of]);
+  return entry;
+}
+
+/** Return *make* so that it computes nothing for the list that it was given last. */
+function remembered<A extends object, B>(make: (list: A) => B): (list: A) => B {
+  const results = new WeakMap<A, B>();
+  return (list) => results.get(list) ?? (results.set(list, make(list)).get(list) as B);
+}
+
+/** Return the place at or before *at* of *messages* where an entry begins. */
+export function startOf(messages: readonly Message[], at: number): number {
+  while (at > 0 && isMore(messages[at], messages[at - 1]?.run ?? null)) at -= 1;
+  return Math.max(0, at);
+}
+
+/**
+ * Return the entries of *conversation*: questions, and answers in which the messages of one run follow each other.
+ *
+ * Of the messages *from* there on, see `startOf`. An entry whose messages, run, calls and renders are the same values as before is the same value too.
+ */
+export function entriesOf(conversation: Conversation, from = 0): readonly Entry[] {
   const { view } = conversation;
-  const runs = new Map(view.runs.map((run) => [run.id, run]));
-  const calls = groupCalls(view.calls);
+  const { messages } = view;
+  const runs = runsOf(view.runs);
+  const calls = callsOf(view.calls);
+  const lastOf = new Map<string | null, number>();
+  for (let at = from; at < messages.length; at += 1) if (messages[at]?.role === "assistant") lastOf.set(messages[at]?.run ?? null, at);
   const entries: Entry[] = [];
-  for (let at = 0; at < view.messages.length; ) {
-    const first = view.messages[at] as Message;
+  for (let at = from; at < messages.length; ) {
+    const first = messages[at] as Message;
     const run = first.run === null ? undefined : runs.get(first.run);
     if (first.role === "user") {
-      entries.push(question(first, run));
+      entries.push(known(first, [run], () => question(first, run)));
       at += 1;
       if (run && needsAnswer(view, at, run, first)) entries.push(answer(run.id, [], run, calls, view));
       continue;
     }
     const group = [first];
-    for (at += 1; !first.by && isMore(view.messages[at], first.run); at += 1) {
-      group.push(view.messages[at] as Message);
+    for (at += 1; !first.by && isMore(messages[at], first.run); at += 1) {
+      group.push(messages[at] as Message);
     }
-    entries.push(answer(first.id, group, isLast(view, at, first.run) ? run : undefined, calls, view));
+    const its = (lastOf.get(first.run) ?? 0) < at ? run : undefined;
+    entries.push(known(first, [its, view.calls, view.renders, ...group], () => answer(first.id, group, its, calls, view)));
   }
   entries.push(...unshown(conversation.outbox, view).map(unsent));
   return markNewest(markRetry(entries.map((entry) => withFeedback(withDecisions(entry, conversation.decisions), conversation))), view);
+}
+
+/**
+ * Return *entries* with a line before the first of each day; none while all of them are of today, which is the day of *now*.
+ *
+ * Days are those of the reader's own clock; what has no time yet belongs to what is before it.
+ */
+export function withDays(entries: readonly Entry[], now: number): readonly (Entry | Day)[] {
+  const today = midnight(now);
+  let day = entries.some(({ time }) => time && time < today) ? 0 : today;
+  return entries.flatMap((entry) => {
+    const its = !entry.time || (entry.time >= day && entry.time < day + SHORTEST) ? day : midnight(entry.time);
+    if (its === day) return entry;
+    day = its;
+    return [{ kind: "day", key: `day ${its}`, time: entry.time }, entry];
+  });
+}
+const SHORTEST = 23 * 3_600_000; // milliseconds of a day
+
+/** Return when the day of *time* began, by the reader's clock. */
+export function midnight(time: number): number {
+  return new Date(time).setHours(0, 0, 0, 0);
 }
 
 function isMore(next: Message | undefined, run: string | null): boolean {
@@ -75,18 +142,22 @@ function isMore(next: Message | undefined, run: string | null): boolean {
 
 function withDecisions(entry: Entry, decisions: Decisions): Entry {
   if (entry.kind !== "answer" || !Object.keys(decisions).length) return entry;
-  const decided = (block: Block): Block => (block.kind === "tool" && block.call.approval ? { ...block, deciding: decisions[block.call.approval.id] } : block);
-  return { ...entry, blocks: entry.blocks.map(decided) };
+  const decided = (block: Block): Block => {
+    const deciding = block.kind === "tool" && decisions[block.call.approval?.id ?? ""];
+    return deciding ? { ...block, deciding } : block;
+  };
+  const blocks = entry.blocks.map(decided);
+  return blocks.some((each, index) => each !== entry.blocks[index]) ? { ...entry, blocks } : entry;
 }
 
 function question(message: Message, run: Run | undefined): Question {
   const tag = tagOf(message, run);
   const withdrawable = tag === "queued" && run !== undefined && isBusy(run) && !message.steered;
-  const base = { kind: "question", key: message.id, text: textOf(message.parts), files: filesOf(message.parts), editable: false, tag, outgoing: null } as const;
+  const base = { kind: "question", key: message.id, time: message.time, text: textOf(message.parts), files: filesOf(message.parts), editable: false, tag, outgoing: null } as const;
   return { ...base, run: withdrawable ? run.id : null };
 }
 
-function filesOf(parts: Message["parts"]): readonly FilePart[] {
+function filesOf(parts: Message["parts"]): readonly SentFile[] {
   return parts.filter((part) => part.type === "file");
 }
 
@@ -120,13 +191,13 @@ function isUnanswered(message: Message, run: Run | undefined): boolean {
 
 function unsent(outgoing: Outgoing): Question {
   const tag = outgoing.status === "failed" ? "unsent" : "sending";
-  return { kind: "question", key: outgoing.key, text: outgoing.text, files: [], editable: false, tag, run: null, outgoing };
+  return { kind: "question", key: outgoing.key, time: 0, text: outgoing.text, files: outgoing.files, editable: false, tag, run: null, outgoing };
 }
 
 /** A run that ended badly, or has started, without an answer message still needs a place to say so. */
 function needsAnswer(view: ViewState, at: number, run: Run, message: Message): boolean {
-  if (message.pending || isUnanswered(message, run) || view.messages.slice(at).some((each) => each.run === run.id)) return false;
-  return !view.messages.slice(0, at).some((each) => each.run === run.id && each.role === "assistant") && (run.started || run.status === "failed");
+  if (message.pending || isUnanswered(message, run) || !(run.started || run.status === "failed")) return false;
+  return view.messages[at]?.run !== run.id && !view.messages.some((each, index) => each.run === run.id && (index >= at || each.role === "assistant"));
 }
 
 function answer(key: string, group: readonly Message[], run: Run | undefined, calls: Calls, view: ViewState): Answer {
@@ -137,7 +208,7 @@ function answer(key: string, group: readonly Message[], run: Run | undefined, ca
   const thinking = busy && run.status === "running" && !working;
   const by = last?.by ? (last.by.name ?? "") : null;
   const mark = markOf(last, run) ?? (isBlank(blocks, run) ? "blank" : null);
-  return { kind: "answer", key, blocks, busy, thinking, run, mark, by, again: null, newest: false, asked: null, feedback: undefined };
+  return { kind: "answer", key, time: last?.time ?? 0, blocks: folded(blocks), busy, thinking, run, mark, by, again: null, newest: false, asked: null, feedback: undefined };
 }
 
 /** A run that ended with an answer without a word, after calls that showed nothing to people either. */
@@ -162,8 +233,4 @@ function markRetry(entries: readonly Entry[]): readonly Entry[] {
   const asked = entries.findLast((entry) => entry.kind === "question");
   const again = (asked as Question | undefined)?.text;
   return again ? [...entries.slice(0, -1), { ...last, again }] : entries;
-}
-
-function isLast(view: ViewState, at: number, run: string | null): boolean {
-  return !view.messages.slice(at).some((message) => message.role === "assistant" && message.run === run);
 }

@@ -15,10 +15,14 @@ export interface Scroller {
 const DOWN = "M12 5v14M5 12l7 7 7-7";
 const NEAR = 48; // pixels from the end that still count as being there
 
+/** Return whether *list* shows its end. */
+export function isNear({ scrollHeight, scrollTop, clientHeight }: HTMLElement): boolean {
+  return scrollHeight - scrollTop - clientHeight < NEAR;
+}
+
 export function createScroller(list: HTMLElement, strings: Strings, signal: AbortSignal): Scroller {
   const node = h("button", { type: "button", class: "round latest", "aria-label": strings.latest, title: strings.latest }, icon(DOWN));
   let following = true;
-  const isNear = (): boolean => list.scrollHeight - list.scrollTop - list.clientHeight < NEAR;
   const goDown = (): void => {
     if (following) list.scrollTop = list.scrollHeight;
     node.hidden = following;
@@ -35,7 +39,7 @@ export function createScroller(list: HTMLElement, strings: Strings, signal: Abor
   };
   let top = 0;
   const onScroll = (): void => {
-    following = isNear() || (following && list.scrollTop >= top); // what grew meanwhile is no scrolling up
+    following = isNear(list) || (following && list.scrollTop >= top); // what grew meanwhile is no scrolling up
     top = list.scrollTop;
     node.hidden = following;
   };

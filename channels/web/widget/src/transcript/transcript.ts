@@ -1,24 +1,45 @@
-/** The entries of a conversation on the page. */
+/** The entries of a conversation on the page: the newest, and more as the person looks further up. */
 
-import { setAttribute, setChildren } from "../dom.js";
+import { h, setAttribute, setChildren } from "../dom.js";
 import type { Conversation } from "../talk/conversation.js";
-import { entriesOf, type Entry } from "./entries.js";
+import type { Strings } from "../words/strings.js";
+import { entriesOf, startOf, withDays, type Day, type Entry } from "./entries.js";
+import { isNear } from "./scroll.js";
 import type { Shown } from "./scene.js";
 
+/** Messages that are drawn at least; as many more with each look further up, and at most twice as many at the end. */
+const DRAWN = 100;
+
 /** Return a function that draws the entries of a conversation, touching only the nodes that changed. */
-export function createTranscript(list: HTMLElement, greeting: HTMLElement, drawn: (entry: Entry) => Shown<Entry>): (conversation: Conversation) => void {
-  let shown = new Map<string, Shown<Entry>>();
-  return (conversation) => {
-    const next = new Map<string, Shown<Entry>>();
-    const nodes = entriesOf(conversation).map((entry) => {
-      const known = shown.get(entry.key) ?? drawn(entry);
-      next.set(entry.key, known);
-      known.update(entry);
-      return known.node;
+export function createTranscript(list: HTMLElement, greeting: HTMLElement, drawn: (entry: Entry | Day) => Shown<Entry | Day>, strings: Strings, signal: AbortSignal): (conversation: Conversation) => void {
+  const earlier = h("button", { type: "button", class: "quiet earlier" }, strings.earlier);
+  let shown = new Map<string, readonly [Shown<Entry | Day>, Entry | Day]>();
+  let last: Conversation;
+  let from = 0;
+
+  const draw = (conversation: Conversation): void => {
+    last = conversation;
+    const { messages } = conversation.view;
+    if (from > messages.length || (messages.length - from > 2 * DRAWN && isNear(list))) from = startOf(messages, messages.length - DRAWN);
+    const next: typeof shown = new Map();
+    const nodes = withDays(entriesOf(conversation, from), Date.now()).map((entry) => {
+      const [row, before] = shown.get(entry.key) ?? [drawn(entry), entry];
+      next.set(entry.key, [row, entry]);
+      if (before !== entry) row.update(entry);
+      return row.node;
     });
     shown = next;
     const loading = !nodes.length && conversation.link !== "idle";
     setAttribute(list, "aria-busy", loading ? "true" : "false");
-    setChildren(list, nodes.length || (loading && conversation.link !== "open") ? nodes : [greeting]);
+    setChildren(list, [...(from ? [earlier] : []), ...(nodes.length || (loading && conversation.link !== "open") ? nodes : [greeting])]);
   };
+  const extend = (): void => {
+    const below = list.scrollHeight - list.scrollTop;
+    from = startOf(last.view.messages, from - DRAWN);
+    draw(last);
+    list.scrollTop = list.scrollHeight - below;
+  };
+  earlier.addEventListener("click", extend, { signal });
+  list.addEventListener("scroll", () => from && list.scrollTop < list.clientHeight && extend(), { passive: true, signal });
+  return draw;
 }

@@ -34,6 +34,8 @@ export interface Follower {
   cursor(): number;
   frame(frame: Frame): void;
   link(state: "connecting" | "open" | "reconnecting"): void;
+  /** The server's time at which a connection was opened, as events have it. */
+  opened?(time: string): void;
   /** The cursor is not in the session's log: what is shown must be read again. */
   reset(): void;
 }
@@ -170,6 +172,7 @@ async function connect(request: Request, session: string, follower: Follower, si
   try {
     const response = await request(`${pathOf(session)}/events`, { headers, signal: watch.signal, cache: "no-store" });
     if (!response.body) return;
+    follower.opened?.(response.headers.get("Parley-Time") ?? "");
     follower.link("open");
     await readEvents(response.body, (event) => follower.frame(toFrame(event)), watch.touch);
   } finally {
