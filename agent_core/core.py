@@ -40,6 +40,7 @@ from agent_core.runtime.access import Access
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
+from agent_core.runtime.conversations import OwnConversations
 from agent_core.runtime.costs import Costs
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.files import SentFiles
@@ -67,7 +68,6 @@ from agent_core.store.store import Store
 from agent_core.store.work import catalog, feedback, sessions, shared
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Toolset, toolset_of
-from agent_core.uploads.reader import FileReader
 
 
 class Core:
@@ -76,8 +76,8 @@ class Core:
     *engine* builds what drives the runs; *bus* connects the processes of one database. Without *resolvers* hooks are
     rules only; without *secrets* an agent can have no webhook. *channels* are those that agents may configure;
     *context_sources* are asked before the first step of every run. Beyond *max_backlog* queued runs, over all
-    processes, messages are refused. *tools_looked_for* is a sentence for errors about tools. *drawer* draws charts, and
-    *file_reader* reads what people send. *defaults* are those of agents, *provider_needs* what providers lack.
+    processes, messages are refused. *tools_looked_for* is a sentence for errors about tools. *drawer* draws charts for
+    surfaces that cannot; the caller closes it. *defaults* are those of agents, *provider_needs* what providers lack.
     """
 
     _work: asyncio.Task[None] | None = None
@@ -103,26 +103,26 @@ class Core:
         defaults: AgentDefaults = PLAIN_DEFAULTS,
         provider_needs: Mapping[str, str] = {},
         tool_ports: ToolPorts = NO_PORTS,
-        file_reader: FileReader | None = None,
     ) -> None:
-        clock, self._providers, self._bus = clock or SystemClock(), providers, bus
+        clock, self._providers, self._bus, self.drawer = clock or SystemClock(), providers, bus, drawer
         self.counters, dispatcher, resolvers = Counters(clock), Dispatcher(bus), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
-        self.tools = Tooling(store, toolset_of(tools), secrets, tool_ports)
+        self.tools, self.renders = Tooling(store, toolset_of(tools), secrets, tool_ports), Renders(store)
         self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
         given: dict[str, Any] = {"defaults": defaults, "provider_needs": provider_needs, "servers": self.tools.servers}
         roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **given)
         self.agents = roster(store, self.tools.toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
-        ports = (resolvers, dispatcher, context_sources)
-        segments = self._segments = Segments(store, cache, self.agents, providers, self.tools.toolset, *ports)
+        ports = (self.tools.toolset, resolvers, dispatcher, context_sources)
+        segments = self._segments = Segments(store, cache, self.agents, providers, *ports)
         self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
         dispatcher.connect(self._engine, segments)
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
-        self._dispatcher, self.renders, self.drawer, self.costs = dispatcher, Renders(store), drawer, Costs(store)
-        self.session_costs, self.files = SessionCosts(store, self.agents.listed), SentFiles(store, file_reader)
+        self.costs, self.files = Costs(store), SentFiles(store)
+        self.session_costs, self._dispatcher = SessionCosts(store, self.agents.listed), dispatcher
+        self.conversations = OwnConversations(store, segments.idle, self)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""

@@ -38,11 +38,11 @@ from agent_core.tools.base import Tool
 from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Toolset
 from agent_core.uploads.clamd import ClamdCheck
-from agent_core.uploads.reader import FileReader
 from app.api import (
     actors,
     agents,
     approvals,
+    conversations,
     costs,
     health,
     keys,
@@ -99,7 +99,8 @@ _log = structlog.get_logger("parley.start")
 
 # In the order of their use: the first match answers.
 _STORED = (agents, tools, mcp_servers, secrets)
-ROUTES = (runs, sessions, approvals, renders, uploads, costs, *_STORED, keys, operations, actors, web, web_keys, health)
+_WEB = (web, web_keys, conversations)
+ROUTES = (runs, sessions, approvals, renders, uploads, costs, *_STORED, keys, operations, actors, *_WEB, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -181,6 +182,8 @@ async def running(
         return made
 
     core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), files, drawer)
+    if settings.clamd is not None:
+        core.files.check_by(ClamdCheck(settings.clamd))
     structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()
@@ -218,7 +221,6 @@ def _core(
         channels=CHANNELS,
         max_backlog=settings.max_backlog,
         drawer=drawer,
-        file_reader=FileReader(check=ClamdCheck(settings.clamd) if settings.clamd else None),
         defaults=AgentDefaults(
             include_render=settings.include_render,
             prompt_caching=settings.prompt_caching,

@@ -32,20 +32,16 @@ class Readable(NamedTuple):
         return f"data:{self.mime};base64,{base64.b64encode(self.data).decode()}"
 
 
-def readable(
-    parts: Iterable[Part], files: Files, *, images: bool = True, pdfs: bool = True
-) -> Iterator[Readable | str]:
+def readable(parts: Iterable[Part], files: Files, *, pdfs: bool = True) -> Iterator[Readable | str]:
     """Yield what a model is shown of *parts*: files and text, without blank text, which the APIs refuse.
 
-    Without *images* a note stands for each; without *pdfs* their text does, where there is one.
+    Without *pdfs* their text stands for them, where there is one.
     """
     for part in parts:
         if isinstance(part, Text) and part.text.strip():
             yield part.text
         elif isinstance(part, File):
-            if not images and _mime(part) in _IMAGES:
-                yield note(part, "this model sees no images")
-            elif part.text is not None and not (pdfs and is_whole(part)):
+            if part.text is not None and not (pdfs and is_whole(part)):
                 yield _text(part, files.get(part.text))
             else:
                 yield _file(part, files.get(part.file))

@@ -8,14 +8,18 @@ from agent_core.domain.quotas import Origin
 from agent_core.store.store import Store
 from agent_core.store.work import files
 from agent_core.store.work.files import NewFile
-from agent_core.uploads.reader import FileReader
+from agent_core.uploads.reader import FileCheck, FileReader
 
 
 class SentFiles:
     """What people have sent to this core's agents."""
 
-    def __init__(self, store: Store, reader: FileReader | None) -> None:
-        self._store, self._reader = store, reader or FileReader(clock=store.clock)
+    def __init__(self, store: Store) -> None:
+        self._store, self._reader = store, FileReader(clock=store.clock)
+
+    def check_by(self, check: FileCheck) -> None:
+        """Ask *check* about each file from now on, before it is kept."""
+        self._reader.check = check
 
     async def add(
         self,

@@ -62,13 +62,12 @@ class _About(msgspec.Struct):
 class FileReader:
     """Reads files, each in a process of its own: what breaks out of a decoder meets no file of another person.
 
-    Files of one *owner* wait for each other, see `FairQueue`. It may be used from one event loop after another.
+    A *check* is asked about each file first. Files of one *owner* wait for each other, see `FairQueue`. It may be used from one event loop after another.
     """
 
-    def __init__(
-        self, bounds: ReadingBounds | None = None, *, check: FileCheck | None = None, clock: Clock | None = None
-    ) -> None:
-        self._bounds, self._check, self._clock = bounds or ReadingBounds(), check, clock or SystemClock()
+    def __init__(self, bounds: ReadingBounds | None = None, *, clock: Clock | None = None) -> None:
+        self._bounds, self._clock = bounds or ReadingBounds(), clock or SystemClock()
+        self.check: FileCheck | None = None
         self._queue: FairQueue | None = None
         self._place: tuple[asyncio.AbstractEventLoop, int] | None = None
 
@@ -82,7 +81,7 @@ class FileReader:
         mime = kind_of(data, name, declared)
         if mime not in accept:
             raise InvalidInput("file", f"files of the type {mime} are not taken here.")
-        if self._check is not None and (why := await self._check.refusal(data)) is not None:
+        if self.check is not None and (why := await self.check.refusal(data)) is not None:
             raise InvalidInput("file", f"was refused by the check of files: {why}.")
         reading = FILE_KINDS[mime].reading
         if reading == "text":

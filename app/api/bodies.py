@@ -28,6 +28,7 @@ from agent_core.hooks.check import MAX_HOOKS
 from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
+from channels.legible import one_line
 from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack
 from channels.web.pictures import MAX_DATA, MAX_POINTS
 from channels.web.settings import (
@@ -46,6 +47,7 @@ from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
+TITLE_LENGTH = 200
 DEFAULT_TIMEOUT = 120.0
 
 # At least one character that is no white space.
@@ -114,6 +116,23 @@ class DefaultsBody(body_of(Defaults, DEFAULTS)):
 
 class ControlsBody(body_of(Controls, {**DEFAULTS, "model": Id})):
     """What a run may do; a field that is absent is taken from the agent. `tool_context` is for its tools alone."""
+
+
+class TitleBody(RequestBody):
+    """The title of a conversation: one line."""
+
+    title: Annotated[str, StringConstraints(min_length=1, max_length=TITLE_LENGTH, pattern=NOT_BLANK)]
+
+    @field_validator("title")
+    @classmethod
+    def _legible(cls, given: str) -> str:
+        return one_line(given)[:TITLE_LENGTH]
+
+
+class BranchBody(RequestBody):
+    """The message before which a conversation goes on as a copy: the visitor's own newest one."""
+
+    message: Id
 
 
 class ActorBody(body_of(Actor, {"id": Id, "name": Id})):
@@ -197,7 +216,7 @@ class StartPromptBody(body_of(StartPrompt, START)):
     """A suggestion before the first message."""
 
 
-class AnonymousBody(body_of(Anonymous, {"origins": Annotated[list[Id], Field(max_length=MAX_ORIGINS)]})):
+class AnonymousSettingsBody(body_of(Anonymous, {"origins": Annotated[list[Id], Field(max_length=MAX_ORIGINS)]})):
     """Where people talk to an agent who have not said who they are."""
 
 
@@ -213,7 +232,7 @@ class WebFilesBody(body_of(WebFiles, WEB_FILES)):
 
 
 WEB = {
-    "anonymous": AnonymousBody,
+    "anonymous": AnonymousSettingsBody,
     "files": WebFilesBody,
     "title": Annotated[str, Field(max_length=MAX_TITLE)],
     "greeting": Annotated[str, Field(max_length=MAX_GREETING)],

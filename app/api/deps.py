@@ -13,7 +13,7 @@ from pydantic import WithJsonSchema
 from agent_core import Actor, Core, Forbidden, InvalidInput, NotFound, Origin, RunObject, SessionObject, UnknownCursor
 from app.addresses import is_shared, place_of
 from app.serving.credentials import Credentials
-from app.serving.drawings import Drawings
+from app.serving.drawings import SEARCHES, Drawings
 from app.serving.newcomers import Newcomers
 from app.serving.readers import Readers
 from channels.web.identity import ACT_AS, Principal, TokenSigner
@@ -44,6 +44,7 @@ class Services:
     is_named: bool = False
     drawings: Drawings = field(default_factory=Drawings)
     newcomers: Newcomers = field(default_factory=Newcomers)
+    searches: Drawings = field(default_factory=lambda: Drawings(kind=SEARCHES))
 
 
 async def services(request: Request) -> Services:

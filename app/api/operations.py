@@ -35,6 +35,7 @@ RECORDED = (
     "POST /v1/sessions/{id}/close",
     "POST /v1/sessions/{id}/refreeze",
     "DELETE /v1/sessions/{id}",
+    "DELETE /v1/web/conversations/{id}",
     "POST /v1/approvals/{id}",
     "POST /v1/runs/{id}/cancel",
     "POST /v1/keys",

@@ -35,7 +35,6 @@ from app.api.wire import (
     Session,
     SessionCost,
     SigningKeyAnswer,
-    StoredFile,
     Tool,
     ToolTest,
 )
@@ -72,7 +71,6 @@ WIRE = (
     Posted,
     Problem,
     RenderAnswer,
-    StoredFile,
     Revoked,
     Run,
     RunTree,

@@ -13,7 +13,8 @@ from app.api.files import file as as_file
 from app.api.files import known
 from app.api.forms import FORM, sent_form
 from app.api.problems import answers
-from app.api.wire import StoredFile, answer, file_wire
+from app.api.stored import StoredFile, file_wire
+from app.api.wire import answer
 from channels.web.identity import Principal
 from channels.web.settings import WebFiles, settings_of
 

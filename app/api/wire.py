@@ -14,7 +14,6 @@ from agent_core import (
     AgentObject,
     ApprovalObject,
     AuditEntry,
-    FileObject,
     MessageObject,
     Page,
     Part,
@@ -29,6 +28,7 @@ from agent_core.domain.access import KeyObject, OperationEntry, Revocation, Sign
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.mcp_objects import McpServerObject
+from agent_core.domain.objects import ConversationObject
 from agent_core.domain.objects import Vote as VoteObject
 from agent_core.domain.secrets import SecretObject
 from agent_core.domain.tools import ToolObject, ToolVersion
@@ -39,15 +39,9 @@ from channels.slack import settings as slack
 from channels.web import settings as web
 from channels.web.visible import ShowTools, visible_approval, visible_message, visible_run, visible_session
 
-FILE_OPERATORS = ("agent", "actor", "actor_kind", "text", "pages")
-
 
 class Vote(wire_of(VoteObject, without=("is_operator", "is_present", "also")), frozen=True, kw_only=True):
     """One person's vote on an approval; *remember*: the tool may be used for the rest of the conversation."""
-
-
-class StoredFile(wire_of(FileObject, without=FILE_OPERATORS), frozen=True, kw_only=True):
-    """A file that was sent; *session* is the conversation that it belongs to, null while it waits for a message."""
 
 
 class Approval(wire_of(ApprovalObject, without=("deliver_to", "votes")), frozen=True, kw_only=True):
@@ -108,6 +102,13 @@ class Agent(
 
 class Session(wire_of(SessionObject), frozen=True, kw_only=True):
     """A durable conversation."""
+
+
+class OwnConversation(wire_of(ConversationObject), frozen=True, kw_only=True):
+    """A visitor's own conversation; its *title* is one that was given, or the beginning of what was said first.
+
+    *newest_seq* is where its newest answer is in the events, 0 before the first: what was read up to there is read.
+    """
 
 
 class Message(wire_of(MessageObject), frozen=True, kw_only=True):
@@ -265,6 +266,11 @@ def session_wire(session: SessionObject, show: ShowTools | None = None) -> Sessi
     return wire if show is None else visible_session(msgspec.to_builtins(wire))
 
 
+def conversation_wire(conversation: ConversationObject) -> OwnConversation:
+    """Return *conversation* as its visitor sees it."""
+    return _copy(conversation, OwnConversation)
+
+
 def message_wire(message: MessageObject, show: ShowTools | None = None) -> Message | dict[str, Any]:
     """Return *message*; for a visitor when *show* is given."""
     wire = _copy(message, Message)
@@ -297,11 +303,6 @@ def dry_run_wire(done: DryRun) -> DryRunAnswer:
 def render_wire(render: RenderObject) -> RenderAnswer:
     """Return *render* as it travels; a visitor gets all of it, as in the stream."""
     return _copy(render, RenderAnswer)
-
-
-def file_wire(file: FileObject) -> StoredFile:
-    """Return *file* as it travels."""
-    return _copy(file, StoredFile)
 
 
 def feedback_wire(feedback: FeedbackObject) -> Feedback:

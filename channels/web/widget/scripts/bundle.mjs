@@ -23,6 +23,7 @@ export const CHUNKS = [
   { name: "parley-host.js", entry: "src/host/main.ts", budget: 2 * KB }, // events and commands of the page around the element
   { name: "parley-launcher.js", entry: "src/launcher/main.ts", budget: 4 * KB }, // the bubble in a corner, and its panel
   { name: "parley-anonymous.js", entry: "src/anonymous/main.ts", budget: 1 * KB }, // tokens of visitors without a name
+  { name: "parley-list.js", entry: "src/list/main.ts", budget: 6 * KB }, // conversations: their list, and what is done with whole ones
 ];
 /** All bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
 export const BUNDLES = [

@@ -14,6 +14,7 @@ export interface Chunks {
   readonly host: typeof import("./host/main.js");
   readonly launcher: typeof import("./launcher/main.js");
   readonly anonymous: typeof import("./anonymous/main.js");
+  readonly list: typeof import("./list/main.js");
 }
 
 export type Load = typeof load;

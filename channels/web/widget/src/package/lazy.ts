@@ -11,6 +11,7 @@ const IMPORTS: { readonly [K in keyof Chunks]: () => Promise<Chunks[K]> } = {
   files: () => import("../files/main.js"),
   host: () => import("../host/main.js"),
   launcher: () => import("../launcher/main.js"),
+  list: () => import("../list/main.js"),
   anonymous: () => import("../anonymous/main.js"),
 };
 

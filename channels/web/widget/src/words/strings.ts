@@ -6,6 +6,7 @@ import type { CodeWords } from "../code/words.js";
 import type { AnswerWords } from "../answers/words.js";
 import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
+import type { ListWords } from "../list/words.js";
 import type { LauncherWords } from "../launcher/words.js";
 import type { ExtraWords } from "../extras/words.js";
 import type { Changes } from "./merge.js";
@@ -29,6 +30,7 @@ export const STRINGS = {
   stop: "Stop",
   stopping: "Stopping…",
   renew: "New conversation",
+  talks: "Your conversations",
   earlier: "Show earlier messages",
   latest: "Jump to the latest message",
   copy: "Copy",
@@ -120,6 +122,8 @@ interface ChunkStrings {
   readonly code?: Changes<CodeWords>;
   /** Files that are being attached. */
   readonly files?: Changes<FileWords>;
+  /** The list of conversations. */
+  readonly list?: Changes<ListWords>;
   /** The bubble in a corner of the page. */
   readonly launcher?: Changes<LauncherWords>;
   /** What the frame gets after its first paint. */
