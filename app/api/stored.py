@@ -13,11 +13,5 @@ class StoredFile(wire_of(FileObject, without=_OPERATORS), frozen=True, kw_only=T
 
 def file_wire(file: FileObject) -> StoredFile:
     """Return *file* as it travels."""
-    return StoredFile(
-        id=file.id,
-        name=file.name,
-        mime=file.mime,
-        size=file.size,
-        session=file.session,
-        created_at=rfc3339(file.created_at),
-    )
+    fields = {name: getattr(file, name) for name in StoredFile.__struct_fields__ if name != "created_at"}
+    return StoredFile(**fields, created_at=rfc3339(file.created_at))  # pyright: ignore[reportCallIssue] - derived
