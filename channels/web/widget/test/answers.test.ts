@@ -8,7 +8,7 @@ import { ANSWERS } from "../src/answers/words.js";
 import type { Citation } from "../src/log/events.js";
 import type { Given } from "../src/talk/feedback.js";
 import type { Answer, Block, Question } from "../src/transcript/entries.js";
-import { markdownNodes } from "../src/transcript/markdown.js";
+import { markdownNodes } from "../src/markdown/markdown.js";
 import type { Offers, Scene } from "../src/transcript/scene.js";
 import { asProblem } from "../src/wire/problem.js";
 import { STRINGS } from "../src/words/strings.js";
@@ -96,10 +96,10 @@ test("a thumb counts at once, its reason is asked for, and Escape ends the form 
   assert.deepEqual([host.querySelector("form"), document.activeElement?.getAttribute("aria-label")], [null, "Bad answer"]);
   press("Bad answer");
   assert.equal(done.length, 2, "the same thumb asks for the reason once more, and rates nothing");
-  let heard = false;
-  document.body.addEventListener("keydown", () => (heard = true), { once: true });
+  let passed = false;
+  document.body.addEventListener("keydown", () => (passed = true), { once: true });
   host.querySelector("textarea")?.dispatchEvent(new window.KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
-  assert.deepEqual([host.querySelector("form"), heard, names().length], [null, false, 4]);
+  assert.deepEqual([host.querySelector("form"), passed, names().length], [null, false, 4]);
 });
 
 test("a rating that was refused is explained", () => {

@@ -5,7 +5,8 @@ import type { Conversation } from "../src/talk/conversation.js";
 import { entriesOf, type Answer, type Question } from "../src/transcript/entries.js";
 import { showEntry } from "../src/transcript/entry.js";
 import type { Scene } from "../src/transcript/scene.js";
-import { textNode } from "../src/transcript/text.js";
+import { textIn } from "../src/markdown/text.js";
+import { textNode, type TextBlock } from "../src/transcript/text.js";
 import type { Message, Run, ViewState } from "../src/log/state.js";
 import { EMPTY } from "../src/log/state.js";
 import { STRINGS } from "../src/words/strings.js";
@@ -15,20 +16,38 @@ Object.assign(globalThis, { document: window.document, Node: window.Node });
 
 const loaded: string[] = [];
 const dressed: Element[] = [];
-const chunk = { dress: (code: Element) => void dressed.push(code), fileCard: (host: Element) => host.replaceChildren("card") };
+const chunk = { dress: (code: Element) => void dressed.push(code), fileCard: (host: Element) => host.replaceChildren("card"), answerFoot: () => () => undefined, questionFoot: () => () => undefined, textIn };
 const load = (name: string): Promise<unknown> => (loaded.push(name), Promise.resolve(chunk));
 const scene = { strings: STRINGS, load, request: null, decide: null } as unknown as Scene;
 
+/** A text whose markdown is drawn. */
+function drawn(): { node: HTMLElement; update(block: TextBlock): void } {
+  const node = document.createElement("div");
+  return { node, update: textIn(node, scene) };
+}
+
+test("a text is shown as it came until what draws markdown is there, and stays so without that", async () => {
+  const { node, update } = textNode({ ...scene, load: (() => Promise.resolve({ textIn })) as never });
+  const failed = textNode({ ...scene, load: (() => Promise.reject(new Error("away"))) as never });
+  for (const each of [update, failed.update]) each({ kind: "text", key: "k", text: "**Bold**\n<b>", open: true });
+  assert.equal(node.innerHTML, "**Bold**\n&lt;b&gt;");
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.equal(node.querySelector("strong")?.textContent, "Bold");
+  assert.equal(node.classList.contains("raw"), false);
+  failed.update({ kind: "text", key: "k", text: "**Bold** more", open: false });
+  assert.equal(failed.node.textContent, "**Bold** more");
+});
+
 function tipAfter(text: string): string | undefined {
-  const { node, update } = textNode(scene);
+  const { node, update } = drawn();
   update({ kind: "text", key: "k", text, open: true });
   assert.equal(node.parentNode, null);
-  const tips = [...node.querySelectorAll(".tip"), ...(node.classList.contains("tip") ? [node] : [])];
+  const tips = [...node.querySelectorAll(".writing"), ...(node.classList.contains("writing") ? [node] : [])];
   assert.equal(tips.length, 1, text);
   return `${tips[0]?.localName} ${tips[0]?.textContent}`;
 }
 
-test("the mark of a text that is being written comes behind its last word, whatever that is in", () => {
+test("the mark of a text that is being written comes after its last word, whatever that is in", () => {
   for (const [text, tip] of [
     ["One\n\nTwo *three*", "p Two three"],
     ["- one\n- two", "li two"],
@@ -46,16 +65,16 @@ test("the mark of a text that is being written comes behind its last word, whate
 });
 
 test("a whole text has no mark, and one that goes on has the one at its end alone", () => {
-  const { node, update } = textNode(scene);
+  const { node, update } = drawn();
   for (const text of ["- a", "- a\n- b", "- a\n- b\n\nc"]) update({ kind: "text", key: "k", text, open: true });
-  assert.deepEqual([...node.querySelectorAll(".tip")].map((each) => each.textContent), ["c"]);
+  assert.deepEqual([...node.querySelectorAll(".writing")].map((each) => each.textContent), ["c"]);
   update({ kind: "text", key: "k", text: "- a\n- b\n\nc", open: false });
-  assert.equal(node.querySelector(".tip"), null);
+  assert.equal(node.querySelector(".writing"), null);
 });
 
 test("code is dressed once it is whole, and once only", async () => {
   dressed.length = 0;
-  const { node, update } = textNode(scene);
+  const { node, update } = drawn();
   const grow = async (text: string, open = true): Promise<number> => {
     update({ kind: "text", key: "k", text, open });
     await Promise.resolve();
@@ -102,10 +121,9 @@ test("what was said of an answer is part of it", () => {
 test("files of a question and of an answer are cards, and their names until those are there", async () => {
   const view = { messages: [message("q", "user", { parts: [{ type: "text", text: "See" }, FILE] }), message("a", "assistant", { parts: [FILE] })], runs: [run("run_1", "completed")] };
   const nodes = shown(view).map((entry) => showEntry(entry, { ...scene, load: (() => new Promise(() => undefined)) as never }).node);
-  assert.deepEqual(nodes.map((node) => node.querySelector(".file.picture")?.textContent), ["a.png", "a.png"]);
-  const cards = shown(view).map((entry) => showEntry(entry, { ...scene, load: (async (name: string) => (name === "answers" ? { ...chunk, answerFoot: () => () => undefined } : chunk)) as never }).node);
-  await Promise.resolve();
-  await Promise.resolve();
+  assert.deepEqual(nodes.map((node) => node.querySelector(".file.photo")?.textContent), ["a.png", "a.png"]);
+  const cards = shown(view).map((entry) => showEntry(entry, scene).node);
+  await new Promise((resolve) => setTimeout(resolve));
   assert.deepEqual(cards.map((node) => node.querySelector(".file")?.textContent), ["card", "card"]);
 });
 

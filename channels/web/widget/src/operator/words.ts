@@ -37,6 +37,8 @@ export const WORDS = {
   missing: "This conversation does not exist, or was deleted.",
   back: "All conversations",
   untitled: "Untitled",
+  before: "what it was before",
+  after: "goes on here",
   empty: "Nothing has been said here yet.",
   earlier: "Show earlier messages",
   stop: "Stop",
@@ -68,7 +70,7 @@ export const TALK: Strings = {
   transcript: "Conversation",
   action: "Waiting for the client to answer.",
   onPage: "waiting for the client",
-  approval: { you: "the visitor" },
+  approval: { you: "the visitor", team: "operator", who: { operators: "an operator" } },
   problems: {
     ...STRINGS.problems,
     network: "The server cannot be reached. Check your connection.",
