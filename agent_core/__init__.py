@@ -59,6 +59,7 @@ from agent_core.domain.events import (
     ToolRequested,
     ToolStarted,
 )
+from agent_core.domain.files import FILE_KINDS, LARGEST_FILE, MOST_FILES, FileObject
 from agent_core.domain.hooks import ApprovalConfig, Hook
 from agent_core.domain.inbound import Context, Inbound, Overlap
 from agent_core.domain.messages import (
@@ -134,6 +135,9 @@ from agent_core.store.sqlite import SqliteDatabase
 from agent_core.traces import trace_of
 
 __all__ = [
+    "FILE_KINDS",
+    "LARGEST_FILE",
+    "MOST_FILES",
     "SCOPES",
     "Actor",
     "Agent",
@@ -185,6 +189,7 @@ __all__ = [
     "Feedback",
     "Fetch",
     "File",
+    "FileObject",
     "Forbidden",
     "HasToolCall",
     "Heartbeat",

@@ -53,6 +53,7 @@ from app.api import (
     secrets,
     sessions,
     tools,
+    web,
 )
 from app.api.callers import Callers
 from app.api.cors import Cors
@@ -92,7 +93,7 @@ _log = structlog.get_logger("parley.start")
 
 # In the order of their use: the first match answers.
 _STORED = (agents, tools, mcp_servers, secrets)
-ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, health)
+ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, web, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 

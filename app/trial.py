@@ -52,12 +52,12 @@ from app.files import StillFiles, toolset_with
 from app.own_tools.toolset import OwnTools, shipped_names
 from app.settings import load_settings
 from app.tool_files import ToolFiles
+from channels.default_agent import default_agent
 from channels.tables import DeliveryRow
 
 ASKER = "tester"
 """The id of who asks when a test names no one."""
 OPERATOR = Actor(id="operator", kind="service")
-PREFERRED = "assistant"
 SECONDS = 30.0
 """How long an answer may take: a scripted one takes milliseconds, so what takes longer hangs in a tool."""
 
@@ -204,8 +204,8 @@ class OpenProject:
         return await self._reply(approval.run, timeout)
 
     def _agent(self) -> str:
-        if PREFERRED in self._agents or len(self._agents) == 1:
-            return PREFERRED if PREFERRED in self._agents else self._agents[0]
+        if (found := default_agent((name, True) for name in self._agents)) is not None:
+            return found
         known = ", ".join(f"`{name}`" for name in self._agents) or "none"
         raise ConfigError(f"Which agent? Give `agent=` the name of one; there are: {known}.")
 

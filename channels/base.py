@@ -191,7 +191,8 @@ class ShownRender:
 class CallView:
     """What an agent does beside talking: the use of a tool, and what people are asked about it.
 
-    *title* names the tool to people. *began* is when it was started last, in milliseconds, *seconds* how long it took.
+    *title* says to people what the tool does, *title_done* what it did. *began* is when it was started last, in
+    milliseconds, *seconds* how long it took.
     """
 
     id: str
@@ -201,13 +202,14 @@ class CallView:
     question: Question | None = None
     renders: tuple[ShownRender, ...] = ()
     title: str | None = None
+    title_done: str | None = None
     began: int | None = None
     seconds: float | None = None
 
     @property
     def shown(self) -> str:
         """Return what people read for the tool."""
-        return self.title or self.name
+        return (self.status == "done" and self.title_done) or self.title or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,20 +226,18 @@ def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> C
 def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> ConversationView:
     """Show a call below the last message of its run; one that is shown already gets the name of the tool it means."""
     if any(call.id == fact.call for message in body.recent for call in message.calls):
-        named = {"name": fact.name} if fact.title is None else {"name": fact.name, "title": fact.title}
-        return _change_call(body, fact.call, **named)
+        named = {"title": fact.title, "title_done": fact.title_done}
+        return _change_call(body, fact.call, name=fact.name, **{key: each for key, each in named.items() if each})
+    asked = CallView(fact.call, fact.name, "requested", title=fact.title, title_done=fact.title_done)
     for message in body.newest():
         if message.role == "assistant" and message.run == run:
-            asked = CallView(fact.call, fact.name, "requested", title=fact.title)
             return _put(body, replace(message, calls=(*message.calls, asked)))
     if fact.step or run is None:
         return body
     # A person's message made the call, and no step has taken it yet: the call is shown below it.
     taken = tuple(replace(message, steered=False) for message in body.waiting if message.run == run)
     waiting = tuple(message for message in body.waiting if message.run != run)
-    made = ShownMessage(
-        f"{run}.0", "assistant", run, calls=(CallView(fact.call, fact.name, "requested", title=fact.title),)
-    )
+    made = ShownMessage(f"{run}.0", "assistant", run, calls=(asked,))
     return replace(body, recent=(*body.recent, *taken, made), waiting=waiting)
 
 

@@ -46,9 +46,10 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     an idempotency key; *timeout* is seconds; *result_limit* characters of text shown to the model. *kind* is its
     executor: this process, the client of the run, or none, so that a call of it is the run's answer.
 
-    *title* names it to people. *source* says where it comes from. *untrusted*: what it returns may have been written by
-    strangers. *resource* groups it for the router, *pinned* keeps it in the prompt there. *wraps* is the tool that it
-    gives another name, whose hooks are asked too; *preset* are arguments of each call that the model does not give.
+    *title* says to people what it does while it runs, such as "Looking up your order", *title_done* afterwards.
+    *source* says where it comes from. *untrusted*: what it returns may have been written by strangers. *resource*
+    groups it for the router, *pinned* keeps it in the prompt there. *wraps* is the tool that it gives another name,
+    whose hooks are asked too; *preset* are arguments of each call that the model does not give.
     """
 
     name: str
@@ -61,6 +62,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     result_limit: int = RESULT_LIMIT
     kind: ToolKind = "function"
     title: str | None = None
+    title_done: str | None = None
     source: ToolSource = "python"
     untrusted: bool = False
     resource: str | None = None

@@ -38,7 +38,8 @@ class ApprovalRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True
     *by* is the person whose message started the run, *speakers* are the others who wrote messages in it.
 
     With a *form*, the JSON Schema of an object, the tool itself asks: *arguments* are what the form is filled with at
-    first, and an approval answers it. *state* names the blob with what the tool needs to go on.
+    first, and an approval answers it. *state* names the blob with what the tool needs to go on. *parameters* is the
+    JSON Schema of a tool's *arguments*, for labels and fields; a long one is left out.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -61,6 +62,7 @@ class ApprovalRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True
     by: Actor | None = None
     speakers: tuple[Actor, ...] = ()
     form: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
     state: str | None = None
 
 

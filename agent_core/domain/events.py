@@ -195,8 +195,8 @@ class StepCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 class ToolRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A model's request to use a tool; *raw* is what it wrote as arguments when that is not a JSON object.
 
-    *title* names the tool to people. *via* is the router's tool that the model called; *name* and *arguments* are those
-    of the tool that it meant.
+    *title* says to people what the tool does while it runs, *title_done* afterwards. *via* is the router's tool that
+    the model called; *name* and *arguments* are those of the tool that it meant.
     """
 
     type: ClassVar[str] = "tool.requested"
@@ -207,6 +207,7 @@ class ToolRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     step: int
     raw: str | None = None
     title: str | None = None
+    title_done: str | None = None
     via: str | None = None
 
 

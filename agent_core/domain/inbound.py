@@ -10,6 +10,8 @@ from agent_core.domain.messages import Actor, Message, Part
 from agent_core.domain.quotas import ANYWHERE, Origin, lane_of
 
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
+INTERRUPTED = "interrupted"
+"""Why a run was cancelled for whose place another message came."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

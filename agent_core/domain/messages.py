@@ -57,13 +57,18 @@ class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", tag_field="type
     untrusted: bool = False
 
 
-class File(msgspec.Struct, frozen=True, tag="file", tag_field="type"):
-    """A stored file, named by its blob id; `size` in bytes."""
+class File(msgspec.Struct, frozen=True, tag="file", tag_field="type", omit_defaults=True):
+    """A stored file, named by its blob id; `size` in bytes.
+
+    *text* is the blob of the text that stands for it where a model does not take the file; *pages* those of a PDF.
+    """
 
     file: str
     name: str
     mime: str
     size: int
+    text: str | None = None
+    pages: int | None = None
 
 
 class Render(msgspec.Struct, frozen=True, tag="render", tag_field="type"):

@@ -153,6 +153,7 @@ class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
 
     *digest* is the hash of tool and arguments; *edit* and *remember* are what a decision may do besides yes or no. With
     a *form*, a JSON Schema, the tool asks people to fill it in, and *arguments* are what it is filled with.
+    *parameters* is the JSON Schema of a tool's arguments, left out where it is long.
     """
 
     id: str
@@ -183,6 +184,7 @@ class ApprovalObject(msgspec.Struct, frozen=True, kw_only=True):
     decided_at: int | None = None
     reason: str | None = None
     form: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
 
     @property
     def is_edited(self) -> bool:

@@ -22,13 +22,15 @@ class ToolDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     nor can change. *output* is a JMESPath expression over the JSON that the tool returned, or `jq:` and a jq program.
     *context* are the keys of the caller's context that the tool's server gets as headers. *untrusted*: what it returns
     may have been written by strangers. *resource* groups it for the router, *pinned* keeps it in the prompt there.
-    *timeout_s* is seconds, *result_limit* characters shown to the model; *effect* None is what the kind says.
+    *title* says to people what it does while it runs, *title_done* afterwards. *timeout_s* is seconds, *result_limit*
+    characters shown to the model; *effect* None is what the kind says.
     """
 
     name: str
     kind: StoredKind = "http"
     description: str = ""
     title: str | None = None
+    title_done: str | None = None
     parameters: dict[str, Any] | None = None
     effect: Literal["read", "write"] | None = None
     idempotent: bool = False
@@ -91,6 +93,7 @@ class ToolObject(msgspec.Struct, frozen=True, kw_only=True):
     untrusted: bool = False
     resource: str | None = None
     pinned: bool = False
+    title_done: str | None = None
     config: dict[str, Any] = {}
     version: int | None = None
     source: ToolOrigin | None = None

@@ -22,7 +22,11 @@ MAX_FORMS = 10
 MAX_FIELDS = 30
 MAX_TITLE, MAX_DETAIL = 150, 2_000
 MAX_TOOL_TITLE = 60
+MAX_PARAMETERS = 8_000
+"""Bytes of JSON of a schema that a question holds: it is stored with each."""
 _FORM = "parley:form"
+_VALUES = frozenset({"const", "default", "enum", "examples"})
+"""Keywords of a schema whose values are no schemas."""
 _BLANK: Mapping[Any, object] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
@@ -32,14 +36,15 @@ def question(spec: ToolSpec, name: str) -> str:
     A title that an MCP server gives is not shown: it could say anything.
     """
     title = legible(spec.title)[:MAX_TOOL_TITLE] if spec.source != "mcp" else ""
-    return f"May {title} ({name}) run?" if title else f"May {name} run?"
+    return f"Allow “{title}” ({name})?" if title else f"May {name} run?"
 
 
 def held(
-    hook: str, config: ApprovalConfig, call: CallState, title: str, asked: tuple[Actor | None, Sequence[Actor]]
+    hook: str, config: ApprovalConfig, call: CallState, spec: ToolSpec, asked: tuple[Actor | None, Sequence[Actor]]
 ) -> Sequence[e.FactBody]:
     """Return the facts by which *hook* holds *call* until people decided; *asked* are who asked, and all who spoke."""
     asker, speakers = asked
+    config = with_presets(config, spec)
     approval = new_id("apr")
     return [
         e.HookRuled(hook=hook, event="PreToolUse", ruling="hold", reason=None, call=call.call),
@@ -50,7 +55,7 @@ def held(
             tool=call.name,
             arguments=call.arguments,
             hook=hook,
-            title=title,
+            title=config.title or question(spec, call.name),
             responders=config.responders,
             quorum=config.quorum,
             timeout_s=config.timeout_s,
@@ -62,9 +67,32 @@ def held(
             deliver_to=config.deliver_to,
             by=asker,
             speakers=tuple(each for each in speakers if each != asker),
+            parameters=_parameters(spec),
         ),
         e.ToolPending(call=call.call, on="approval", approval=approval),
     ]
+
+
+def _parameters(spec: ToolSpec) -> dict[str, Any] | None:
+    """Return the schema of the tool's arguments for a card, None where it is long or says nothing.
+
+    Titles that an MCP server gives are left out: another name for an argument could say anything.
+    """
+    schema = _untitled(spec.parameters) if spec.source == "mcp" else spec.parameters
+    return schema if schema.get("properties") and len(json.encode(schema)) <= MAX_PARAMETERS else None
+
+
+def _untitled(schema: Any) -> Any:
+    match schema:
+        case dict():
+            each = cast("dict[str, Any]", schema).items()
+            # A property may be called `title`: then this is a schema, not a text.
+            kept = {key: value for key, value in each if key != "title" or not isinstance(value, str)}
+            return {key: value if key in _VALUES else _untitled(value) for key, value in kept.items()}
+        case list():
+            return [_untitled(value) for value in cast("list[Any]", schema)]
+        case _:
+            return schema
 
 
 def with_presets(config: ApprovalConfig, spec: ToolSpec) -> ApprovalConfig:

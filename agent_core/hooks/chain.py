@@ -12,7 +12,7 @@ from agent_core.domain.agents import Agent, ToolSpec
 from agent_core.domain.hooks import ApprovalConfig, HookEvent, NamedHook
 from agent_core.domain.messages import Actor, Text, ToolCall
 from agent_core.domain.schemas import problems
-from agent_core.hooks.asking import form, held, question, with_presets
+from agent_core.hooks.asking import form, held
 from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.loop.state import RunState
 from agent_core.loop.untrusted import AFTER_UNTRUSTED, needs_ruling
@@ -83,9 +83,7 @@ class Hooks:
                 continue
             if isinstance(named.config, ApprovalConfig):
                 if not await self._run_info.is_granted(named.name, call.name, named.config):
-                    title = named.config.title or question(spec, call.name)
-                    config = with_presets(named.config, spec)
-                    return [*facts, *held(named.name, config, call, title, await self._asked())]
+                    return [*facts, *held(named.name, named.config, call, spec, await self._asked())]
                 answer: Answer = Allow("It is allowed for the rest of this conversation.")
             else:
                 answer = await self._ask(named, "PreToolUse", **_of_call(call, spec))
@@ -105,8 +103,8 @@ class Hooks:
         if self._agent.definition.after_untrusted == "deny":
             denied = Deny("It would follow a result that strangers may have written.")
             return [_ruled(AFTER_UNTRUSTED, "PreToolUse", denied, call.call)]
-        config = with_presets(ApprovalConfig(detail="It follows a result that strangers may have written."), spec)
-        return held(AFTER_UNTRUSTED, config, call, question(spec, call.name), await self._asked())
+        config = ApprovalConfig(detail="It follows a result that strangers may have written.")
+        return held(AFTER_UNTRUSTED, config, call, spec, await self._asked())
 
     async def form(self, call: CallState, asks: Elicitation, state: str | None) -> Sequence[e.FactBody]:
         """Return the facts by which the tool of *call* asks the person who asked; *state* is the blob of its own."""

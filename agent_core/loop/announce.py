@@ -6,6 +6,7 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, ToolSpec
 from agent_core.domain.controls import recorded
 from agent_core.domain.events import FactBody
+from agent_core.domain.inbound import INTERRUPTED
 from agent_core.domain.messages import CallOutcome, Part, Text
 from agent_core.loop.cache_notes import cache_note
 from agent_core.loop.compaction import Compact
@@ -14,7 +15,12 @@ from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Rec
 from agent_core.loop.waiting import CallState
 
 NOT_RUN = "Not run: the run ended before this call was started."
+NOT_DECIDED = (
+    "Not run: nothing was decided about this call, for the person wrote something else first. "
+    "Ask for it again if it is still wanted."
+)
 STOPPED = "Stopped before it ended."
+WITHDRAWN = "The question was withdrawn: another message came before anything was decided."
 UNKNOWN = "It is not known whether this call took effect: it was interrupted. Check before you repeat it."
 
 
@@ -37,6 +43,7 @@ def announce(move: Move, state: RunState, agent: Agent, shown: tuple[Part, ...] 
                     index=index,
                     step=state.step.n,
                     title=spec.title if (spec := agent.tools.get(used.name)) else None,
+                    title_done=spec.title_done if spec else None,
                 )
                 for index, used in enumerate(move.calls)
             ]
@@ -61,8 +68,10 @@ def finish(
         facts.append(
             e.MessageCompleted(message=state.step.message, role="assistant", parts=shown, stop=stop, partial=True)
         )
+    is_interrupted = isinstance(end, e.RunCancelled) and end.reason == INTERRUPTED
     for call in state.waiting.open_calls():
-        if call.status == "pending" and (asked := call.approval) and call.on == "approval":
+        is_asked = call.status == "pending" and call.on == "approval"
+        if is_asked and (asked := call.approval):
             facts.append(
                 e.ApprovalDecided(
                     approval=asked.approval,
@@ -71,9 +80,10 @@ def finish(
                     arguments=call.arguments if asked.form is None else asked.arguments,
                     status="cancelled",
                     by=getattr(end, "by", None),
+                    reason=WITHDRAWN if is_interrupted else None,
                 )
             )
-        facts.append(_closed(call, tools))
+        facts.append(_closed(call, tools, NOT_DECIDED if is_interrupted and is_asked else NOT_RUN))
     return [*facts, end]
 
 
@@ -110,9 +120,9 @@ def _ask(move: Ask, state: RunState, agent: Agent) -> Sequence[FactBody]:
     return [*before, started]
 
 
-def _closed(call: CallState, tools: Mapping[str, ToolSpec]) -> e.ToolCompleted:
+def _closed(call: CallState, tools: Mapping[str, ToolSpec], unstarted: str) -> e.ToolCompleted:
     outcome: CallOutcome = "cancelled"
-    text = STOPPED if call.status == "started" else NOT_RUN
+    text = STOPPED if call.status == "started" else unstarted
     spec = tools.get(call.name)
     if call.status == "started" and (spec is None or spec.effect == "write"):
         outcome, text = "unknown", UNKNOWN

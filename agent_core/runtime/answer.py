@@ -209,6 +209,7 @@ class Answer:
             step=self._move.n,
             raw=block.text if block.arguments is None else None,
             title=spec.title if spec else None,
+            title_done=spec.title_done if spec else None,
             via=block.name if meant else None,
         )
 

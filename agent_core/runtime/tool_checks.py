@@ -102,8 +102,9 @@ def _check_name(name: str) -> None:
 def _check_texts(definition: ToolDefinition) -> None:
     if len(definition.description) > MAX_DESCRIPTION:
         raise InvalidInput("description", f"at most {MAX_DESCRIPTION:,} characters.")
-    if definition.title is not None and not 1 <= len(definition.title.strip()) <= MAX_TITLE:
-        raise InvalidInput("title", f"a title has 1 to {MAX_TITLE} characters; leave it out for none.")
+    for name, title in (("title", definition.title), ("title_done", definition.title_done)):
+        if title is not None and not 1 <= len(title.strip()) <= MAX_TITLE:
+            raise InvalidInput(name, f"a title has 1 to {MAX_TITLE} characters; leave it out for none.")
     if definition.resource is not None and not _KEY.fullmatch(definition.resource):
         raise InvalidInput("resource", "a resource has 1 to 64 letters, digits, `_` and `-`.")
     if len(definition.context) > MAX_CONTEXT:

@@ -62,6 +62,7 @@ def tool(
     *,
     name: str | None = None,
     title: str | None = None,
+    title_done: str | None = None,
     untrusted: bool = False,
     effect: Literal["read", "write"] = "read",
     concurrency_safe: bool = False,
@@ -79,8 +80,9 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
     `CallContext` gets the context of the call and stays unseen. The result becomes text: a string as it is,
     anything else as JSON; a Part, several of them, or an `Outcome` are taken as they are.
 
-    *title* names the tool to people. *untrusted*: what it returns may have been written by strangers. *effect* `write`
-    means that a second execution may do harm, *idempotent* that the function hands on `context.call` as an idempotency
+    *title* says to people what the tool does while it runs ("Looking up your order"), *title_done* afterwards ("Looked
+    up your order"). *untrusted*: what it returns may have been written by strangers. *effect* `write` means that a
+    second execution may do harm, *idempotent* that the function hands on `context.call` as an idempotency
     key, *concurrency_safe* that calls may run side by side; *timeout* is seconds, *result_limit* characters shown to
     the model. `UnfitFunction` is raised for a function that no schema fits.
     """

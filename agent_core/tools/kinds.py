@@ -62,6 +62,7 @@ def spec_of(
         timeout=definition.timeout_s,
         result_limit=definition.result_limit,
         title=definition.title,
+        title_done=definition.title_done,
         source=definition.kind,
         untrusted=definition.untrusted,
         resource=definition.resource,

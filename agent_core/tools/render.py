@@ -210,6 +210,8 @@ _COLUMN: _Object = {
 }
 _TABLE = ToolSpec(
     name="render_table",
+    title="Making a table",
+    title_done="Made a table",
     source="render",
     description=(
         "Show the person a table, drawn natively where they read. Prefer it to a markdown or text table whenever you "
@@ -242,6 +244,8 @@ _TABLE = ToolSpec(
 )
 _CHART = ToolSpec(
     name="render_chart",
+    title="Drawing a chart",
+    title_done="Drew a chart",
     source="render",
     description=(
         "Show the person a chart, drawn natively where they read: bar, line, area, pie (arc), scatter (point), or any "

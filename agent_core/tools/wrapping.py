@@ -83,6 +83,7 @@ def _spec(definition: ToolDefinition, inner: ToolSpec) -> ToolSpec:
     return replace(
         made,
         title=made.title or inner.title,
+        title_done=made.title_done or (None if made.title else inner.title_done),
         idempotent=made.idempotent or inner.idempotent,
         untrusted=made.untrusted or inner.untrusted,
         resource=made.resource or inner.resource,

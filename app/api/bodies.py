@@ -25,6 +25,9 @@ from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
 from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack
+from channels.web.pictures import MAX_DATA, MAX_POINTS
+from channels.web.settings import MAX_GREETING, MAX_LABEL, MAX_PROMPT, MAX_TITLE, StartPrompt, Web
+from channels.web.settings import MAX_PROMPTS as MAX_START_PROMPTS
 from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
@@ -168,6 +171,29 @@ class SlackBody(body_of(Slack, SLACK)):
     """Where in Slack an agent answers, and how."""
 
 
+START = {
+    "label": Annotated[str, Field(max_length=MAX_LABEL)],
+    "prompt": Annotated[str, Field(max_length=MAX_PROMPT)],
+    "icon": Annotated[str, Field(max_length=MAX_POINTS)],
+}
+
+
+class StartPromptBody(body_of(StartPrompt, START)):
+    """A suggestion before the first message."""
+
+
+WEB = {
+    "title": Annotated[str, Field(max_length=MAX_TITLE)],
+    "greeting": Annotated[str, Field(max_length=MAX_GREETING)],
+    "avatar": Annotated[str, Field(max_length=MAX_DATA)],
+    "prompts": Annotated[list[StartPromptBody], Field(max_length=MAX_START_PROMPTS)],
+}
+
+
+class WebBody(body_of(Web, WEB)):
+    """What the web widget shows of an agent to a visitor, and whom it lets in."""
+
+
 class ToolBody(body_of(DeclaredTool, {"name": Id, "description": Words})):
     """A tool without code in the server: its calls wait for the client, or (`none`) are the run's answer."""
 
@@ -209,6 +235,7 @@ AGENT = {
     "idle_refreeze_s": Annotated[int, Field(ge=0, le=MAX_IDLE)],
     "compaction": CompactionBody,
     "slack": SlackBody,
+    "web": WebBody,
     "channels": ChannelsBody,
 }
 

@@ -11,7 +11,7 @@ from app.api.problems import problem
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 REQUESTED = ("Authorization", "Last-Event-ID", "Content-Type")
-ANSWERED = ("Parley-Run", "Parley-Session")
+ANSWERED = ("Parley-Run", "Parley-Session", "Parley-Time")
 _OK = 200
 
 

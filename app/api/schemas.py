@@ -38,6 +38,7 @@ from app.api.wire import (
     ToolTest,
 )
 from channels.spec import ChannelPreview
+from channels.web.face import AgentFace
 from channels.web.visible import (
     APPROVAL_CONTENTS,
     APPROVAL_OPERATORS,
@@ -79,6 +80,7 @@ WIRE = (
     TokenAnswer,
     Tool,
     ToolTest,
+    AgentFace,
     Forgotten,
     Page[Agent],
     Page[Approval],

@@ -37,6 +37,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "GET /v1/sessions/{id}/messages": "read",
     "GET /v1/tools": "read",
     "GET /v1/tools/{id}": "read",
+    "GET /v1/web/agent": "read",
     "POST /v1/agents/{id}/runs": "run",
     "POST /v1/renders/preview": "run",
     "POST /v1/runs/{id}/cancel": "run",

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from agent_core import Actor, Controls, Forbidden, Inbound, Page, SessionStatus, Text
+from agent_core import Actor, Controls, Forbidden, Inbound, Page, SessionStatus, SystemClock, Text
 from agent_core.store.reading.listing import Wanted
-from app.api.bodies import ForkBody, PostBody, ReplyBody, SessionBody, actor_of
+from app.api.bodies import ForkBody, Overlap, PostBody, ReplyBody, SessionBody, actor_of
 from app.api.deciders import Deciding
 from app.api.deps import (
     NAMED,
@@ -39,8 +39,10 @@ from app.api.wire import (
     message_wire,
     page,
     posted,
+    rfc3339,
     session_wire,
 )
+from channels.web.settings import settings_of
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 Sought = Annotated[str, Query(min_length=1, max_length=200, pattern=NOT_BLANK)]
@@ -160,15 +162,21 @@ async def refreeze_session(wired: Wired, _: Operator, id: str) -> Response:
 async def post_message(
     request: Request, wired: Wired, principal: Caller, session: OwnSession, body: PostBody
 ) -> Response:
-    """Say something to the agent; the answer comes over the session's events."""
+    """Say something to the agent; the answer comes over the session's events.
+
+    A visitor's message without an `overlap` has that of the agent's `web` settings.
+    """
     if principal.visitor and body.controls is not None:
         raise Forbidden("`controls` are the operator's.")
     actor = principal.actor if principal.visitor else session.actor
+    overlap: Overlap = body.overlap
+    if principal.agent is not None and "overlap" not in body.model_fields_set:
+        overlap = settings_of((await wired.core.agents.get(principal.agent)).definition).overlap
     inbound = Inbound(
         parts=(Text(body.text),),
         actor=actor,
         via=sender(principal, actor),
-        overlap=body.overlap,
+        overlap=overlap,
         key=body.idempotency_key,
         digest=body.digest() if body.idempotency_key else b"",
         controls=body.controls.value() if body.controls else Controls(),
@@ -208,4 +216,6 @@ async def session_events(
     """Follow a session: its facts after the cursor, then what happens, as server-sent events."""
     source = wired.core.follow(session.id, after=after, until_idle=until == "idle")
     readers = wired.readers.of(principal, session.id)
-    return await open_stream(source, show=show, readers=readers, mine=mine)
+    # What a page needs to tell news from what was there, whatever its own clock says.
+    headers = {"Parley-Time": rfc3339(SystemClock().now())}
+    return await open_stream(source, show=show, readers=readers, mine=mine, headers=headers)

@@ -25,6 +25,7 @@ TOOL = {
     "name": Annotated[str, StringConstraints(pattern=_KEY)],
     "description": Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION)],
     "title": Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE)],
+    "title_done": Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE)],
     "timeout_s": Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False)],
     "result_limit": Annotated[int, Field(ge=1, le=MAX_LIMIT)],
     "output": Annotated[str, StringConstraints(min_length=1, max_length=LONGEST)],

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import typer
 
+from app.cli.costs import Key, print_costs
 from app.cli.printing import connect, line
 from app.printer import say
 from channels.legible import one_line
@@ -56,15 +57,27 @@ HEADINGS = (
 
 
 def cost(
-    session: Annotated[str, typer.Argument(help="The session's id; `parley sessions list` shows them.")],
+    session: Annotated[
+        str | None, typer.Argument(help="The session's id; `parley sessions list` shows them. Without it: sums.")
+    ] = None,
     *,
+    by: Annotated[Key, typer.Option(help="Without a session: what is summed by.")] = Key.DAY,
+    first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="The first day (UTC) of sums.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="DAY", help="The day (UTC) before which sums end.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as one line of JSON.")] = False,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it as a picture, too.")] = None,
 ) -> None:
     """Print what each model call of a session cost, what it would have cost with a perfect prompt cache, and why.
 
+    Without a session it prints what was spent, by day, agent, actor, channel or session.
+
     WRITTEN is kept for five minutes and LONG for an hour (OpenAI: half an hour and half a day).
     """
+    if session is None:
+        if png is not None:
+            raise typer.BadParameter("it draws one session; name one.", param_hint="--png")
+        print_costs(by, first=first, end=end, as_json=as_json)
+        return
     found, picture = asyncio.run(_read(session, drawn=png is not None))
     if as_json:
         line(found)

@@ -137,7 +137,7 @@ def _origin(tool: dict[str, Any], servers: Mapping[str, str]) -> str:
 def _facts(tool: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("name", tool["name"]),
-        ("title", tool["title"] or ""),
+        ("title", " / ".join(filter(None, (tool["title"], tool["title_done"])))),
         ("id", tool["id"] if tool["id"] != tool["name"] else ""),
         ("kind", tool["kind"]),
         ("from", _origin(tool, _servers([tool]))),

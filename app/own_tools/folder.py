@@ -4,13 +4,17 @@ import ast
 import hashlib
 import stat
 import sys
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import structlog
 
 from agent_core.tools.function import FunctionTool
 from app.own_tools.problems import ToolProblem, problem_of
@@ -19,8 +23,11 @@ SUFFIX = ".py"
 MAX_BYTES = 1_000_000
 """Of a file: more than that is data, which does not belong into code."""
 MAX_FILES = 500
+SLOW = 10.0
+"""Seconds that a file may load without a word: importing a large library takes two or three."""
 PREFIX = "parley_tools_"
 OwnTool = FunctionTool[..., Any]
+_log = structlog.get_logger("parley.tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +176,8 @@ class FolderLoad:
                     return
             code = compile(tree, str(path), "exec", dont_inherit=True)
             sys.modules[name] = module
-            exec(code, module.__dict__)  # noqa: S102 - the operator's own code, which is what they asked for
+            with _watched(path):
+                exec(code, module.__dict__)  # noqa: S102 - the operator's own code, which is what they asked for
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a file does is a value here
             sys.modules.pop(name, None)
             beside = self._sources.files.keys()
@@ -181,6 +189,19 @@ class FolderLoad:
     def _keep(self, stem: str, file: LoadedFile) -> None:
         setattr(self._parent, stem, file.module)
         self.files[stem] = file
+
+
+@contextmanager
+def _watched(path: Path) -> Iterator[None]:
+    """Log which file is being loaded when that takes long: one that hangs holds up the start, and code has no end."""
+    remedy = "it holds up the start: what asks others or waits belongs into a tool's function, not beside it"
+    timer = threading.Timer(SLOW, lambda: _log.warning("tools.still_loading", file=str(path), remedy=remedy))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _unchanged(sources: FolderSources, before: Mapping[str, LoadedFile]) -> dict[str, LoadedFile]:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from channels.default_agent import default_agent
 from channels.legible import one_line
 
 PAGE, TOKEN = "/widget-demo", "/widget-demo/token"
-PREFERRED = "assistant"
-"""The agent that answers when none is asked for, where there is one of this name; else the first of a file does."""
 EXAMPLE = "name: assistant\ninstructions: Answer in one sentence."
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
@@ -80,7 +79,8 @@ def choose(agents: Sequence[OfferedAgent], wanted: str | None) -> OfferedAgent |
     """Return the one of *agents* with the id or name *wanted*, or the one that answers when None is wanted."""
     if wanted is not None:
         return next((each for each in agents if wanted in (each.id, each.name)), None)
-    in_order = sorted(agents, key=lambda each: (each.name != PREFERRED, not each.has_file))
+    name = default_agent((each.name, each.has_file) for each in agents)
+    in_order = sorted(agents, key=lambda each: (each.name != name, not each.has_file))
     return in_order[0] if in_order else None
 
 

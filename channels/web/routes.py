@@ -16,9 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from agent_core import Actor, AgentObject, Core, Forbidden, RateLimited, new_id
+from channels.default_agent import PREFERRED
 from channels.legible import visible
 from channels.web.demo import Door, Unauthorized
-from channels.web.demo_page import PAGE, PREFERRED, TOKEN, DemoPage, OfferedAgent, choose
+from channels.web.demo_page import PAGE, TOKEN, DemoPage, OfferedAgent, choose
 from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
 from channels.web.visitor_ids import fault_of_id, fault_of_name
 

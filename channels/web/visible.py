@@ -73,7 +73,7 @@ PART_CONTENTS: dict[str, tuple[str, ...]] = {"tool_call": ("arguments",), "tool_
 ASKING = frozenset({"approval.requested", "approval.voted", "approval.decided"})
 APPROVAL_OPERATORS = ("hook", "deliver_to", "state")
 # Left out of an approval, unless the visitor may vote on it or the agent shows everything of its tools.
-APPROVAL_CONTENTS = ("arguments", "asked", "digest", "form", "votes")
+APPROVAL_CONTENTS = ("arguments", "asked", "digest", "form", "parameters", "votes")
 PRESET = "Preset: "
 """How a line of an approval's detail begins that holds a preset argument."""
 RUN_OPERATORS = ("usage", "cost")

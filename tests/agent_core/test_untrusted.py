@@ -110,7 +110,7 @@ async def test_a_given_output_is_untrusted_as_its_tool_is(make_core: MakeCore, k
 def test_a_title_cannot_hide_the_tool():
     """A long title is cut, the tool's name stays; that of an MCP server's tool is not shown at all."""
     spec = ToolSpec(name="pay", description="", parameters={}, title=f"Send\u202e a {'very ' * 40}nice card")
-    assert question(spec, "pay").endswith("(pay) run?")
+    assert question(spec, "pay").endswith("” (pay)?")
     assert len(question(spec, "pay")) < MAX_TITLE
     assert question(structs.replace(spec, source="mcp"), "pay") == "May pay run?"
 

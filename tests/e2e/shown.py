@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, Route
 
-from channels.web.routes import POLICY, STATIC
+from channels.web.routes import POLICY, STATIC, widget
 from tests.e2e.browser import ARTIFACTS, PATIENCE, STILL
 from tests.polling import until
 
@@ -23,6 +23,18 @@ DOCUMENT = """<!doctype html><html lang="en"{attributes}><meta charset="utf-8">
 <script type="module" src="/widget/parley-chat.js"></script>
 <parley-chat token="a-token" storage-key="kept" heading="Assistant"></parley-chat></html>"""
 TALL = "document.querySelector('parley-chat').style.setProperty('--parley-height', '100dvh')"
+FACE: dict[str, Any] = {
+    "agent": {"id": "agt_1", "name": "assistant"},
+    "title": None,
+    "greeting": None,
+    "avatar": None,
+    "prompts": [],
+    "files": None,
+    "overlap": "queue",
+    "anonymous": False,
+    "build": widget().build,
+}
+"""What an agent that sets nothing shows of itself: `GET /v1/web/agent`."""
 REVOKED = """() => {
     const [create, revoke] = [URL.createObjectURL.bind(URL), URL.revokeObjectURL.bind(URL)];
     [window.created, window.revoked] = [[], []];
@@ -57,6 +69,7 @@ class Shown:
     renders: list[Rendered] = field(default_factory=list)
     asked: str = "Show it to me, please."
     said: str = ""
+    face: dict[str, Any] = field(default_factory=lambda: dict(FACE))
     document: str = DOCUMENT.replace("{attributes}", "")
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
@@ -93,6 +106,8 @@ class Shown:
         elif url.path.startswith("/widget/"):
             text = (STATIC / url.path.removeprefix("/widget/")).read_bytes()
             await route.fulfill(body=text, content_type="text/javascript")
+        elif url.path == "/v1/web/agent":
+            await route.fulfill(json=self.face)
         elif url.path.endswith("/events"):
             await self._stream(route)
         elif url.path.startswith("/v1/renders/"):

@@ -341,6 +341,7 @@ async def test_hostile_cells_and_labels_are_text(shown: Shown):
     for text in HOSTILE:
         assert text in await shown.figures.first.locator("tbody").inner_text()
     assert {each.partition("?")[0] for each in shown.requests} == {
+        "/v1/web/agent",
         "/page",
         "/widget/parley-chat.js",
         "/widget/parley-renders.js",

@@ -129,7 +129,7 @@ def follow(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, n
                 _ask(connection, run, body, now=now)
             case e.ApprovalDecided(status="cancelled"):
                 held = find(connection, body.approval)
-                settle(connection, held, "cancelled", now=now, by=body.by)
+                settle(connection, held, "cancelled", now=now, by=body.by, reason=body.reason)
             case _:
                 continue
 
@@ -347,5 +347,6 @@ def _held(row: Any) -> Held:
         decided_at=row.decided_at,
         reason=row.reason,
         form=asked.form,
+        parameters=asked.parameters,
     )
     return Held(row.key, row.run, row.session, approval)

@@ -7,7 +7,7 @@ from agent_core.context.quoted import context_facts
 from agent_core.domain import events as e
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.inbound import Inbound
+from agent_core.domain.inbound import INTERRUPTED, Inbound
 from agent_core.domain.messages import text_of
 from agent_core.domain.objects import Receipt
 from agent_core.domain.quotas import Spending, key_of
@@ -181,7 +181,7 @@ def _place(
         raise refusal
     stopped = None
     if busy and inbound.overlap == "interrupt":
-        request = e.RunCancelling(by=inbound.actor, reason="interrupted")
+        request = e.RunCancelling(by=inbound.actor, reason=INTERRUPTED)
         stopped = runs.cancel(connection, *busy, request, finish=finish, owner=None, now=intake.now)
         busy, queued = runs.active(connection, session.key), limits.queued_in(connection, session.key)
     free = busy is None and not queued

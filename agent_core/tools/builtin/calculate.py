@@ -28,7 +28,7 @@ SIGNS = str.maketrans({"^": "**", "\u00d7": "*", "\u00f7": "/", "\u2212": "-"})
 NODES = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant)
 
 
-@tool(concurrency_safe=True)
+@tool(title="Calculating", title_done="Calculated", concurrency_safe=True)
 async def calculate(expression: str) -> str | ToolError:
     """Calculate an arithmetic expression and return the number.
 

@@ -7,7 +7,7 @@ from agent_core.tools.base import CallContext, ToolError
 from agent_core.tools.function import tool
 
 
-@tool(concurrency_safe=True)
+@tool(title="Checking the time", title_done="Checked the time", concurrency_safe=True)
 async def current_time(context: CallContext, timezone: str = "UTC") -> str | ToolError:
     """Tell the current date, weekday and time.
 

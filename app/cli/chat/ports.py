@@ -19,10 +19,9 @@ from agent_core import (
 )
 from app.cli.remote import Remote, running_server
 from app.settings import Settings, load_settings
+from channels.default_agent import default_agent
 from channels.delivery import EventSource
 from channels.legible import one_line
-
-ASSISTANT = "assistant"
 
 
 class Named(Protocol):
@@ -113,22 +112,17 @@ async def own_session(port: Port, id: str, actor: Actor) -> SessionObject:
 
 
 async def chosen_agent(port: Port, name: str | None) -> str:
-    """Return *name*, else `assistant`, else the only agent of the files, else the only one there is.
-
-    Raises ConfigError that names several.
-    """
+    """Return *name*, else the agent that answers where none is named; raises ConfigError that names several."""
     if name is not None:
         return name
     agents = await port.agents.all()
-    names = sorted(agent.definition.name for agent in agents)
-    if not names:
+    if not agents:
         raise ConfigError("There is no agent to talk to; `parley agents apply FILE` makes one.")
-    if ASSISTANT in names:
-        return ASSISTANT
-    filed = [agent.definition.name for agent in agents if agent.source == "file"]
-    if len(filed or names) > 1:
+    found = default_agent((agent.definition.name, agent.source == "file") for agent in agents)
+    if found is None:
+        names = sorted(agent.definition.name for agent in agents)
         raise ConfigError(f"--agent: say which one to talk to: {', '.join(names)}.")
-    return (filed or names)[0]
+    return found
 
 
 @asynccontextmanager

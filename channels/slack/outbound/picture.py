@@ -274,7 +274,7 @@ def _chunk(block: Json) -> Json:
 
 
 def _task(call: CallView, *, ended: bool) -> ToolTask:
-    name = neutral(call.title or call.name.replace("_", " "))
+    name = neutral(call.shown if call.title else call.name.replace("_", " "))
     took = lasted(call.seconds)
     title = f"{name[: limits.TASK_TEXT.value - len(took)]}{took}"
     status = _STATUS.get(call.status, "error")

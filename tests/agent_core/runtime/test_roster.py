@@ -29,6 +29,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
 from agent_core.tools.toolset import Scope
 from channels.slack.settings import SETTINGS, Slack
+from channels.web.settings import Web
 from tests.agent_core.scenes import log_of, only, open_session, say_and_wait
 from tests.conftest import ANN, MakeCore
 
@@ -53,6 +54,9 @@ def named(name: str, **fields: Any) -> Definition:
     return Definition(**{"name": name, "instructions": f"I am {name}.", **fields})
 
 
+SHOWN = msgspec.to_builtins(Web(show_tools="full"))
+
+
 async def names(core: Core) -> list[str]:
     return [agent.definition.name for agent in (await core.agents.list()).items]
 
@@ -61,7 +65,7 @@ async def test_an_agent_is_found_by_id_and_by_name(core: Core):
     """A new agent is version 1, made by the API, and answers to its id and to its name."""
     made = await core.agents.create(named("anna", tools=("look",), channels={"web": {"show_tools": "full"}}))
     assert (made.version, made.source) == (1, "api")
-    assert made.definition == named("anna", tools=("look",), channels={"web": {"show_tools": "full"}})
+    assert made.definition == named("anna", tools=("look",), channels={"web": SHOWN})
     assert await core.agents.get(made.id) == await core.agents.get("anna") == made
     with pytest.raises(NotFound, match="agent"):
         await core.agents.get("unknown")
@@ -327,7 +331,7 @@ async def test_agents_of_earlier_versions_keep_their_channels(core: Core) -> Non
     version = catalog.VERSION.update().where(catalog.VERSION.c.agent == _key(made.id))
     await core._store.write(lambda connection: connection.execute(version.values(definition=stored)).close())
     found = await core.agents.get(made.id)
-    assert found.definition.channels == {"web": {"show_tools": "full"}, "slack": {**slack, "prompts": []}}
+    assert found.definition.channels == {"web": SHOWN, "slack": {**slack, "prompts": []}}
     channels = {"web": {"show_tools": "full"}, "slack": {"channels": ["C1"], "follow_up": False}}
     await core.agents.sync_files([named("anna", channels=channels)])
     assert (await core.agents.get("anna")).version == 1

@@ -72,7 +72,7 @@ async def events(client: httpx.AsyncClient, path: str) -> list[Frame]:
 
 @asynccontextmanager
 async def shops(make_core: MakeCore, one_app: OneApp, tokens: TokenSigner) -> AsyncIterator[Open]:
-    """Give what opens a shop: with a *script*, *tools* that clients execute, *web*, and the approval's *config*."""
+    """Give what opens a shop: a *script*, *declared* tools, *show* and *overlap* of a page, an approval's *config*."""
     async with AsyncExitStack() as stack:
 
         async def build(
@@ -80,6 +80,7 @@ async def shops(make_core: MakeCore, one_app: OneApp, tokens: TokenSigner) -> As
             *,
             declared: tuple[DeclaredTool, ...] = (),
             show: ShowTools = "names",
+            overlap: str = "queue",
             hooks: tuple[Hook, ...] | None = None,
             clock: Any = None,
             **config: Any,
@@ -89,7 +90,7 @@ async def shops(make_core: MakeCore, one_app: OneApp, tokens: TokenSigner) -> As
             definition = {
                 "hooks": (asks(**config),) if hooks is None else hooks,
                 "tools": (*(tool.spec.name for tool in tools), *declared),
-                "channels": {"web": {"show_tools": show}},
+                "channels": {"web": {"show_tools": show, "overlap": overlap}},
             }
             core = await make_core(ScriptedProvider(script), tools=tools, definition=definition, clock=clock)
             app = one_app.around(core, Readers())

@@ -27,6 +27,7 @@ OPTIONAL = {
     "speakers",
     "may_decide",
     "form",
+    "parameters",
 }
 
 

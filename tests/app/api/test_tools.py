@@ -44,7 +44,8 @@ NEW = {
     "config": {"tool": "book"},
     "preset": {"price": 99},
     "output": "{total: total, by: by}",
-    "title": "Book a suite",
+    "title": "Booking a suite",
+    "title_done": "Booked a suite",
 }
 
 

@@ -34,6 +34,7 @@ OPEN = {
     ("GET", "/v1/approvals/{id}"),
     ("POST", "/v1/approvals/{id}"),
     ("GET", "/v1/renders/{id}"),
+    ("GET", "/v1/web/agent"),
     ("GET", "/v1/renders/{id}.png"),
     ("GET", "/v1/renders/{id}.svg"),
     ("GET", "/v1/renders/{id}.csv"),

@@ -103,14 +103,23 @@ async def test_the_command_asks_the_running_server(serving: Serving, tmp_path):
     headers = {"Authorization": f"Bearer {serving.key}"}
     async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
         session = (await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})).json()["session"]
-    said, data, undrawn, refused = await asyncio.gather(
+    said, data, undrawn, refused, sums, agents, undated = await asyncio.gather(
         serving.shell.said("cost", session),
         serving.shell.said("cost", session, "--json"),
         serving.shell.refused("cost", session, "--png", str(tmp_path / "cost.png")),
         serving.shell.refused("cost", "ses_none"),
+        serving.shell.said("cost", "--by", "agent"),
+        serving.shell.said("cost", "--by", "agent", "--json"),
+        serving.shell.refused("cost", "--from", "soon"),
     )
     assert "tokens or price unknown" in said
     assert json.loads(data)["session"] == session
     assert "leave --png out" in undrawn
     assert "ses_none" in refused
     assert not (tmp_path / "cost.png").exists()
+    heading, *rows = sums.splitlines()
+    assert heading.split()[:3] == ["AGENT", "RUNS", "CALLS"]
+    assert [each.split()[0] for each in rows] == ["assistant"]
+    assert "without a price" in rows[0]
+    assert json.loads(agents)["name"] == "assistant"
+    assert "`from`" in undated

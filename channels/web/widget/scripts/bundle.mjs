@@ -14,6 +14,11 @@ const KB = 1024;
 export const CHUNKS = [
   { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * KB }, // tables and charts
   { name: "parley-cards.js", entry: "src/cards/main.ts", budget: 8 * KB }, // questions about calls
+  { name: "parley-tools.js", entry: "src/tools/main.ts", budget: 4 * KB }, // what went into calls of tools, and came out
+  { name: "parley-files.js", entry: "src/files/main.ts", budget: 5 * KB }, // attachments
+  { name: "parley-host.js", entry: "src/host/main.ts", budget: 2 * KB }, // events and commands of the page around the element
+  { name: "parley-launcher.js", entry: "src/launcher/main.ts", budget: 4 * KB }, // the bubble in a corner, and its panel
+  { name: "parley-anonymous.js", entry: "src/anonymous/main.ts", budget: 1 * KB }, // tokens of visitors without a name
 ];
 /** All bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
 export const BUNDLES = [
@@ -42,11 +47,21 @@ export const css = {
   },
 };
 
+/** Chunks are found by the bundler, by `src/package/lazy.ts`, and not by their address beside the script. */
+export const found = {
+  name: "found-chunks",
+  setup(builder) {
+    builder.onResolve({ filter: /\/lazy\.js$/ }, ({ importer }) => {
+      return importer.endsWith("package/lazy.ts") ? undefined : { path: fileURLToPath(new URL("../src/package/lazy.ts", import.meta.url)) };
+    });
+  },
+};
+
 /**
  * Of marked only the lexer is used, but its one file ends by building a whole default instance, which keeps everything else alive.
  * Without that end the parser, the renderer and the rest are dropped: 4 kB with gzip.
  */
-const lexerOnly = {
+export const lexerOnly = {
   name: "marked-lexer-only",
   setup(builder) {
     builder.onLoad({ filter: /marked\.esm\.js$/ }, async ({ path }) => {

@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "esbuild";
-import { css, HOME } from "./bundle.mjs";
+import { css, found, HOME } from "./bundle.mjs";
 
 const out = join(HOME, "node_modules", ".cache", "parley-tests");
 await rm(out, { recursive: true, force: true });
@@ -22,7 +22,7 @@ await build({
   packages: "external",
   sourcemap: "inline",
   define: { GOLDEN: JSON.stringify(join(HOME, "..", "..", "..", "tests", "golden")) },
-  plugins: [css],
+  plugins: [css, found],
 });
 const files = tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs")));
 const { status } = spawnSync(process.execPath, ["--enable-source-maps", "--test", "--test-isolation=none", ...files], { stdio: "inherit", cwd: HOME });

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { Client, Follower } from "../src/wire/client.js";
 import { converse, type Actions, type Conversation } from "../src/talk/conversation.js";
 import { entriesOf, type Answer, type Question } from "../src/transcript/entries.js";
+import type { AgentFace } from "../src/talk/face.js";
 import type { Frame } from "../src/log/events.js";
 import type { Call } from "../src/log/state.js";
 import { unshown } from "../src/talk/outbox.js";
@@ -31,12 +32,15 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
   const called: Call[] = [];
   const whole: Client = {
     request: () => Promise.reject(new Error("nothing else is asked for here")),
+    access: { server: "", tokens: { get: async () => null, drop: () => undefined } },
+    agent: () => Promise.reject(new Error("a server without it")),
     open: async () => `ses_${(opened += 1)}`,
     post: async (session, text, key) => (posts.push([session, text, key]), { message_id: `m_${key}`, run_id: "run_1", seq: 3 }),
     cancel: async () => undefined,
     decide: async () => undefined,
     opened: async () => undefined,
     output: async () => undefined,
+    feedback: async () => undefined,
     follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
     ...client,
   };
@@ -321,4 +325,25 @@ test("an answer without a word says so, one with a word or with a tool's picture
   await settled();
   assert.deepEqual(new Set(marks((frame) => frame)), new Set([null]));
   assert.deepEqual(new Set(marks(blank)), new Set(["blank"]));
+});
+
+const FACE: AgentFace = { agent: { id: "agt_1", name: "shop" }, title: "Shop", greeting: null, avatar: null, prompts: [], files: null, overlap: "queue", anonymous: false, build: "b1" };
+
+test("what the agent shows of itself is read at the start and after a reconnect, and kept by a new conversation", async () => {
+  let build = 0;
+  const { actions, now, follower } = stage({ agent: async () => ({ ...FACE, build: `b${(build += 1)}` }) }, "ses_1");
+  await settled();
+  assert.deepEqual([now().agent?.title, now().agent?.build], ["Shop", "b1"]);
+  for (const link of ["open", "connecting", "open", "reconnecting", "open"] as const) follower().link(link);
+  await settled();
+  assert.equal(now().agent?.build, "b2");
+  actions.renew();
+  assert.equal(now().agent?.build, "b2");
+});
+
+test("a server that says nothing of the agent changes nothing", async () => {
+  const { actions, now, posts } = stage();
+  actions.send("hello");
+  await settled();
+  assert.deepEqual([now().agent, now().problem, posts.length], [null, null, 1]);
 });

@@ -1,19 +1,10 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { JSDOM } from "jsdom";
-import { json, sse, standIn, stream } from "./server.js";
+import { json, problem, sse, standIn, stream } from "./server.js";
+import { testPage } from "./page.js";
 
-const { window } = new JSDOM("<!doctype html><body>", { url: "https://p.example/", pretendToBeVisual: true });
-const { document } = window;
-for (const name of ["document", "HTMLElement", "customElements", "localStorage", "requestAnimationFrame", "addEventListener", "AbortController", "AbortSignal"] as const) {
-  const value = window[name] as unknown;
-  const bound = typeof value === "function" && /^[a-z]/.test(name) ? value.bind(window) : value;
-  Object.defineProperty(globalThis, name, { value: bound, configurable: true, writable: true });
-}
-const resizes = class { observe(): void {} disconnect(): void {} };
-Object.assign(globalThis, { CSSStyleSheet: class { replaceSync(): void {} }, ResizeObserver: resizes });
 let open = 0;
 const server = standIn(({ path }, signal) => {
+  if (path.endsWith("/v1/web/agent")) return problem(404, "not_found");
   if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });
   if (path.endsWith("/messages")) return json(202, { message_id: "msg_1", run_id: "run_1", seq: 2 });
   open += 1;
@@ -21,7 +12,9 @@ const server = standIn(({ path }, signal) => {
   const parts = [{ type: "text", text: "<b>Hi</b>" }];
   return stream(sse(1, "session.opened", null, {}) + sse(2, "message.received", "run_1", { message: "msg_1", parts }) + sse(3, "run.queued", "run_1", {}), signal);
 });
-globalThis.fetch = server.fetch;
+const page = testPage("https://p.example/", server.fetch);
+const { window, test } = page;
+const { document, localStorage } = window;
 const { ParleyChat } = await import("../src/embed/define.js");
 
 const wait = (milliseconds = 60): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));

@@ -8,7 +8,7 @@ import { reduce } from "../src/log/reduce.js";
 import { fold, framesOf, names } from "./golden.js";
 
 function shown(name: string): readonly (readonly [string | null, string])[] {
-  const rest: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {} };
+  const rest: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
   const entries = entriesOf({ view: fold(framesOf(name), EMPTY), ...rest });
   return entries.map((entry) => {
     if (entry.kind === "question") return ["?", entry.text] as const;
@@ -32,7 +32,7 @@ test("a person's answer is an entry of its own, with the name, between those of 
 });
 
 const at = (text: string): number => new Date(text).getTime();
-const entry = (time: number): Question => ({ kind: "question", key: String(time), time, text: "", tag: null, run: null, outgoing: null });
+const entry = (time: number): Question => ({ kind: "question", key: String(time), time, text: "", files: [], editable: false, tag: null, run: null, outgoing: null });
 const days = (now: string, ...times: number[]): readonly string[] =>
   withDays(times.map(entry), at(now)).map((each) => (each.kind === "day" ? dayName(each.time, at(now), "en-US") : "-"));
 
@@ -45,7 +45,7 @@ test("each day has its line; a conversation of today has none, and what has no t
   assert.deepEqual(days("2026-03-02T12:00"), []);
 });
 
-const whole: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {} };
+const whole: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
 
 for (const name of names) {
   test(`the newest entries of "${name}", from any message on, are the last of all its entries`, () => {

@@ -1,48 +1,30 @@
 /** `<parley-chat>`: the custom element; see `define.ts` for its registration and `styles.css` for its properties. */
 
-import { askAlone } from "../talk/calls.js";
-import { createClient, type Output } from "../wire/client.js";
-import { converse, type Actions } from "../talk/conversation.js";
-import { pause } from "../wire/pause.js";
 import { load } from "../lazy.js";
-import type { Call } from "../log/state.js";
-import { browserMemory } from "../talk/storage.js";
+import type { PageCalls } from "../host/main.js";
+import type { Launcher } from "../launcher/main.js";
+import type { Conversation } from "../talk/conversation.js";
 import { merged, type Changes } from "../words/merge.js";
 import { STRINGS, type Strings } from "../words/strings.js";
 import { styleSheet } from "../styles/styles.js";
-import { tokenSource, type GetToken } from "../wire/token.js";
-import { createView, type View } from "../frame/view.js";
-
-const WIRED = ["server", "agent", "token", "token-url", "storage-key"] as const;
-const WORDS = ["heading", "greeting", "placeholder"] as const;
-
-/** The detail of the event `parley:tool-call`: a call that the page is to execute. */
-export interface ToolCallDetail {
-  readonly call: string;
-  readonly run: string;
-  readonly name: string;
-  readonly arguments: Readonly<Record<string, unknown>>;
-  /** The same as JSON, with every digit of numbers that JavaScript rounds. */
-  readonly argumentsText: string;
-  /** Hand in the output, text or anything that JSON holds; whether it counted. */
-  respond(output: unknown): Promise<boolean>;
-  /** Report to the assistant that it did not work, and why. */
-  fail(message: string): Promise<boolean>;
-}
+import type { GetToken } from "../wire/token.js";
+import { OBSERVED, QUIET, reflect, WORDS, type Properties } from "./attributes.js";
+import { runCommands } from "./commands.js";
+import { raise, type ParleyEventMap } from "./events.js";
+import { isRemembered, wire, type Wired } from "./wiring.js";
 
 export class ParleyChat extends HTMLElement {
-  static readonly observedAttributes: readonly string[] = [...WIRED, ...WORDS];
+  static readonly observedAttributes = OBSERVED;
 
   #getToken: GetToken | null = null;
   #strings: Strings = STRINGS;
-  #view: View | null = null;
+  /** Ends what the element does between being put on the page, or set up otherwise, and the end of that. */
   #life: AbortController | null = null;
   #restarting = false;
-  #actions: Actions | null = null;
-  readonly #calls = new Map<string, string>();
-  /** Calls that the page has taken, kept from other tabs while the element is on it, however often it begins again. */
-  readonly #taken = new Set<string>();
-  #presence = new AbortController();
+  #wired: Wired | null = null;
+  #launcher: Launcher | null = null;
+  /** Calls that the page executes, from the first on. */
+  #calls: Promise<PageCalls> | null = null;
 
   constructor() {
     super();
@@ -67,10 +49,52 @@ export class ParleyChat extends HTMLElement {
     this.#restart();
   }
 
+  /** Whether the conversation is shown: a launcher's panel, or else the element itself. */
+  get isOpen(): boolean {
+    return this.launcher ? this.hasAttribute("open") : !this.hidden;
+  }
+
+  /** Show the conversation, and put the cursor into its field; an event `parley:open` may be cancelled. */
+  open(): void {
+    this.#show(true);
+  }
+  /** Hide the conversation; it goes on. */
+  close(): void {
+    this.#show(false);
+  }
+  toggle(): void {
+    this.#show(!this.isOpen);
+  }
+  /** Send *text* as the person's message. */
+  send(text: string): void {
+    if (text.trim()) this.#begun()?.actions.send(text);
+  }
+  /** Leave this conversation; the next message opens another. */
+  newConversation(): void {
+    this.#begun()?.actions.renew();
+  }
+  /** Use *token* from now on, without an end to the conversation; one that is refused gives way to the configured source. */
+  setToken(token: string): void {
+    this.#begun()?.give(token);
+  }
+  override focus(): void {
+    this.#wired?.view.focus();
+  }
+  /** Hand in what became of a call that a `parley:tool-call` reported; whether it counted. */
+  submitToolOutput(call: string, output: unknown): Promise<boolean> {
+    return this.#pageCalls().then((calls) => calls.hand(call, { call, output }));
+  }
+
   connectedCallback(): void {
-    this.#upgrade("getToken");
-    this.#upgrade("strings");
+    // A property set before the element was defined hides the accessor until it is set again.
+    for (const name of Object.keys(this)) {
+      const value = this[name as "strings"];
+      if (!(name in ParleyChat.prototype)) continue;
+      delete (this as Record<string, unknown>)[name];
+      this[name as "strings"] = value;
+    }
     if (!this.#life) this.#start();
+    runCommands();
   }
 
   /** A move within the page disconnects and connects at once, and must end nothing. */
@@ -78,81 +102,76 @@ export class ParleyChat extends HTMLElement {
     queueMicrotask(() => {
       if (this.isConnected) return;
       this.#stop();
-      this.#presence.abort();
-      this.#presence = new AbortController();
-      this.#taken.clear();
+      void this.#calls?.then((calls) => calls.leave());
     });
   }
 
   attributeChangedCallback(name: string, before: string | null, after: string | null): void {
     if (before === after) return;
-    if ((WORDS as readonly string[]).includes(name)) this.#label();
-    else this.#restart();
+    if (name === "open") this.#launcher?.toggle(after !== null);
+    else if ((WORDS as readonly string[]).includes(name)) this.#label();
+    else if (!QUIET.includes(name)) this.#restart();
   }
 
-  /** Hand in what became of a call that a `parley:tool-call` reported; whether it counted. */
-  submitToolOutput(call: string, output: unknown): Promise<boolean> {
-    return this.#hand(call, { call, output });
-  }
-
-  override focus(): void {
-    this.#view?.focus();
-  }
-
+  /** Begin: with the conversation, or with a launcher that begins it when it is opened, or at once where there is one already. */
   #start(): void {
     this.#life = new AbortController();
     const { signal } = this.#life;
-    const server = (this.getAttribute("server") ?? "").replace(/\/+$/, "");
-    const agent = this.getAttribute("agent");
-    const ask = fetch.bind(globalThis);
-    const source = { token: this.getAttribute("token"), url: this.getAttribute("token-url"), getToken: this.#getToken };
-    const tokens = tokenSource({ ...source, fetch: ask, signal, now: Date.now });
-    const client = createClient({ server, tokens, fetch: ask, pause, random: Math.random });
-    const memory = browserMemory(this.getAttribute("storage-key") ?? `parley:${server}:${agent ?? ""}`);
-    const view: { current: View | null } = { current: null };
-    const called = (call: Call, isOpen: () => boolean): void => this.#offer(call, isOpen, server, signal);
-    const actions = converse({ client, agent, memory, signal, newKey, called, changed: (each) => view.current?.show(each) });
-    this.#actions = actions;
-    this.#view = view.current = createView({ strings: this.#strings, actions, request: client.request, load, signal });
+    if (!this.launcher || this.isOpen || isRemembered(this)) this.#begun();
+    if (!this.launcher) return;
+    const options = { strings: this.#strings, signal, begun: () => this.#begun()?.view, show: (isOpen: boolean) => this.#show(isOpen) };
+    void load("launcher").then(({ launcher }) => {
+      if (signal.aborted) return;
+      this.#launcher = launcher(this, options);
+      this.#launcher.toggle(this.isOpen);
+    }, (error: unknown) => console.error(error));
+  }
+
+  /** Return what is at work, begun if it was not; null while the element is not on a page. */
+  #begun(): Wired | null {
+    if (this.#wired || !this.#life) return this.#wired;
+    const { signal } = this.#life;
+    let shown: Conversation | null = null;
+    let observe = (now: Conversation, _backlog: number): void => void (shown ??= now);
+    this.#wired = wire(this, {
+      getToken: this.#getToken,
+      strings: this.#strings,
+      signal,
+      called: (call, isOpen, server) => void this.#pageCalls().then((calls) => calls.offer(call, isOpen, server, signal)),
+      changed: (now, backlog) => (this.#launcher?.conversation(now), observe(now, backlog)),
+    });
+    void load("host").then(({ happened }) => {
+      observe = (now, backlog) => {
+        for (const [name, detail] of shown ? happened(shown, now, backlog) : []) raise(this, name, detail as never);
+        shown = now;
+      };
+    });
     this.#label();
-    this.shadowRoot?.replaceChildren(this.#view.node);
-    actions.start();
+    if (!this.launcher) this.shadowRoot?.replaceChildren(this.#wired.view.node);
+    this.#wired.actions.start();
+    queueMicrotask(() => signal.aborted || raise(this, "parley:ready", null));
+    return this.#wired;
   }
 
-  /** Let the page execute a call, unless another tab's does or this one has taken it already. */
-  #offer(call: Call, isOpen: () => boolean, server: string, waiting: AbortSignal): void {
-    const name = `parley-chat ${new URL(`${server}/`, location.href).href} ${call.run} ${call.id}`;
-    if (this.#taken.has(name)) return;
-    const ask = (): boolean => {
-      const isTaken = isOpen() && this.#raise(call);
-      if (isTaken) this.#taken.add(name);
-      return isTaken;
-    };
-    void askAlone(navigator.locks, { name, ask, waiting, gone: this.#presence.signal });
+  #pageCalls(): Promise<PageCalls> {
+    return (this.#calls ??= load("host").then(({ pageCalls }) =>
+      pageCalls(this, async (run, output) => this.#wired !== null && this.#wired.actions.output(run, output)),
+    ));
   }
 
-  /** Notify the page of a call; whether it takes it with `preventDefault`, to answer then or later. */
-  #raise({ id: call, run, name, arguments: given = {} }: Call): boolean {
-    if (run === null) return false;
-    this.#calls.set(call, run);
-    const respond = (output: unknown): Promise<boolean> => this.submitToolOutput(call, output);
-    const fail = (message: string): Promise<boolean> => this.#hand(call, { call, error: message });
-    const argumentsText = JSON.stringify(given);
-    const plain = JSON.parse(argumentsText) as ToolCallDetail["arguments"]; // a page wants numbers
-    const detail: ToolCallDetail = { call, run, name, arguments: plain, argumentsText, respond, fail };
-    return !this.dispatchEvent(new CustomEvent("parley:tool-call", { detail, bubbles: true, composed: true, cancelable: true }));
-  }
-
-  async #hand(call: string, output: Output): Promise<boolean> {
-    const run = this.#calls.get(call);
-    return run !== undefined && this.#actions !== null && this.#actions.output(run, output);
+  #show(isOpen: boolean): void {
+    if (isOpen === this.isOpen || !raise(this, isOpen ? "parley:open" : "parley:close", null, isOpen)) return;
+    if (isOpen) this.#begun();
+    if (this.launcher) this.toggleAttribute("open", isOpen);
+    else this.hidden = !isOpen;
+    if (isOpen) this.focus();
   }
 
   #stop(): void {
     this.#life?.abort();
-    this.#actions = null;
     this.#life = null;
-    this.#view = null;
+    this.#wired = null;
+    this.#launcher = null;
     this.shadowRoot?.replaceChildren();
   }
 
@@ -170,19 +189,21 @@ export class ParleyChat extends HTMLElement {
 
   #label(): void {
     const word = (name: (typeof WORDS)[number]): string => this.getAttribute(name) ?? this.#strings[name];
-    this.#view?.label({ heading: word("heading"), greeting: word("greeting"), placeholder: word("placeholder") });
-  }
-
-  /** A property set before the element was defined hides the accessor until it is set again. */
-  #upgrade(name: "getToken" | "strings"): void {
-    if (!Object.hasOwn(this, name)) return;
-    const value = this[name];
-    delete (this as Partial<Record<typeof name, unknown>>)[name];
-    Object.assign(this, { [name]: value });
+    this.#wired?.view.label({ heading: word("heading"), greeting: word("greeting"), placeholder: word("placeholder") });
   }
 }
 
-/** Return an idempotency key; `randomUUID` is missing on pages that are not served securely. */
-function newKey(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+export interface ParleyChat extends Properties {
+  addEventListener<K extends keyof ParleyEventMap>(name: K, listener: (this: ParleyChat, event: ParleyEventMap[K]) => void, options?: boolean | AddEventListenerOptions): void;
+  addEventListener(name: string, listener: EventListenerOrEventListenerObject, options?: boolean | AddEventListenerOptions): void;
+  removeEventListener<K extends keyof ParleyEventMap>(name: K, listener: (this: ParleyChat, event: ParleyEventMap[K]) => void, options?: boolean | EventListenerOptions): void;
+  removeEventListener(name: string, listener: EventListenerOrEventListenerObject, options?: boolean | EventListenerOptions): void;
+}
+reflect(ParleyChat);
+
+declare global {
+  interface HTMLElementTagNameMap {
+    "parley-chat": ParleyChat;
+  }
+  interface HTMLElementEventMap extends ParleyEventMap {}
 }

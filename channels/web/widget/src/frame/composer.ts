@@ -1,17 +1,29 @@
 /** Where a person writes, sends and stops. */
 
 import { h, icon, setAttribute } from "../dom.js";
+import type { Load } from "../lazy.js";
+import type { Attachments } from "../files/main.js";
+import type { Access, FileRules, SentFile } from "../wire/upload.js";
 import type { Strings } from "../words/strings.js";
 
 export interface Composer {
   readonly node: HTMLElement;
   update(state: { readonly canStop: boolean; readonly stopping: boolean }): void;
+  /** Let files be attached by *rules*, chosen, pasted, or dropped on *field*; null: none may be. */
+  attach(rules: FileRules | null, field: HTMLElement): void;
+  /** Put back what was not taken. */
+  restore(text: string, files: readonly SentFile[]): void;
   placeholder(text: string): void;
   focus(): void;
 }
 
-export interface ComposerActions {
-  send(text: string): void;
+export interface ComposerOptions {
+  readonly strings: Strings;
+  readonly access: Access;
+  readonly load: Load;
+  /** Ends the listeners. */
+  readonly signal: AbortSignal;
+  send(text: string, files: readonly SentFile[]): void;
   stop(): void;
 }
 
@@ -20,15 +32,18 @@ const SQUARE = "M7 7h10v10H7z";
 const TALLEST = 200; // pixels; the text scrolls beyond
 
 /** Return a composer; Enter sends, Shift+Enter breaks the line, Escape stops. */
-export function createComposer(strings: Strings, actions: ComposerActions, signal: AbortSignal): Composer {
+export function createComposer(options: ComposerOptions): Composer {
+  const { strings, load, signal } = options;
   const area = h("textarea", { rows: "1", "aria-label": strings.message, placeholder: strings.placeholder, enterkeyhint: "send" });
   const send = h("button", { type: "submit", class: "round send", "aria-label": strings.send, title: strings.send }, icon(UP));
   const stop = h("button", { type: "button", class: "round stop", "aria-label": strings.stop, title: strings.stop }, icon(SQUARE));
   const node = h("form", { class: "composer" }, area, stop, send);
+  let allowed = "null";
+  let attached: Attachments | null = null;
   let canStop = false;
 
   const refresh = (): void => {
-    const empty = area.value.trim() === "";
+    const empty = !area.value.trim() && !attached?.count;
     send.disabled = empty;
     send.hidden = canStop && empty;
     stop.hidden = !canStop;
@@ -40,15 +55,17 @@ export function createComposer(strings: Strings, actions: ComposerActions, signa
   };
   const submit = (): void => {
     const text = area.value.trim();
-    if (!text) return;
+    if (!text && !attached?.count) return;
+    const files = attached ? attached.take() : [];
+    if (!files) return;
     area.value = "";
     grow();
-    actions.send(text);
+    options.send(text, files);
   };
 
   const listen = { signal };
   node.addEventListener("submit", (event) => (event.preventDefault(), submit(), area.focus()), listen);
-  stop.addEventListener("click", () => (actions.stop(), area.focus()), listen);
+  stop.addEventListener("click", () => (options.stop(), area.focus()), listen);
   area.addEventListener("input", grow, listen);
   area.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -64,6 +81,24 @@ export function createComposer(strings: Strings, actions: ComposerActions, signa
       stop.disabled = stopping;
       setAttribute(stop, "aria-label", stopping ? strings.stopping : strings.stop);
       refresh();
+    },
+    attach(rules, field) {
+      if (allowed === JSON.stringify(rules)) return;
+      allowed = JSON.stringify(rules);
+      attached?.end();
+      attached = null;
+      if (!rules) return;
+      const wanted = allowed;
+      load("files").then((chunk) => {
+        if (wanted !== allowed || signal.aborted) return;
+        attached = chunk.attachments(node, { ...options, rules, field, changed: refresh });
+        node.prepend(attached.tray, attached.button);
+      }).catch(() => undefined); // without it messages go out without files
+    },
+    restore(text, files) {
+      area.value = [text, area.value].filter(Boolean).join("\n\n");
+      attached?.restore(files);
+      grow();
     },
     placeholder: (text) => (area.placeholder = text),
     focus: () => area.focus(),

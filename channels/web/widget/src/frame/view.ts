@@ -7,8 +7,10 @@ import type { Load } from "../lazy.js";
 import { showEntry } from "../transcript/entry.js";
 import { createTranscript } from "../transcript/transcript.js";
 import type { Request } from "../wire/client.js";
+import type { Access, SentFile } from "../wire/upload.js";
 import { banner } from "./banner.js";
 import { listen } from "./verbs.js";
+import type { Scene } from "../transcript/scene.js";
 import { createScroller } from "../transcript/scroll.js";
 import { activeRun } from "../log/state.js";
 import type { Strings } from "../words/strings.js";
@@ -28,12 +30,13 @@ export interface ViewOptions {
   /** What a person can do. */
   readonly actions: Actions;
   readonly request: Request;
+  readonly access: Access;
   readonly load: Load;
   /** Ends the listeners. */
   readonly signal: AbortSignal;
 }
 
-export function createView({ strings, actions, request, load, signal }: ViewOptions): View {
+export function createView({ strings, actions, request, access, load, signal }: ViewOptions): View {
   let now: Conversation | null = null;
   let frame = 0;
 
@@ -41,21 +44,23 @@ export function createView({ strings, actions, request, load, signal }: ViewOpti
     const run = now && activeRun(now.view);
     if (run) actions.stop(run.id);
   };
-  const send = (text: string): void => {
+  const send = (text: string, files: readonly SentFile[] = []): void => {
     scroller.follow();
-    actions.send(text);
+    actions.send(text, files);
   };
-  const composer = createComposer(strings, { send, stop }, signal);
+  const composer = createComposer({ strings, access, load, signal, send, stop });
+  const scene: Scene = { strings, request, load, decide: actions.decide, offers: { ...actions, send, focus: composer.focus } };
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, { strings, request, load, decide: actions.decide }), strings, signal);
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), strings, signal);
 
   const paint = (): void => {
     frame = 0;
     if (!now || signal.aborted) return;
     const run = activeRun(now.view);
     transcript(now);
+    composer.attach(now.agent?.files ?? null, frameParts.node);
     composer.update({ canStop: run !== undefined, stopping: run !== undefined && (run.cancelling || now.stopping.includes(run.id)) });
     setAttribute(frameParts.node, "data-link", now.link);
     frameParts.renew.hidden = !now.view.messages.length && !now.outbox.length;

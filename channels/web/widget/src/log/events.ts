@@ -105,7 +105,7 @@ interface Bodies {
   "run.failed": { code: string; message: string; retryable?: boolean };
   "run.cancelled": { reason?: string | null };
   "step.started": { n: number; attempt: number; message: string; takes?: readonly number[] };
-  "tool.requested": { call: string; name: string; title?: string; step?: number; arguments?: Readonly<Record<string, unknown>> };
+  "tool.requested": { call: string; name: string; title?: string; title_done?: string; step?: number; arguments?: Readonly<Record<string, unknown>> };
   "tool.started": { call: string };
   "tool.progress": { call: string; text: string };
   /** A call of the client comes with its name and the arguments to execute it with. */
@@ -123,6 +123,10 @@ interface Bodies {
     remember?: boolean;
     /** Whether this reader is among those who may decide, where the server says so. */
     may_decide?: boolean;
+    /** The JSON Schema of `arguments`, where the tool itself asks people to fill them in. */
+    form?: Readonly<Record<string, unknown>>;
+    /** The JSON Schema of `arguments`, for labels and fields. */
+    parameters?: Readonly<Record<string, unknown>>;
   };
   "approval.voted": Asked & { votes: number; edited?: boolean };
   "approval.decided": Asked & {

@@ -79,7 +79,7 @@ function applyTool(state: ViewState, frame: ToolFrame): ViewState {
   switch (frame.type) {
     case "tool.requested":
       if (frame.data.step === 0) state = takeFirst(state, frame.run);
-      return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, title: frame.data.title, ...argumentsOf(frame.data) });
+      return setCall(expect(state, id, frame.data.name, frame.run), id, { name: frame.data.name, title: frame.data.title, titleDone: frame.data.title_done, ...argumentsOf(frame.data) });
     case "tool.started":
       return set({ status: "running", began: Date.parse(frame.time) });
     case "tool.pending":
@@ -127,10 +127,11 @@ function ask(call: Call, frame: AskFrame): Call {
   const given = frame.data.arguments && { arguments: frame.data.arguments };
   switch (frame.type) {
     case "approval.requested": {
-      const { approval: id, tool, title, detail, responders, quorum, timeout_s, edit = false, remember = false, may_decide } = frame.data;
+      const { approval: id, tool, title, detail, responders, quorum, timeout_s, edit = false, remember = false, may_decide, form, parameters } = frame.data;
+      const schema = form ?? parameters;
       const until = Date.parse(frame.time) + timeout_s * 1000;
       const open = { status: "open", yes: 0, edited: false } as const;
-      return { ...call, approval: { id, tool, title, ...(detail && { detail }), ...given, responders, quorum, until, edit, remember, ...(may_decide !== undefined && { mayDecide: may_decide }), ...open } };
+      return { ...call, approval: { id, tool, title, ...(detail && { detail }), ...given, responders, quorum, until, edit, remember, ...(schema && { schema }), ...(form && { isForm: true }), ...(may_decide !== undefined && { mayDecide: may_decide }), ...open } };
     }
     case "approval.voted": {
       const { votes: yes, edited = false } = frame.data;

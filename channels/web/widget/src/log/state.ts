@@ -63,6 +63,9 @@ export interface Approval {
   /** When it is over, in milliseconds. */
   readonly until: number;
   readonly mayDecide?: boolean;
+  /** The JSON Schema of the arguments; with `isForm` the tool asks people to fill them in. */
+  readonly schema?: Readonly<Record<string, unknown>>;
+  readonly isForm?: boolean;
   readonly edit: boolean;
   readonly remember: boolean;
   readonly status: "open" | "approved" | "denied" | "expired" | "cancelled";
@@ -78,8 +81,9 @@ export interface Call {
   readonly run: string | null;
   readonly message: string | null;
   readonly name: string;
-  /** What people read for the tool. */
+  /** What it does, in words for people, and what it did. */
   readonly title?: string | undefined;
+  readonly titleDone?: string | undefined;
   /** When it was started last, in milliseconds. */
   readonly began?: number;
   /** How long it took, in whole seconds. */

@@ -39,7 +39,7 @@ export interface DeskOptions {
   readonly signal: AbortSignal;
 }
 
-const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {} };
+const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
 
 /** Follow *session* until *signal* ends it. */
 export function openDesk({ session, client, api, changed, mayApprove, signal }: DeskOptions): DeskActions {

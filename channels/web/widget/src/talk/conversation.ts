@@ -2,10 +2,13 @@
 
 import type { Client, Output } from "../wire/client.js";
 import { mayDecide, type Decisions, type Vote } from "./deciding.js";
+import type { AgentFace } from "./face.js";
+import type { Feedback, Given, Rating } from "./feedback.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
 import { EMPTY, type Call, type ViewState } from "../log/state.js";
+import type { SentFile } from "../wire/upload.js";
 import type { Memory } from "./storage.js";
 
 export interface Conversation {
@@ -18,17 +21,25 @@ export interface Conversation {
   readonly lost: boolean;
   readonly stopping: readonly string[];
   readonly decisions: Decisions;
+  /** What the agent shows of itself; null until it is known. */
+  readonly agent: AgentFace | null;
+  /** What was said of answers, none at first. */
+  readonly feedback?: Feedback;
+  /** How many answers the person has not seen. */
+  readonly unread?: number;
 }
 
 export interface Actions {
   /** Show what there is, and resume the remembered session. */
   start(): void;
-  send(text: string): void;
+  send(text: string, files?: readonly SentFile[]): void;
   resend(key: string): void;
   stop(run: string): void;
   decide(approval: string, vote: Vote): void;
   /** Hand in what became of a call that this page executed; whether it counted. */
   output(run: string, output: Output): Promise<boolean>;
+  /** Rate what *run* answered, and say why; it replaces what was said before. */
+  feedback(run: string, rating: Rating, comment?: string): void;
   /** Leave this conversation; the next message opens another. */
   renew(): void;
   reconnect(): void;
@@ -46,7 +57,7 @@ export interface ConversationOptions {
   readonly newKey: () => string;
 }
 
-const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {} };
+export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
 
 /** Return what can be done in a conversation; *options.signal* ends it. */
 export function converse(options: ConversationOptions): Actions {
@@ -69,6 +80,9 @@ export function converse(options: ConversationOptions): Actions {
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
     set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });
 
+  /** Read what the agent shows of itself: without it there is everything but that. */
+  const learn = (): void => void client.agent(signal).then((agent) => set({ agent }), () => undefined);
+
   /** Notify the server of questions that are on the screen, and the page of calls that are its own; each once. */
   const notice = (calls: readonly Call[]): void => {
     for (const call of calls) {
@@ -89,7 +103,11 @@ export function converse(options: ConversationOptions): Actions {
     const follower = {
       cursor: () => now.view.seq,
       frame: (frame: Parameters<typeof reduce>[1]) => mine.aborted || set({ view: reduce(now.view, frame) }),
-      link: (link: Conversation["link"]) => mine.aborted || set({ link }),
+      link: (link: Conversation["link"]) => {
+        if (mine.aborted) return;
+        if (now.link === "reconnecting" && link === "open") learn(); // the server may be another by now
+        set({ link });
+      },
       reset: () => set({ view: EMPTY }),
     };
     client.follow(id, follower, mine).catch((error: unknown) => {
@@ -109,7 +127,7 @@ export function converse(options: ConversationOptions): Actions {
     if (memory.load() === session) memory.save(null); // unless another tab has gone on to a new one
     session = null;
     opening = null;
-    set({ ...FRESH, lost, outbox: lost ? now.outbox.map((each) => ({ ...each, since: 0 })) : [] });
+    set({ ...FRESH, agent: now.agent, lost, outbox: lost ? now.outbox.map((each) => ({ ...each, since: 0 })) : [] });
   };
   const ensure = (): Promise<string> => {
     if (session !== null) return Promise.resolve(session);
@@ -120,16 +138,17 @@ export function converse(options: ConversationOptions): Actions {
     return opening;
   };
 
-  const deliver = async ({ key, text }: Outgoing, again = true): Promise<void> => {
+  const deliver = async (outgoing: Outgoing, again = true): Promise<void> => {
+    const { key, text, files } = outgoing;
     const used = await ensure();
     if (!now.outbox.some((each) => each.key === key)) return;
     try {
-      const posted = await client.post(used, text, key, signal);
+      const posted = await client.post(used, text, key, signal, files.map(({ file }) => file));
       set({ outbox: arrived(now.outbox, key, posted.seq) });
     } catch (error) {
       if (asProblem(error).status !== 404 || !again) throw error;
       if (session === used) forget(true);
-      await deliver({ key, text, status: "sending", since: 0 }, false);
+      await deliver({ ...outgoing, status: "sending", since: 0 }, false);
     }
   };
   const enqueue = (outgoing: Outgoing): void => {
@@ -143,10 +162,11 @@ export function converse(options: ConversationOptions): Actions {
         if (session === null && !opening && id !== null) adopt(id);
       }, signal);
       options.changed(now);
+      learn();
       if (session !== null) follow(session);
     },
-    send(text) {
-      const outgoing: Outgoing = { key: options.newKey(), text, status: "sending", since: now.view.seq };
+    send(text, files = []) {
+      const outgoing: Outgoing = { key: options.newKey(), text, files, status: "sending", since: now.view.seq };
       set({ outbox: [...now.outbox, outgoing] });
       enqueue(outgoing);
     },
@@ -179,6 +199,15 @@ export function converse(options: ConversationOptions): Actions {
         if (problem.status !== 409) set({ problem }); // 409: another tab was first
         return false;
       }
+    },
+    feedback(run, rating, comment) {
+      const before = now.feedback?.[run] ?? { rating: null };
+      const mark = (given: Given): void => set({ feedback: { ...now.feedback, [run]: given } });
+      mark({ rating, comment, sending: true });
+      client.feedback(run, rating, comment, signal).then(
+        () => mark({ rating, comment, sending: false }),
+        (error: unknown) => mark({ ...before, sending: false, problem: asProblem(error) }),
+      );
     },
     renew: () => forget(false),
     reconnect() {

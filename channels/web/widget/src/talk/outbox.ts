@@ -1,12 +1,15 @@
 /** What a person has written and the log does not show yet: pure moves over a list. */
 
 import type { Problem } from "../wire/problem.js";
+import type { Part } from "../log/events.js";
+import type { SentFile } from "../wire/upload.js";
 import { textOf, type Message, type ViewState } from "../log/state.js";
 
 export interface Outgoing {
   /** Its idempotency key. */
   readonly key: string;
   readonly text: string;
+  readonly files: readonly SentFile[];
   readonly status: "sending" | "sent" | "failed";
   /** It lies beyond this fact of the log. */
   readonly since: number;
@@ -35,9 +38,15 @@ export function pruned(outbox: readonly Outgoing[], view: ViewState): readonly O
 export function unshown(outbox: readonly Outgoing[], view: ViewState): readonly Outgoing[] {
   const claimed = new Set<number>();
   return outbox.filter((each) => {
-    const isText = ({ role, seq, parts }: Message): boolean => role === "user" && seq > each.since && !claimed.has(seq) && textOf(parts) === each.text;
+    const isText = ({ role, seq, parts }: Message): boolean => role === "user" && seq > each.since && !claimed.has(seq) && isSame(parts, each);
     const known = each.seq ?? view.messages.find(isText)?.seq;
     if (known !== undefined) claimed.add(known);
     return known === undefined || known > view.seq;
   });
+}
+
+/** The server may know a file by another id in the conversation: its name and size are what the message says of it. */
+function isSame(parts: readonly Part[], { text, files }: Outgoing): boolean {
+  const sent = parts.flatMap((part) => (part.type === "file" ? [`${part.size} ${part.name}`] : []));
+  return textOf(parts) === text && sent.join("\n") === files.map(({ size, name }) => `${size} ${name}`).join("\n");
 }

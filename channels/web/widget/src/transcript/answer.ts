@@ -68,6 +68,7 @@ function blockNode(block: Block, scene: Scene): Shown<Block> {
     case "reasoning":
       return reasoningNode(scene) as Shown<Block>;
     case "tool":
+    case "tools":
       return toolNode(scene) as Shown<Block>;
     case "render":
       return still(drawn(block.render, scene));

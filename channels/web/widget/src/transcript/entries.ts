@@ -2,9 +2,11 @@
 
 import type { Conversation } from "../talk/conversation.js";
 import type { Decisions } from "../talk/deciding.js";
+import type { Given } from "../talk/feedback.js";
 import { unshown, type Outgoing } from "../talk/outbox.js";
+import type { FilePart } from "../log/events.js";
 import { isBusy, textOf, type Message, type Run, type ViewState } from "../log/state.js";
-import { blocksOf, groupCalls, joinCut, type Block, type Calls } from "./blocks.js";
+import { blocksOf, folded, groupCalls, joinCut, type Block, type Calls } from "./blocks.js";
 
 export type { Block } from "./blocks.js";
 
@@ -14,6 +16,9 @@ export interface Question {
   /** When it came, in milliseconds; 0 for one that is still on its way. */
   readonly time: number;
   readonly text: string;
+  readonly files: readonly FilePart[];
+  /** Its words may be changed: nothing came after it but its answer, which is whole. */
+  readonly editable: boolean;
   readonly tag: "sending" | "unsent" | "queued" | "unanswered" | "deleted" | null;
   readonly run: string | null;
   readonly outgoing: Outgoing | null;
@@ -34,6 +39,11 @@ export interface Answer {
   readonly by: string | null;
   /** The question to ask again after a failure; only under the newest answer. */
   readonly again: string | null;
+  readonly newest: boolean;
+  /** The message that it answers, where it may be answered once more: of the newest answer, once it is whole. */
+  readonly asked: string | null;
+  /** What was said of it. */
+  readonly feedback: Given | undefined;
 }
 
 /** A line between two days. */
@@ -101,7 +111,7 @@ export function entriesOf(conversation: Conversation, from = 0): readonly Entry[
     entries.push(known(first, [its, view.calls, view.renders, ...group], () => answer(first.id, group, its, calls, view)));
   }
   entries.push(...unshown(conversation.outbox, view).map(unsent));
-  return markRetry(entries.map((entry) => withDecisions(entry, conversation.decisions)));
+  return markNewest(markRetry(entries.map((entry) => withFeedback(withDecisions(entry, conversation.decisions), conversation))), view);
 }
 
 /**
@@ -143,8 +153,30 @@ function withDecisions(entry: Entry, decisions: Decisions): Entry {
 function question(message: Message, run: Run | undefined): Question {
   const tag = tagOf(message, run);
   const withdrawable = tag === "queued" && run !== undefined && isBusy(run) && !message.steered;
-  const base = { kind: "question", key: message.id, time: message.time, text: textOf(message.parts), tag, outgoing: null } as const;
+  const base = { kind: "question", key: message.id, time: message.time, text: textOf(message.parts), files: filesOf(message.parts), editable: false, tag, outgoing: null } as const;
   return { ...base, run: withdrawable ? run.id : null };
+}
+
+function filesOf(parts: Message["parts"]): readonly FilePart[] {
+  return parts.filter((part) => part.type === "file");
+}
+
+function withFeedback(entry: Entry, { feedback }: Conversation): Entry {
+  const given = entry.kind === "answer" && entry.run && feedback?.[entry.run.id];
+  return given ? { ...entry, feedback: given } : entry;
+}
+
+/** Mark the newest answer; while nothing runs and nothing waits, it may be given once more, and its question be put in other words. */
+function markNewest(entries: readonly Entry[], view: ViewState): readonly Entry[] {
+  const asked = entries.findLastIndex(({ kind }) => kind === "question");
+  const question = entries[asked] as Question | undefined;
+  const last = entries.length - 1;
+  const still = question && question.tag === null && !view.runs.some(isBusy) ? question : undefined;
+  const marked = [...entries];
+  const answer = entries[last];
+  if (answer?.kind === "answer") marked[last] = { ...answer, newest: true, asked: still && answer.by === null ? still.key : null };
+  if (still) marked[asked] = { ...still, editable: true };
+  return marked;
 }
 
 function tagOf(message: Message, run: Run | undefined): Question["tag"] {
@@ -159,7 +191,7 @@ function isUnanswered(message: Message, run: Run | undefined): boolean {
 
 function unsent(outgoing: Outgoing): Question {
   const tag = outgoing.status === "failed" ? "unsent" : "sending";
-  return { kind: "question", key: outgoing.key, time: 0, text: outgoing.text, tag, run: null, outgoing };
+  return { kind: "question", key: outgoing.key, time: 0, text: outgoing.text, files: [], editable: false, tag, run: null, outgoing };
 }
 
 /** A run that ended badly, or has started, without an answer message still needs a place to say so. */
@@ -176,7 +208,7 @@ function answer(key: string, group: readonly Message[], run: Run | undefined, ca
   const thinking = busy && run.status === "running" && !working;
   const by = last?.by ? (last.by.name ?? "") : null;
   const mark = markOf(last, run) ?? (isBlank(blocks, run) ? "blank" : null);
-  return { kind: "answer", key, time: last?.time ?? 0, blocks, busy, thinking, run, mark, by, again: null };
+  return { kind: "answer", key, time: last?.time ?? 0, blocks: folded(blocks), busy, thinking, run, mark, by, again: null, newest: false, asked: null, feedback: undefined };
 }
 
 /** A run that ended with an answer without a word, after calls that showed nothing to people either. */

@@ -3,6 +3,6 @@
 import { h } from "../dom.js";
 import type { Block } from "./entries.js";
 
-export function fileNode({ name }: Block & { kind: "file" }): HTMLElement {
+export function fileNode({ file: { name } }: Block & { kind: "file" }): HTMLElement {
   return h("p", { class: "file" }, name);
 }

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import type { Load } from "../lazy.js";
 import type { Decide } from "../talk/deciding.js";
+import type { Rating } from "../talk/feedback.js";
 import type { Request } from "../wire/client.js";
 import type { Strings } from "../words/strings.js";
 
@@ -11,6 +12,20 @@ export interface Scene {
   readonly request: Request;
   readonly load: Load;
   readonly decide: Decide;
+  /** Missing on a page of someone else's conversation. */
+  readonly offers?: Offers;
+}
+
+/** What people can do with what was said in their own conversation. */
+export interface Offers {
+  send(text: string): void;
+  feedback(run: string, rating: Rating, comment?: string): void;
+  /** Answer the person's *message* once more. */
+  regenerate?(message: string): void;
+  /** Send *text* in place of the person's *message*. */
+  edit?(message: string, text: string): void;
+  /** Go on to where the next message is written. */
+  focus(): void;
 }
 
 /** A node that can be brought up to date. */

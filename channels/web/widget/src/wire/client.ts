@@ -1,11 +1,14 @@
 /** The HTTP client of one server: it opens sessions, posts, cancels, and follows a session's events through every interruption. */
 
 import type { Vote } from "../talk/deciding.js";
+import type { AgentFace } from "../talk/face.js";
+import type { Rating } from "../talk/feedback.js";
 import type { Frame } from "../log/events.js";
 import { parseFrame } from "./json.js";
 import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
 import { readEvents, type ServerEvent } from "./sse.js";
 import type { TokenSource } from "./token.js";
+import type { Access } from "./upload.js";
 
 export interface ClientOptions {
   /** Without a slash at the end; empty for the page's own origin. */
@@ -31,6 +34,8 @@ export interface Follower {
   cursor(): number;
   frame(frame: Frame): void;
   link(state: "connecting" | "open" | "reconnecting"): void;
+  /** The server's time at which a connection was opened, as events have it. */
+  opened?(time: string): void;
   /** The cursor is not in the session's log: what is shown must be read again. */
   reset(): void;
 }
@@ -38,13 +43,20 @@ export interface Follower {
 export interface Client {
   /** Ask anything else of the server, with the visitor's token. */
   readonly request: Request;
+  /** For what `fetch` cannot do: uploads that say how far they have come. */
+  readonly access: Access;
+  /** Read what the agent of the token shows of itself. */
+  agent(signal: AbortSignal): Promise<AgentFace>;
   open(agent: string | null, signal: AbortSignal): Promise<string>;
-  post(session: string, text: string, key: string, signal: AbortSignal): Promise<Posted>;
+  /** Send a message; *files* are ids of those that were uploaded. */
+  post(session: string, text: string, key: string, signal: AbortSignal, files?: readonly string[]): Promise<Posted>;
   cancel(run: string, signal: AbortSignal): Promise<void>;
   decide(approval: string, vote: Vote, signal: AbortSignal): Promise<void>;
   /** Report that a question is on the screen. */
   opened(approval: string, signal: AbortSignal): Promise<void>;
   output(run: string, output: Output, signal: AbortSignal): Promise<void>;
+  /** Rate an answer; a person's second rating replaces the first. */
+  feedback(run: string, rating: Rating, comment: string | undefined, signal: AbortSignal): Promise<void>;
   /** Follow *session* until *signal* ends it; throws a problem that no retry can solve. */
   follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
 }
@@ -60,11 +72,16 @@ export function createClient(options: ClientOptions): Client {
   const send = sender(options, request);
   return {
     request,
+    access: options,
+    agent: async (signal) => (await (await request("/v1/web/agent", { signal, cache: "no-store" })).json()) as AgentFace,
     async open(agent, signal) {
       const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
       return session.id;
     },
-    post: (session, text, key, signal) => send<Posted>(`${pathOf(session)}/messages`, { text, idempotency_key: key }, signal),
+    post(session, text, key, signal, files = []) {
+      const said = { ...((text || !files.length) && { text }), ...(files.length && { files }) };
+      return send<Posted>(`${pathOf(session)}/messages`, { ...said, idempotency_key: key }, signal);
+    },
     async cancel(run, signal) {
       await send(`/v1/runs/${encodeURIComponent(run)}/cancel`, {}, signal);
     },
@@ -76,6 +93,9 @@ export function createClient(options: ClientOptions): Client {
     },
     async output(run, output, signal) {
       await send(`/v1/runs/${encodeURIComponent(run)}/tool-outputs`, { outputs: [output] }, signal);
+    },
+    async feedback(run, rating, comment, signal) {
+      await send(`/v1/runs/${encodeURIComponent(run)}/feedback`, { rating, comment }, signal);
     },
     follow: (session, follower, signal) => follow(options, request, session, follower, signal),
   };
@@ -152,6 +172,7 @@ async function connect(request: Request, session: string, follower: Follower, si
   try {
     const response = await request(`${pathOf(session)}/events`, { headers, signal: watch.signal, cache: "no-store" });
     if (!response.body) return;
+    follower.opened?.(response.headers.get("Parley-Time") ?? "");
     follower.link("open");
     await readEvents(response.body, (event) => follower.frame(toFrame(event)), watch.touch);
   } finally {

@@ -2,7 +2,7 @@
 
 type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
 const parse = JSON.parse as (text: string, reviver?: Reviver) => unknown;
-const { rawJSON } = JSON as { rawJSON?: (source: string) => unknown };
+const { rawJSON, isRawJSON } = JSON as { rawJSON?: (source: string) => unknown; isRawJSON?: (value: unknown) => boolean };
 
 /** Keep a number that JavaScript would write otherwise as its source; `JSON.stringify` gives that back. */
 const keep: Reviver = (_key, value, { source }) =>
@@ -11,6 +11,11 @@ const keep: Reviver = (_key, value, { source }) =>
 /** Return a whole number that JavaScript would round as its text. */
 const spell: Reviver = (_key, value, { source = "" }) =>
   typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? source : value;
+
+/** Return whether *value* is a number that is kept as its source. */
+export function isExact(value: unknown): boolean {
+  return isRawJSON?.(value) ?? false;
+}
 
 /** Parse what a person wrote; throws what is not JSON, and what this browser could not send as it was written. */
 export function parseExact(text: string): unknown {

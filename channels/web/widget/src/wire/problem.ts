@@ -14,11 +14,15 @@ export interface Problem extends Error {
 
 /** Return the problem that *response* reports, whether or not its body is problem+json. */
 export async function problemOf(response: Response): Promise<Problem> {
-  const body: { code?: unknown; detail?: unknown; title?: unknown; errors?: unknown } = await response.json().catch(() => ({}));
-  const wait = Number(response.headers.get("Retry-After") ?? NaN);
-  const text = [body.detail, body.title].find((each) => typeof each === "string" && each);
-  const errors = Array.isArray(body.errors) ? (body.errors as Fault[]) : [];
-  return problem(response.status, typeof body.code === "string" ? body.code : "unknown", String(text ?? ""), wait, errors);
+  return problemIn(response.status, await response.json().catch(() => ({})), response.headers.get("Retry-After"));
+}
+
+/** Return the problem of an answer with *status* and *body*; *wait* is its header `Retry-After`. */
+export function problemIn(status: number, body: Readonly<Record<string, unknown>>, wait: string | null): Problem {
+  const text = [body["detail"], body["title"]].find((each) => typeof each === "string" && each);
+  const errors = Array.isArray(body["errors"]) ? (body["errors"] as Fault[]) : [];
+  const code = typeof body["code"] === "string" ? body["code"] : "unknown";
+  return problem(status, code, String(text ?? ""), Number(wait ?? NaN), errors);
 }
 
 /** Return *error* as a problem: what is not one means that the server was not reached. */

@@ -1,7 +1,10 @@
 /** Every word that the widget says, in one plain object; an embedding page may replace any of them. */
 
+import type { ToolWords } from "../tools/words.js";
 import type { CardWords } from "../cards/words.js";
+import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
+import type { LauncherWords } from "../launcher/words.js";
 import type { Changes } from "./merge.js";
 import type { Problem } from "../wire/problem.js";
 import type { Call } from "../log/state.js";
@@ -48,6 +51,7 @@ export const STRINGS = {
   arguments: "Input",
   result: "Result",
   truncated: "The result was shortened.",
+  used: "Used {n} tools",
   tool: {
     requested: "waiting",
     running: "running",
@@ -89,8 +93,14 @@ export const STRINGS = {
 interface ChunkStrings {
   /** Tables and charts. */
   readonly drawn?: Changes<DrawnStrings>;
+  /** What went into calls of tools, and came out. */
+  readonly tools?: Changes<ToolWords>;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
+  /** Files that are being attached. */
+  readonly files?: Changes<FileWords>;
+  /** The bubble in a corner of the page. */
+  readonly launcher?: Changes<LauncherWords>;
 }
 
 export type Strings = typeof STRINGS & ChunkStrings;

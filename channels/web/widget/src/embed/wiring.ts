@@ -1,0 +1,91 @@
+/** What works behind the element: a client, one conversation, and its view, for as long as nothing is set otherwise. */
+
+import type { Frame } from "../log/events.js";
+import type { Call } from "../log/state.js";
+import { load } from "../lazy.js";
+import { createView, type View } from "../frame/view.js";
+import { converse, type Actions, type Conversation } from "../talk/conversation.js";
+import { browserMemory } from "../talk/storage.js";
+import { createClient, type Client } from "../wire/client.js";
+import { pause } from "../wire/pause.js";
+import { tokenSource, type GetToken } from "../wire/token.js";
+import type { Strings } from "../words/strings.js";
+import { serverOf, storageKeyOf } from "./attributes.js";
+import { raise } from "./events.js";
+
+export interface Wired {
+  readonly actions: Actions;
+  readonly view: View;
+  /** Use *token*, until the server refuses it. */
+  give(token: string): void;
+}
+
+export interface WiringOptions {
+  readonly getToken: GetToken | null;
+  readonly strings: Strings;
+  readonly signal: AbortSignal;
+  /** Called with each value of the conversation, and the last fact that is older than the page. */
+  readonly changed: (conversation: Conversation, backlog: number) => void;
+  readonly called: (call: Call, isOpen: () => boolean, server: string) => void;
+}
+
+/** Return whether the browser remembers a conversation of *host*. */
+export function isRemembered(host: HTMLElement): boolean {
+  return browserMemory(storageKeyOf(host)).load() !== null;
+}
+
+/** Return what works for *host* as its attributes say; `options.signal` ends it. */
+export function wire(host: HTMLElement, { getToken, strings, signal, changed, called }: WiringOptions): Wired {
+  const server = serverOf(host);
+  const agent = host.getAttribute("agent");
+  const ask = fetch.bind(globalThis);
+  let given: string | null = null;
+  const source = { token: host.getAttribute("token"), url: host.getAttribute("token-url"), getToken: getToken ?? anonymous(host, server, agent) };
+  const configured = tokenSource({ ...source, fetch: ask, signal, now: Date.now });
+  const tokens = {
+    get: () => (given === null ? configured.get() : Promise.resolve(given)),
+    drop: () => ((given = null), configured.drop()),
+  };
+  const client = createClient({ server, tokens, fetch: ask, pause, random: Math.random });
+  let backlog = 0;
+  let opened: string | null = null;
+  const open: Client["open"] = async (...given) => (opened = await client.open(...given));
+  /** Of a conversation that this page has not opened itself, what is older than the first connection is no news. */
+  const follow: Client["follow"] = (session, follower, until) => {
+    let begun = "";
+    backlog = 0;
+    const noted = (time: string): void => void (begun ||= session === opened ? "0" : time);
+    const frame = (each: Frame): void => {
+      if ("seq" in each && each.time < begun) backlog = each.seq;
+      follower.frame(each);
+    };
+    return client.follow(session, { ...follower, opened: noted, frame }, until);
+  };
+  const parts: { view: View | null } = { view: null };
+  const made = converse({
+    client: { ...client, open, follow },
+    agent,
+    memory: browserMemory(storageKeyOf(host)),
+    signal,
+    newKey,
+    called: (call, isOpen) => called(call, isOpen, server),
+    changed: (each) => (parts.view?.show(each), changed(each, backlog)),
+  });
+  const actions: Actions = {
+    ...made,
+    send: (text, ...rest) => raise(host, "parley:message", { role: "user", text }, true) && made.send(text, ...rest),
+  };
+  const view = (parts.view = createView({ strings, actions, request: client.request, access: client.access, load, signal }));
+  return { actions, view, give: (token) => (given = token) };
+}
+
+/** Return how a visitor without a name gets a token, where the page asks for that. */
+function anonymous(host: HTMLElement, server: string, agent: string | null): GetToken | null {
+  if (!host.hasAttribute("anonymous") || host.hasAttribute("token-url")) return null;
+  return async () => (await load("anonymous")).anonymousToken(server, agent, storageKeyOf(host));
+}
+
+/** Return an idempotency key; `randomUUID` is missing on pages that are not served securely. */
+function newKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { JSDOM } from "jsdom";
+import { createAttachments } from "../src/files/attachments.js";
+import { createTray, type Tray } from "../src/files/trayview.js";
+import { sizeOf } from "../src/files/size.js";
+import { createComposer, type Composer } from "../src/frame/composer.js";
+import { unshown, type Outgoing } from "../src/talk/outbox.js";
+import { EMPTY, type Message } from "../src/log/state.js";
+import { createClient } from "../src/wire/client.js";
+import type { SentFile } from "../src/wire/upload.js";
+import { STRINGS } from "../src/words/strings.js";
+import { json, standIn } from "./server.js";
+
+const { window } = new JSDOM("<!doctype html><body>");
+Object.assign(globalThis, { document: window.document, Node: window.Node, ShadowRoot: window.ShadowRoot, File: window.File, FormData: window.FormData });
+Object.assign(URL, { createObjectURL: () => "blob:made", revokeObjectURL: () => undefined });
+
+/** A request that the test answers. */
+class Asked {
+  static all: Asked[] = [];
+  upload: { onprogress?: (event: { loaded: number; total: number }) => void } = {};
+  onloadend: () => void = () => undefined;
+  status = 0;
+  response = "";
+  headers: Record<string, string> = {};
+  aborted = false;
+  body: FormData | null = null;
+  open(_method: string, readonly_: string): void {
+    this.address = readonly_;
+  }
+  address = "";
+  setRequestHeader(name: string, value: string): void {
+    this.headers[name] = value;
+  }
+  getResponseHeader(): string | null {
+    return null;
+  }
+  send(body: FormData): void {
+    this.body = body;
+    Asked.all.push(this);
+  }
+  abort(): void {
+    this.aborted = true;
+    this.onloadend();
+  }
+  answer(status: number, body: object): void {
+    Object.assign(this, { status, response: JSON.stringify(body) });
+    this.onloadend();
+  }
+}
+Object.assign(globalThis, { XMLHttpRequest: Asked });
+
+const RULES = { max_bytes: 1000, max_count: 3, accept: ["image/png", "text/plain"] };
+const picked = (name: string, size = 10, type = "text/plain"): File => new window.File(["x".repeat(size)], name, { type });
+const stored = (name: string, n = 1): object => ({ id: `file_${n}`, name, mime: "text/plain", size: 10, created_at: "" });
+const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 2));
+
+function made(tokens: readonly string[] = ["t1"]): { tray: Tray; node: HTMLElement; dropped: () => number } {
+  Asked.all = [];
+  let dropped = 0;
+  const node = document.createElement("div");
+  document.body.replaceChildren(node);
+  const get = async (): Promise<string> => tokens[Math.min(dropped, tokens.length - 1)] as string;
+  const access = { server: "https://p.example", tokens: { get, drop: () => void (dropped += 1) } };
+  return { node, dropped: () => dropped, tray: createTray(node, { rules: RULES, access, strings: STRINGS, changed: () => undefined, signal: new AbortController().signal }) };
+}
+
+const button = (node: HTMLElement, label: string): HTMLElement => node.querySelector(`button[aria-label="${label}"]`) as HTMLElement;
+
+test("a file goes to the server at once, says how far it has come, and is taken with the message", async () => {
+  const { tray: files, node } = made();
+  files.add([picked("notes.txt")]);
+  await settled();
+  const [request] = Asked.all;
+  assert.deepEqual([request?.address, request?.headers["Authorization"]], ["https://p.example/v1/files", "Bearer t1"]);
+  assert.equal((request?.body?.get("file") as File).name, "notes.txt");
+  request?.upload.onprogress?.({ loaded: 5, total: 10 });
+  assert.equal(node.querySelector("progress")?.value, 0.5);
+  assert.equal(files.take(), null, "it is not there yet");
+  assert.match(node.querySelector("[role=status]")?.textContent ?? "", /goes out when the files are there/);
+  request?.answer(201, stored("notes.txt"));
+  await settled();
+  assert.equal(node.querySelector("progress"), null);
+  assert.deepEqual(files.take(), [{ file: "file_1", name: "notes.txt", mime: "text/plain", size: 10 }]);
+  assert.equal(node.hidden, true);
+});
+
+test("what cannot be sent is said at the file, and holds the message back until it is removed", async () => {
+  const { tray: files, node } = made();
+  files.add([picked("big.txt", 2000), picked("empty.txt", 0), picked("film.mp4", 10, "video/mp4"), picked("fourth.txt")]);
+  await settled();
+  assert.equal(Asked.all.length, 0);
+  const states = [...node.querySelectorAll(".files-state")].map((each) => each.textContent);
+  assert.deepEqual(states, ["This file is too large: at most 1 kB.", "This file is empty.", "Files of this kind cannot be sent here."]);
+  assert.match(node.querySelector("[role=status]")?.textContent ?? "", /At most 3 files/);
+  assert.equal(files.take(), null);
+  for (const name of ["big.txt", "empty.txt", "film.mp4"]) button(node, `Remove ${name}`).click();
+  assert.deepEqual(files.take(), []);
+});
+
+test("a file that did not arrive can be tried again; one that the server refuses cannot", async () => {
+  const { tray: files, node } = made();
+  files.add([picked("a.txt"), picked("b.txt")]);
+  await settled();
+  Asked.all[0]?.answer(503, { code: "unavailable" });
+  Asked.all[1]?.answer(422, { code: "invalid_request" });
+  await settled();
+  assert.equal(button(node, "Try again: a.txt").hidden, false);
+  assert.equal(button(node, "Try again: b.txt").hidden, true);
+  button(node, "Try again: a.txt").click();
+  await settled();
+  Asked.all[2]?.answer(201, stored("a.txt"));
+  await settled();
+  button(node, "Remove b.txt").click();
+  assert.equal(files.take()?.length, 1);
+});
+
+test("a cancelled file is not sent on, and a token that has ended is asked for once more", async () => {
+  const { tray: files, node, dropped } = made(["old", "new"]);
+  files.add([picked("a.txt"), picked("b.txt")]);
+  await settled();
+  button(node, "Cancel a.txt").click();
+  assert.equal(Asked.all[0]?.aborted, true);
+  Asked.all[1]?.answer(401, { code: "unauthorized" });
+  await settled();
+  assert.equal(dropped(), 1);
+  assert.equal(Asked.all[2]?.headers["Authorization"], "Bearer new");
+  Asked.all[2]?.answer(201, stored("b.txt"));
+  await settled();
+  assert.deepEqual(files.take()?.map(({ name }) => name), ["b.txt"]);
+});
+
+function composer(): { made: Composer; sent: [string, readonly SentFile[]][]; area: HTMLTextAreaElement; press: () => void } {
+  Asked.all = [];
+  const sent: [string, readonly SentFile[]][] = [];
+  const load = (() => Promise.resolve({ attachments: (_host: HTMLElement, options: Parameters<typeof createAttachments>[0]) => createAttachments(options) })) as never;
+  const access = { server: "", tokens: { get: async () => null, drop: () => undefined } };
+  const composed = createComposer({ strings: STRINGS, access, load, signal: new AbortController().signal, send: (text, files) => sent.push([text, files]), stop: () => undefined });
+  document.body.replaceChildren(composed.node);
+  const area = composed.node.querySelector("textarea") as HTMLTextAreaElement;
+  const press = (): void => void area.dispatchEvent(new window.KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+  return { made: composed, sent, area, press };
+}
+
+function paste(area: HTMLElement, files: readonly File[], types: readonly string[]): Event {
+  const event = new window.Event("paste", { bubbles: true, cancelable: true });
+  Object.assign(event, { clipboardData: { files, types } });
+  area.dispatchEvent(event);
+  return event;
+}
+
+test("where files are allowed one is pasted and goes out without a word; a picture beside pasted text does not", async () => {
+  const { made: composed, sent, area, press } = composer();
+  assert.equal(paste(area, [picked("a.png")], ["Files"]).defaultPrevented, false);
+  composed.attach(RULES, composed.node);
+  await settled();
+  assert.equal(button(composed.node, "Attach files").hidden, false);
+  assert.equal(paste(area, [picked("cells.png")], ["text/plain", "Files"]).defaultPrevented, false);
+  assert.equal(paste(area, [picked("a.png")], ["Files"]).defaultPrevented, true);
+  await settled();
+  press();
+  assert.equal(sent.length, 0, "it is still on its way");
+  Asked.all[0]?.answer(201, stored("a.png"));
+  await settled();
+  press();
+  assert.deepEqual(sent.map(([text, files]) => [text, files.length]), [["", 1]]);
+});
+
+test("what was not taken comes back with its files", async () => {
+  const { made: composed, sent, area, press } = composer();
+  composed.attach(RULES, composed.node);
+  await settled();
+  composed.restore("Look", [{ file: "file_1", name: "a.txt", mime: "text/plain", size: 10 }]);
+  await settled();
+  assert.equal(area.value, "Look");
+  press();
+  assert.deepEqual(sent.map(([text, files]) => [text, files[0]?.file]), [["Look", "file_1"]]);
+});
+
+test("a message of files alone is sent without a text, and found again in the log", async () => {
+  const server = standIn(() => json(202, { message_id: "m", run_id: "r", seq: 3 }));
+  const client = createClient({ server: "", tokens: { get: async () => null, drop: () => undefined }, fetch: server.fetch, pause: async () => undefined, random: () => 0 });
+  await client.post("ses_1", "", "k1", new AbortController().signal, ["file_1"]);
+  assert.deepEqual(server.seen[0]?.body, { files: ["file_1"], idempotency_key: "k1" });
+  const file = { file: "file_1", name: "a.txt", mime: "text/plain", size: 10 };
+  const outgoing: Outgoing = { key: "k1", text: "", files: [file], status: "sending", since: 2 };
+  const message = { id: "m", role: "user", seq: 3, parts: [{ type: "file", ...file, file: "blob_9" }] } as unknown as Message;
+  assert.deepEqual(unshown([outgoing], { ...EMPTY, seq: 3, messages: [message] }), []);
+  assert.deepEqual(unshown([outgoing], { ...EMPTY, seq: 3, messages: [{ ...message, parts: [] }] }), [outgoing]);
+});
+
+test("sizes are written as people read them", () => {
+  assert.deepEqual([0, 999, 1000, 1_440_000, 25_000_000].map((each) => sizeOf(each, "en")), ["0 bytes", "999 bytes", "1 kB", "1.4 MB", "25 MB"]);
+});

@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { happened } from "../src/host/observe.js";
+import { reduce } from "../src/log/reduce.js";
+import { EMPTY } from "../src/log/state.js";
+import { FRESH, type Conversation } from "../src/talk/conversation.js";
+import { toFrame } from "../src/wire/client.js";
+import { testPage, until } from "./page.js";
+import { json, sse, standIn, stream } from "./server.js";
+
+const ANSWERED = { message: "msg_2", role: "assistant", parts: [{ type: "text", text: "Hello!" }], stop: "done" };
+let log = "";
+let tokens: string[] = [];
+const server = standIn(({ path, headers }, signal) => {
+  if (path.includes("/v1/web/")) return json(404, { code: "not_found" }); // asked at once, before the page does anything
+  tokens.push(headers.get("Authorization") ?? "");
+  if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });
+  if (path.endsWith("/messages")) return json(202, { message_id: "msg_1", run_id: "run_1", seq: 2 });
+  if (!path.endsWith("/events")) return json(404, { code: "not_found" });
+  const answer = stream(log, signal);
+  answer.headers.set("Parley-Time", "2026-01-05T09:00:00.000Z");
+  return answer;
+});
+const page = testPage("https://p.example/", server.fetch);
+const { document } = page.window;
+Object.assign(page.window, { parley: [["support:open"], ["send", "From the page"], ["on", "error", () => undefined]] });
+const { ParleyChat } = await import("../src/embed/define.js");
+type Chat = InstanceType<typeof ParleyChat>;
+
+function test(name: string, run: () => unknown): void {
+  page.test(name, () => {
+    page.window.localStorage.clear();
+    document.body.innerHTML = "";
+    server.seen.length = tokens.length = 0;
+    log = sse(1, "session.opened", null, {});
+    return run();
+  });
+}
+
+function mount(attributes = ""): Chat {
+  document.body.innerHTML = `<parley-chat token="t" storage-key="k" ${attributes}></parley-chat>`;
+  return document.querySelector("parley-chat") as Chat;
+}
+const posted = (): unknown[] => server.seen.filter(({ path }) => path.endsWith("/messages")).map(({ body }) => (body as { text: string }).text);
+/** Note what *chat* raises, by name. */
+function noted(chat: Chat, ...names: string[]): [string, unknown][] {
+  const found: [string, unknown][] = [];
+  for (const name of names) chat.addEventListener(name, (event) => found.push([name, (event as CustomEvent<unknown>).detail]));
+  return found;
+}
+
+test("what the page asked for before the script was there is done once its element is", async () => {
+  mount();
+  await until(() => posted().length);
+  assert.deepEqual(posted(), ["From the page"]);
+  document.body.innerHTML = '<parley-chat id="support" hidden token="t"></parley-chat>';
+  const support = document.querySelector("parley-chat") as Chat;
+  await until(() => support.isOpen);
+  (window.parley as { push(...given: unknown[]): void }).push((chat: Chat) => chat.close(), ["on", "open", (event: Event) => event.preventDefault()]);
+  await until(() => !support.isOpen);
+  support.open();
+  assert.equal(support.isOpen, false, "the page has cancelled it");
+});
+
+test("a person's message is reported before it is sent, and a page may keep it", async () => {
+  const chat = mount();
+  chat.addEventListener("parley:message", (event) => event.detail.text.includes("password") && event.preventDefault());
+  const seen = noted(chat, "parley:message");
+  chat.send("My password is 1234");
+  chat.send("Hello");
+  chat.send("  ");
+  await until(() => posted().length);
+  assert.deepEqual(posted(), ["Hello"]);
+  assert.deepEqual(seen.map(([, detail]) => detail), [{ role: "user", text: "My password is 1234" }, { role: "user", text: "Hello" }]);
+});
+
+test("an answer is reported when it is complete, and none that was there when the page came", async () => {
+  const old = sse(1, "session.opened", null, {}) + sse(2, "message.completed", "run_1", { ...ANSWERED, message: "msg_old" });
+  log = old.replaceAll("09:00:00", "08:00:00") + sse(3, "message.completed", "run_2", ANSWERED);
+  page.window.localStorage.setItem("k", "ses_1");
+  const seen = noted(mount(), "parley:message", "parley:ready");
+  await until(() => seen.some(([name]) => name === "parley:message"));
+  assert.deepEqual(seen, [["parley:ready", null], ["parley:message", { role: "assistant", text: "Hello!", id: "msg_2" }]]);
+});
+
+test("a token is changed without an end to the conversation", async () => {
+  const chat = mount();
+  const first = chat.shadowRoot?.firstChild;
+  chat.setToken("second");
+  chat.send("Hello");
+  await until(() => posted().length);
+  assert.ok(tokens.every((each) => each === "Bearer second"), String(tokens));
+  assert.equal(chat.shadowRoot?.firstChild, first);
+});
+
+test("properties are attributes", () => {
+  const chat = mount();
+  chat.tokenUrl = "/token";
+  chat.launcher = true;
+  chat.agent = "sales";
+  assert.equal(chat.outerHTML, '<parley-chat token="t" storage-key="k" token-url="/token" launcher="" agent="sales"></parley-chat>');
+  chat.agent = null;
+  chat.launcher = false;
+  assert.deepEqual([chat.getAttribute("agent"), chat.launcher, chat.server], [null, false, null]);
+});
+
+test("what happens to a call and to the question about it is reported once each", () => {
+  const call = { call: "call_1", name: "refund", arguments: {}, message: "msg_1" };
+  const approval = { approval: "apr_1", call: "call_1", tool: "refund", title: "Refund 5 EUR", arguments: {}, responders: ["asker"], quorum: 1, timeout_s: 300 };
+  const events: [string, object][] = [
+    ["tool.requested", call],
+    ["approval.requested", approval],
+    ["tool.pending", { call: "call_1", on: "approval" }],
+    ["approval.decided", { approval: "apr_1", call: "call_1", status: "approved" }],
+    ["tool.started", { call: "call_1" }],
+    ["tool.completed", { call: "call_1", outcome: "done", parts: [] }],
+  ];
+  let now: Conversation = FRESH;
+  const seen = events.flatMap(([type, data], n) => {
+    const frame = toFrame({ id: String(n + 1), type, data: JSON.stringify({ ...data, run: "run_1", session: "ses_1", time: "2026-01-05T09:00:00.000Z" }) });
+    const next = { ...now, view: reduce(now.view, frame) };
+    const found = happened(now, next, 0);
+    now = next;
+    return found.map(([name, detail]) => [name, (detail as { status?: string } | null)?.status]);
+  });
+  assert.deepEqual(seen.filter(([name]) => name === "parley:tool").map(([, status]) => status), ["requested", "waiting", "running", "done"]);
+  assert.deepEqual(seen.filter(([name]) => name === "parley:approval").map(([, status]) => status), ["open", "approved"]);
+  assert.deepEqual(happened(FRESH, now, 100), [], "nothing of what was there before");
+});
+
+test("what went wrong is reported once, and how much is unread when that changes", () => {
+  const problem = Object.assign(new Error("No."), { status: 403, code: "forbidden", retryAfter: null, errors: [] });
+  const failed = { ...FRESH, problem, unread: 2 };
+  assert.deepEqual(happened(FRESH, failed, 0), [
+    ["parley:error", { code: "forbidden", status: 403, message: "No." }],
+    ["parley:unread", { count: 2 }],
+  ]);
+  assert.deepEqual(happened(failed, { ...failed, view: { ...EMPTY } }, 0), []);
+});
