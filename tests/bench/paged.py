@@ -1,4 +1,4 @@
-"""A long conversation as the stream of a session: its log, and an answer that is being written. Served over real sockets.
+"""A long conversation as the stream of a session, and an answer that is being written, over real sockets.
 
 The page is the widget alone, under the policy of the demo page without inline styles and with Trusted Types.
 """
@@ -27,7 +27,7 @@ ANSWER = (
     "**Order {n}** left the warehouse on Tuesday and is on its way.\n\n"
     "- Carrier: `DHL`, reference 00{n}\n- Expected: Friday before noon\n\nTell me if you want it held at the depot."
 )
-WORDS = "Honey keeps for years, because *bees* fan it dry until `no yeast` can live in it. ".split(" ")
+WORDS = ("Honey", "keeps", "for", "years,", "because", "*bees*", "fan", "it", "dry", "until", "`yeast`", "dies.")
 
 
 def event(type: str, data: dict[str, Any], run: str, seq: int | None = None) -> bytes:

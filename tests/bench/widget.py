@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
@@ -156,10 +157,7 @@ def frames_of(events: Sequence[Mapping[str, Any]]) -> list[float]:
         else:
             spans.append([begin, end])
     starts = sorted({each["ts"] for each in fired if (each["pid"], each["tid"]) == main})
-    return [
-        sum(end - begin for begin, end in spans if first <= begin < last) / 1e6
-        for first, last in zip(starts, starts[1:], strict=False)
-    ]
+    return [sum(end - begin for begin, end in spans if first <= begin < last) / 1e6 for first, last in pairwise(starts)]
 
 
 async def leaked(browser: Browser) -> Kept:

@@ -147,7 +147,7 @@ function entries(name: string, upTo?: number): ReturnType<typeof entriesOf> {
 test("the messages of one run form one answer, with its calls in order", () => {
   const [question, answer, ...more] = entries("tools");
   assert.deepEqual([question?.kind, answer?.kind, more], ["question", "answer", []]);
-  const kinds = (answer as Answer).blocks.map((block) => (block.kind === "tool" ? block.call.name : block.kind));
+  const kinds = (answer as Answer).blocks.flatMap((block) => (block.kind === "tools" ? block.calls.map(({ name }) => name) : [block.kind]));
   assert.deepEqual(kinds, ["text", "calculate", "current_time", "text"]);
 });
 

@@ -53,7 +53,7 @@ export function createView({ strings, actions, request, access, load, signal }: 
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), strings, signal);
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), signal);
 
   const paint = (): void => {
     frame = 0;

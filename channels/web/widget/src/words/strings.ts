@@ -5,11 +5,16 @@ import type { CardWords } from "../cards/words.js";
 import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
 import type { LauncherWords } from "../launcher/words.js";
+import type { ExtraWords } from "../extras/words.js";
 import type { Changes } from "./merge.js";
 import type { Problem } from "../wire/problem.js";
 import type { Call } from "../log/state.js";
 
 export const STRINGS = {
+  /** How numbers and times are written: a BCP 47 tag. */
+  locale: "en",
+  /** The direction of these words: ltr or rtl. */
+  dir: "ltr",
   heading: "Assistant",
   greeting: "Hello! How can I help?",
   placeholder: "Write a message…",
@@ -22,7 +27,6 @@ export const STRINGS = {
   stop: "Stop",
   stopping: "Stopping…",
   renew: "New conversation",
-  earlier: "Show earlier messages",
   latest: "Jump to the latest message",
   copy: "Copy",
   copied: "Copied",
@@ -36,6 +40,7 @@ export const STRINGS = {
   unanswered: "Cancelled before it was answered",
   deleted: "Message deleted",
   thinking: "Thinking",
+  trying: "Still trying…",
   reasoning: "Reasoning",
   stopped: "Stopped",
   refused: "The assistant declined to answer this.",
@@ -48,6 +53,7 @@ export const STRINGS = {
   reconnecting: "Connection lost. Reconnecting…",
   broken: "Not connected.",
   lost: "The earlier conversation is no longer available. This is a new one.",
+  soon: "in a moment",
   arguments: "Input",
   result: "Result",
   truncated: "The result was shortened.",
@@ -77,15 +83,23 @@ export const STRINGS = {
     lost: "The answer was interrupted and could not be resumed.",
   } as Readonly<Record<string, string>>,
   failure: "Something went wrong.",
+  /** By the code of a problem; `{when}` is "in 20 seconds", or `soon`. */
   problems: {
     network: "The server cannot be reached. Check your connection.",
-    token: "No access token could be had.",
+    token: "This chat could not be opened. Reload the page.",
     unauthorized: "Your access has expired. Reload the page.",
     forbidden: "You are not allowed to do that here.",
     not_found: "That is no longer available.",
     session_closed: "This conversation is closed. Start a new one.",
+    session_busy: "An answer is still being written. Try again when it is done.",
+    session_open: "This conversation is still open.",
     not_an_approver: "You may not decide this.",
+    already_decided: "This was decided already.",
+    conflict: "Something has changed meanwhile. Try again.",
     too_large: "This message is too long.",
+    invalid_request: "This could not be accepted. Change it and try again.",
+    rate_limited: "Too many messages. Try again {when}.",
+    unavailable: "The service is not available right now. Try again {when}.",
   } as Readonly<Record<string, string>>,
 };
 
@@ -101,11 +115,27 @@ interface ChunkStrings {
   readonly files?: Changes<FileWords>;
   /** The bubble in a corner of the page. */
   readonly launcher?: Changes<LauncherWords>;
+  /** What the frame gets after its first paint. */
+  readonly extras?: Changes<ExtraWords>;
 }
 
 export type Strings = typeof STRINGS & ChunkStrings;
 
-/** Return *problem* as a sentence for a person. */
-export function explain(problem: Problem, strings: Strings): string {
-  return strings.problems[problem.code] ?? (problem.message || strings.failure);
+/** Codes that are no visitor's doing are explained as their like. */
+const ALIKE: Readonly<Record<string, string>> = {
+  invalid_json: "invalid_request", method_not_allowed: "invalid_request", idempotency_mismatch: "conflict", unknown_cursor: "conflict",
+  managed_by_file: "forbidden", internal_error: "unavailable",
+};
+
+/** Return *problem* as a sentence for a person, by its code; the server's own text only where no word is known. */
+export function explain({ code, message, retryAfter, status }: Problem, strings: Strings): string {
+  const known = strings.problems[ALIKE[code] ?? code] ?? (status < 500 ? message : strings.problems["unavailable"]);
+  return (known || strings.failure).replace("{when}", retryAfter ? inSeconds(retryAfter, strings.locale) : strings.soon);
+}
+
+/** Return a span of *seconds* from now on as people say it: "in 20 seconds". */
+function inSeconds(seconds: number, locale: string): string {
+  const unit = seconds < 100 ? "second" : seconds < 6000 ? "minute" : "hour";
+  const count = Math.ceil(seconds / { second: 1, minute: 60, hour: 3600 }[unit]);
+  return new Intl.RelativeTimeFormat(locale).format(count, unit);
 }
