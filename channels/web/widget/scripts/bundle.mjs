@@ -23,7 +23,7 @@ export const CHUNKS = [
 /** All bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
 export const BUNDLES = [
   ...CHUNKS,
-  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 34 * KB },
+  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 37 * KB },
   { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB },
 ];
 /** What the server reads: the version of this build, and the integrity and size of each file. */

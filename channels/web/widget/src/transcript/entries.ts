@@ -186,7 +186,7 @@ function isUnanswered(message: Message, run: Run | undefined): boolean {
 
 function unsent(outgoing: Outgoing): Question {
   const tag = outgoing.status === "failed" ? "unsent" : "sending";
-  return { kind: "question", key: outgoing.key, time: 0, text: outgoing.text, files: [], editable: false, tag, run: null, outgoing };
+  return { kind: "question", key: outgoing.key, time: 0, text: outgoing.text, files: outgoing.files.map((each) => ({ type: "file", ...each })), editable: false, tag, run: null, outgoing };
 }
 
 /** A run that ended badly, or has started, without an answer message still needs a place to say so. */
