@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from agent_core import Actor, AgentObject, Core, Forbidden, RateLimited, new_id
 from channels.default_agent import PREFERRED
 from channels.legible import visible
 from channels.web.demo import Door, Unauthorized
-from channels.web.demo_page import PAGE, TOKEN, DemoPage, OfferedAgent, choose
+from channels.web.demo_page import PAGE, TOKEN, DemoPage, OfferedAgent, choose, fill
 from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
 from channels.web.visitor_ids import fault_of_id, fault_of_name
 
@@ -28,6 +29,11 @@ MANIFEST = STATIC / "widget.json"
 COOKIE = "parley_visitor"
 VERSION_LENGTH = 16
 """Characters of the hash in a chunk's address; `widget/src/lazy.ts` computes the same."""
+PARTS = {
+    **dict.fromkeys(("demo.css", "gallery.css"), "text/css"),
+    **dict.fromkeys(("demo.js", "gallery.js", "recorded.js", "states.js"), "text/javascript"),
+}
+"""The scripts and style sheets of the demo pages, and what kind each is of."""
 SCRIPT_HEADERS = {"X-Content-Type-Options": "nosniff"}
 DAY = 24 * 3600
 MAX_CONTEXT = 4_000
@@ -50,8 +56,9 @@ def _name(given: str) -> str:
 VisitorId = Annotated[Name, AfterValidator(_id)]
 VisitorName = Annotated[Name, AfterValidator(_name)]
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
-    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
 )
 PAGE_HEADERS = {
     "Cache-Control": "no-store",
@@ -197,17 +204,21 @@ def _page(core: Core, demo: Demo) -> APIRouter:
     router = APIRouter(include_in_schema=False, dependencies=[Depends(demo.door)])
 
     @router.get(PAGE)
-    async def show_page(agent: str | None = None) -> Response:
-        """Return the demo page, with the agent that is asked for."""
+    async def show_page(agent: str | None = None, show: str | None = None) -> Response:
+        """Return the demo page, with the agent that is asked for, or with `show=states` the gallery."""
         agents = await _offered(core, demo)
+        if show == "states":
+            return Response(_gallery(choose(agents, (agent or "")[:200] or None)), 200, PAGE_HEADERS, "text/html")
         page = DemoPage(agents, (agent or "")[:200] or None, demo.broken(), demo.problems is not None)
         text = page.document((STATIC / "demo.html").read_text(encoding="utf-8"))
         return Response(text, 404 if page.agents and page.shown is None else 200, PAGE_HEADERS, "text/html")
 
-    @router.get(f"{PAGE}/demo.js")
-    async def script() -> Response:
-        """Return the script of the page."""
-        return script_answer("demo.js")
+    @router.get(PAGE + "/{name}.{kind}")
+    async def part(name: str, kind: str) -> Response:
+        """Return a script or a style sheet of the pages."""
+        if f"{name}.{kind}" not in PARTS:
+            raise HTTPException(404)
+        return script_answer(f"{name}.{kind}", media=PARTS[f"{name}.{kind}"])
 
     @router.get(f"{PAGE}/status")
     async def status() -> Response:
@@ -217,6 +228,17 @@ def _page(core: Core, demo: Demo) -> APIRouter:
         return Response(body, 200, {"Cache-Control": "no-store"}, "application/json")
 
     return router
+
+
+def _gallery(agent: OfferedAgent | None) -> str:
+    """Return the page of states, theme and snippet, whose snippet embeds *agent*."""
+    built = widget()
+    filled = {
+        "build": built.build,
+        "integrity": built.files["parley-chat.js"].integrity,
+        "agent": agent.name if agent else PREFERRED,
+    }
+    return fill((STATIC / "gallery.html").read_text(encoding="utf-8"), {k: html.escape(v) for k, v in filled.items()})
 
 
 def _demo_token(
@@ -268,7 +290,12 @@ def widget() -> Widget:
 
 
 def script_answer(
-    name: str, if_none_match: str | None = None, *, version: str | None = None, keep: bool = False
+    name: str,
+    if_none_match: str | None = None,
+    *,
+    version: str | None = None,
+    keep: bool = False,
+    media: str = "text/javascript",
 ) -> Response:
     """Return the script *name* of `static`, or 304 to those who have it, by the header `If-None-Match`.
 
@@ -284,7 +311,7 @@ def script_answer(
     headers = {**SCRIPT_HEADERS, "ETag": tag, "Cache-Control": caching}
     if if_none_match and tag in {seen.strip().removeprefix("W/") for seen in if_none_match.split(",")}:
         return Response(status_code=304, headers=headers)
-    return Response(content, 200, headers, "text/javascript")
+    return Response(content, 200, headers, media)
 
 
 def token_answer(token: Token, status: int = 200) -> Response:
