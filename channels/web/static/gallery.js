@@ -109,8 +109,9 @@ function write() {
   const { scheme, lang, launcher } = chosen();
   const attributes = Object.entries({ server: location.origin, agent, "token-url": "/your-site/parley-token", theme: scheme, lang, ...(launcher && { launcher: true, position: launcher }) });
   const written = attributes.filter(([, value]) => value).map(([name, value]) => (value === true ? name : `${name}="${escaped(value)}"`));
-  const script = `<script type="module" src="${location.origin}/widget/${build}/parley-chat.js"\n  integrity="${integrity}" crossorigin="anonymous"></script>`;
-  find("markup").textContent = `${script}\n<parley-chat ${written.join("\n  ")}></parley-chat>`;
+  const address = `${location.origin}/widget/${build}/parley-chat.js`;
+  const script = `<script type="module" crossorigin="anonymous"\n  src="${address}"\n  integrity="${integrity}"></script>`;
+  find("markup").textContent = `${script}\n<parley-chat\n  ${written.join("\n  ")}></parley-chat>`;
   const rules = properties(chosen()).map(([name, value]) => `  ${name}: ${value};`);
   find("rules").textContent = rules.length ? `parley-chat {\n${rules.join("\n")}\n}` : "";
 }

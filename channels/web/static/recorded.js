@@ -60,6 +60,11 @@ export class Recording {
     return this;
   }
 
+  /** Let a step do nothing but call a tool. */
+  use(id, name, options) {
+    return this.step().say([{ type: "tool_call", call: id, name }], { stop: "tools" }).call(id, name, options);
+  }
+
   show(id, call, kind, payload, text, title) {
     return this.fact("render.shown", { render: id, call, kind, payload, text, ...(title && { title }) });
   }
