@@ -40,6 +40,7 @@ from agent_core.runtime.access import Access
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
+from agent_core.runtime.conversations import OwnConversations
 from agent_core.runtime.costs import Costs
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
@@ -102,10 +103,10 @@ class Core:
         provider_needs: Mapping[str, str] = {},
         tool_ports: ToolPorts = NO_PORTS,
     ) -> None:
-        clock, self._providers, self._bus = clock or SystemClock(), providers, bus
+        clock, self._providers, self._bus, self.drawer = clock or SystemClock(), providers, bus, drawer
         self.counters, dispatcher, resolvers = Counters(clock), Dispatcher(bus), resolvers or HookResolvers(clock)
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
-        self.tools = Tooling(store, toolset_of(tools), secrets, tool_ports)
+        self.tools, self.renders = Tooling(store, toolset_of(tools), secrets, tool_ports), Renders(store)
         self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
         given: dict[str, Any] = {"defaults": defaults, "provider_needs": provider_needs, "servers": self.tools.servers}
         roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **given)
@@ -119,8 +120,8 @@ class Core:
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
-        self._dispatcher, self.renders, self.drawer, self.costs = dispatcher, Renders(store), drawer, Costs(store)
-        self.session_costs = SessionCosts(store, self.agents.listed)
+        self.costs, self.session_costs = Costs(store), SessionCosts(store, self.agents.listed)
+        self._dispatcher, self.conversations = dispatcher, OwnConversations(store, segments.idle, self)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""

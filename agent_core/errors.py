@@ -104,6 +104,10 @@ class SessionClosed(Conflict):
     code = "session_closed"
 
 
+class NotRepeatable(Conflict):
+    code = "not_repeatable"
+
+
 class SessionOpen(Conflict):
     code = "session_open"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from agent_core import (
     Core,
     Database,
     Drawer,
+    NotFound,
     SqliteDatabase,
     SystemClock,
     Unavailable,
@@ -40,6 +41,7 @@ from app.api import (
     actors,
     agents,
     approvals,
+    conversations,
     costs,
     health,
     keys,
@@ -54,6 +56,7 @@ from app.api import (
     sessions,
     tools,
     web,
+    web_keys,
 )
 from app.api.callers import Callers
 from app.api.cors import Cors
@@ -64,7 +67,7 @@ from app.api.operations import Recording
 from app.api.peers import Hosts
 from app.api.problems import answers, slowed, unauthorized
 from app.api.scopes import admitted
-from app.api.wire import TokenAnswer
+from app.api.token_wire import TokenAnswer
 from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
@@ -72,6 +75,7 @@ from app.models import Models, notice
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
+from app.serving.origins import AgentOrigins
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings
@@ -93,7 +97,8 @@ _log = structlog.get_logger("parley.start")
 
 # In the order of their use: the first match answers.
 _STORED = (agents, tools, mcp_servers, secrets)
-ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, web, health)
+_WEB = (web, web_keys, conversations)
+ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, *_WEB, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -268,10 +273,10 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     *channels* are routes that `serving_channels` gave; *readers* and *connections* are the server's; the caller follows
     *credentials*.
     """
-    readers = Readers() if readers is None else readers
-    credentials = credentials or Credentials(core.access, tokens, api_key, readers=readers)
+    readers, url = Readers() if readers is None else readers, settings.public_url
+    credentials = credentials or Credentials(core.access, tokens, api_key, readers=readers, public_url=url)
     app = FastAPI(title="Parley", version=VERSION, redirect_slashes=False, **BARE)
-    https = (settings.public_url or "").startswith("https://")
+    https = (url or "").startswith("https://")
     app.state.services = Services(core, tokens, readers, credentials, https, settings.is_named)
     app.state.ready = Ready(core, readers, look)
     for routes in ROUTES:
@@ -284,7 +289,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
         app.include_router(demo_router(core, tokens, _demo(settings, broken), holds=holds, described=described))
     problems.install(app)
     openapi.install(app)
-    _protect(app, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
+    _protect(app, core, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
     counted = Requests()
     metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
     app.add_middleware(SafeHeaders, https=https)
@@ -319,7 +324,7 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
 
 
 def _protect(
-    app: FastAPI, settings: Settings, credentials: Credentials, recording: Callable[[ASGIApp], ASGIApp]
+    app: FastAPI, core: Core, settings: Settings, credentials: Credentials, recording: Callable[[ASGIApp], ASGIApp]
 ) -> None:
     """Add the middleware; the last added is the outermost.
 
@@ -327,11 +332,23 @@ def _protect(
     """
     app.add_middleware(RequestGuard, routes=app.routes, holds=credentials.holds)
     app.add_middleware(recording)
-    app.add_middleware(Callers, identify=credentials.identify, refuse=partial(_refusal, credentials))
-    if settings.origins:
-        app.add_middleware(Cors, origins=settings.origins)
+    app.add_middleware(
+        Callers, identify=credentials.identify, refuse=partial(_refusal, credentials), settle=partial(_settled, core)
+    )
+    app.add_middleware(Cors, origins=settings.origins, agents=AgentOrigins(core))
     if settings.hosts:
         app.add_middleware(Hosts, hosts=settings.hosts)
+
+
+async def _settled(core: Core, principal: Principal) -> Principal:
+    """Return a visitor whom a site's own token names, with the id of the agent, which the token may call by its name.
+
+    An agent that does not exist stays as it is: it opens nothing, and answers name it.
+    """
+    try:
+        return replace(principal, agent=(await core.agents.get(principal.agent or "")).id)
+    except NotFound:
+        return principal
 
 
 def _refusal(credentials: Credentials, scope: Scope) -> Response:
@@ -340,8 +357,8 @@ def _refusal(credentials: Credentials, scope: Scope) -> Response:
     Without a credential nothing failed.
     """
     _, _, text = Headers(scope=scope).get("authorization", "").partition(" ")
-    if not text or credentials.tokens.is_genuine(text):
-        return unauthorized()
+    if not text or credentials.is_genuine(text):
+        return unauthorized(credentials.fault_of(text))
     address = scope["client"][0] if scope.get("client") else "unknown"
     again = credentials.logins.fail(address)
     return unauthorized() if again is None else slowed(again)

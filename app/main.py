@@ -106,6 +106,11 @@ def _place(settings: Settings) -> Iterator[bool]:
         yield True
 
 
+def _credentials(settings: Settings, core: Core, tokens: TokenSigner, api_key: ApiKey, readers: Readers) -> Credentials:
+    shared, url = settings.postgres is not None, settings.public_url
+    return Credentials(core.access, tokens, api_key, readers=readers, shared=shared, public_url=url)
+
+
 async def _serve(
     settings: Settings, kind: Kind, tools: Sequence[Tool] | None, live: Files | None, *, known_here: bool
 ) -> None:
@@ -118,7 +123,7 @@ async def _serve(
             serving_channels(found.core, found.database, settings, socket=not shared) as routes,
         ):
             api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
-            credentials = Credentials(found.core.access, tokens, api_key, readers=readers, shared=shared)
+            credentials = _credentials(settings, found.core, tokens, api_key, readers)
             app = create_app(
                 found.core,
                 settings,

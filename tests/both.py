@@ -15,6 +15,7 @@ BOTH = (
     "agent_core/test_laws_epochs.py",
     "agent_core/test_laws_window.py",
     "agent_core/test_limits.py",
+    "agent_core/test_own_conversations.py",
     "agent_core/test_queue.py",
     "agent_core/test_quotas.py",
     "agent_core/test_race.py",

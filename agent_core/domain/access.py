@@ -56,6 +56,18 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
+class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A public key by which sites sign tokens of their visitors; *jwk* is the key, *kid* what a token calls it."""
+
+    id: str
+    name: str
+    kid: str
+    algorithm: Literal["RS256", "ES256", "EdDSA"]
+    jwk: dict[str, str]
+    created_at: int
+    created_by: Actor
+
+
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator did: *route* is the method and the path's template, *object* the id, *result* HTTP's status."""
 

@@ -37,7 +37,10 @@ class AgentObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A durable conversation."""
+    """A durable conversation.
+
+    *forked_from* is the session that it began as a copy of, *replaced_by* the one that goes on in its place, by id.
+    """
 
     id: str
     agent: str
@@ -47,6 +50,23 @@ class SessionObject(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
     created_at: int
     last_activity_at: int
+    forked_from: str | None = None
+    replaced_by: str | None = None
+
+
+class ConversationObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as its person looks for it.
+
+    *title* is on one line: the one that it was given, else the beginning of what was said first. *newest_seq*
+    is the fact of the newest answer, 0 before the first.
+    """
+
+    id: str
+    title: str | None
+    status: SessionStatus
+    created_at: int
+    last_activity_at: int
+    newest_seq: int
 
 
 class MessageObject(msgspec.Struct, frozen=True, kw_only=True):

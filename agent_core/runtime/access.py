@@ -15,13 +15,14 @@ from agent_core.domain.access import (
     Revocation,
     RevocationKind,
     Scope,
+    SigningKey,
     StoredKey,
 )
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import Page
 from agent_core.ids import new_id
 from agent_core.runtime.roster import cursor_key
-from agent_core.store.access import keys, operations, revocations
+from agent_core.store.access import keys, operations, revocations, signing_keys
 from agent_core.store.store import Store
 
 SECRET_BYTES = 32
@@ -92,6 +93,25 @@ class Access:
     async def note_used(self, used: Mapping[str, int]) -> None:
         """Note when keys were last used, in milliseconds by their ids."""
         await self._store.write(lambda connection: keys.note_used(connection, used))
+
+    async def add_signing_key(self, key: SigningKey) -> SigningKey:
+        """Register a key that signs visitors' tokens, with an id and a time of its own; raises `Conflict`."""
+        made = replace(key, id=new_id("sign"), created_at=self._store.clock.now())
+        await self._store.write(lambda connection: signing_keys.add(connection, made))
+        return made
+
+    async def signing_keys(self, *, limit: int = 50, cursor: str | None = None) -> Page[SigningKey]:
+        """Return the keys that sign visitors' tokens, oldest first."""
+        after = cursor_key(cursor)
+        return await self._store.read(lambda connection: signing_keys.listed(connection, limit=limit, after=after))
+
+    async def every_signing_key(self) -> Sequence[SigningKey]:
+        """Return all keys that sign visitors' tokens."""
+        return await self._store.read(signing_keys.every)
+
+    async def remove_signing_key(self, id: str) -> None:
+        """Remove a key that signs visitors' tokens; raises `NotFound`."""
+        await self._store.write(lambda connection: signing_keys.remove(connection, id))
 
     async def revoke(self, kind: RevocationKind, subject: str) -> Revocation:
         """Revoke a token, the tokens of an actor, or visitors' access to a session, from now on."""

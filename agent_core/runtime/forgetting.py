@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
+from agent_core.clock import Clock
 from agent_core.errors import NotFound, SessionBusy
 from agent_core.store.access import erasing
 from agent_core.store.access.redaction import ForgottenPerson
@@ -101,7 +102,7 @@ class Forgetting:
             await stop(session)
             await self._store.write(lambda connection: sessions.delete(connection, sessions.hold(connection, session)))
 
-        await self._retried(attempt)
+        await retried(self._store.clock, attempt)
         self._forget_session(session)
 
     async def _redact(self, session: str, who: ForgottenPerson, cancel: Cancel) -> erasing.RedactedSession:
@@ -111,14 +112,15 @@ class Forgetting:
                     await cancel(run)
             return await self._store.write(lambda connection: erasing.redact(connection, session, who))
 
-        changed = await self._retried(attempt)
+        changed = await retried(self._store.clock, attempt)
         self._forget_session(session)
         return changed
 
-    async def _retried(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
-        """Return what *attempt* returns once the session is idle; raises `SessionBusy` when it stays busy."""
-        for pause in PAUSES:
-            await self._store.clock.sleep(pause)
-            with suppress(SessionBusy):
-                return await attempt()
-        return await attempt()
+
+async def retried(clock: Clock, attempt: Callable[[], Awaitable[Any]], pauses: Sequence[float] = PAUSES) -> Any:
+    """Return what *attempt* returns once the session is idle; raises `SessionBusy` when it stays busy."""
+    for pause in pauses:
+        await clock.sleep(pause)
+        with suppress(SessionBusy):
+            return await attempt()
+    return await attempt()

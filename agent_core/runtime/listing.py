@@ -11,6 +11,8 @@ from agent_core.store.store import Store
 
 MOST_SESSIONS, MOST_FACTS = 5_000, 250_000
 """Sessions, and facts of theirs, that one search looks at; `next_cursor` continues it in older ones."""
+MOST_OWN = 200
+"""Sessions that a person's search in their own looks at, and one portion of facts."""
 AT_ONCE_SESSIONS, AT_ONCE_FACTS = 400, listing.MOST_OF_ONE
 """Of those, how many one transaction looks at: other readers come between."""
 MOST_WORDS = 10
@@ -38,31 +40,31 @@ class Listing:
         `MOST_FACTS` returns what it has found, even nothing; while older sessions are left there is a cursor.
         """
         before, sought = _moment(cursor), frozenset((words or "").casefold().split()[:MOST_WORDS])
-        most = MOST_SESSIONS if sought else limit
+        most = (MOST_OWN if wanted.own else MOST_SESSIONS) if sought else limit
         rows = await self._store.read(
             lambda connection: listing.recent(connection, wanted, limit=most + 1, before=before)
         )
-        found, looked = await self._matching(rows[:most], sought, limit)
+        found, looked = await self._matching(rows[:most], sought, limit, own=wanted.own)
         objects = await self._store.read(lambda connection: listing.objects(connection, found))
         end = rows[looked - 1].moment if looked < len(rows) and looked else None
         return Page(tuple(objects), f"{end.at}.{end.key}" if end else None)
 
     async def _matching(
-        self, rows: Sequence[Candidate], words: frozenset[str], limit: int
+        self, rows: Sequence[Candidate], words: frozenset[str], limit: int, *, own: bool
     ) -> tuple[Sequence[int], int]:
         """Return the keys of up to *limit* of *rows* that have *words*, and how many rows were looked at for them."""
         if not words:
             return [row.moment.key for row in rows], len(rows)
         found, looked, facts = list[int](), 0, 0
         for some in _portions(rows):
-            said = await self._store.read(lambda connection, some=some: listing.said(connection, some, words))
+            said = await self._store.read(lambda connection, some=some: listing.said(connection, some, words, own=own))
             for row in some:
                 looked, facts = looked + 1, facts + row.facts
                 if all(word in row.words or word in said.get(row.moment.key, ()) for word in words):
                     found.append(row.moment.key)
                 if len(found) == limit:
                     return found, looked
-            if facts >= MOST_FACTS:
+            if facts >= (AT_ONCE_FACTS if own else MOST_FACTS):
                 break
         return found, looked
 

@@ -24,6 +24,7 @@ from agent_core.hooks.check import MAX_HOOKS
 from app.api.agent_fields import AgentFields
 from app.api.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
 from app.api.problems import NOT_BLANK
+from channels.legible import one_line
 from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack
 from channels.web.pictures import MAX_DATA, MAX_POINTS
 from channels.web.settings import MAX_GREETING, MAX_LABEL, MAX_PROMPT, MAX_TITLE, StartPrompt, Web
@@ -32,6 +33,7 @@ from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
+TITLE_LENGTH = 200
 DEFAULT_TIMEOUT = 120.0
 
 # At least one character that is no white space.
@@ -99,6 +101,23 @@ class DefaultsBody(body_of(Defaults, DEFAULTS)):
 
 class ControlsBody(body_of(Controls, {**DEFAULTS, "model": Id})):
     """What a run may do; a field that is absent is taken from the agent. `tool_context` is for its tools alone."""
+
+
+class TitleBody(RequestBody):
+    """The title of a conversation: one line."""
+
+    title: Annotated[str, StringConstraints(min_length=1, max_length=TITLE_LENGTH, pattern=NOT_BLANK)]
+
+    @field_validator("title")
+    @classmethod
+    def _legible(cls, given: str) -> str:
+        return one_line(given)[:TITLE_LENGTH]
+
+
+class BranchBody(RequestBody):
+    """The message before which a conversation goes on as a copy: the visitor's own newest one."""
+
+    message: Id
 
 
 class ActorBody(body_of(Actor, {"id": Id, "name": Id})):

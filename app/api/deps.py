@@ -13,7 +13,8 @@ from pydantic import WithJsonSchema
 from agent_core import Actor, Core, Forbidden, InvalidInput, NotFound, Origin, RunObject, SessionObject, UnknownCursor
 from app.addresses import is_shared, place_of
 from app.serving.credentials import Credentials
-from app.serving.drawings import Drawings
+from app.serving.drawings import SEARCHES, Drawings
+from app.serving.newcomers import Newcomers
 from app.serving.readers import Readers
 from channels.web.identity import ACT_AS, Principal, TokenSigner
 from channels.web.settings import settings_of
@@ -23,6 +24,8 @@ from channels.web.visible import ShowTools
 MAX_SEQ = 2**63 - 1
 # Whose sessions a visitor's token opens: those that the embedding site opened for the person count too.
 PERSONS = frozenset({"visitor", "user"})
+ELSEWHERE = "elsewhere"
+"""The address of all anonymous visitors whose own is not known."""
 NAMED = "the token already names the caller and the agent; leave it out, or give the same."
 
 
@@ -40,6 +43,8 @@ class Services:
     https: bool = False
     is_named: bool = False
     drawings: Drawings = field(default_factory=Drawings)
+    newcomers: Newcomers = field(default_factory=Newcomers)
+    searches: Drawings = field(default_factory=lambda: Drawings(kind=SEARCHES))
 
 
 async def services(request: Request) -> Services:
@@ -72,9 +77,15 @@ def address_of(request: Request) -> str | None:
 
 
 def origin_of(request: Request) -> Origin:
-    """Return where a request comes from: an operator, or a visitor at a network address."""
+    """Return where a request comes from: an operator, or a visitor at a network address.
+
+    Anonymous visitors always have one: without it a new secret would be all that it takes to have new quotas.
+    """
     principal: Principal = request.scope["parley.principal"]
-    return Origin(address=address_of(request)) if principal.visitor else Origin(is_operator=True)
+    if not principal.visitor:
+        return Origin(is_operator=True)
+    address = address_of(request)
+    return Origin(address=ELSEWHERE if address is None and principal.is_anonymous else address)
 
 
 async def known_query(request: Request) -> None:

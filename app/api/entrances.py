@@ -22,6 +22,8 @@ TOOL = 300_000
 """Bytes of a tool's definition: a schema of 32,000, presets and a configuration of 64,000 each."""
 RENDER = 600_000
 """Bytes of a render, of which the log holds 512,000, and what is around it."""
+SECRET = 4_000
+"""Bytes of a request for which no credential is asked: an agent and a secret."""
 SIGNED = 1_000_000
 """Bytes of a request that is signed: it is read before it is known who sent it."""
 BODIES = {
@@ -36,6 +38,7 @@ BODIES = {
     "/v1/tools": TOOL,
     "/v1/tools/{id}": TOOL,
     "/v1/tools/{id}/call": MESSAGE,
+    "/v1/web/anonymous": SECRET,
     "/slack/events": SIGNED,
     "/slack/interactivity": SIGNED,
     "/slack/commands": SIGNED,

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from app.api.callers import GUARDED
+from app.api.callers import GUARDED, OPEN
 from app.api.schemas import components
 
 BEARER = {"bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or a visitor's token."}}
@@ -25,6 +25,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         made["components"]["securitySchemes"] = BEARER
         for path, operations in made["paths"].items():
             for operation in operations.values():
-                operation["security"] = [{"bearer": []}] if path.startswith(GUARDED) else []
+                operation["security"] = [{"bearer": []}] if path.startswith(GUARDED) and path not in OPEN else []
         app.openapi_schema = made
     return app.openapi_schema

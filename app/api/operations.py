@@ -35,6 +35,7 @@ RECORDED = (
     "POST /v1/sessions/{id}/close",
     "POST /v1/sessions/{id}/refreeze",
     "DELETE /v1/sessions/{id}",
+    "DELETE /v1/web/conversations/{id}",
     "POST /v1/approvals/{id}",
     "POST /v1/runs/{id}/cancel",
     "POST /v1/keys",
@@ -46,6 +47,8 @@ RECORDED = (
     "DELETE /v1/secrets/{id}",
     "POST /v1/web/visitor-tokens",
     "POST /v1/web/revocations",
+    "POST /v1/web/keys",
+    "DELETE /v1/web/keys/{id}",
     "DELETE /v1/actors/{id:path}",
 )
 """What is recorded of operators, refused attempts too. Messages and runs are in their sessions' logs."""

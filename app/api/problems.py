@@ -115,10 +115,10 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def unauthorized() -> Response:
-    """Return the answer to a request without a valid key or token."""
+def unauthorized(fault: str | None = None) -> Response:
+    """Return the answer to a request without a valid key or token; *fault* says what is wrong with a genuine one."""
     detail = "Send `Authorization: Bearer <api key>`, or a visitor's token that has not expired."
-    return problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
+    return problem(401, fault or detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def slowed(seconds: int) -> Response:
@@ -148,6 +148,11 @@ async def _password(_: Request, __: Exception) -> Response:
 
 async def _parley(_: Request, error: Exception) -> Response:
     assert isinstance(error, ParleyError)
+    return refusal(error)
+
+
+def refusal(error: ParleyError) -> Response:
+    """Return *error* as an answer; raises it when it is none that callers are shown."""
     for cls, status in STATUSES:
         if isinstance(error, cls):
             return problem(status, str(error), code=error.code, errors=_fields(error), headers=_again(error))

@@ -11,6 +11,7 @@ from agent_core import Page
 from agent_core.domain.events import FACTS, LIVE
 from agent_core.runtime.forgetting import Forgotten
 from app.api.sse import SSE
+from app.api.token_wire import AnonymousToken, TokenAnswer
 from app.api.wire import (
     Agent,
     Approval,
@@ -33,7 +34,7 @@ from app.api.wire import (
     Secret,
     Session,
     SessionCost,
-    TokenAnswer,
+    SigningKeyAnswer,
     Tool,
     ToolTest,
 )
@@ -76,8 +77,10 @@ WIRE = (
     Secret,
     Session,
     SessionCost,
+    SigningKeyAnswer,
     ChannelPreview,
     TokenAnswer,
+    AnonymousToken,
     Tool,
     ToolTest,
     AgentFace,
@@ -91,6 +94,7 @@ WIRE = (
     Page[Run],
     Page[Secret],
     Page[Session],
+    Page[SigningKeyAnswer],
     Page[Tool],
 )
 FILES: dict[str, Any] = {

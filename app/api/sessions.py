@@ -77,7 +77,8 @@ async def wanted_of(
         actor = principal.actor.id
     if principal.visitor or agent is not None:
         agent = await agent_for(principal, agent, wired.core)
-    return Wanted(actor=actor, kinds=PERSONS if principal.visitor else None, agent=agent, status=status)
+    kinds = PERSONS if principal.visitor else None
+    return Wanted(actor=actor, kinds=kinds, agent=agent, status=status, own=principal.visitor)
 
 
 @router.get("", responses=answers(Page[Session], 400, 401, 403, 404, 422))

@@ -24,10 +24,11 @@ from agent_core import (
 )
 from agent_core import Feedback as FeedbackObject
 from agent_core.caching.report import CallBill, SessionBill
-from agent_core.domain.access import KeyObject, OperationEntry, Revocation
+from agent_core.domain.access import KeyObject, OperationEntry, Revocation, SigningKey
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
 from agent_core.domain.mcp_objects import McpServerObject
+from agent_core.domain.objects import ConversationObject
 from agent_core.domain.objects import Vote as VoteObject
 from agent_core.domain.secrets import SecretObject
 from agent_core.domain.tools import ToolObject, ToolVersion
@@ -101,6 +102,13 @@ class Agent(
 
 class Session(wire_of(SessionObject), frozen=True, kw_only=True):
     """A durable conversation."""
+
+
+class OwnConversation(wire_of(ConversationObject), frozen=True, kw_only=True):
+    """A visitor's own conversation; its *title* is one that was given, or the beginning of what was said first.
+
+    *newest_seq* is where its newest answer is in the events, 0 before the first: what was read up to there is read.
+    """
 
 
 class Message(wire_of(MessageObject), frozen=True, kw_only=True):
@@ -224,12 +232,8 @@ class SessionCost(wire_of(SessionBill, without=("calls",)), frozen=True, kw_only
     calls: tuple[CallCost, ...]
 
 
-class TokenAnswer(msgspec.Struct, frozen=True):
-    """A visitor's token, when it ends, and the *id* by which it can be revoked."""
-
-    token: str
-    expires_at: str
-    id: str
+class SigningKeyAnswer(wire_of(SigningKey), frozen=True, kw_only=True):
+    """A public key by which a site signs tokens of its visitors; *kid* is what the header of a token says."""
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -260,6 +264,11 @@ def session_wire(session: SessionObject, show: ShowTools | None = None) -> Sessi
     """Return *session*; for a visitor when *show* is given."""
     wire = _copy(session, Session)
     return wire if show is None else visible_session(msgspec.to_builtins(wire))
+
+
+def conversation_wire(conversation: ConversationObject) -> OwnConversation:
+    """Return *conversation* as its visitor sees it."""
+    return _copy(conversation, OwnConversation)
 
 
 def message_wire(message: MessageObject, show: ShowTools | None = None) -> Message | dict[str, Any]:
@@ -333,6 +342,11 @@ def stored_secret_wire(secret: SecretObject) -> Secret:
 def mcp_server_wire(server: McpServerObject) -> McpServerAnswer:
     """Return *server* as it travels."""
     return _copy(server, McpServerAnswer)
+
+
+def signing_key_wire(key: SigningKey) -> SigningKeyAnswer:
+    """Return *key* as it travels."""
+    return _copy(key, SigningKeyAnswer)
 
 
 def revoked_wire(revocation: Revocation) -> Revoked:

@@ -18,6 +18,7 @@ from app.cli.project import dev, init, print_version
 from app.cli.secrets import secrets
 from app.cli.tools import tools
 from app.cli.tools_import import import_tools
+from app.cli.web_keys import web_keys
 from app.printer import say
 from channels.legible import as_json
 
@@ -47,6 +48,7 @@ app.add_typer(mcp, name="mcp")
 tools.command("accept")(accept_server)
 tools.command("import")(import_tools)
 app.add_typer(keys, name="keys")
+app.add_typer(web_keys, name="web-keys")
 app.add_typer(actors, name="actors")
 app.add_typer(secrets, name="secrets")
 app.command("init")(init)

@@ -12,10 +12,11 @@ from dataclasses import replace
 import structlog
 
 from agent_core import Actor, Clock, ParleyError, SystemClock
-from agent_core.domain.access import Revocation, RevocationKind, StoredKey
+from agent_core.domain.access import Revocation, RevocationKind, SigningKey, StoredKey
 from agent_core.runtime.access import Access
 from app.serving.logins import Logins
 from app.serving.readers import Reader, Readers
+from app.serving.signers import Signers, audiences_of
 from app.storage.keys import ApiKey
 from channels.web.identity import (
     ACT_AS,
@@ -46,7 +47,8 @@ class Credentials:
     """The keys and revocations of this process's database, kept in memory so that no request asks for them.
 
     With *shared* other processes change them too: they are read again every second while `following`. Streams of
-    *readers* that are refused from then on are ended.
+    *readers* that are refused from then on are ended. *public_url* is where others reach this server, which tokens that
+    sites sign may name.
     """
 
     def __init__(
@@ -58,11 +60,14 @@ class Credentials:
         readers: Readers,
         shared: bool = False,
         clock: Clock | None = None,
+        public_url: str | None = None,
     ) -> None:
         self.tokens, self._access, self._api_key, self._readers = tokens, access, api_key, readers
         self._shared, self._clock = shared, clock or SystemClock()
         self.logins = Logins(time.monotonic)
         """The failed ones, by address."""
+        self.signers = Signers(audiences_of(public_url))
+        """The keys by which sites sign tokens of their visitors."""
         self._keys: dict[str, StoredKey] = {}
         self._revoked: dict[RevocationKind, dict[str, int]] = {"token": {}, "actor": {}, "session": {}}
         self._are_forgotten = False
@@ -77,10 +82,19 @@ class Credentials:
             return named
         if self._api_key is not None and self._api_key.fits(text):
             return Principal("operator", OPERATOR, scopes=SCOPES)
-        read = self.tokens.read(text)
+        read = self.tokens.read(text) or self._signed(text)
         if read is None or not self.holds(read):
             return None
         return self._marked(read) if read.visitor else read
+
+    def fault_of(self, text: str) -> str | None:
+        """Return what is wrong with a token that is signed by a registered key, for who signs it; None: nothing is."""
+        read = self.signers.read(text, self._clock.now())
+        return read if isinstance(read, str) else None
+
+    def is_genuine(self, text: str) -> bool:
+        """Return whether *text* is a token that was signed here or by a registered key, though it may not hold."""
+        return self.tokens.is_genuine(text) or self.signers.read(text, self._clock.now()) is not None
 
     def log_in(self, text: str) -> tuple[Token, Principal] | None:
         """Return a login with the API key *text*; None for all else, tokens and a secret that was replaced included."""
@@ -122,6 +136,8 @@ class Credentials:
             )
         if principal.key is not None and key is None:
             return False
+        if principal.signer is not None and principal.signer not in self.signers:
+            return False
         revoked, actor = self._revoked, principal.actor.id
         if principal.token is not None and principal.token in revoked["token"]:
             return False
@@ -152,6 +168,15 @@ class Credentials:
             self._keys.pop(key.object.id, None)
         self._end_refused()
 
+    def put_signer(self, key: SigningKey) -> None:
+        """Take tokens that *key* signed, here at once."""
+        self.signers.put(key)
+
+    def drop_signer(self, id: str) -> None:
+        """Take no more tokens that the key *id* signed; their streams end."""
+        self.signers.drop(id)
+        self._end_refused()
+
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
         """Keep up with the database while the block lasts."""
@@ -164,6 +189,11 @@ class Credentials:
             await asyncio.wait((work,))
             with suppress(ParleyError):
                 await self._flush()
+
+    def _signed(self, text: str) -> Principal | None:
+        """Return the visitor of a token that a site signed, None for anything else."""
+        read = self.signers.read(text, self._clock.now())
+        return read if isinstance(read, Principal) else None
 
     def _named(self, id: str, text: str) -> Principal | None:
         """Return the holder of the key *id* if *text* is its secret; an unknown id takes as long."""
@@ -221,7 +251,8 @@ class Credentials:
         revoked = await self._access.revoked_since(since)
         found = await self._access.usable_keys()
         keys = {key.object.id: key for key in found if key.object.id not in self._dropped}
-        changed = bool(revoked) or keys != self._keys
+        changed = self.signers.replace(await self._access.every_signing_key())
+        changed |= bool(revoked) or keys != self._keys
         self._keys = keys
         self._learn(revoked)
         self._looked = now

@@ -1,4 +1,4 @@
-"""The drawings that callers wait for: a visitor has few at once, and all visitors together leave room for others."""
+"""Work that visitors wait for: one has little of it at once, and all of them together leave room for others."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,24 +11,31 @@ MOST_OF_ONE, MOST_OF_VISITORS = 2, 16
 """Drawings of one visitor, and of all visitors of this process, at once: half of what may wait for the renderer."""
 RETRY_AFTER = 5
 """Seconds after which one more is worth a try: the longest that a drawing takes."""
+DRAWINGS, SEARCHES = "drawings", "searches"
+_SAID = {
+    DRAWINGS: "Too many charts are drawn for visitors now; ask again.",
+    SEARCHES: "Too many searches are under way now; search again in a moment.",
+}
 
 
 class Drawings:
-    """Counts the drawings that visitors wait for; an operator's are bounded by the renderer's own queue."""
+    """Counts the drawings that visitors wait for, or other work of one kind; what operators ask for is not counted."""
 
-    def __init__(self, *, most_of_one: int = MOST_OF_ONE, most_of_visitors: int = MOST_OF_VISITORS) -> None:
-        self._of_one, self._of_visitors = most_of_one, most_of_visitors
+    def __init__(
+        self, *, most_of_one: int = MOST_OF_ONE, most_of_visitors: int = MOST_OF_VISITORS, kind: str = DRAWINGS
+    ) -> None:
+        self._of_one, self._of_visitors, self._kind = most_of_one, most_of_visitors, kind
         self._open = Counter[tuple[str | None, str]]()
 
     @contextmanager
     def turn(self, principal: Principal) -> Iterator[None]:
-        """Count one more drawing of *principal* while the block lasts; raises `RateLimited`."""
+        """Count one more piece of work of *principal* while the block lasts; raises `RateLimited`."""
         if not principal.visitor:
             yield
             return
         name = (principal.agent, principal.actor.id)
         if self._open[name] >= self._of_one or self._open.total() >= self._of_visitors:
-            raise RateLimited("Too many charts are drawn for visitors now; ask again.", RETRY_AFTER, limit="drawings")
+            raise RateLimited(_SAID[self._kind], RETRY_AFTER, limit=self._kind)
         self._open[name] += 1
         try:
             yield

@@ -19,6 +19,8 @@ ALGORITHM = "HS256"
 VISITOR_SECONDS = 15 * 60
 OPERATOR_SECONDS = 5 * 60
 COOKIE_SECONDS = 30 * 24 * 3600
+SECRET_SECONDS = COOKIE_SECONDS
+"""How long a browser may stay away and be the same anonymous visitor again."""
 LOGIN_SECONDS = 12 * 3600
 """A working day, counted from the login: use does not prolong it."""
 OPERATOR = Actor(id="operator", kind="service")
@@ -28,7 +30,7 @@ SCOPES: frozenset[str] = frozenset(ALL_SCOPES)
 """Every scope that an operator's key can have."""
 FORGOTTEN = "forgotten:"
 """Begins what stands in records for the id of a person whose data was deleted."""
-Audience = Literal["visitor", "operator", "cookie", "login"]
+Audience = Literal["visitor", "operator", "cookie", "login", "anonymous"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,12 @@ class Principal:
     *agent* is the id of the only agent that a visitor may talk to, *scopes* what an operator may do. *key* is the id of
     the API key that was sent, or that made the visitor's token; *token* is that token's id, *issued* when it was made
     (milliseconds; 0: before tokens said so). *via* is the actor of a key that made the token and may not act for other
-    people: what the visitor says counts as the key's too. *tool_context* is what the token says of the visitor to the
-    tools of their runs alone; it may hold secrets. In the sessions *barred* a visitor reaches nothing. What was
-    sent is good until *expires* (milliseconds; None: for a key, whose end may be changed). An operator who logged in at
-    the console has the login's id as *token*, and the *mark* of the key's secret, whose change ends the login.
+    people: what the visitor says counts as the key's too. *is_anonymous*: no site says who the visitor is; *issued* is
+    then when they first came. *signer* is the id of the registered key that signed the token. *tool_context* is what
+    the token says of the visitor to the tools of their runs alone; it may hold secrets. In the sessions *barred* a
+    visitor reaches nothing. What was sent is good until *expires* (milliseconds; None: for a key, whose end may be
+    changed). An operator who logged in at the console has the login's id as *token*, and the *mark* of the key's
+    secret, whose change ends the login.
     """
 
     role: Literal["operator", "visitor"]
@@ -52,6 +56,8 @@ class Principal:
     token: str | None = field(default=None, compare=False)
     issued: int = field(default=0, compare=False)
     via: Actor | None = field(default=None, compare=False)
+    is_anonymous: bool = field(default=False, compare=False)
+    signer: str | None = field(default=None, compare=False)
     tool_context: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     barred: AbstractSet[str] = field(default=frozenset(), compare=False)
     mark: str | None = field(default=None, compare=False)
@@ -81,6 +87,26 @@ class Login:
     expires: int
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An anonymous visitor who was here before: on pages of *origin*, with the agent of this id, first at *since*.
+
+    *since* is seconds since the epoch, *token* the id of the secret that was sent.
+    """
+
+    visitor: str
+    agent: str
+    origin: str
+    since: float
+    token: str
+
+    @property
+    def principal(self) -> Principal:
+        """The visitor who holds the secret, which itself opens no agent."""
+        actor = Actor(id=self.visitor, kind="visitor")
+        return Principal("visitor", actor, token=self.token, issued=round(1000 * self.since), is_anonymous=True)
+
+
 class TokenSigner:
     """Sign and read short-lived tokens; *derive* gives the key of a purpose, *now* seconds since the epoch.
 
@@ -93,6 +119,7 @@ class TokenSigner:
             "operator": derive("operator-token"),
             "cookie": derive("visitor-cookie"),
             "login": derive("operator-login"),
+            "anonymous": derive("anonymous-visitor"),
         }
         self._pseudonyms, self._marks = derive("pseudonym"), derive("key-mark")
         self._seals, self._now = Secrets(derive("visitor-context")), now
@@ -114,6 +141,23 @@ class TokenSigner:
         sealed = self._seals.seal(msgspec.json.encode(tool_context).decode(), _purpose(id)) if tool_context else None
         given = {"sub": actor.id, "agent": agent, "name": actor.name, "by": made_by, "ctx": sealed}
         return self._sign("visitor", {name: value for name, value in given.items() if value is not None}, seconds, id)
+
+    def anonymous(self, agent: str, origin: str, known: Known | None = None) -> tuple[Token, Token]:
+        """Return a token for a visitor whom no site names, and the secret by which the browser gets the next one.
+
+        The visitor is new unless *known*. Revocations count from when the visitor first came: no renewal outlives one.
+        """
+        visitor, since = (new_id("anonymous"), round(self._now(), 3)) if known is None else (known.visitor, known.since)
+        claims = {"sub": visitor, "agent": agent, "since": since}
+        token = self._sign("visitor", {**claims, "anon": True}, VISITOR_SECONDS)
+        return token, self._sign("anonymous", {**claims, "origin": origin}, SECRET_SECONDS)
+
+    def read_secret(self, text: str) -> Known | None:
+        """Return whom the secret of an anonymous visitor names, None when it is forged or expired."""
+        claims = self._current("anonymous", text)
+        if claims is None:
+            return None
+        return Known(claims["sub"], claims["agent"], claims["origin"], claims["since"], claims["jti"])
 
     def operator(self, *, seconds: int = OPERATOR_SECONDS, scopes: Iterable[str] = SCOPES) -> Token:
         """Return a token for a command on the machine that holds the secret key."""
@@ -172,6 +216,7 @@ class TokenSigner:
             issued=_milliseconds(claims),
             expires=1000 * claims["exp"],
             tool_context=context,
+            is_anonymous=claims.get("anon", False),
         )
 
     def read_cookie(self, text: str) -> Principal | None:
@@ -189,7 +234,7 @@ class TokenSigner:
         """Return what stands in records for the id *actor* of a person whose data was deleted; always the same."""
         return FORGOTTEN + hmac.digest(self._pseudonyms, actor.encode("utf-8", "surrogatepass"), "sha256").hex()[:24]
 
-    def _sign(self, audience: Audience, claims: dict[str, str], seconds: int, id: str | None = None) -> Token:
+    def _sign(self, audience: Audience, claims: Mapping[str, Any], seconds: int, id: str | None = None) -> Token:
         now, id = self._now(), id or new_id("tok")
         expires = int(now) + seconds
         body = {**claims, "aud": audience, "exp": expires, "iat": round(now, 3), "jti": id}
@@ -232,5 +277,5 @@ def _purpose(token: str) -> str:
 
 
 def _milliseconds(claims: dict[str, Any]) -> int:
-    """Return when a token was made; 0 for one of a version that did not say."""
-    return round(1000 * claims.get("iat", 0))
+    """Return when a token was made, or its anonymous visitor first came; 0 for one of a version that did not say."""
+    return round(1000 * claims.get("since", claims.get("iat", 0)))

@@ -82,7 +82,7 @@ CITATION_OPERATORS = ("source",)
 # Left out of a citation without an address on the web, unless the agent shows everything of its tools: it may quote a
 # file of a tool's, and name it.
 CITATION_CONTENTS = ("text", "title", "index")
-SESSION_OPERATORS = ("metadata",)
+SESSION_OPERATORS = ("metadata", "forked_from")
 
 
 def visible(event: Event, show: ShowTools, *, decides: bool = False, own: str = "") -> bytes | None:

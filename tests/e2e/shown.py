@@ -6,7 +6,7 @@ The page, its scripts and the stream of a session are given by a handler of the 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, Route
@@ -140,12 +140,17 @@ class Shown:
         assert self.complaints == []
 
 
-async def opened(browser: Browser, **options: Any) -> tuple[BrowserContext, Shown]:
-    """Return a new page of *browser*; every request of it is answered here, none leaves."""
+AShown = TypeVar("AShown", bound=Shown)
+
+
+async def opened(
+    browser: Browser, made: Callable[[Page], AShown] = Shown, **options: Any
+) -> tuple[BrowserContext, AShown]:
+    """Return a new page of *browser*, *made* of it; every request of it is answered here, none leaves."""
     context = await browser.new_context(**{"locale": "en-US", "timezone_id": "America/New_York", **options})
     context.set_default_timeout(PATIENCE)
     await context.add_init_script("localStorage.setItem('kept', 'ses_1')")
-    shown = Shown(await context.new_page())
+    shown = made(await context.new_page())
     await context.route("**/*", shown.answer)
     context.on("weberror", lambda error: shown.complaints.append(str(error.error)))
     context.on(
@@ -172,6 +177,11 @@ def stream(renders: Sequence[Rendered], asked: str, said: str) -> str:
     parts = [{"type": "text", "text": said}, *({"type": "render", "render": each["render"]} for each in shows)]
     done = {"message": "msg_2", "role": "assistant", "parts": parts, "stop": "done"}
     bodies += [("message.completed", done), ("run.completed", {"stop_reason": "end_turn"})]
+    return written(bodies)
+
+
+def written(bodies: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return events of those types and bodies as the server writes them."""
     place = {"session": "ses_1", "run": "run_1", "parent_run": None, "time": "2026-01-05T09:00:00.000Z"}
     return "".join(
         f"id: {seq}\nevent: {type}\ndata: {json.dumps({**data, **place})}\n\n"

@@ -1,4 +1,4 @@
-"""The tables of access: API keys, revocations, and the record of what operators did."""
+"""The tables of access: API keys, keys of sites, revocations, and the record of what operators did."""
 # SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
 # pyright: reportAssignmentType=false
 
@@ -49,6 +49,22 @@ class ApiKeyRow(SQLModel, table=True):
     used_at: int | None = _time(nullable=True)
     rotated_at: int | None = _time(nullable=True)
     revoked_at: int | None = _time(nullable=True)
+
+
+class SigningKeyRow(SQLModel, table=True):
+    """A public key that signs visitors' tokens: *jwk* is JSON of it, *kid* the name by which a token finds it."""
+
+    __tablename__ = "signing_key"
+    __table_args__ = (UniqueConstraint("project", "kid"),)
+    key: int | None = _key()
+    project: int = _project()
+    id: str = Field(sa_column=Column(String(40), nullable=False, unique=True))
+    name: str = Field(sa_column=Column(String(100), nullable=False))
+    kid: str = Field(sa_column=Column(String(200), nullable=False))
+    algorithm: str = Field(sa_column=Column(String(8), nullable=False))
+    jwk: bytes = _hash()
+    created_at: int = _time()
+    created_by: bytes = _hash()
 
 
 class RevocationRow(SQLModel, table=True):

@@ -8,7 +8,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, desc, func, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    desc,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
 from agent_core.domain import events as e
 from agent_core.domain.messages import Actor, text_of
@@ -18,6 +32,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION
 from agent_core.store.statements import Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.work.branching import BRANCH
 from agent_core.store.work.catalog import AGENT
 
 MOST_OF_ONE = 20_000
@@ -29,12 +44,17 @@ _DECODERS = {CODES[kind.type]: msgspec.json.Decoder(kind) for kind in _SAID}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions are listed: of an opener *actor* of these *kinds*, with *agent* (id or name), in this *status*."""
+    """Which sessions are listed: of an opener *actor* of these *kinds*, with *agent* (id or name), in this *status*.
+
+    *own*: the opener looks among their own. Those that go on as others are left out, and words are looked for in titles
+    and in what was said alone: who else wrote there is not found by guessing.
+    """
 
     actor: str | None = None
     kinds: Collection[str] | None = None
     agent: str | None = None
     status: SessionStatus | None = None
+    own: bool = False
 
 
 class Moment(msgspec.Struct, frozen=True, order=True):
@@ -76,7 +96,7 @@ def recent(connection: Connection, wanted: Wanted, *, limit: int, before: Moment
     query = filtered(_joined(*columns), wanted).order_by(desc("at"), SESSION.c.key.desc()).limit(limit)
     if before is not None:
         query = query.where(tuple_(_NEWEST, SESSION.c.key) < (before.at, before.key))
-    return [_candidate(row) for row in connection.execute(query)]
+    return [_candidate(row, own=wanted.own) for row in connection.execute(query)]
 
 
 def objects(connection: Connection, keys: Sequence[int]) -> list[SessionObject]:
@@ -85,10 +105,13 @@ def objects(connection: Connection, keys: Sequence[int]) -> list[SessionObject]:
     return [_object(rows[key]) for key in keys if key in rows]
 
 
-def said(connection: Connection, candidates: Sequence[Candidate], words: Collection[str]) -> dict[int, set[str]]:
+def said(
+    connection: Connection, candidates: Sequence[Candidate], words: Collection[str], *, own: bool = False
+) -> dict[int, set[str]]:
     """Return which of the folded *words* people and the model said in each of the sessions, by its key.
 
-    A message that was corrected counts as it says now; of a session with more than `MOST_OF_ONE` facts the newest.
+    Names and ids of people count too, except in one's *own*. A message that was corrected counts as it says now; of a
+    session with more than `MOST_OF_ONE` facts the newest count.
     """
     short = [each.moment.key for each in candidates if each.facts <= MOST_OF_ONE]
     places = [EVENT.c.session.in_(short)] if short else []
@@ -104,7 +127,7 @@ def said(connection: Connection, candidates: Sequence[Candidate], words: Collect
         for row in connection.execute(query.order_by(EVENT.c.session, EVENT.c.seq), execution_options=_IN_PARTS):
             body = _DECODERS[row.type].decode(bytes(row.data))
             _, before = held.get((row.session, body.message), ((), ""))
-            name = _name_of(getattr(body, "actor", None)).casefold() or before
+            name = before if own else _name_of(getattr(body, "actor", None)).casefold() or before
             held[row.session, body.message] = (_of(words, text_of(body.parts).casefold()), name)
     found: dict[int, set[str]] = {}
     for (session, _), (in_text, name) in held.items():
@@ -131,9 +154,10 @@ def _may_say(connection: Connection, words: Collection[str]) -> ColumnElement[bo
     return and_(kinds, or_(EVENT.c.type == CODES[e.MessageCorrected.type], *holds))
 
 
-def _candidate(row: Any) -> Candidate:
+def _candidate(row: Any, *, own: bool) -> Candidate:
     actor = row.about["actor"]
-    words = " ".join((row.id, row.title or "", actor["id"], actor.get("name") or "")).casefold()
+    named = () if own else (row.id, actor["id"], actor.get("name") or "")
+    words = " ".join((row.title or "", *named)).casefold()
     return Candidate(Moment(row.at, row.key), row.next_seq - 1, words)
 
 
@@ -151,6 +175,15 @@ _OLDEST = (
     select(EVENT.c.time).where(EVENT.c.session == SESSION.c.key, EVENT.c.seq == 1).correlate(SESSION).scalar_subquery()
 )
 
+_TARGET = SESSION.alias("target")
+_SUCCESSOR = (
+    select(_TARGET.c.id)
+    .join(BRANCH, BRANCH.c.target == _TARGET.c.key)
+    .where(BRANCH.c.source == SESSION.c.key)
+    .correlate(SESSION)
+    .scalar_subquery()
+)
+
 
 def _joined(*columns: Any) -> Select[*tuple[Any, ...]]:
     chosen: Select[*tuple[Any, ...]] = select(*columns)
@@ -163,7 +196,7 @@ def _joined(*columns: Any) -> Select[*tuple[Any, ...]]:
 
 def _objects() -> Select[*tuple[Any, ...]]:
     times = (_OLDEST.label("created_at"), _NEWEST.label("active_at"))
-    return _joined(SESSION, AGENT.c.id.label("agent_id"), RUN.c.status, *times)
+    return _joined(SESSION, AGENT.c.id.label("agent_id"), RUN.c.status, _SUCCESSOR.label("replaced_by"), *times)
 
 
 def filtered(query: Select[*tuple[Any, ...]], wanted: Wanted) -> Select[*tuple[Any, ...]]:
@@ -172,6 +205,8 @@ def filtered(query: Select[*tuple[Any, ...]], wanted: Wanted) -> Select[*tuple[A
         query = query.where(SESSION.c.actor == wanted.actor)
     if wanted.kinds is not None:
         query = query.where(SESSION.c.actor_kind.in_(wanted.kinds))
+    if wanted.own:
+        query = query.where(~exists().where(BRANCH.c.source == SESSION.c.key))
     if wanted.agent is not None:
         query = query.where((AGENT.c.id == wanted.agent) | (AGENT.c.name == wanted.agent))
     match wanted.status:
@@ -197,6 +232,8 @@ def _object(row: Any) -> SessionObject:
         metadata=about["metadata"],
         created_at=row.created_at,
         last_activity_at=row.active_at,
+        forked_from=about.get("forked_from", {}).get("session"),
+        replaced_by=row.replaced_by,
     )
 
 

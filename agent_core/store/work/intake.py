@@ -22,7 +22,7 @@ from agent_core.store.work.refreezing import Refreeze
 from agent_core.store.work.runs import Finish
 
 _RECEIPT = table_of(ReceiptRow)
-_TITLE_LENGTH = 80
+BEGINNING = 80
 _SEEN = Statement(
     select(
         _RECEIPT.c.digest,
@@ -277,7 +277,7 @@ def _open_run(
     bodies = [*opening, *intake.step] if said else opening
     log.take_seqs(connection, session.key, len(bodies))
     facts = log.write(connection, session.session_key, first, [(run, body) for body in bodies], now=intake.now)
-    if title := text_of(intake.inbound.parts)[:_TITLE_LENGTH]:
+    if title := text_of(intake.inbound.parts)[:BEGINNING]:
         _SET_TITLE.run(connection, b_key=session.key, b_title=title)
     receipt = _keep_receipt(connection, session, intake, run, first + asked - 2)
     started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)

@@ -1,4 +1,4 @@
-"""The table of what was spent, which outlives the sessions, people and agents that it names."""
+"""Tables beside those of the log: what was spent, which outlives those it names; and which sessions go on as others."""
 # SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
 # pyright: reportAssignmentType=false
 
@@ -20,6 +20,17 @@ def _count() -> Any:
 
 def _sum() -> Any:
     return Field(default=None, sa_column=Column(BigInteger, nullable=True))
+
+
+class BranchRow(SQLModel, table=True):
+    """A session, *source*, that goes on as another, *target*: a copy in which its newest message is said again."""
+
+    __tablename__ = "branch"
+    __table_args__ = (Index("ix_branch_target", "target"),)
+    source: int = Field(
+        sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+    )
+    target: int = Field(sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), nullable=False))
 
 
 class SpendingRow(SQLModel, table=True):

@@ -8,6 +8,7 @@ from msgspec import structs
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin.calculate import calculate as _calculate
 from agent_core.tools.builtin.current_time import current_time as _current_time
+from agent_core.tools.builtin.suggest import suggest
 from agent_core.tools.function import FunctionTool
 
 P = ParamSpec("P")
@@ -20,6 +21,6 @@ def _shipped(tool: FunctionTool[P, R]) -> FunctionTool[P, R]:
 
 
 calculate, current_time = _shipped(_calculate), _shipped(_current_time)
-BUILTIN: tuple[Tool, ...] = (calculate, current_time)
+BUILTIN: tuple[Tool, ...] = (calculate, current_time, suggest)
 
-__all__ = ["BUILTIN", "calculate", "current_time"]
+__all__ = ["BUILTIN", "calculate", "current_time", "suggest"]

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from agent_core import Fact
 from agent_core.domain.events import FACTS, LIVE
+from app.api.callers import OPEN
 from app.api.schemas import PUBLISHED, events_schema, text
 from app.api.sse import frame
 from channels.web.visible import visible
@@ -76,15 +77,15 @@ def test_wrong_frames_do_not_fit(wrong):
 
 
 async def test_every_route_documents_its_problems(anyone: httpx.AsyncClient):
-    """Every operation under /v1 asks for a bearer and documents 401 and 403 as problems."""
+    """Every operation under /v1 asks for a bearer, but those that are open, and documents 401 and 403 as problems."""
     found = (await anyone.get("/openapi.json")).json()
     for path, operations in found["paths"].items():
         for method, operation in operations.items():
             if not path.startswith("/v1/"):
                 assert operation["security"] == ([{"bearer": []}] if path == "/metrics" else [])
                 continue
-            assert operation["security"] == [{"bearer": []}]
-            for status in ("401", "403"):
+            assert operation["security"] == ([] if path in OPEN else [{"bearer": []}])
+            for status in ("403",) if path in OPEN else ("401", "403"):
                 content = operation["responses"][status]["content"]
                 assert set(content) == {"application/problem+json"}, (method, path)
             if "requestBody" in operation:

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from app.api.callers import GUARDED
+from app.api.callers import GUARDED, OPEN
 from app.api.operations import RECORDED
 from app.api.scopes import SCOPE_OF
 from channels.web.identity import SCOPES, TokenSigner
@@ -16,8 +16,8 @@ ELSEWHERE = "unknown"
 
 
 def guarded(app: FastAPI) -> set[str]:
-    """Return the guarded routes of *app*, as the table names them."""
-    found = [route for route in flat(app.routes) if route.path.startswith(GUARDED)]
+    """Return the routes of *app* that ask for a credential, as the table names them."""
+    found = [route for route in flat(app.routes) if route.path.startswith(GUARDED) and route.path not in OPEN]
     return {f"{method} {route.path}" for route in found for method in route.methods or ()}
 
 

@@ -7,7 +7,7 @@ from channels.web.visible import APPROVAL_CONTENTS, APPROVAL_OPERATORS, RUN_OPER
 
 HIDDEN = {"run": RUN_OPERATORS, "session": SESSION_OPERATORS, "approval": APPROVAL_OPERATORS + APPROVAL_CONTENTS}
 SEEN = {
-    "session": "id agent actor title status created_at last_activity_at",
+    "session": "id agent actor title status created_at last_activity_at replaced_by",
     "message": "id seq role actor run parts partial created_at",
     "renderAnswer": "id session run call kind title payload text created_at",
     "run": (

@@ -4,15 +4,19 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from agent_core import Actor, Core
-from agent_core.domain.access import Scope
+from agent_core.domain.access import Scope, SigningKey
 from agent_core.testing import FakeClock
 from app.serving.credentials import Credentials
 from app.serving.readers import Readers
 from app.storage.keys import Keys
 from channels.web.identity import TokenSigner
+from channels.web.signed import read_key
 from tests.app.conftest import SECRET
 
 BOSS = Actor("operator", "service")
@@ -147,3 +151,26 @@ async def test_many_processes_ask_no_database_for_a_caller(core: Core, tokens: T
     await here.load()
     assert not asyncio.iscoroutinefunction(here.identify)
     assert here.identify("pk_key_AAAAAAAAAAAAAAAA_" + "A" * 43) is None
+
+
+async def test_a_sites_key_of_another_process_is_seen_within_a_second(
+    core: Core, tokens: TokenSigner, clock: FakeClock
+):
+    """What the key signs names visitors a second after it was registered elsewhere, and no more once it is removed."""
+    private = Ed25519PrivateKey.generate()
+    public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    read = read_key(public)
+    key = SigningKey(
+        id="", name="Site", kid="site", algorithm=read.algorithm, jwk=read.jwk, created_at=0, created_by=BOSS
+    )
+    at = clock.now() / 1000
+    body = {"sub": "ada", "aud": "parley", "agent": "shop", "iat": at, "exp": at + 3600}
+    token = jwt.encode(body, private, "EdDSA", headers={"kid": "site"})
+    here = credentials_of(core, tokens, clock, shared=True)
+    async with here.following():
+        assert (here.identify(token), here.is_genuine(token)) == (None, False)
+        made = await core.access.add_signing_key(key)
+        await until(core, clock, lambda: here.identify(token))
+        await core.access.remove_signing_key(made.id)
+        await until(core, clock, lambda: here.identify(token) is None)
+        assert clock.now() / 1000 < body["exp"], "it has not just expired"

@@ -7,6 +7,8 @@ import { build, transform } from "esbuild";
 
 export const HOME = fileURLToPath(new URL("..", import.meta.url));
 const KB = 1024;
+const MARKED = " Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey.";
+const HIGHLIGHTED = " Contains highlight.js, BSD-3-Clause, (c) 2006 Ivan Sagalaev.";
 /**
  * The chunks, each loaded when it is first needed, by `load` in `src/lazy.ts`: an own bundle, because with shared pieces the first
  * load would be several files.
@@ -14,17 +16,20 @@ const KB = 1024;
 export const CHUNKS = [
   { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * KB }, // tables and charts
   { name: "parley-cards.js", entry: "src/cards/main.ts", budget: 8 * KB }, // questions about calls
+  { name: "parley-answers.js", entry: "src/answers/main.ts", budget: 9 * KB }, // what is around answers and questions
+  { name: "parley-code.js", entry: "src/code/main.ts", budget: 30 * KB, of: HIGHLIGHTED }, // colours of code
   { name: "parley-tools.js", entry: "src/tools/main.ts", budget: 4 * KB }, // what went into calls of tools, and came out
   { name: "parley-files.js", entry: "src/files/main.ts", budget: 5 * KB }, // attachments
   { name: "parley-host.js", entry: "src/host/main.ts", budget: 2 * KB }, // events and commands of the page around the element
   { name: "parley-launcher.js", entry: "src/launcher/main.ts", budget: 4 * KB }, // the bubble in a corner, and its panel
   { name: "parley-anonymous.js", entry: "src/anonymous/main.ts", budget: 1 * KB }, // tokens of visitors without a name
+  { name: "parley-list.js", entry: "src/list/main.ts", budget: 6 * KB }, // conversations: their list, and what is done with whole ones
 ];
 /** All bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
 export const BUNDLES = [
   ...CHUNKS,
-  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 37 * KB },
-  { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB },
+  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 37 * KB, of: MARKED },
+  { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB, of: MARKED },
 ];
 /** What the server reads: the version of this build, and the integrity and size of each file. */
 export const MANIFEST = "widget.json";
@@ -33,8 +38,6 @@ export const MANIFEST = "widget.json";
 export function placeOf(name) {
   return fileURLToPath(new URL(`../../static/${name}`, import.meta.url));
 }
-
-const MARKED = " Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey.";
 
 /** Style sheets are imported as minified text. */
 export const css = {
@@ -103,7 +106,7 @@ function hashOf(kind, bytes) {
 }
 
 /** Return the bytes of the bundle *name* that begins with *entry*. */
-async function bundle({ name, entry }, define = {}) {
+async function bundle({ name, entry, of = "" }, define = {}) {
   const result = await build({
     absWorkingDir: HOME,
     entryPoints: [entry],
@@ -114,7 +117,7 @@ async function bundle({ name, entry }, define = {}) {
     charset: "utf8",
     legalComments: "none",
     define,
-    banner: { js: `/* ${name.replace(".js", "")}, MIT.${name in { "parley-chat.js": 1, "parley-operator.js": 1 } ? MARKED : ""} */` },
+    banner: { js: `/* ${name.replace(".js", "")}, MIT.${of} */` },
     plugins: [css, lexerOnly],
     write: false,
   });

@@ -7,11 +7,14 @@ declare const CHUNKS: Readonly<Record<string, string>>;
 export interface Chunks {
   readonly renders: typeof import("./drawn/main.js");
   readonly cards: typeof import("./cards/main.js");
+  readonly answers: typeof import("./answers/main.js");
+  readonly code: typeof import("./code/main.js");
   readonly tools: typeof import("./tools/main.js");
   readonly files: typeof import("./files/main.js");
   readonly host: typeof import("./host/main.js");
   readonly launcher: typeof import("./launcher/main.js");
   readonly anonymous: typeof import("./anonymous/main.js");
+  readonly list: typeof import("./list/main.js");
 }
 
 export type Load = typeof load;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import css from "../src/drawn/drawn.css";
+import { contrast } from "./contrast.js";
 
 type Triple = readonly [number, number, number];
 type Matrix = readonly [Triple, Triple, Triple];
@@ -21,8 +22,6 @@ const OKLAB: Matrix = [[0.2104542553, 0.793617785, -0.0040720468], [1.9779984951
 
 const linear = (hex: string): Triple =>
   each([1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255) as unknown as Triple, (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
-const light = (hex: string): number => dot(linear(hex), [0.2126, 0.7152, 0.0722]);
-const contrast = (a: string, b: string): number => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
 const seen = (hex: string, eyes: Matrix): Triple =>
   times(OKLAB, each(times(LMS, each(times(eyes, linear(hex)), (value) => Math.min(1, Math.max(0, value)))), Math.cbrt));
 

@@ -9,6 +9,7 @@ import type { Call } from "../src/log/state.js";
 import { unshown } from "../src/talk/outbox.js";
 import { STRINGS } from "../src/words/strings.js";
 import { framesOf } from "./golden.js";
+import { heldMemory, type HeldMemory } from "./memory.js";
 
 interface Stage {
   readonly actions: Actions;
@@ -18,16 +19,14 @@ interface Stage {
   readonly opened: () => number;
   readonly follower: () => Follower;
   readonly saved: () => string | null;
-  readonly otherTab: (session: string) => void;
+  readonly memory: HeldMemory;
 }
 
 function stage(client: Partial<Client> = {}, remembered: string | null = null): Stage {
   let now: Conversation | null = null;
-  let saved = remembered;
   let opened = 0;
   let keys = 0;
   let follower: Follower | null = null;
-  let otherTab: (session: string | null) => void = () => undefined;
   const posts: string[][] = [];
   const called: Call[] = [];
   const whole: Client = {
@@ -44,10 +43,10 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
     follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
     ...client,
   };
-  const memory = { load: () => saved, save: (id: string | null) => (saved = id), watch: (changed: typeof otherTab) => (otherTab = changed) };
-  const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, newKey: () => `k${(keys += 1)}`, called: (call) => called.push(call), changed: (each) => (now = each) });
+  const memory = heldMemory(remembered);
+  const actions = converse({ client: whole, agent: null, memory, signal: new AbortController().signal, more: () => import("../src/list/talks.js"), newKey: () => `k${(keys += 1)}`, called: (call) => called.push(call), changed: (each) => (now = each) });
   actions.start();
-  return { actions, posts, called, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => saved, otherTab: (id) => otherTab(id) };
+  return { actions, posts, called, now: () => now as unknown as Conversation, opened: () => opened, follower: () => follower as unknown as Follower, saved: () => memory.load(), memory };
 }
 
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
@@ -120,14 +119,17 @@ test("a message to a session that is gone is carried over to a new one", async (
   assert.deepEqual([posts, saved(), now().lost, now().outbox.length], [["ses_old", "ses_1"], "ses_1", true, 1]);
 });
 
-test("a new conversation leaves the old one, and a tab without one joins another tab's", async () => {
-  const { actions, now, saved, otherTab, follower } = stage({}, "ses_old");
+test("a new conversation leaves the old one, and a tab that has not begun one joins another tab's", async () => {
+  const { actions, now, saved, follower } = stage({}, "ses_old");
   follower().frame(received(3, "msg_1", "hi"));
   actions.renew();
-  assert.deepEqual([now().view.messages.length, saved()], [0, null]);
-  otherTab("ses_other");
-  follower().frame(received(3, "msg_1", "from there"));
-  assert.equal(now().view.messages.length, 1);
+  assert.deepEqual([now().view.messages.length, now().session, now().talk, saved()], [0, null, 1, null]);
+  const fresh = stage();
+  fresh.memory.otherTab("ses_other");
+  fresh.follower().frame(received(3, "msg_1", "from there"));
+  assert.deepEqual([fresh.now().view.messages.length, fresh.now().session], [1, "ses_other"]);
+  fresh.memory.otherTab("ses_third");
+  assert.equal(fresh.now().session, "ses_other");
 });
 
 test("what an old connection still says after a new conversation is ignored", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Conversation } from "../src/talk/conversation.js";
+import { FRESH, type Conversation } from "../src/talk/conversation.js";
 import { dayName } from "../src/transcript/day.js";
 import { entriesOf, startOf, withDays, type Entry, type Question } from "../src/transcript/entries.js";
 import { EMPTY } from "../src/log/state.js";
@@ -8,8 +8,7 @@ import { reduce } from "../src/log/reduce.js";
 import { fold, framesOf, names } from "./golden.js";
 
 function shown(name: string): readonly (readonly [string | null, string])[] {
-  const rest: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
-  const entries = entriesOf({ view: fold(framesOf(name), EMPTY), ...rest });
+  const entries = entriesOf({ ...FRESH, link: "open", view: fold(framesOf(name), EMPTY) });
   return entries.map((entry) => {
     if (entry.kind === "question") return ["?", entry.text] as const;
     return [entry.by, entry.blocks.map((block) => ("text" in block ? block.text : block.kind)).join(" ")] as const;
@@ -45,14 +44,14 @@ test("each day has its line; a conversation of today has none, and what has no t
   assert.deepEqual(days("2026-03-02T12:00"), []);
 });
 
-const whole: Omit<Conversation, "view"> = { outbox: [], link: "open", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
+const whole: Omit<Conversation, "view"> = { ...FRESH, link: "open" };
 
 for (const name of names) {
   test(`the newest entries of "${name}", from any message on, are the last of all its entries`, () => {
     const view = fold(framesOf(name), EMPTY);
-    const all = entriesOf({ view, ...whole });
+    const all = entriesOf({ ...whole, view });
     for (let at = 0; at <= view.messages.length; at += 1) {
-      const some = entriesOf({ view, ...whole }, startOf(view.messages, at));
+      const some = entriesOf({ ...whole, view }, startOf(view.messages, at));
       assert.deepEqual(some, all.slice(all.length - some.length));
     }
   });
@@ -63,8 +62,8 @@ for (const name of names) {
     for (const frame of framesOf(name)) {
       const known = view;
       view = reduce(view, frame);
-      const now = entriesOf({ view, ...whole });
-      assert.deepEqual(now, entriesOf({ view: structuredClone(view), ...whole }));
+      const now = entriesOf({ ...whole, view });
+      assert.deepEqual(now, entriesOf({ ...whole, view: structuredClone(view) }));
       if (frame.type === "text.delta" && view.messages.length === known.messages.length) {
         const same = now.filter((each, index) => each === before[index]).length;
         assert.ok(same >= now.length - 1, `${same} of ${now.length} after a delta`);

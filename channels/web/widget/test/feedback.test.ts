@@ -4,6 +4,7 @@ import { createClient, type Client } from "../src/wire/client.js";
 import { converse, type Actions, type Conversation } from "../src/talk/conversation.js";
 import type { Given } from "../src/talk/feedback.js";
 import { tokenSource } from "../src/wire/token.js";
+import { heldMemory } from "./memory.js";
 import { json, problem, standIn, type Answer, type StandIn } from "./server.js";
 
 interface Setting extends StandIn {
@@ -18,9 +19,8 @@ function setting(answer: Answer): Setting {
   const tokens = tokenSource({ token: "token_1", url: null, getToken: null, fetch: server.fetch, signal, now: () => 0 });
   const client: Client = createClient({ server: "", tokens, fetch: server.fetch, pause: async () => undefined, random: () => 1 });
   const given: (Given | undefined)[] = [];
-  const memory = { load: () => null, save: () => undefined, watch: () => undefined };
   const changed = ({ feedback }: Conversation): void => void given.push(feedback?.["run_1"]);
-  return { ...server, given, actions: converse({ client, agent: null, memory, signal, newKey: () => "k", called: () => undefined, changed }) };
+  return { ...server, given, actions: converse({ client, agent: null, memory: heldMemory(), more: () => import("../src/list/talks.js"), signal, newKey: () => "k", called: () => undefined, changed }) };
 }
 
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));

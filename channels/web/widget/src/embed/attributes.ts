@@ -1,8 +1,8 @@
 /** The attributes of the element, and its properties of the same meaning. */
 
 /** The properties that reflect an attribute of the same name in kebab case: those that hold text, and those that are there or not. */
-const TEXTS = ["server", "agent", "token", "tokenUrl", "storageKey", "heading", "greeting", "placeholder", "position"] as const;
-const FLAGS = ["anonymous", "launcher", "debug"] as const;
+const TEXTS = ["server", "agent", "token", "tokenUrl", "storageKey", "heading", "greeting", "placeholder", "position", "conversation"] as const;
+const FLAGS = ["anonymous", "launcher", "links", "debug"] as const;
 
 /** The attributes that replace words of the frame. */
 export const WORDS = ["heading", "greeting", "placeholder"] as const;

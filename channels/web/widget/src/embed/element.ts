@@ -164,6 +164,7 @@ export class ParleyChat extends HTMLElement {
     if (isOpen) this.#begun();
     if (this.launcher) this.toggleAttribute("open", isOpen);
     else this.hidden = !isOpen;
+    this.#wired?.actions.seen();
     if (isOpen) this.focus();
   }
 

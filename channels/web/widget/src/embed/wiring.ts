@@ -38,6 +38,7 @@ export function isRemembered(host: HTMLElement): boolean {
 export function wire(host: HTMLElement, { getToken, strings, signal, changed, called }: WiringOptions): Wired {
   const server = serverOf(host);
   const agent = host.getAttribute("agent");
+  const [named, links] = [host.getAttribute("conversation"), host.hasAttribute("links")];
   const ask = fetch.bind(globalThis);
   let given: string | null = null;
   const source = { token: host.getAttribute("token"), url: host.getAttribute("token-url"), getToken: getToken ?? anonymous(host, server, agent) };
@@ -68,6 +69,8 @@ export function wire(host: HTMLElement, { getToken, strings, signal, changed, ca
     memory: browserMemory(storageKeyOf(host)),
     signal,
     newKey,
+    visible: () => document.visibilityState === "visible" && (host.hasAttribute("launcher") ? host.hasAttribute("open") : !host.hidden),
+    more: () => load("list"),
     called: (call, isOpen) => called(call, isOpen, server),
     changed: (each) => (parts.view?.show(each), changed(each, backlog)),
   });
@@ -75,7 +78,9 @@ export function wire(host: HTMLElement, { getToken, strings, signal, changed, ca
     ...made,
     send: (text, ...rest) => raise(host, "parley:message", { role: "user", text }, true) && made.send(text, ...rest),
   };
-  const view = (parts.view = createView({ strings, actions, request: client.request, access: client.access, load, signal }));
+  const view = (parts.view = createView({ strings, actions, request: client.request, access: client.access, load, links, signal }));
+  document.addEventListener("visibilitychange", made.seen, { signal });
+  if (links || named !== null) void load("list").then(({ openLinked }) => openLinked(made, named, links, signal), () => undefined);
   return { actions, view, give: (token) => (given = token) };
 }
 

@@ -11,6 +11,8 @@ export interface Composer {
   update(state: { readonly canStop: boolean; readonly stopping: boolean }): void;
   /** Let files be attached by *rules*, chosen, pasted, or dropped on *field*; null: none may be. */
   attach(rules: FileRules | null, field: HTMLElement): void;
+  /** Show *text* in the place of what is written. */
+  write(text: string): void;
   /** Put back what was not taken. */
   restore(text: string, files: readonly SentFile[]): void;
   placeholder(text: string): void;
@@ -25,6 +27,8 @@ export interface ComposerOptions {
   readonly signal: AbortSignal;
   send(text: string, files: readonly SentFile[]): void;
   stop(): void;
+  /** Called with what is written, whenever the person changes it. */
+  typed?(text: string): void;
 }
 
 const UP = "M12 19V5M5 12l7-7 7 7";
@@ -50,7 +54,7 @@ export function createComposer(options: ComposerOptions): Composer {
   };
   const grow = (): void => {
     area.style.blockSize = "auto";
-    area.style.blockSize = `${Math.min(TALLEST, area.scrollHeight)}px`;
+    if (area.scrollHeight) area.style.blockSize = `${Math.min(TALLEST, area.scrollHeight)}px`; // it has none while it is not on the screen
     refresh();
   };
   const submit = (): void => {
@@ -60,13 +64,14 @@ export function createComposer(options: ComposerOptions): Composer {
     if (!files) return;
     area.value = "";
     grow();
+    options.typed?.("");
     options.send(text, files);
   };
 
   const listen = { signal };
   node.addEventListener("submit", (event) => (event.preventDefault(), submit(), area.focus()), listen);
   stop.addEventListener("click", () => (options.stop(), area.focus()), listen);
-  area.addEventListener("input", grow, listen);
+  area.addEventListener("input", () => (grow(), options.typed?.(area.value)), listen);
   area.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -94,6 +99,10 @@ export function createComposer(options: ComposerOptions): Composer {
         attached = chunk.attachments(node, { ...options, rules, field, changed: refresh });
         node.prepend(attached.tray, attached.button);
       }).catch(() => undefined); // without it messages go out without files
+    },
+    write(text) {
+      area.value = text;
+      grow();
     },
     restore(text, files) {
       area.value = [text, area.value].filter(Boolean).join("\n\n");

@@ -23,6 +23,7 @@ export interface View {
   focus(): void;
 }
 
+const LINES = "M4 6h16M4 12h16M4 18h10";
 const PLUS = "M12 20h9M16.5 3.5a2.1 2.1 0 013 3L7 19l-4 1 1-4z";
 
 export interface ViewOptions {
@@ -32,13 +33,16 @@ export interface ViewOptions {
   readonly request: Request;
   readonly access: Access;
   readonly load: Load;
+  /** Whether there are links to conversations. */
+  readonly links?: boolean;
   /** Ends the listeners. */
   readonly signal: AbortSignal;
 }
 
-export function createView({ strings, actions, request, access, load, signal }: ViewOptions): View {
+export function createView({ strings, actions, request, access, load, links = false, signal }: ViewOptions): View {
   let now: Conversation | null = null;
   let frame = 0;
+  let talk = -1;
 
   const stop = (): void => {
     const run = now && activeRun(now.view);
@@ -48,7 +52,7 @@ export function createView({ strings, actions, request, access, load, signal }: 
     scroller.follow();
     actions.send(text, files);
   };
-  const composer = createComposer({ strings, access, load, signal, send, stop });
+  const composer = createComposer({ strings, access, load, signal, send, stop, typed: actions.write });
   const scene: Scene = { strings, request, load, decide: actions.decide, offers: { ...actions, send, focus: composer.focus } };
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
@@ -60,6 +64,7 @@ export function createView({ strings, actions, request, access, load, signal }: 
     if (!now || signal.aborted) return;
     const run = activeRun(now.view);
     transcript(now);
+    if (talk !== (talk = now.talk)) composer.write(actions.draft());
     composer.attach(now.agent?.files ?? null, frameParts.node);
     composer.update({ canStop: run !== undefined, stopping: run !== undefined && (run.cancelling || now.stopping.includes(run.id)) });
     setAttribute(frameParts.node, "data-link", now.link);
@@ -68,6 +73,11 @@ export function createView({ strings, actions, request, access, load, signal }: 
     scroller.settle();
   };
   listen(frameParts.node, actions, stop, composer.focus, signal);
+  const { talks } = frameParts;
+  talks.addEventListener("click", async () => {
+    const { openList } = await load("list");
+    if (now && !signal.aborted) openList({ frame: frameParts.node, opener: talks, strings, request, actions, now: () => now as Conversation, focus: composer.focus, signal }, links);
+  }, { signal });
 
   return {
     node: frameParts.node,
@@ -88,10 +98,11 @@ export function createView({ strings, actions, request, access, load, signal }: 
 function createFrame(strings: Strings, composer: Node, middle: Node) {
   const heading = h("h2", {}, strings.heading);
   const renew = h("button", { type: "button", class: "renew", "data-renew": true, title: strings.renew }, icon(PLUS), h("span", {}, strings.renew));
-  const head = h("header", {}, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew);
+  const talks = h("button", { type: "button", class: "renew", "aria-label": strings.talks, title: strings.talks, "aria-haspopup": "dialog", "aria-expanded": "false" }, icon(LINES));
+  const head = h("header", {}, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew, talks);
   const banner = h("div", { class: "banner", role: "status" });
   const greetingText = h("p", {}, strings.greeting);
   const greeting = h("div", { class: "greeting" }, greetingText);
   const node = h("section", { class: "frame" }, head, banner, middle, composer);
-  return { node, heading, renew, banner, greeting, greetingText };
+  return { node, heading, renew, talks, banner, greeting, greetingText };
 }

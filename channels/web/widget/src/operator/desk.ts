@@ -2,7 +2,7 @@
 
 import type { Vote } from "../talk/deciding.js";
 import type { Client } from "../wire/client.js";
-import type { Conversation } from "../talk/conversation.js";
+import { FRESH, type Conversation } from "../talk/conversation.js";
 import type { Frame } from "../log/events.js";
 import { asProblem, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
@@ -38,8 +38,6 @@ export interface DeskOptions {
   readonly mayApprove: () => boolean;
   readonly signal: AbortSignal;
 }
-
-const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
 
 /** Follow *session* until *signal* ends it. */
 export function openDesk({ session, client, api, changed, mayApprove, signal }: DeskOptions): DeskActions {

@@ -5,10 +5,13 @@ import type { Chunks } from "../lazy.js";
 const IMPORTS: { readonly [K in keyof Chunks]: () => Promise<Chunks[K]> } = {
   renders: () => import("../drawn/main.js"),
   cards: () => import("../cards/main.js"),
+  answers: () => import("../answers/main.js"),
+  code: () => import("../code/main.js"),
   tools: () => import("../tools/main.js"),
   files: () => import("../files/main.js"),
   host: () => import("../host/main.js"),
   launcher: () => import("../launcher/main.js"),
+  list: () => import("../list/main.js"),
   anonymous: () => import("../anonymous/main.js"),
 };
 

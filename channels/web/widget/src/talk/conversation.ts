@@ -1,13 +1,15 @@
 /** One person's conversation with one agent: the folded log, what is still on its way, and the state of the link. */
 
 import type { Client, Output } from "../wire/client.js";
+import type { Talks } from "../list/talks.js";
 import { mayDecide, type Decisions, type Vote } from "./deciding.js";
 import type { AgentFace } from "./face.js";
 import type { Feedback, Given, Rating } from "./feedback.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
-import { EMPTY, type Call, type ViewState } from "../log/state.js";
+import { EMPTY, textOf, type Call, type ViewState } from "../log/state.js";
+import type { Frame, KnownFrame } from "../log/events.js";
 import type { SentFile } from "../wire/upload.js";
 import type { Memory } from "./storage.js";
 
@@ -25,8 +27,12 @@ export interface Conversation {
   readonly agent: AgentFace | null;
   /** What was said of answers, none at first. */
   readonly feedback?: Feedback;
-  /** How many answers the person has not seen. */
-  readonly unread?: number;
+  /** The session that is shown; null before the first message. */
+  readonly session: string | null;
+  /** Counts the conversations that were shown: with another number it is another one. */
+  readonly talk: number;
+  /** Answers that came while they could not be seen. */
+  readonly unread: number;
 }
 
 export interface Actions {
@@ -42,6 +48,24 @@ export interface Actions {
   feedback(run: string, rating: Rating, comment?: string): void;
   /** Leave this conversation; the next message opens another. */
   renew(): void;
+  /** Say *text* in the place of the person's newest message: the conversation goes on as a copy that ends before it; whether it does. */
+  edit(message: string, text: string): Promise<boolean>;
+  /** Ask the person's newest message again in such a copy. */
+  regenerate(message: string): Promise<boolean>;
+  /** Show *session*, if it is the visitor's; else say so, and stay where it is. */
+  open(session: string): Promise<boolean>;
+  /** Give *session* another title; whether it has it. */
+  rename(session: string, title: string): Promise<boolean>;
+  /** Delete *session*, its runs stopped; whether it is gone. */
+  remove(session: string): Promise<boolean>;
+  /** Return what was written in this conversation and not sent. */
+  draft(): string;
+  /** Keep what is written and not sent. */
+  write(text: string): void;
+  /** Return the newest fact of *session* that was read in this browser, if it is known. */
+  read(session: string): number | undefined;
+  /** What is shown may be seen from now on: ask `visible` again. */
+  seen(): void;
   reconnect(): void;
   dismiss(): void;
 }
@@ -55,16 +79,42 @@ export interface ConversationOptions {
   readonly called: (call: Call, isOpen: () => boolean) => void;
   readonly signal: AbortSignal;
   readonly newKey: () => string;
+  /** Whether a person can see what is shown; without it they always can. */
+  readonly visible?: () => boolean;
+  /** Load what is done with whole conversations. */
+  readonly more: () => Promise<typeof import("../list/talks.js")>;
 }
 
-export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null };
+export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null, session: null, talk: 0, unread: 0 };
+
+/** What messages are sent to: a session, or one that the first message opens. */
+export interface Home {
+  id: string | null;
+  opening?: Promise<string> | null;
+  /** A message of it is about to be said again. */
+  branching?: boolean;
+}
+
+/** The conversation that is shown, for what is done with whole ones. */
+export interface Talk {
+  readonly client: Client;
+  readonly memory: Memory;
+  readonly signal: AbortSignal;
+  home(): Home;
+  view(): ViewState;
+  /** Show another session, or with null a conversation that is not opened yet. */
+  show(session: string | null): void;
+  /** Go on in *session*, a copy of the one that is shown, which ends with *view*. */
+  proceed(session: string, view: ViewState): void;
+  say(text: string, files: readonly SentFile[], home: Home): void;
+}
 
 /** Return what can be done in a conversation; *options.signal* ends it. */
 export function converse(options: ConversationOptions): Actions {
   const { client, memory, signal } = options;
-  let now = FRESH;
-  let session = memory.load();
-  let opening: Promise<string> | null = null;
+  const visible = options.visible ?? (() => true);
+  let home: Home = { id: memory.load() };
+  let now: Conversation = { ...FRESH, session: home.id };
   let reading = new AbortController();
   let queue: Promise<void> = Promise.resolve();
   const reported = new Set<string>();
@@ -96,80 +146,139 @@ export function converse(options: ConversationOptions): Actions {
   /** Of a conversation that is read again, calls that were answered long ago wait for a moment too. */
   const isOpen = (id: string): boolean => now.view.calls.some((call) => call.id === id && call.status === "waiting");
 
-  const follow = (id: string): void => {
+  /** Read *id* from *begun* on; what there is up to *from* is shown at once. */
+  const follow = (id: string, begun = now.view, from = 0): void => {
     reading.abort();
     reading = new AbortController();
     const mine = linked(reading, signal);
+    let view = begun;
+    const reads = reader(id);
     const follower = {
-      cursor: () => now.view.seq,
-      frame: (frame: Parameters<typeof reduce>[1]) => mine.aborted || set({ view: reduce(now.view, frame) }),
+      cursor: () => view.seq,
+      frame(frame: Frame) {
+        if (mine.aborted) return;
+        const before = view.seq;
+        view = reduce(view, frame);
+        if (view.seq >= from) set({ view });
+        if (view.seq > before) reads(frame as KnownFrame, view.seq);
+      },
       link: (link: Conversation["link"]) => {
         if (mine.aborted) return;
         if (now.link === "reconnecting" && link === "open") learn(); // the server may be another by now
         set({ link });
       },
-      reset: () => set({ view: EMPTY }),
+      reset: () => set({ view: (view = EMPTY) }),
     };
     client.follow(id, follower, mine).catch((error: unknown) => {
       if (mine.aborted) return;
       const problem = asProblem(error);
-      if (problem.status === 404) forget(true);
+      if (problem.status === 404) forget();
       else set({ link: "broken", problem });
     });
   };
-
-  const adopt = (id: string): void => {
-    session = id;
-    follow(id);
+  /** Count answers that cannot be seen, and remember how far *id* was read; a burst of answers is written down once. */
+  const reader = (id: string) => {
+    let read = memory.seen(id) ?? 0;
+    let written = read;
+    return ({ type, data }: KnownFrame, seq: number): void => {
+      if (type !== "message.completed" || seq <= read) return;
+      if (!visible()) return void (textOf(data.parts) && set({ unread: now.unread + 1 }));
+      read = seq;
+      queueMicrotask(() => read > written && memory.see(id, (written = read)));
+    };
   };
-  const forget = (lost: boolean): void => {
+
+  /** Show *id*, or with null a conversation that is not opened yet; what could not be sent is kept with what was written. */
+  const show = (id: string | null): void => {
     reading.abort();
-    if (memory.load() === session) memory.save(null); // unless another tab has gone on to a new one
-    session = null;
-    opening = null;
-    set({ ...FRESH, agent: now.agent, lost, outbox: lost ? now.outbox.map((each) => ({ ...each, since: 0 })) : [] });
+    const unsent = now.outbox.filter(({ status }) => status === "failed").map(({ text }) => text);
+    if (home.id !== null && unsent.length) memory.keep(home.id, [...unsent, memory.draft(home.id)].join("\n\n"));
+    home = { id };
+    set({ ...FRESH, agent: now.agent, talk: now.talk + 1 });
+    if (id === null) memory.save(id);
+    else proceed(id, EMPTY);
   };
-  const ensure = (): Promise<string> => {
-    if (session !== null) return Promise.resolve(session);
-    opening ??= client
+  /** Go on in *id*, which begins with *view*. */
+  const proceed = (id: string, view: ViewState): void => {
+    home.id = id;
+    memory.save(id);
+    set({ view, session: id, outbox: now.outbox.map((each) => ({ ...each, since: Math.min(each.since, view.seq) })) });
+    follow(id, EMPTY, view.seq + 1);
+  };
+  /** The session is not there any more: what was not sent waits for another. */
+  const forget = (): void => {
+    reading.abort();
+    memory.save(null);
+    home.id = null;
+    set({ ...FRESH, agent: now.agent, lost: true, talk: now.talk, outbox: now.outbox.map((each) => ({ ...each, since: 0 })) });
+  };
+  const ensure = (mine: Home): Promise<string> => {
+    if (mine.id !== null) return Promise.resolve(mine.id);
+    mine.opening ??= client
       .open(options.agent, signal)
-      .then((id) => (memory.save(id), adopt(id), id))
-      .finally(() => (opening = null));
-    return opening;
+      .then((id) => {
+        memory.keep(id, memory.draft(null));
+        memory.keep(null, "");
+        if (mine === home) proceed(id, EMPTY);
+        return (mine.id = id);
+      })
+      .finally(() => (mine.opening = null));
+    return mine.opening;
   };
 
-  const deliver = async (outgoing: Outgoing, again = true): Promise<void> => {
+  const deliver = async (outgoing: Outgoing, mine: Home, again = true): Promise<void> => {
     const { key, text, files } = outgoing;
-    const used = await ensure();
-    if (!now.outbox.some((each) => each.key === key)) return;
+    const used = await ensure(mine);
+    if (mine === home && !now.outbox.some((each) => each.key === key)) return;
     try {
       const posted = await client.post(used, text, key, signal, files.map(({ file }) => file));
       set({ outbox: arrived(now.outbox, key, posted.seq) });
     } catch (error) {
-      if (asProblem(error).status !== 404 || !again) throw error;
-      if (session === used) forget(true);
-      await deliver({ ...outgoing, status: "sending", since: 0 }, false);
+      const { status, code } = asProblem(error);
+      if (!again) throw error;
+      if (code === "session_closed" && (await (await whole()).move(mine))) return deliver(outgoing, mine, false);
+      if (status !== 404) throw error;
+      if (mine.id === used && mine === home) forget();
+      if (mine.id !== null) throw error;
+      await deliver(outgoing, mine, false);
     }
   };
-  const enqueue = (outgoing: Outgoing): void => {
-    const fail = (error: unknown): void => setOutgoing(outgoing.key, { status: "failed", problem: asProblem(error) });
-    queue = queue.then(() => deliver(outgoing)).catch(fail);
+  const enqueue = (outgoing: Outgoing, mine = home): void => {
+    const fail = (error: unknown): void => {
+      if (mine !== home && mine.id !== null) memory.keep(mine.id, outgoing.text); // its conversation is not on the screen
+      setOutgoing(outgoing.key, { status: "failed", problem: asProblem(error) });
+    };
+    queue = queue.then(() => deliver(outgoing, mine)).catch(fail);
   };
+
+  const say = (text: string, files: readonly SentFile[] = [], mine = home): void => {
+    const outgoing: Outgoing = { key: options.newKey(), text, files, status: "sending", since: now.view.seq };
+    if (mine === home) set({ outbox: [...now.outbox, outgoing] });
+    enqueue(outgoing, mine);
+  };
+  const whole = async (): Promise<Talks> => (await options.more()).talks({ client, memory, signal, home: () => home, view: () => now.view, show, proceed, say });
+  /** Do *what* with whole conversations; whether it was done. */
+  const attempt =
+    <K extends keyof Talks>(what: K) =>
+    async (...given: Parameters<Talks[K]>): Promise<boolean> => {
+      try {
+        return await ((await whole())[what] as (...all: unknown[]) => Promise<boolean>)(...given);
+      } catch (error) {
+        set({ problem: asProblem(error) });
+        return false;
+      }
+    };
 
   return {
     start() {
-      memory.watch((id) => {
-        if (session === null && !opening && id !== null) adopt(id);
+      memory.watch((to, from) => {
+        if (from === home.id && !home.opening) proceed(to, EMPTY);
       }, signal);
       options.changed(now);
       learn();
-      if (session !== null) follow(session);
+      if (home.id !== null) follow(home.id);
     },
-    send(text, files = []) {
-      const outgoing: Outgoing = { key: options.newKey(), text, files, status: "sending", since: now.view.seq };
-      set({ outbox: [...now.outbox, outgoing] });
-      enqueue(outgoing);
-    },
+    send: (text, files) => say(text, files),
     resend(key) {
       const outgoing = now.outbox.find((each) => each.key === key);
       if (!outgoing) return;
@@ -209,10 +318,23 @@ export function converse(options: ConversationOptions): Actions {
         (error: unknown) => mark({ ...before, sending: false, problem: asProblem(error) }),
       );
     },
-    renew: () => forget(false),
+    renew: () => show(null),
+    edit: attempt("edit"),
+    regenerate: attempt("regenerate"),
+    open: attempt("open"),
+    rename: attempt("rename"),
+    remove: attempt("remove"),
+    draft: () => memory.draft(home.id),
+    write: (text) => memory.keep(home.id, text),
+    read: memory.seen,
+    seen() {
+      if (!visible()) return;
+      if (home.id !== null && now.view.seq) memory.see(home.id, now.view.seq);
+      if (now.unread) set({ unread: 0 });
+    },
     reconnect() {
       set({ problem: null });
-      if (session !== null) follow(session);
+      if (home.id !== null) follow(home.id);
     },
     dismiss: () => set({ problem: null, lost: false }),
   };

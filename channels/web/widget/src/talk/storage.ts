@@ -1,26 +1,95 @@
-/** The session id that a browser remembers, shared by its tabs. */
+/**
+ * What a browser remembers of a person's conversations: which one is open in this tab, which one was used last, what was written and not
+ * sent, and how far each was read.
+ *
+ * Which one is open is the tab's own: no other tab changes it. A tab that has not chosen yet takes the one that was used last.
+ */
 
 export interface Memory {
   load(): string | null;
+  /** Remember what is open in this tab; null is a new conversation. */
   save(session: string | null): void;
-  /** Call *changed* when another tab saves. */
-  watch(changed: (session: string | null) => void, signal: AbortSignal): void;
+  /** Return what was written in *session* and not sent; null is one that is not opened yet. */
+  draft(session: string | null): string;
+  keep(session: string | null, text: string): void;
+  /** Return the newest fact of *session* that was read in this browser, if it is known. */
+  seen(session: string): number | undefined;
+  see(session: string, seq: number): void;
+  /** *from* goes on as *to*, which was read up to *seq*: what was written belongs to that, and other tabs follow. */
+  move(from: string, to: string, seq: number): void;
+  /** Forget what is known of *session*. */
+  drop(session: string): void;
+  /** Call *changed* when *from*, in another tab, went on as *to*; *from* is null while this tab has not chosen any and *to* was used. */
+  watch(changed: (to: string, from: string | null) => void, signal: AbortSignal): void;
 }
+
+interface Note {
+  readonly draft?: string;
+  readonly seen?: number;
+}
+
+const MOST_NOTES = 50; // conversations, those that were used last
+const LONGEST_DRAFT = 10_000; // characters
 
 /** Return a memory under *key*; where storage is forbidden it forgets when the page goes. */
 export function browserMemory(key: string): Memory {
-  let held: string | null = null;
+  const [tab, all, own] = [() => sessionStorage, () => localStorage, `of ${key}`] as const;
+  /** What this tab has chosen: null is nothing yet, an empty text a new conversation. */
+  const chosen = slot(tab, key);
+  const last = slot(all, key);
+  const unopened = slot(tab, `draft ${own}`);
+  const noted = slot(all, `notes ${own}`);
+  const moved = slot(all, `moved ${own}`);
+  const notes = (): Readonly<Record<string, Note>> => attempt(() => JSON.parse(noted.get() ?? "{}") as Record<string, Note>) ?? {};
+  const note = (id: string, changes: Note | null): void => {
+    const { [id]: known, ...others } = notes();
+    const entries = Object.entries(changes ? { ...others, [id]: { ...known, ...changes } } : others);
+    noted.set(JSON.stringify(Object.fromEntries(entries.slice(-MOST_NOTES))));
+  };
+  const draft = (id: string | null): string => (id === null ? unopened.get() : notes()[id]?.draft) ?? "";
   return {
-    load: () => attempt(() => localStorage.getItem(key)) ?? held,
-    save(session) {
-      held = session;
-      attempt(() => (session === null ? localStorage.removeItem(key) : localStorage.setItem(key, session)));
+    load: () => (chosen.get() ?? last.get()) || null,
+    save(id) {
+      if (id !== null || last.get() === chosen.get()) last.set(id); // a new one hides no other tab's
+      chosen.set(id ?? "");
+    },
+    draft,
+    keep(id, text) {
+      if (id === null) unopened.set(text);
+      else if (text !== draft(id)) note(id, { draft: text.slice(0, LONGEST_DRAFT) });
+    },
+    seen: (id) => notes()[id]?.seen,
+    see: (id, seen) => note(id, { seen }),
+    move(from, to, seen) {
+      note(to, { draft: draft(from), seen });
+      note(from, null);
+      moved.set(`${from} ${to}`);
+    },
+    drop(id) {
+      note(id, null);
+      if (last.get() === id) last.set(null);
     },
     watch(changed, signal) {
-      const listen = (event: StorageEvent): void => {
-        if (event.key === key) changed(event.newValue);
+      const listen = ({ key: name, newValue }: StorageEvent): void => {
+        const [one, other] = (newValue ?? "").split(" ");
+        if (!one) return;
+        if (name === moved.name && other) changed(other, one);
+        else if (name === key && chosen.get() === null && !draft(null)) changed(one, null);
       };
       addEventListener("storage", listen, { signal });
+    },
+  };
+}
+
+/** Return one value of the storage *place*. */
+function slot(place: () => Storage, name: string) {
+  let held: string | null = null;
+  return {
+    name,
+    get: (): string | null => attempt(() => place().getItem(name)) ?? held,
+    set(value: string | null): void {
+      held = value;
+      attempt(() => (value === null ? place().removeItem(name) : place().setItem(name, value)));
     },
   };
 }

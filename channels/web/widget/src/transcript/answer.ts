@@ -5,7 +5,8 @@ import type { Strings } from "../words/strings.js";
 import type { Answer, Block } from "./entries.js";
 import { fileNode } from "./file.js";
 import { drawn } from "./renders.js";
-import { hidden, quiet, type Scene, type Shown } from "./scene.js";
+import { markdownNodes } from "./markdown.js";
+import { extra, hidden, quiet, type Scene, type Shown } from "./scene.js";
 import { reasoningNode, textNode } from "./text.js";
 import { toolNode } from "./tool.js";
 
@@ -18,7 +19,9 @@ export function answerNode(scene: Scene): Shown<Answer> {
   const dots = h("div", { class: "dots", role: "img", "aria-label": strings.thinking }, h("i"), h("i"), h("i"));
   const avatar = h("div", { class: "avatar", "aria-hidden": "true" }, icon(SPARK));
   const name = h("div", { class: "by" });
-  const turn = h("div", { class: "turn" }, body, foot);
+  const more = h("div", { class: scene.offers ? "more" : null });
+  const turn = h("div", { class: "turn" }, body, foot, more);
+  const showMore = extra<Answer>(scene, ({ answerFoot }) => answerFoot(more, body, scene, (text) => markdownNodes(text, strings)));
   const node = h("article", { class: "entry answer" }, hidden(strings.assistant), avatar, turn);
   const shown = new Map<string, Shown<Block>>();
   let noted = "";
@@ -42,6 +45,7 @@ export function answerNode(scene: Scene): Shown<Answer> {
       const stamp = JSON.stringify([answer.mark, answer.run, answer.again]);
       if (stamp !== noted) foot.replaceChildren(...notes(answer, strings));
       noted = stamp;
+      if (!answer.busy) showMore(answer);
     },
   };
 }
@@ -73,7 +77,7 @@ function blockNode(block: Block, scene: Scene): Shown<Block> {
     case "render":
       return still(drawn(block.render, scene));
     case "file":
-      return still(fileNode(block));
+      return still(fileNode(block.file, scene));
   }
 }
 

@@ -4,7 +4,7 @@ import type { Conversation } from "../talk/conversation.js";
 import type { Decisions } from "../talk/deciding.js";
 import type { Given } from "../talk/feedback.js";
 import { unshown, type Outgoing } from "../talk/outbox.js";
-import type { FilePart } from "../log/events.js";
+import type { SentFile } from "../wire/upload.js";
 import { isBusy, textOf, type Message, type Run, type ViewState } from "../log/state.js";
 import { blocksOf, folded, groupCalls, joinCut, type Block, type Calls } from "./blocks.js";
 
@@ -16,7 +16,7 @@ export interface Question {
   /** When it came, in milliseconds; 0 for one that is still on its way. */
   readonly time: number;
   readonly text: string;
-  readonly files: readonly FilePart[];
+  readonly files: readonly SentFile[];
   /** Its words may be changed: nothing came after it but its answer, which is whole. */
   readonly editable: boolean;
   readonly tag: "sending" | "unsent" | "queued" | "unanswered" | "deleted" | null;
@@ -152,7 +152,7 @@ function question(message: Message, run: Run | undefined): Question {
   return { ...base, run: withdrawable ? run.id : null };
 }
 
-function filesOf(parts: Message["parts"]): readonly FilePart[] {
+function filesOf(parts: Message["parts"]): readonly SentFile[] {
   return parts.filter((part) => part.type === "file");
 }
 
@@ -186,7 +186,7 @@ function isUnanswered(message: Message, run: Run | undefined): boolean {
 
 function unsent(outgoing: Outgoing): Question {
   const tag = outgoing.status === "failed" ? "unsent" : "sending";
-  return { kind: "question", key: outgoing.key, time: 0, text: outgoing.text, files: outgoing.files.map((each) => ({ type: "file", ...each })), editable: false, tag, run: null, outgoing };
+  return { kind: "question", key: outgoing.key, time: 0, text: outgoing.text, files: outgoing.files, editable: false, tag, run: null, outgoing };
 }
 
 /** A run that ended badly, or has started, without an answer message still needs a place to say so. */

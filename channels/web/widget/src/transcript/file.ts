@@ -1,8 +1,11 @@
-/** A file as a node. */
+/** The place of a file: its name, until the card of it is loaded. */
 
 import { h } from "../dom.js";
-import type { Block } from "./entries.js";
+import type { SentFile } from "../wire/upload.js";
+import { extra, type Scene } from "./scene.js";
 
-export function fileNode({ file: { name } }: Block & { kind: "file" }): HTMLElement {
-  return h("p", { class: "file" }, name);
+export function fileNode(file: SentFile, scene: Scene): HTMLElement {
+  const node = h("div", { class: file.mime.startsWith("image/") ? "file picture" : "file" }, file.name);
+  extra<SentFile>(scene, ({ fileCard }) => (each) => fileCard(node, each, scene))(file);
+  return node;
 }

@@ -4,10 +4,10 @@ import { h } from "../dom.js";
 import type { Render } from "../log/state.js";
 import type { Scene } from "./scene.js";
 
-export type Drawing = Pick<Scene, "strings" | "request" | "load">;
+export type Drawing = Pick<Scene, "strings" | "request" | "load" | "offers">;
 export type Renderer = (render: Render, drawing: Drawing) => HTMLElement;
 
-export const RENDERERS: ReadonlyMap<string, Renderer> = new Map([["table", later], ["chart", later]]);
+export const RENDERERS: ReadonlyMap<string, Renderer> = new Map([["table", later], ["chart", later], ["suggestions", unsaid]]);
 
 /** Return *render* as its kind is drawn, else as its title and text. */
 export function drawn(render: Render, drawing: Drawing, renderers: ReadonlyMap<string, Renderer> = RENDERERS): HTMLElement {
@@ -19,6 +19,11 @@ function later(render: Render, { strings, request, load }: Drawing): HTMLElement
   const host = h("div", { "aria-live": "off" }, textOnly(render));
   load("renders").then(({ show }) => show(host, render, { words: strings.drawn, request })).catch(() => undefined); // the text stays
   return host;
+}
+
+/** What could be asked next is under the answer, for the person who asks; others read it here. */
+function unsaid(render: Render, { offers }: Drawing): HTMLElement {
+  return offers ? h("span", { hidden: true }) : textOnly(render);
 }
 
 export function textOnly({ kind, title, text }: Render): HTMLElement {

@@ -1,7 +1,7 @@
 /** What the nodes of the transcript are drawn with, and how one of them is brought up to date. */
 
 import { h } from "../dom.js";
-import type { Load } from "../lazy.js";
+import type { Chunks, Load } from "../lazy.js";
 import type { Decide } from "../talk/deciding.js";
 import type { Rating } from "../talk/feedback.js";
 import type { Request } from "../wire/client.js";
@@ -21,9 +21,9 @@ export interface Offers {
   send(text: string): void;
   feedback(run: string, rating: Rating, comment?: string): void;
   /** Answer the person's *message* once more. */
-  regenerate?(message: string): void;
+  regenerate?(message: string): unknown;
   /** Send *text* in place of the person's *message*. */
-  edit?(message: string, text: string): void;
+  edit?(message: string, text: string): Promise<boolean>;
   /** Go on to where the next message is written. */
   focus(): void;
 }
@@ -32,6 +32,21 @@ export interface Offers {
 export interface Shown<T> {
   readonly node: HTMLElement;
   update(value: T): void;
+}
+
+/**
+ * Return a function that shows a value by what *make* takes of the chunk `answers`.
+ *
+ * The first value loads the chunk; the last one before it is there is shown then.
+ */
+export function extra<T>({ load }: Scene, make: (chunk: Chunks["answers"]) => (value: T) => void): (value: T) => void {
+  let last: T;
+  let show = (value: T): void => {
+    last = value;
+    show = (next) => (last = next);
+    load("answers").then((chunk) => (show = make(chunk))(last), () => undefined); // what was said is there without
+  };
+  return (value) => show(value);
 }
 
 /** Return a quiet button whose click the frame handles by its data *attribute*, see `frame/verbs.ts`. */

@@ -2,8 +2,11 @@
 
 import type { ToolWords } from "../tools/words.js";
 import type { CardWords } from "../cards/words.js";
+import type { CodeWords } from "../code/words.js";
+import type { AnswerWords } from "../answers/words.js";
 import type { FileWords } from "../files/words.js";
 import type { DrawnStrings } from "../drawn/words.js";
+import type { ListWords } from "../list/words.js";
 import type { LauncherWords } from "../launcher/words.js";
 import type { ExtraWords } from "../extras/words.js";
 import type { Changes } from "./merge.js";
@@ -27,6 +30,7 @@ export const STRINGS = {
   stop: "Stop",
   stopping: "Stopping…",
   renew: "New conversation",
+  talks: "Your conversations",
   latest: "Jump to the latest message",
   copy: "Copy",
   copied: "Copied",
@@ -111,8 +115,14 @@ interface ChunkStrings {
   readonly tools?: Changes<ToolWords>;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
+  /** What is around answers and questions. */
+  readonly answers?: Changes<AnswerWords>;
+  /** Blocks of code. */
+  readonly code?: Changes<CodeWords>;
   /** Files that are being attached. */
   readonly files?: Changes<FileWords>;
+  /** The list of conversations. */
+  readonly list?: Changes<ListWords>;
   /** The bubble in a corner of the page. */
   readonly launcher?: Changes<LauncherWords>;
   /** What the frame gets after its first paint. */

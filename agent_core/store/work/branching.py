@@ -1,0 +1,119 @@
+"""Branches in the store: a session goes on as a copy in which its newest message is said again."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, Table, insert, select, update
+
+from agent_core.domain import events as e
+from agent_core.domain.messages import Actor, text_of
+from agent_core.domain.quotas import Origin, Spending
+from agent_core.errors import InvalidInput, NotRepeatable, SessionClosed
+from agent_core.ids import new_id
+from agent_core.store.codes import CODES
+from agent_core.store.log import EVENT, RUN, SESSION, table_of
+from agent_core.store.tables import ApprovalRow
+from agent_core.store.work import quotas, sessions
+from agent_core.store.work.intake import BEGINNING
+from agent_core.store.work.sessions import SessionRef
+from agent_core.store.work.tables import BranchRow
+
+BRANCH: Table = table_of(BranchRow)
+APPROVAL: Table = table_of(ApprovalRow)
+_REPLIED = CODES[e.MessageCompleted.type]
+
+
+def branch(connection: Connection, source: SessionRef, message: str, *, by: Actor, origin: Origin, now: int) -> str:
+    """Let a locked session go on as a copy that ends before *message*, and return the id of the copy.
+
+    The message is the newest that people said, by *by*, and no run is at work. The session is closed. The same again
+    returns the same copy, as long as nothing was said there. Raises `InvalidInput`, `SessionBusy`, `SessionClosed`,
+    `NotRepeatable`, and `RateLimited`: the copy counts as a session that is opened.
+    """
+    received = _newest(connection, source, message, by)
+    at = received.seq - 1
+    if (made := _made(connection, source, at)) is not None:
+        return made
+    if source.closed:
+        raise SessionClosed("This conversation is closed; nothing in it can be said again.")
+    sessions.refuse_busy(connection, source, "say something again in")
+    _refuse_others(connection, source, at)
+    quotas.take(connection, source.agent, source.bounds.quotas, by, origin, Spending(sessions=1), now=now)
+    copy = sessions.fork(connection, source, at=at, actor=None)
+    target = sessions.find(connection, copy)
+    connection.execute(insert(BRANCH).values(source=source.key, target=target.key))
+    _copy_remembered(connection, source.key, target.key)
+    _untitle(connection, target.key, received.text)
+    sessions.close(connection, source)
+    return copy
+
+
+def before(connection: Connection, session: str) -> list[str]:
+    """Return the ids of the sessions that go on as *session*, directly or by others, the oldest first."""
+    names, key = list[str](), sessions.find(connection, session).key
+    query = select(SESSION.c.key, SESSION.c.id).join(BRANCH, BRANCH.c.source == SESSION.c.key)
+    while (row := connection.execute(query.where(BRANCH.c.target == key)).first()) is not None:
+        names.append(row.id)
+        key = row.key
+    return names[::-1]
+
+
+class _Received(NamedTuple):
+    """Where a message came in, and its text."""
+
+    seq: int
+    text: str
+
+
+def _newest(connection: Connection, source: SessionRef, message: str, by: Actor) -> _Received:
+    """Return where *message* came in; raises `InvalidInput` unless it is the newest, and *by*'s own."""
+    received = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[e.MessageReceived.type])
+    query = select(EVENT.c.seq, EVENT.c.data).where(received).order_by(EVENT.c.seq.desc()).limit(1)
+    row = connection.execute(query).first()
+    body = None if row is None else msgspec.json.decode(bytes(row.data), type=e.MessageReceived)
+    if row is None or body is None or body.message != message or body.actor.id != by.id:
+        raise InvalidInput("message", "only your own newest message can be said again.")
+    return _Received(row.seq, text_of(body.parts))
+
+
+def _made(connection: Connection, source: SessionRef, at: int) -> str | None:
+    """Return the copy of *source* that ends at *at*, if it was made and has nothing more; raises `SessionClosed`."""
+    query = select(SESSION.c.id, SESSION.c.next_seq).join(BRANCH, BRANCH.c.target == SESSION.c.key)
+    row = connection.execute(query.where(BRANCH.c.source == source.key)).first()
+    if row is not None and row.next_seq != at + 1:
+        raise SessionClosed("This conversation goes on elsewhere: a message of it was said again there.")
+    return None if row is None else row.id
+
+
+def _refuse_others(connection: Connection, source: SessionRef, at: int) -> None:
+    """Raise `NotRepeatable` where the copy would lose what others said, or a channel its session."""
+    if source.address is not None:
+        raise NotRepeatable("This conversation is held in another place too; write a new message instead.")
+    replied = (EVENT.c.session == source.key) & (EVENT.c.seq > at) & (EVENT.c.type == _REPLIED)
+    bodies = connection.execute(select(EVENT.c.data).where(replied)).scalars()
+    if any(msgspec.json.decode(bytes(data), type=e.MessageCompleted).actor is not None for data in bodies):
+        raise NotRepeatable("A person has answered since; write a new message instead.")
+    open_then = (RUN.c.session == source.key) & (RUN.c.first_seq <= at) & (RUN.c.last_seq > at)
+    if connection.execute(select(RUN.c.key).where(open_then)).first():
+        raise NotRepeatable("It was written while another answer was under way; write a new message instead.")
+
+
+def _untitle(connection: Connection, copy: int, text: str) -> None:
+    """Take a title that is the beginning of *text* from a copy in which that is said again."""
+    begins = (SESSION.c.key == copy) & (SESSION.c.title == text[:BEGINNING])
+    connection.execute(update(SESSION).where(begins).values(title=None))
+
+
+def _copy_remembered(connection: Connection, source: int, target: int) -> None:
+    """Let what was allowed for the rest of the conversation be allowed in the copy, of the runs that it has."""
+    old, new = RUN.alias("old_run"), RUN.alias("new_run")
+    query = (
+        select(APPROVAL, new.c.key.label("twin"))
+        .join(old, old.c.key == APPROVAL.c.run)
+        .join(new, (new.c.session == target) & (new.c.first_seq == old.c.first_seq))
+        .where(APPROVAL.c.session == source, APPROVAL.c.remembered == 1)
+    )
+    for row in connection.execute(query).mappings().all():
+        values: dict[str, Any] = {name: value for name, value in row.items() if name not in {"key", "twin"}}
+        values |= {"id": new_id("apr"), "session": target, "run": row["twin"]}
+        connection.execute(insert(APPROVAL).values(**values))
