@@ -45,7 +45,7 @@ def test_the_widget_passes_its_own_checks(installed: None, without_node: dict[st
     counts = {name: int(count) for name, count in re.findall(r"(?m)^\S+ (tests|pass|fail|skipped|todo) (\d+)$", output)}
     assert counts["tests"] == counts["pass"] > 100
     assert counts["fail"] == counts["skipped"] == counts["todo"] == 0
-    assert re.search(r"bundle: \d+ of 37888 bytes with gzip \(parley-chat.js\)", output)
+    assert re.search(r"bundle: \d+ of 34816 bytes with gzip \(parley-chat.js\)", output)
     assert re.search(r"bundle: \d+ of 13312 bytes with gzip \(parley-renders.js\)", output)
 
 

@@ -5,6 +5,7 @@ declare const CHUNKS: Readonly<Record<string, string>>;
 
 /** What each chunk gives. */
 export interface Chunks {
+  readonly markdown: typeof import("./markdown/main.js");
   readonly renders: typeof import("./drawn/main.js");
   readonly cards: typeof import("./cards/main.js");
   readonly answers: typeof import("./answers/main.js");

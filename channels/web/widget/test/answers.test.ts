@@ -8,7 +8,7 @@ import { ANSWERS } from "../src/answers/words.js";
 import type { Citation } from "../src/log/events.js";
 import type { Given } from "../src/talk/feedback.js";
 import type { Answer, Block, Question } from "../src/transcript/entries.js";
-import { markdownNodes } from "../src/transcript/markdown.js";
+import { markdownNodes } from "../src/markdown/markdown.js";
 import type { Offers, Scene } from "../src/transcript/scene.js";
 import { asProblem } from "../src/wire/problem.js";
 import { STRINGS } from "../src/words/strings.js";

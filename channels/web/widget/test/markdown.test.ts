@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
-import { markdownIn, markdownNodes, safeUrl } from "../src/transcript/markdown.js";
+import { markdownIn, markdownNodes, safeUrl } from "../src/markdown/markdown.js";
 
 const { window } = new JSDOM("");
 globalThis.document = window.document;

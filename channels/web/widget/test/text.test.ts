@@ -5,7 +5,8 @@ import type { Conversation } from "../src/talk/conversation.js";
 import { entriesOf, type Answer, type Question } from "../src/transcript/entries.js";
 import { showEntry } from "../src/transcript/entry.js";
 import type { Scene } from "../src/transcript/scene.js";
-import { textNode } from "../src/transcript/text.js";
+import { textIn } from "../src/markdown/text.js";
+import { textNode, type TextBlock } from "../src/transcript/text.js";
 import type { Message, Run, ViewState } from "../src/log/state.js";
 import { EMPTY } from "../src/log/state.js";
 import { STRINGS } from "../src/words/strings.js";
@@ -19,8 +20,26 @@ const chunk = { dress: (code: Element) => void dressed.push(code), fileCard: (ho
 const load = (name: string): Promise<unknown> => (loaded.push(name), Promise.resolve(chunk));
 const scene = { strings: STRINGS, load, request: null, decide: null } as unknown as Scene;
 
+/** A text whose markdown is drawn. */
+function drawn(): { node: HTMLElement; update(block: TextBlock): void } {
+  const node = document.createElement("div");
+  return { node, update: textIn(node, scene) };
+}
+
+test("a text is shown as it came until what draws markdown is there, and stays so without that", async () => {
+  const { node, update } = textNode({ ...scene, load: (() => Promise.resolve({ textIn })) as never });
+  const failed = textNode({ ...scene, load: (() => Promise.reject(new Error("away"))) as never });
+  for (const each of [update, failed.update]) each({ kind: "text", key: "k", text: "**Bold**\n<b>", open: true });
+  assert.equal(node.innerHTML, "**Bold**\n&lt;b&gt;");
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.equal(node.querySelector("strong")?.textContent, "Bold");
+  assert.equal(node.classList.contains("raw"), false);
+  failed.update({ kind: "text", key: "k", text: "**Bold** more", open: false });
+  assert.equal(failed.node.textContent, "**Bold** more");
+});
+
 function tipAfter(text: string): string | undefined {
-  const { node, update } = textNode(scene);
+  const { node, update } = drawn();
   update({ kind: "text", key: "k", text, open: true });
   assert.equal(node.parentNode, null);
   const tips = [...node.querySelectorAll(".tip"), ...(node.classList.contains("tip") ? [node] : [])];
@@ -46,7 +65,7 @@ test("the mark of a text that is being written comes behind its last word, whate
 });
 
 test("a whole text has no mark, and one that goes on has the one at its end alone", () => {
-  const { node, update } = textNode(scene);
+  const { node, update } = drawn();
   for (const text of ["- a", "- a\n- b", "- a\n- b\n\nc"]) update({ kind: "text", key: "k", text, open: true });
   assert.deepEqual([...node.querySelectorAll(".tip")].map((each) => each.textContent), ["c"]);
   update({ kind: "text", key: "k", text: "- a\n- b\n\nc", open: false });
@@ -55,7 +74,7 @@ test("a whole text has no mark, and one that goes on has the one at its end alon
 
 test("code is dressed once it is whole, and once only", async () => {
   dressed.length = 0;
-  const { node, update } = textNode(scene);
+  const { node, update } = drawn();
   const grow = async (text: string, open = true): Promise<number> => {
     update({ kind: "text", key: "k", text, open });
     await Promise.resolve();
@@ -104,8 +123,7 @@ test("files of a question and of an answer are cards, and their names until thos
   const nodes = shown(view).map((entry) => showEntry(entry, { ...scene, load: (() => new Promise(() => undefined)) as never }).node);
   assert.deepEqual(nodes.map((node) => node.querySelector(".file.picture")?.textContent), ["a.png", "a.png"]);
   const cards = shown(view).map((entry) => showEntry(entry, { ...scene, load: (async (name: string) => (name === "answers" ? { ...chunk, answerFoot: () => () => undefined } : chunk)) as never }).node);
-  await Promise.resolve();
-  await Promise.resolve();
+  await new Promise((resolve) => setTimeout(resolve));
   assert.deepEqual(cards.map((node) => node.querySelector(".file")?.textContent), ["card", "card"]);
 });
 

@@ -79,6 +79,7 @@ export function wire(host: HTMLElement, { getToken, strings, signal, changed, ca
     send: (text, ...rest) => raise(host, "parley:message", { role: "user", text }, true) && made.send(text, ...rest),
   };
   const view = (parts.view = createView({ strings, actions, request: client.request, access: client.access, load, links, signal }));
+  void load("markdown").catch(() => undefined); // it is tried again with the first text
   document.addEventListener("visibilitychange", made.seen, { signal });
   if (links || named !== null) void load("list").then(({ openLinked }) => openLinked(made, named, links, signal), () => undefined);
   return { actions, view, give: (token) => (given = token) };

@@ -5,7 +5,6 @@ import type { Strings } from "../words/strings.js";
 import type { Answer, Block } from "./entries.js";
 import { fileNode } from "./file.js";
 import { drawn } from "./renders.js";
-import { markdownNodes } from "./markdown.js";
 import { extra, hidden, quiet, type Scene, type Shown } from "./scene.js";
 import { reasoningNode, textNode } from "./text.js";
 import { toolNode } from "./tool.js";
@@ -21,7 +20,7 @@ export function answerNode(scene: Scene): Shown<Answer> {
   const name = h("div", { class: "by" });
   const more = h("div", { class: scene.offers ? "more" : null });
   const turn = h("div", { class: "turn" }, body, foot, more);
-  const showMore = extra<Answer>(scene, ({ answerFoot }) => answerFoot(more, body, scene, (text) => markdownNodes(text, strings)));
+  const showMore = extra<Answer>(scene, ({ answerFoot }, { markdownNodes }) => answerFoot(more, body, scene, (text) => markdownNodes(text, strings)));
   const node = h("article", { class: "entry answer" }, hidden(strings.assistant), avatar, turn);
   const shown = new Map<string, Shown<Block>>();
   let noted = "";

@@ -39,12 +39,12 @@ export interface Shown<T> {
  *
  * The first value loads the chunk; the last one before it is there is shown then.
  */
-export function extra<T>({ load }: Scene, make: (chunk: Chunks["answers"]) => (value: T) => void): (value: T) => void {
+export function extra<T>({ load }: Scene, make: (chunk: Chunks["answers"], markdown: Chunks["markdown"]) => (value: T) => void): (value: T) => void {
   let last: T;
   let show = (value: T): void => {
     last = value;
     show = (next) => (last = next);
-    load("answers").then((chunk) => (show = make(chunk))(last), () => undefined); // what was said is there without
+    Promise.all([load("answers"), load("markdown")]).then((chunks) => (show = make(...chunks))(last), () => undefined); // what was said is there without
   };
   return (value) => show(value);
 }
