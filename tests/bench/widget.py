@@ -97,7 +97,7 @@ async def rows(*, rounds: int, messages: int, seconds: float) -> list[Row]:
             *("s", [each.shown for each in large], [each.shown for each in small], "10 messages"),
         ),
         Row(
-            f"heap that a mount of {MOUNTS} leaves behind",
+            f"heap that a mount of {MOUNTS} leaves",
             *("kB", [each.heap for each in kept], [50_000.0] * rounds, "its bound", Goal(must=50, aim=10, of="value")),
         ),
     ]
@@ -161,7 +161,7 @@ def frames_of(events: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 async def leaked(browser: Browser) -> Kept:
-    """Return what each of `MOUNTS` mounts leaves behind."""
+    """Return what each of `MOUNTS` mounts leaves."""
     async with served(Stream(200)) as stream:
         context, page, cdp = await opened(browser, stream)
         await page.goto(f"{stream.url}/page")

@@ -67,8 +67,8 @@ class Gallery:
         script = """async ([selector, rules]) => {
             const options = {runOnly: {type: "tag", values: rules}, resultTypes: ["violations"]};
             const {violations} = await axe.run({include: [[selector]]}, options);
-            const told = (each, {html, failureSummary}) => `${each.id}: ${html} ${failureSummary}`;
-            return violations.flatMap(each => each.nodes.map(node => told(each, node)));
+            const described = (each, {html, failureSummary}) => `${each.id}: ${html} ${failureSummary}`;
+            return violations.flatMap(each => each.nodes.map(node => described(each, node)));
         }"""
         return await self.page.evaluate(script, [of, RULES])
 

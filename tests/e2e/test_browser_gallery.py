@@ -142,7 +142,7 @@ async def test_earlier_messages_come_as_one_scrolls_up(browser: Browser):
         await context.close()
 
 
-async def test_twenty_mounts_leave_nothing_behind(browser: Browser):
+async def test_twenty_mounts_leave_nothing(browser: Browser):
     """What a mount made is collected after it: no node, no listener, and no more heap than noise."""
     left = await leaked(browser)
     assert (left.nodes, left.listeners) == (0, 0)
