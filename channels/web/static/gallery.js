@@ -68,7 +68,7 @@ function show(name) {
   dress(chat);
   place.replaceChildren(chat);
   if (state.send) void send(chat, state.send);
-  if (state.list) void press(chat, "[data-list]");
+  if (state.list) void press(chat, "header [aria-haspopup]");
 }
 
 /** Let *chat* send *text*, once its conversation is there. */
