@@ -18,7 +18,7 @@ MOST = 80_000
 """Bytes of a picture in the documentation."""
 ALONE = """name => {
     document.body.replaceChildren(document.querySelector("#place"));
-    document.querySelector("#place").style.cssText = "block-size: 100dvh; padding: 14px";
+    document.querySelector("#place").style.cssText = "block-size: 100dvh; padding: 14px; min-block-size: 0";
 }"""
 
 
@@ -39,7 +39,7 @@ class Shot(NamedTuple):
 
 SHOTS = (
     Shot("start", kept=True),
-    Shot("start", phone=True, dark=True, kept=True),
+    Shot("start", phone=True, dark=True),
     Shot("streaming"),
     Shot("answer", kept=True),
     Shot("answer", phone=True),
