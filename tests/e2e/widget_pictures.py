@@ -1,4 +1,4 @@
-"""`python -m tests.e2e.widget_pictures http://127.0.0.1:8000`: pictures of the widget's states, from a server that runs.
+"""`python -m tests.e2e.widget_pictures http://127.0.0.1:8000`: pictures of the widget's states, of a running server.
 
 All go to artifacts/widget, to be looked at; those of the documentation to docs/pictures.
 """
