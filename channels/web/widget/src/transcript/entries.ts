@@ -125,13 +125,12 @@ export function withDays(entries: readonly Entry[], now: number): readonly (Entr
   const today = midnight(now);
   let day = entries.some(({ time }) => time && time < today) ? 0 : today;
   return entries.flatMap((entry) => {
-    const its = !entry.time || (entry.time >= day && entry.time < day + SHORTEST) ? day : midnight(entry.time);
+    const its = entry.time ? midnight(entry.time) : day;
     if (its === day) return entry;
     day = its;
     return [{ kind: "day", key: `day ${its}`, time: entry.time }, entry];
   });
 }
-const SHORTEST = 23 * 3_600_000; // milliseconds of a day
 
 /** Return when the day of *time* began, by the reader's clock. */
 export function midnight(time: number): number {
@@ -144,12 +143,8 @@ function isMore(next: Message | undefined, run: string | null): boolean {
 
 function withDecisions(entry: Entry, decisions: Decisions): Entry {
   if (entry.kind !== "answer" || !Object.keys(decisions).length) return entry;
-  const decided = (block: Block): Block => {
-    const deciding = block.kind === "tool" && decisions[block.call.approval?.id ?? ""];
-    return deciding ? { ...block, deciding } : block;
-  };
-  const blocks = entry.blocks.map(decided);
-  return blocks.some((each, index) => each !== entry.blocks[index]) ? { ...entry, blocks } : entry;
+  const decided = (block: Block): Block => (block.kind === "tool" && block.call.approval ? { ...block, deciding: decisions[block.call.approval.id] } : block);
+  return { ...entry, blocks: entry.blocks.map(decided) };
 }
 
 /** With *held* it waits until people have decided on a call. */

@@ -31,7 +31,6 @@ export const STRINGS = {
   stopping: "Stopping…",
   renew: "New conversation",
   talks: "Your conversations",
-  earlier: "Show earlier messages",
   latest: "Jump to the latest message",
   copy: "Copy",
   copied: "Copied",
