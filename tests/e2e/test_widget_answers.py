@@ -1,20 +1,17 @@
 """What is around answers in a real browser: actions, sources, files, suggestions, code; under the strictest policy."""
 
-import asyncio
 import json
 import struct
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Route, expect
 
-from tests.e2e.browser import Tab
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import KEY, Server
 from tests.e2e.shown import HOST, REVOKED, Shown, opened, written
@@ -42,12 +39,26 @@ The area of a circle grows with the *square* of its radius. See [the proof](http
 """
 SENTENCE = "The area of a circle grows with the *square* of its radius."
 CITED = [
-    {"start": 0, "end": TEXT.index(SENTENCE) + len(SENTENCE), "title": "Measurement of a Circle", "url": "https://maths.example/circle"},
+    {
+        "start": 0,
+        "end": TEXT.index(SENTENCE) + len(SENTENCE),
+        "title": "Measurement of a Circle",
+        "url": "https://maths.example/circle",
+    },
     {"title": "From the handbook", "url": "javascript:alert(1)"},
 ]
 PICTURE = {"type": "file", "file": "file_1", "name": "circle.png", "mime": "image/png", "size": 1234}
-REPORT = {"type": "file", "file": "file_2", "name": "Report of the quarter.pdf", "mime": "application/pdf", "size": 2_345_678}
-ITEMS = [{"label": "And a sphere?", "prompt": "What is the volume of a sphere?"}, {"label": "Show the proof", "prompt": "Prove it."}]
+REPORT = {
+    "type": "file",
+    "file": "file_2",
+    "name": "Report of the quarter.pdf",
+    "mime": "application/pdf",
+    "size": 2_345_678,
+}
+ITEMS = [
+    {"label": "And a sphere?", "prompt": "What is the volume of a sphere?"},
+    {"label": "Show the proof", "prompt": "Prove it."},
+]
 DARK = {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
@@ -91,7 +102,13 @@ class Answered(Shown):
         if "last-event-id" in route.request.headers:
             return
         text = {"type": "text", "text": TEXT, "citations": CITED}
-        shows = {"render": "ren_1", "call": "call_1", "kind": "suggestions", "payload": {"items": ITEMS}, "text": "Ask on"}
+        shows = {
+            "render": "ren_1",
+            "call": "call_1",
+            "kind": "suggestions",
+            "payload": {"items": ITEMS},
+            "text": "Ask on",
+        }
         parts = [text, PICTURE, REPORT, {"type": "render", "render": "ren_1"}]
         asked = [{"type": "text", "text": "How large is this circle?"}, PICTURE]
         bodies: list[tuple[str, dict[str, Any]]] = [
@@ -123,7 +140,9 @@ async def test_an_answer_shows_its_code_sources_files_and_suggestions(shown: Ans
     await shown.show_all()
     code = page.locator(".code")
     await expect(code.locator(".hl-keyword").first).to_have_text("def")
-    colours = await code.evaluate("code => [...code.querySelectorAll('pre, span')].map(each => getComputedStyle(each).color)")
+    colours = await code.evaluate(
+        "code => [...code.querySelectorAll('pre, span')].map(each => getComputedStyle(each).color)"
+    )
     assert len(set(colours)) >= 4
     assert await code.locator("pre").inner_text() == CODE.rstrip()
     await expect(page.get_by_role("checkbox", name="Compute the area")).not_to_be_checked()
@@ -205,7 +224,9 @@ async def test_actions_wait_for_the_hand_or_the_keyboard_and_move_nothing(visit:
     await tab.page.mouse.move(1, 1)
     await bar.get_by_role("button", name="Copy").focus()
     await expect(bar).to_have_css("opacity", "1")
-    sizes = await bar.evaluate("bar => [...bar.querySelectorAll('button')].map(each => [each.offsetWidth, each.offsetHeight])")
+    sizes = await bar.evaluate(
+        "bar => [...bar.querySelectorAll('button')].map(each => [each.offsetWidth, each.offsetHeight])"
+    )
     assert min(size for each in sizes for size in each) >= 24
     await tab.page.keyboard.press("Enter")
     await expect(bar.get_by_role("status")).to_have_text("Copied")

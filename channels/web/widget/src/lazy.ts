@@ -19,6 +19,14 @@ export interface Chunks {
   readonly notice: typeof import("./notice/main.js");
   readonly anonymous: typeof import("./anonymous/main.js");
   readonly list: typeof import("./list/main.js");
+  readonly extras: typeof import("./extras/main.js");
+  /** Loaded by the extras, which have their hashes. */
+  readonly "words-de": typeof import("./languages/de.js");
+  readonly "words-fr": typeof import("./languages/fr.js");
+  readonly "words-es": typeof import("./languages/es.js");
+  readonly "words-pt": typeof import("./languages/pt.js");
+  readonly "words-ja": typeof import("./languages/ja.js");
+  readonly "words-ar": typeof import("./languages/ar.js");
 }
 
 export type Load = typeof load;

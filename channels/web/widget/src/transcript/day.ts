@@ -2,18 +2,18 @@
 
 import { h, setText } from "../dom.js";
 import { midnight, type Day } from "./entries.js";
-import type { Shown } from "./scene.js";
+import type { Scene, Shown } from "./scene.js";
 
 const DAY = 86_400_000; // milliseconds
 
-export function dayNode(): Shown<Day> {
+export function dayNode({ strings }: Scene): Shown<Day> {
   const time = h("time");
   const node = h("div", { class: "day" }, time);
   let today = 0;
   return {
     node,
     update({ time: at }) {
-      if (today !== (today = midnight(Date.now()))) setText(time, dayName(at, today));
+      if (today !== (today = midnight(Date.now()))) setText(time, dayName(at, today, strings.locale));
     },
   };
 }
