@@ -282,7 +282,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     for routes in ROUTES:
         app.include_router(routes.router)
     app.include_router(token_router(core, tokens, operator=operator, described=_described()))
-    for routes in (script_router(), console.router, *channels):
+    for routes in (*channels, script_router(), console.router):
         app.include_router(routes)
     if settings.demo:
         holds, described = credentials.holds, _described()

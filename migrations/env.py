@@ -11,10 +11,12 @@ from agent_core.store.access import tables as access_tables
 from agent_core.store.work import tables as work_tables
 from agent_core.store.work.tooling import tables as tool_tables
 from channels import tables as channel_tables
+from channels.web import tables as web_tables
 
 target_metadata = SQLModel.metadata
 assert tables.DEFAULT_PROJECT == 1
 assert channel_tables.DeliveryRow
+assert web_tables.WidgetFileRow
 assert access_tables.ApiKeyRow
 assert work_tables.SpendingRow
 assert tool_tables.ToolRow

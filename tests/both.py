@@ -24,6 +24,7 @@ BOTH = (
     "agent_core/test_sessions.py",
     "agent_core/test_sweep.py",
     "channels/test_ledger.py",
+    "channels/web/test_widget_versions.py",
     "channels/slack/cards/test_cards.py::test_a_yes_lets_the_call_run",
     "channels/slack/cards/test_cards.py::test_wherever_it_is_decided_every_card_says_so",
     "channels/slack/cards/test_cards.py::test_a_late_click_gets_the_outcome_and_its_card_is_updated",

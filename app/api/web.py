@@ -24,7 +24,7 @@ REFUSED = "secret_refused"
 """The code of the answer to a secret that is good for nothing any more: a page forgets it, and asks without one."""
 
 
-class AnonymousBody(RequestBody):
+class NewcomerBody(RequestBody):
     """The agent that someone on a page wants to talk to, and the *secret* that the page kept from last time."""
 
     agent: Id
@@ -38,8 +38,8 @@ async def get_face(wired: Wired, principal: Caller, agent: Name | None = None) -
     return answer(face_of(found, widget().build))
 
 
-@router.post("/anonymous", status_code=201, responses=answers(AnonymousToken, 400, 403, 413, 422, 429, status=201))
-async def admit(request: Request, wired: Wired, body: AnonymousBody) -> Response:
+@router.post("/anonymous", status_code=201, responses=answers(AnonymousToken, 400, 401, 403, 413, 422, 429, status=201))
+async def admit(request: Request, wired: Wired, body: NewcomerBody) -> Response:
     """Make a short-lived token for someone on a page that the agent names; the secret makes them the same one again.
 
     No credential is asked for: the browser's `Origin` has to be one of the agent's `web: {anonymous: {origins}}`.
@@ -50,7 +50,7 @@ async def admit(request: Request, wired: Wired, body: AnonymousBody) -> Response
     agent = await _agent_on(wired, origin, body.agent)
     if body.secret is not None and not _is_good(wired, known, agent, origin):
         detail = "This browser's earlier conversation cannot be continued here; ask again without the `secret`."
-        return problem(403, detail, code=REFUSED)
+        return problem(401, detail, code=REFUSED)
     token, secret = wired.tokens.anonymous(agent.id, origin or "", known)
     return answer(AnonymousToken(token.text, rfc3339(1000 * token.expires), token.id, secret.text), 201)
 

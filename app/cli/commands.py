@@ -19,6 +19,7 @@ from app.cli.secrets import secrets
 from app.cli.tools import tools
 from app.cli.tools_import import import_tools
 from app.cli.web_keys import web_keys
+from app.cli.widget import widget
 from app.printer import say
 from channels.legible import as_json
 
@@ -51,6 +52,7 @@ app.add_typer(keys, name="keys")
 app.add_typer(web_keys, name="web-keys")
 app.add_typer(actors, name="actors")
 app.add_typer(secrets, name="secrets")
+app.add_typer(widget, name="widget")
 app.command("init")(init)
 app.command("dev")(dev)
 app.command("revoke")(revoke)

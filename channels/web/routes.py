@@ -1,8 +1,8 @@
 """What a browser loads: the demo page, its visitor's token, and the scripts of page and widget."""
 
-import base64
 import hashlib
 import html
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from channels.legible import visible
 from channels.web.demo import Door, Unauthorized
 from channels.web.demo_page import PAGE, TOKEN, DemoPage, OfferedAgent, choose, fill
 from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
+from channels.web.versions import WidgetVersions, digest_of
 from channels.web.visitor_ids import fault_of_id, fault_of_name
 
 STATIC = Path(__file__).parent / "static"
@@ -34,7 +35,9 @@ PARTS = {
     **dict.fromkeys(("demo.js", "gallery.js", "recorded.js", "states.js"), "text/javascript"),
 }
 """The scripts and style sheets of the demo pages, and what kind each is of."""
-SCRIPT_HEADERS = {"X-Content-Type-Options": "nosniff"}
+VERSION, BUILD, NAME = re.compile(r"[\w-]{16}"), re.compile(r"[0-9a-f]{12}"), re.compile(r"[a-z-]{1,50}")
+# Scripts are public: a page of a site that may not call gets one that says so, and not a dead one.
+SCRIPT_HEADERS = {"X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": "*"}
 DAY = 24 * 3600
 MAX_CONTEXT = 4_000
 """Bytes of JSON: sealed and signed they are 7,200 characters, and proxies take a header of 8,000."""
@@ -142,8 +145,11 @@ def token_router(core: Core, tokens: TokenSigner, *, operator: Callable[..., Any
     return router
 
 
-def script_router() -> APIRouter:
-    """Return the routes of the widget's script and of the chunks that it loads; each with a version, and without."""
+def script_router(versions: WidgetVersions | None = None) -> APIRouter:
+    """Return the routes of the widget's script and of the chunks that it loads; each with a version, and without.
+
+    *versions* have those of builds that were given out before; None: only the present one is there.
+    """
     router = APIRouter(include_in_schema=False)
 
     @router.get("/widget/{name}.js")
@@ -151,23 +157,36 @@ def script_router() -> APIRouter:
         name: str, v: Annotated[str | None, Query()] = None, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
         """Return a script of the widget; *v* names the version of it that another was built with, and no other."""
-        return script_answer(_script(name), if_none_match, version=v)
+        content = _present(name)
+        if v is None:
+            return answer_of(content, if_none_match)
+        if content is None or v != digest_of(content)[:VERSION_LENGTH]:
+            known = VERSION.fullmatch(v) and NAME.fullmatch(name)
+            content = await versions.find_chunk(f"{name}.js", v) if versions and known else None
+        return answer_of(content, if_none_match, keep=True)
 
     @router.get("/widget/{build}/{name}.js")
-    async def pinned(build: str, name: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
-        """Return a script of the version *build*, which never changes."""
-        if build != widget().build:
-            raise HTTPException(404)
-        return script_answer(_script(name), if_none_match, keep=True)
+    async def pinned(
+        build: str,
+        name: str,
+        _: Annotated[str | None, Query(alias="v", max_length=VERSION_LENGTH)] = None,
+        if_none_match: Annotated[str | None, Header()] = None,
+    ) -> Response:
+        """Return a script of the version *build*, which never changes; a chunk has a query `v` besides."""
+        if build == widget().build:
+            content = _present(name)
+        elif versions and BUILD.fullmatch(build) and NAME.fullmatch(name):
+            content = await versions.find(build, f"{name}.js")
+        else:
+            content = None
+        return answer_of(content, if_none_match, keep=True)
 
     return router
 
 
-def _script(name: str) -> str:
-    """Return the file of the script *name*; raises `HTTPException` 404 where the widget has none of the name."""
-    if f"{name}.js" not in widget().files:
-        raise HTTPException(404)
-    return f"{name}.js"
+def _present(name: str) -> bytes | None:
+    """Return the script *name* of this installation's widget; None where it has none of the name."""
+    return (STATIC / f"{name}.js").read_bytes() if f"{name}.js" in widget().files else None
 
 
 def demo_router(
@@ -218,7 +237,8 @@ def _page(core: Core, demo: Demo) -> APIRouter:
         """Return a script or a style sheet of the pages."""
         if f"{name}.{kind}" not in PARTS:
             raise HTTPException(404)
-        return script_answer(f"{name}.{kind}", media=PARTS[f"{name}.{kind}"])
+        headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
+        return Response((STATIC / f"{name}.{kind}").read_bytes(), 200, headers, PARTS[f"{name}.{kind}"])
 
     @router.get(f"{PAGE}/status")
     async def status() -> Response:
@@ -289,29 +309,24 @@ def widget() -> Widget:
     return msgspec.json.decode(MANIFEST.read_bytes(), type=Widget)
 
 
-def script_answer(
-    name: str,
-    if_none_match: str | None = None,
-    *,
-    version: str | None = None,
-    keep: bool = False,
-    media: str = "text/javascript",
-) -> Response:
-    """Return the script *name* of `static`, or 304 to those who have it, by the header `If-None-Match`.
+def widget_files() -> dict[str, bytes]:
+    """Return the bytes of each script of this installation's widget, by name."""
+    return {name: (STATIC / name).read_bytes() for name in widget().files}
 
-    With the *version* that it has, or with *keep*, its address never means anything else, and browsers ask once; raises
-    `HTTPException` 404 for any other version.
+
+def answer_of(content: bytes | None, if_none_match: str | None = None, *, keep: bool = False) -> Response:
+    """Return *content*, a script that pages of any site may load, or 304 to those who have it.
+
+    With *keep* its address never means anything else, and browsers ask once. Raises `HTTPException` 404 for None.
     """
-    content = (STATIC / name).read_bytes()
-    digest = hashlib.sha256(content).digest()
-    if version is not None and version != base64.urlsafe_b64encode(digest)[:VERSION_LENGTH].decode():
+    if content is None:
         raise HTTPException(404)
-    tag = f'"{digest.hex()[:32]}"'
-    caching = "public, max-age=31536000, immutable" if keep or version is not None else "no-cache"
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    caching = "public, max-age=31536000, immutable" if keep else "no-cache"
     headers = {**SCRIPT_HEADERS, "ETag": tag, "Cache-Control": caching}
     if if_none_match and tag in {seen.strip().removeprefix("W/") for seen in if_none_match.split(",")}:
         return Response(status_code=304, headers=headers)
-    return Response(content, 200, headers, media)
+    return Response(content, 200, headers, "text/javascript")
 
 
 def token_answer(token: Token, status: int = 200) -> Response:

@@ -18,7 +18,6 @@ HIDDEN = frozenset(
         "controls.changed",
         "hook.ruled",
         "snapshot.frozen",
-        "step.failed",
         "tools.unavailable",
     }
 )
@@ -56,6 +55,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
         "uncached_cost",
     ),
     "step.started": ("controls", "cache_note"),
+    "step.failed": ("code", "message", "usage", "cost", "uncached_cost"),
     "step.completed": ("usage", "cost", "uncached_cost"),
     "run.completed": ("usage", "cost"),
     "run.failed": ("detail",),

@@ -4,18 +4,20 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import get_args
 
 import httpx
 import msgspec
 import yaml
 
-from agent_core import Core, Persona, SnapshotFrozen
+from agent_core import Core, Overlap, Persona, SnapshotFrozen
 from agent_core.domain.agents import MAX_IDLE, PLAIN_DEFAULTS
 from app.api.agent_fields import AgentFields
+from channels.web.settings import Web
 from tests.agent_core.scenes import log_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
-(EXAMPLE,) = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+EXAMPLE, ON_A_PAGE = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 CURLS = [shlex.split(line) for block in BLOCKS for line in re.sub(r"\\\n", " ", block).splitlines()]
 
@@ -34,10 +36,20 @@ async def test_the_example_runs(client: httpx.AsyncClient, core: Core):
     assert [each.reason for each in frozen] == ["opened", "asked"]
 
 
+async def test_the_place_on_a_page_is_what_a_page_gets(client: httpx.AsyncClient):
+    """What the page configures of `web` is taken, and is in the face of the agent; each field is in its table."""
+    await client.post("/v1/agents", json={**EXAMPLE, **ON_A_PAGE})
+    face = (await client.get("/v1/web/agent?agent=concierge")).json()
+    given = {name: value for name, value in ON_A_PAGE["web"].items() if name != "show_tools"}
+    assert {name: face[name] for name in given} == given
+    assert all(f"| `{name}` |" in PAGE for name in given)
+
+
 def test_the_page_names_what_there_is():
     """Its fields are an agent's, its texts of a persona are all there are, its numbers are the defaults and bounds."""
     named = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
-    assert set(named) - {"idle", "compaction", "asked"} <= set(AgentFields.__struct_fields__)
+    values = {"idle", "compaction", "asked", *get_args(Overlap)}
+    assert set(named) - values <= {*AgentFields.__struct_fields__, *Web.__struct_fields__}
     assert all(f"`{name}`" in PAGE for name in Persona.__struct_fields__)
     assert f"{PLAIN_DEFAULTS.idle_refreeze_s:,}" in PAGE
     assert f"{MAX_IDLE:,}" in PAGE

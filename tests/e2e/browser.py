@@ -1,10 +1,10 @@
 """A real Chromium: pages that note every request and complaint, and pictures of what they show."""
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, Route, async_playwright, expect
 
 from tests.e2e.server import ROOT, Server
 
@@ -61,6 +61,10 @@ class Visit:
         page.on("dialog", lambda dialog: self.dialogs.append(dialog.message))
         await page.goto(f"{self._server.url}/widget-demo")
         return Tab(page)
+
+    async def route(self, address: str, answer: Callable[[Route], Awaitable[None]]) -> None:
+        """Let *answer* answer what the pages ask for at *address*."""
+        await self._context.route(address, answer)
 
     async def close(self) -> None:
         await self._context.close()

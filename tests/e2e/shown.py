@@ -19,7 +19,8 @@ HOST = "https://parley.test"
 TRUSTED = POLICY
 """The policy of the demo page: no inline scripts, no inline styles, and Trusted Types."""
 DOCUMENT = """<!doctype html><html lang="en"{attributes}><meta charset="utf-8">
-<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><title>Renders</title>
+<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,"><title>Renders</title>
 <script type="module" src="/widget/parley-chat.js"></script>
 <parley-chat token="a-token" storage-key="kept" heading="Assistant"></parley-chat></html>"""
 TALL = "document.querySelector('parley-chat').style.setProperty('--parley-height', '100dvh')"

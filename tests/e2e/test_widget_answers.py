@@ -1,20 +1,17 @@
 """What is around answers in a real browser: actions, sources, files, suggestions, code; under the strictest policy."""
 
-import asyncio
 import json
 import struct
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Route, expect
 
-from tests.e2e.browser import Tab
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import KEY, Server
 from tests.e2e.shown import HOST, REVOKED, Shown, opened, written

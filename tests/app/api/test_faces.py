@@ -3,7 +3,7 @@
 import httpx
 from fastapi import FastAPI
 
-from agent_core import Actor, Core
+from agent_core import FILE_KINDS, Actor, Core
 from channels.web.identity import TokenSigner
 from channels.web.routes import widget
 from tests.app.conftest import caller
@@ -31,7 +31,7 @@ async def test_a_visitor_reads_the_face_of_the_tokens_agent(
     assert answer.json() == {
         "agent": {"id": made["id"], "name": "shop"},
         **WEB,
-        "files": None,
+        "files": {"max_bytes": 10_000_000, "max_count": 5, "accept": list(FILE_KINDS)},
         "anonymous": True,
         "build": widget().build,
     }
@@ -47,7 +47,7 @@ async def test_what_is_not_configured_is_null(visitor: httpx.AsyncClient, core: 
         "greeting": None,
         "avatar": None,
         "prompts": [],
-        "files": None,
+        "files": {"max_bytes": 10_000_000, "max_count": 5, "accept": list(FILE_KINDS)},
         "overlap": "queue",
         "anonymous": False,
         "build": widget().build,

@@ -71,10 +71,10 @@ def test_every_event_type_is_decided_on():
 @pytest.mark.parametrize("show", ["none", "names", "full"])
 @pytest.mark.parametrize(
     "kind",
-    ["cache.missed", "context.added", "controls.changed", "hook.ruled", "snapshot.frozen", "step.failed", "brand.new"],
+    ["cache.missed", "context.added", "controls.changed", "hook.ruled", "snapshot.frozen", "brand.new"],
 )
 def test_the_operators_events_are_hidden(kind, show):
-    """Notes, rulings, snapshots and failed tries are never shown, nor are rulings that ask no one."""
+    """Notes, rulings and snapshots are never shown, nor are rulings that ask no one."""
     assert seen(kind, {"text": "secret"}, show) is None
 
 
@@ -82,6 +82,8 @@ def test_the_operators_events_are_hidden(kind, show):
 def test_controls_usage_and_cost_are_left_out(show):
     """Whatever an agent shows of its tools, these stay the operator's."""
     assert seen("step.started", {"n": 1, "controls": {"model": "m"}}, show) == {"n": 1}
+    failed = {"n": 1, "attempt": 2, "code": "overloaded", "message": "m", "retryable": True, "usage": {}, "cost": "1"}
+    assert seen("step.failed", failed, show) == {"n": 1, "attempt": 2, "retryable": True}
     assert seen("step.completed", {"n": 1, "usage": {}, "cost": "1"}, show) == {"n": 1}
     body = {"stop_reason": "end_turn", "usage": {}, "cost": "1"}
     assert seen("run.completed", body, show) == {"stop_reason": "end_turn"}

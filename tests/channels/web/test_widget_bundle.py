@@ -56,9 +56,9 @@ def test_the_widget_explains_an_overflow_as_the_server_does():
     )
 
 
-def npm(*arguments: str, environment: dict[str, str], seconds: float) -> str:
-    """Run npm in the widget's folder with the node of .venv; return what it printed."""
-    command = [str(ROOT / "scripts/npm"), "--prefix", str(WIDGET), *arguments]
+def npm(*arguments: str, environment: dict[str, str], seconds: float, folder: Path = WIDGET) -> str:
+    """Run npm in *folder*, the widget's, with the node of .venv; return what it printed."""
+    command = [str(ROOT / "scripts/npm"), "--prefix", str(folder), *arguments]
     done = subprocess.run(
         command,
         env=environment,

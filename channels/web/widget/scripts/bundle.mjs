@@ -7,6 +7,8 @@ import { build, transform } from "esbuild";
 
 export const HOME = fileURLToPath(new URL("..", import.meta.url));
 const KB = 1024;
+/** The words of a language each: the extras load them, so that the first load has none of their hashes. */
+const LANGUAGES = ["de", "fr", "es", "pt", "ja", "ar"].map((tag) => ({ name: `parley-words-${tag}.js`, entry: `src/languages/${tag}.ts`, budget: 6 * KB }));
 const MARKED = " Contains marked, MIT, (c) 2018+ MarkedJS, (c) 2011-2018 Christopher Jeffrey.";
 const HIGHLIGHTED = " Contains highlight.js, BSD-3-Clause, (c) 2006 Ivan Sagalaev.";
 /**
@@ -14,24 +16,29 @@ const HIGHLIGHTED = " Contains highlight.js, BSD-3-Clause, (c) 2006 Ivan Sagalae
  * load would be several files.
  */
 export const CHUNKS = [
-  { name: "parley-markdown.js", entry: "src/markdown/main.ts", budget: 14 * KB }, // what answers say
+  { name: "parley-markdown.js", entry: "src/markdown/main.ts", budget: 14 * KB, of: MARKED }, // what answers say
   { name: "parley-renders.js", entry: "src/drawn/main.ts", budget: 13 * KB }, // tables and charts
   { name: "parley-cards.js", entry: "src/cards/main.ts", budget: 8 * KB }, // questions about calls
   { name: "parley-answers.js", entry: "src/answers/main.ts", budget: 9 * KB }, // what is around answers and questions
   { name: "parley-code.js", entry: "src/code/main.ts", budget: 30 * KB, of: HIGHLIGHTED }, // colours of code
   { name: "parley-tools.js", entry: "src/tools/main.ts", budget: 4 * KB }, // what went into calls of tools, and came out
   { name: "parley-files.js", entry: "src/files/main.ts", budget: 5 * KB }, // attachments
-  { name: "parley-host.js", entry: "src/host/main.ts", budget: 2 * KB }, // events and commands of the page around the element
+  { name: "parley-host.js", entry: "src/host/main.ts", budget: 3 * KB }, // events and commands of the page around the element
   { name: "parley-launcher.js", entry: "src/launcher/main.ts", budget: 4 * KB }, // the bubble in a corner, and its panel
+  { name: "parley-notice.js", entry: "src/notice/main.ts", budget: 5 * KB }, // what a site has to set otherwise
   { name: "parley-anonymous.js", entry: "src/anonymous/main.ts", budget: 1 * KB }, // tokens of visitors without a name
+  { name: "parley-extras.js", entry: "src/extras/main.ts", budget: 8 * KB }, // start screen, announcements, languages, a newer version
   { name: "parley-list.js", entry: "src/list/main.ts", budget: 6 * KB }, // conversations: their list, and what is done with whole ones
 ];
 /** All bundles: what each begins with, where it is committed, and how many bytes it may have with gzip. */
 export const BUNDLES = [
+  ...LANGUAGES,
   ...CHUNKS,
-  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 34 * KB, of: MARKED },
-  { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB, of: MARKED },
+  { name: "parley-chat.js", entry: "src/embed/define.ts", budget: 34 * KB },
+  { name: "parley-operator.js", entry: "src/operator/main.ts", budget: 44 * KB },
 ];
+/** The one line of a site: a script as old pages know them, that adds a launcher and loads the widget. */
+export const LOADER = { name: "parley-loader.js", entry: "src/loader/main.ts", budget: 1 * KB, format: "iife" };
 /** What the server reads: the version of this build, and the integrity and size of each file. */
 export const MANIFEST = "widget.json";
 
@@ -80,14 +87,26 @@ export const lexerOnly = {
 
 /** Return the bytes of every file of `static` that is built, by its name: the bundles, and the manifest. */
 export async function built() {
-  const chunks = new Map(await Promise.all(CHUNKS.map(async (each) => [each.name, await bundle(each)])));
-  const pins = Object.fromEntries([...chunks].map(([name, bytes]) => [keyOf(name), hashOf("sha256", bytes)]));
-  const pages = BUNDLES.filter(({ name }) => !chunks.has(name));
-  const make = (build) => Promise.all(pages.map(async (each) => [each.name, await bundle(each, { CHUNKS: JSON.stringify(pins), BUILD: JSON.stringify(build) })]));
-  const build = versionOf([...chunks, ...(await make(""))]);
-  const all = new Map([...chunks, ...(await make(build))]);
+  const words = await bundles(LANGUAGES);
+  const chunks = await bundles(CHUNKS, { CHUNKS: pinsOf(words) });
+  const pages = BUNDLES.filter(({ name }) => !chunks.has(name) && !words.has(name));
+  const make = (build) => bundles(pages, { CHUNKS: pinsOf(chunks), BUILD: JSON.stringify(build) });
+  const load = (made) => bundles([LOADER], { CHAT: JSON.stringify(hashOf("sha256", made.get("parley-chat.js"))) });
+  const first = await make("");
+  const build = versionOf([...words, ...chunks, ...first, ...(await load(first))]);
+  const made = await make(build);
+  const all = new Map([...words, ...chunks, ...made, ...(await load(made))]);
   const files = Object.fromEntries([...all].map(([name, bytes]) => [name, { integrity: `sha384-${hashOf("sha384", bytes)}`, bytes: bytes.length }]));
   return all.set(MANIFEST, Buffer.from(`${JSON.stringify({ build, files }, null, 1)}\n`));
+}
+
+async function bundles(list, define) {
+  return new Map(await Promise.all(list.map(async (each) => [each.name, await bundle(each, define)])));
+}
+
+/** Return the hashes of *chunks*, as `src/lazy.ts` has them. */
+function pinsOf(chunks) {
+  return JSON.stringify(Object.fromEntries([...chunks].map(([name, bytes]) => [keyOf(name), hashOf("sha256", bytes)])));
 }
 
 /** Return the key of the chunk *name* in `CHUNKS` of `src/lazy.ts`. */
@@ -107,13 +126,13 @@ function hashOf(kind, bytes) {
 }
 
 /** Return the bytes of the bundle *name* that begins with *entry*. */
-async function bundle({ name, entry, of = "" }, define = {}) {
+async function bundle({ name, entry, format = "esm", of = "" }, define = {}) {
   const result = await build({
     absWorkingDir: HOME,
     entryPoints: [entry],
     bundle: true,
     minify: true,
-    format: "esm",
+    format,
     target: "es2022",
     charset: "utf8",
     legalComments: "none",

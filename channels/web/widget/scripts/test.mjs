@@ -21,7 +21,7 @@ await build({
   target: "node20",
   packages: "external",
   sourcemap: "inline",
-  define: { GOLDEN: JSON.stringify(join(HOME, "..", "..", "..", "tests", "golden")) },
+  define: { BUILD: '"tested"', GOLDEN: JSON.stringify(join(HOME, "..", "..", "..", "tests", "golden")) },
   plugins: [css, found],
 });
 const files = tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs")));

@@ -3,13 +3,13 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { built, BUNDLES, HOME, MANIFEST, placeOf } from "./bundle.mjs";
+import { built, BUNDLES, HOME, LOADER, MANIFEST, placeOf } from "./bundle.mjs";
 
 const LONGEST = 400; // lines
 
 const failures = [];
 const files = await built();
-for (const made of [...BUNDLES, { name: MANIFEST, budget: Infinity }]) {
+for (const made of [...BUNDLES, LOADER, { name: MANIFEST, budget: Infinity }]) {
   const fresh = files.get(made.name);
   const committed = await readFile(placeOf(made.name)).catch(() => Buffer.alloc(0));
   const size = gzipSync(fresh, { level: 9 }).length;

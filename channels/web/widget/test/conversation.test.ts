@@ -349,3 +349,34 @@ test("a server that says nothing of the agent changes nothing", async () => {
   await settled();
   assert.deepEqual([now().agent, now().problem, posts.length], [null, null, 1]);
 });
+
+test("a run whose model call is repeated says so until there is text, and a failure is never called stopped", () => {
+  const started = (attempt: number, seq: number): Frame => ({ seq, type: "step.started", run: "run_1", parent_run: null, time: "", data: { n: 1, attempt, message: "msg_2", takes: attempt === 1 ? [3] : [] } });
+  const { now, follower } = stage({}, "ses_1");
+  const of = (type: string, seq: number, data: object): Frame => ({ seq, type, run: "run_1", parent_run: null, time: "", data }) as Frame;
+  const last = (): Answer => entriesOf(now()).at(-1) as Answer;
+  for (const frame of [received(3, "msg_1", "hi"), of("run.queued", 4, {}), of("run.started", 5, { epoch: 1 }), started(1, 6)]) follower().frame(frame);
+  assert.equal(last().run?.trying ?? false, false);
+  follower().frame(of("step.failed", 7, { n: 1, attempt: 1, retryable: true }));
+  assert.deepEqual([last().thinking, last().run?.trying], [true, true]);
+  follower().frame(started(2, 8));
+  assert.equal(last().run?.trying, true);
+  follower().frame(of("message.completed", 9, { message: "msg_2", role: "assistant", parts: [{ type: "text", text: "Half" }], partial: true, stop: "cancelled" }));
+  follower().frame(of("run.failed", 10, { code: "lost", message: "m" }));
+  assert.deepEqual([last().mark, last().run?.status], ["partial", "failed"]);
+});
+
+test("what the server refuses comes back, with its files; what did not arrive stays to be sent again", async () => {
+  for (const [status, code] of [[413, "too_large"], [422, "invalid_request"], [429, "rate_limited"], [403, "forbidden"]] as const) {
+    const { actions, now } = stage({ post: failing(status, code) });
+    actions.send("text", [{ file: "file_1", name: "a.png", mime: "image/png", size: 1 }]);
+    await settled();
+    assert.deepEqual([now().outbox, now().refused?.text, now().refused?.files.length, now().refused?.problem?.code], [[], "text", 1, code]);
+    actions.send("more");
+    assert.equal(now().refused, null);
+  }
+  const { actions, now } = stage({ post: failing(503, "unavailable") });
+  actions.send("text");
+  await settled();
+  assert.deepEqual([now().outbox[0]?.status, now().refused ?? null], ["failed", null]);
+});

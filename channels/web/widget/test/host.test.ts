@@ -9,10 +9,8 @@ import { json, sse, standIn, stream } from "./server.js";
 
 const ANSWERED = { message: "msg_2", role: "assistant", parts: [{ type: "text", text: "Hello!" }], stop: "done" };
 let log = "";
-let tokens: string[] = [];
-const server = standIn(({ path, headers }, signal) => {
+const server = standIn(({ path }, signal) => {
   if (path.includes("/v1/web/")) return json(404, { code: "not_found" }); // asked at once, before the page does anything
-  tokens.push(headers.get("Authorization") ?? "");
   if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });
   if (path.endsWith("/messages")) return json(202, { message_id: "msg_1", run_id: "run_1", seq: 2 });
   if (!path.endsWith("/events")) return json(404, { code: "not_found" });
@@ -27,12 +25,13 @@ const { ParleyChat } = await import("../src/embed/define.js");
 type Chat = InstanceType<typeof ParleyChat>;
 
 function test(name: string, run: () => unknown): void {
-  page.test(name, () => {
+  page.test(name, async () => {
     page.window.localStorage.clear();
     document.body.innerHTML = "";
-    server.seen.length = tokens.length = 0;
+    server.seen.length = 0;
     log = sse(1, "session.opened", null, {});
-    return run();
+    await run();
+    document.body.innerHTML = ""; // what stays would go on asking
   });
 }
 
@@ -88,7 +87,8 @@ test("a token is changed without an end to the conversation", async () => {
   chat.setToken("second");
   chat.send("Hello");
   await until(() => posted().length);
-  assert.ok(tokens.every((each) => each === "Bearer second"), String(tokens));
+  const sent = server.seen.filter(({ method }) => method === "POST").map(({ headers }) => headers.get("Authorization"));
+  assert.ok(sent.length && sent.every((each) => each === "Bearer second"), String(sent));
   assert.equal(chat.shadowRoot?.firstChild, first);
 });
 
@@ -101,6 +101,18 @@ test("properties are attributes", () => {
   chat.agent = null;
   chat.launcher = false;
   assert.deepEqual([chat.getAttribute("agent"), chat.launcher, chat.server], [null, false, null]);
+});
+
+test("on a public page its developer finds the reason on the console, and the visitor no notice", async (): Promise<void> => {
+  const warned: string[] = [];
+  const { warn } = console;
+  console.warn = (text: string) => warned.push(text);
+  document.body.innerHTML = '<parley-chat token-url="/parley-token" storage-key="k"></parley-chat>';
+  const chat = document.querySelector("parley-chat") as Chat;
+  chat.send("Hello");
+  await until(() => warned.length).finally(() => (console.warn = warn));
+  assert.match(warned[0] ?? "", /The token route \/parley-token is not there: 404.*token_missing/s);
+  assert.equal(chat.shadowRoot?.querySelector(".notice"), null);
 });
 
 test("what happens to a call and to the question about it is reported once each", () => {
@@ -135,4 +147,7 @@ test("what went wrong is reported once, and how much is unread when that changes
     ["parley:unread", { count: 2 }],
   ]);
   assert.deepEqual(happened(failed, { ...failed, view: { ...EMPTY } }, 0), []);
+  const rated = (sending: boolean) => ({ ...FRESH, feedback: { run_1: { rating: "down" as const, comment: "Wrong", sending } } });
+  assert.deepEqual(happened(FRESH, rated(true), 0), [], "not before the server has it");
+  assert.deepEqual(happened(rated(true), rated(false), 0), [["parley:feedback", { run: "run_1", rating: "down", comment: "Wrong" }]]);
 });

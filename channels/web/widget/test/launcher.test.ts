@@ -14,11 +14,12 @@ const { ParleyChat } = await import("../src/embed/define.js");
 type Chat = InstanceType<typeof ParleyChat>;
 
 function test(name: string, run: () => unknown): void {
-  page.test(name, () => {
+  page.test(name, async () => {
     page.phone(false);
     localStorage.clear();
     server.seen.length = 0;
-    return run();
+    await run();
+    document.body.innerHTML = "";
   });
 }
 

@@ -22,7 +22,7 @@ export function chartNode(chart: PlainChart, title: string | undefined, fallback
   let width = 0;
   const draw = (): void => {
     if (!width) return;
-    const picture = pictureOf(chart, { width, hidden });
+    const picture = pictureOf(chart, { width, hidden, locale: words.locale });
     paint(svg, picture);
     pointer.now(picture);
   };
@@ -73,7 +73,7 @@ export function describe(chart: PlainChart, title: string | undefined, words: Dr
     const found = chart.type === "scatter" ? points.map(([, y]) => y) : values.filter((each) => each !== null);
     if (!found.length) return name;
     const [low, high] = found.reduce(([a, b], each) => [Math.min(a, each), Math.max(b, each)], [Infinity, -Infinity]);
-    return fill(words.range, { name, low: brief(low), high: brief(high) });
+    return fill(words.range, { name, low: brief(low, words.locale), high: brief(high, words.locale) });
   });
   return [title, `${words.kinds[chart.type]}, ${[chart.x, chart.y].filter(Boolean).join(", ")}`.replace(/, $/, ""), ...ranges].filter(Boolean).join(". ");
 }

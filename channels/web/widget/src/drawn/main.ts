@@ -13,12 +13,13 @@ import { DRAWN, type DrawnStrings } from "./words.js";
 
 export interface Drawing {
   readonly words: Changes<DrawnStrings> | undefined;
+  readonly locale?: string;
   readonly request: Request;
 }
 
 /** Draw *render* in *host*, in the place of its text; what cannot be read stays text. */
 export function show(host: HTMLElement, render: Render, drawing: Drawing): void {
-  const node = nodeOf(render, merged(DRAWN, drawing.words), drawing.request);
+  const node = nodeOf(render, { ...merged(DRAWN, drawing.words), locale: drawing.locale }, drawing.request);
   if (!node || !adopt(host, css)) return;
   host.replaceChildren(node);
 }

@@ -5,6 +5,7 @@ import { alignOf, csvOf, sorted, writer } from "./format.js";
 import { frameOf } from "./frame.js";
 import type { Column, DataTable, Row } from "./payload.js";
 import { copyTable, saveFile } from "./save.js";
+import { plural } from "../words/plural.js";
 import { fill, type DrawnStrings } from "./words.js";
 
 const [FIRST, STEP] = [50, 1_000]; // rows shown at first, and at most those that are added at a time
@@ -45,10 +46,11 @@ interface Grid {
 
 /** Return the grid alone: *say* announces how it is sorted. */
 export function gridOf({ columns, rows }: DataTable, name: string, words: DrawnStrings, say: (text: string) => void): Grid {
+  const { locale } = words;
   const draw = drawing(columns, rows, words);
   const body = h("tbody");
   const heads = columns.map((column, at) => h("th", { scope: "col", class: draw.classes[at] ?? null }, h("button", { type: "button" }, plain(column.label))));
-  const caption = h("caption", { class: "hidden" }, `${name}, ${fill(words.shown, { count: String(rows.length) })}`);
+  const caption = h("caption", { class: "hidden" }, `${name}, ${plural(words.shown, rows.length, locale)}`);
   const grid = h("table", { "aria-rowcount": String(rows.length + 1) }, caption, h("thead", {}, h("tr", {}, ...heads)), body);
   const box = h("div", { class: "table", tabindex: "0", role: "region", "aria-label": name }, grid);
   const more = h("button", { type: "button", class: "quiet more" });
@@ -60,13 +62,13 @@ export function gridOf({ columns, rows }: DataTable, name: string, words: DrawnS
     more.remove();
     if (order.length <= shown) return;
     const isAll = order.length - shown <= STEP;
-    more.textContent = fill(isAll ? words.all : words.further, { count: (isAll ? order.length : STEP).toLocaleString() });
+    more.textContent = plural(isAll ? words.all : words.further, isAll ? order.length : STEP, locale);
     node.append(more);
   };
   const sort = (at: number): void => {
     [by, isDescending] = by !== at ? [at, false] : isDescending ? [-1, false] : [at, true];
     const column = columns[by];
-    order = column ? sorted(rows, column.key, isDescending) : rows;
+    order = column ? sorted(rows, column.key, isDescending, locale) : rows;
     heads.forEach((head, each) => setAttribute(head, "aria-sort", each === by && (isDescending ? "descending" : "ascending")));
     paint();
     say(column ? fill(isDescending ? words.descending : words.ascending, { column: column.label }) : words.unsorted);
@@ -76,7 +78,7 @@ export function gridOf({ columns, rows }: DataTable, name: string, words: DrawnS
     const next = shown;
     shown = Math.min(order.length, shown + STEP);
     paint();
-    say(fill(words.shown, { count: String(shown) }));
+    say(plural(words.shown, shown, locale));
     box.focus({ preventScroll: true }); // the button is gone
     body.children[next]?.scrollIntoView({ block: "nearest" });
   });
@@ -101,7 +103,7 @@ function edged(box: HTMLElement, grid: HTMLElement, first: HTMLElement | undefin
 
 /** Return what draws a row, once, and the classes of the columns. */
 function drawing(columns: readonly Column[], rows: readonly Row[], words: DrawnStrings) {
-  const writers = columns.map((column) => writer(column, rows.map((row) => row[column.key]), words));
+  const writers = columns.map((column) => writer(column, rows.map((row) => row[column.key]), words, words.locale));
   const classes = columns.map((column, at) => {
     const isWide = rows.some((row) => writers[at]?.(row[column.key]).length as number > WIDE);
     return [alignOf(column, rows), isWide && "wide"].filter(Boolean).join(" ");

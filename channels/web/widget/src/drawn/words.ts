@@ -12,12 +12,12 @@ export const DRAWN = {
   savePng: "Download as PNG",
   data: "Show data",
   noData: "Hide data",
-  all: "Show all {count} rows",
-  further: "Show {count} more rows",
+  all: "Show the one row|Show all {count} rows",
+  further: "Show {count} more row|Show {count} more rows",
   ascending: "Sorted by {column}, ascending",
   descending: "Sorted by {column}, descending",
   unsorted: "In the original order",
-  shown: "{count} rows",
+  shown: "{count} row|{count} rows",
   empty: "No data",
   yes: "yes",
   no: "no",
@@ -32,7 +32,8 @@ export const DRAWN = {
   unsaved: "That did not work in this browser",
 };
 
-export type DrawnStrings = typeof DRAWN;
+/** With how numbers and dates are written: as the widget does. */
+export type DrawnStrings = typeof DRAWN & { readonly locale?: string | undefined };
 
 /** Return *pattern* with its places filled. */
 export function fill(pattern: string, places: Readonly<Record<string, string>>): string {

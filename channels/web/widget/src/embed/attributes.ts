@@ -1,14 +1,14 @@
 /** The attributes of the element, and its properties of the same meaning. */
 
 /** The properties that reflect an attribute of the same name in kebab case: those that hold text, and those that are there or not. */
-const TEXTS = ["server", "agent", "token", "tokenUrl", "storageKey", "heading", "greeting", "placeholder", "position", "conversation"] as const;
+const TEXTS = ["server", "agent", "token", "tokenUrl", "storageKey", "heading", "greeting", "placeholder", "position", "conversation", "locale", "theme", "update"] as const;
 const FLAGS = ["anonymous", "launcher", "links", "debug"] as const;
 
 /** The attributes that replace words of the frame. */
 export const WORDS = ["heading", "greeting", "placeholder"] as const;
-export const OBSERVED: readonly string[] = [...[...TEXTS, ...FLAGS].map(attributeOf), "open"];
+export const OBSERVED: readonly string[] = [...[...TEXTS, ...FLAGS].map(attributeOf), "open", "lang"];
 /** Those that the style sheet alone reads, or that are read when they are needed. */
-export const QUIET: readonly string[] = ["position", "debug"];
+export const QUIET: readonly string[] = ["position", "debug", "theme", "update"];
 
 export type Properties = { -readonly [K in (typeof TEXTS)[number]]: string | null } & { [K in (typeof FLAGS)[number]]: boolean };
 

@@ -1,28 +1,35 @@
 /** `<parley-chat>`: the custom element; see `define.ts` for its registration and `styles.css` for its properties. */
 
 import { load } from "../lazy.js";
-import type { PageCalls } from "../host/main.js";
+import type { Observe, PageCalls } from "../host/main.js";
 import type { Launcher } from "../launcher/main.js";
-import type { Conversation } from "../talk/conversation.js";
 import { merged, type Changes } from "../words/merge.js";
+import { wordsFor } from "../words/language.js";
 import { STRINGS, type Strings } from "../words/strings.js";
 import { styleSheet } from "../styles/styles.js";
+import type { StartPrompt } from "../talk/face.js";
 import type { GetToken } from "../wire/token.js";
 import { OBSERVED, QUIET, reflect, WORDS, type Properties } from "./attributes.js";
 import { runCommands } from "./commands.js";
 import { raise, type ParleyEventMap } from "./events.js";
-import { isRemembered, wire, type Wired } from "./wiring.js";
+import { isRemembered, wire, type HeldToken, type Wired } from "./wiring.js";
 
 export class ParleyChat extends HTMLElement {
   static readonly observedAttributes = OBSERVED;
 
   #getToken: GetToken | null = null;
-  #strings: Strings = STRINGS;
+  readonly #held: HeldToken = { token: null };
+  #strings: Changes<Strings> | undefined = undefined;
+  #prompts: readonly StartPrompt[] | null = null;
+  /** All words, in the language of the page; null while they are loaded. */
+  #words: Strings | null = null;
+  readonly #waiting: ((wired: Wired) => void)[] = [];
   /** Ends what the element does between being put on the page, or set up otherwise, and the end of that. */
   #life: AbortController | null = null;
   #restarting = false;
   #wired: Wired | null = null;
   #launcher: Launcher | null = null;
+  #observe: Observe = () => undefined;
   /** Calls that the page executes, from the first on. */
   #calls: Promise<PageCalls> | null = null;
 
@@ -42,11 +49,20 @@ export class ParleyChat extends HTMLElement {
 
   /** Words that replace the widget's own, all or some of them. */
   get strings(): Changes<Strings> {
-    return this.#strings;
+    return merged<Strings>(STRINGS, this.#strings);
   }
   set strings(value: Changes<Strings>) {
-    this.#strings = merged<Strings>(STRINGS, value);
+    this.#strings = value;
     this.#restart();
+  }
+
+  /** What people may ask first, in place of the agent's prompts. */
+  get prompts(): readonly StartPrompt[] | null {
+    return this.#prompts;
+  }
+  set prompts(value: readonly StartPrompt[] | null) {
+    this.#prompts = value;
+    this.#label();
   }
 
   /** Whether the conversation is shown: a launcher's panel, or else the element itself. */
@@ -67,15 +83,15 @@ export class ParleyChat extends HTMLElement {
   }
   /** Send *text* as the person's message. */
   send(text: string): void {
-    if (text.trim()) this.#begun()?.actions.send(text);
+    if (text.trim()) this.#do(({ actions }) => actions.send(text));
   }
   /** Leave this conversation; the next message opens another. */
   newConversation(): void {
-    this.#begun()?.actions.renew();
+    this.#do(({ actions }) => actions.renew());
   }
   /** Use *token* from now on, without an end to the conversation; one that is refused gives way to the configured source. */
   setToken(token: string): void {
-    this.#begun()?.give(token);
+    this.#held.token = token;
   }
   override focus(): void {
     this.#wired?.view.focus();
@@ -117,9 +133,24 @@ export class ParleyChat extends HTMLElement {
   #start(): void {
     this.#life = new AbortController();
     const { signal } = this.#life;
+    const early: Parameters<Observe>[] = [];
+    this.#observe = (...each) => void early.push(each);
+    void load("host").then(({ attend }) => {
+      if (signal.aborted) return;
+      this.#observe = attend(this, load, this.#held, this.#getToken, signal);
+      for (const each of early) this.#observe(...each);
+    }, (error: unknown) => console.error(error));
+    const words = wordsFor(this, this.#strings);
+    if (words instanceof Promise) void words.then((each) => signal.aborted || this.#speak(each, signal));
+    else this.#speak(words, signal);
+  }
+
+  #speak(strings: Strings, signal: AbortSignal): void {
+    this.#words = strings;
     if (!this.launcher || this.isOpen || isRemembered(this)) this.#begun();
+    for (const act of this.#waiting.splice(0)) this.#do(act);
     if (!this.launcher) return;
-    const options = { strings: this.#strings, signal, begun: () => this.#begun()?.view, show: (isOpen: boolean) => this.#show(isOpen) };
+    const options = { strings, signal, begun: () => this.#begun()?.view, show: (isOpen: boolean) => this.#show(isOpen) };
     void load("launcher").then(({ launcher }) => {
       if (signal.aborted) return;
       this.#launcher = launcher(this, options);
@@ -129,28 +160,28 @@ export class ParleyChat extends HTMLElement {
 
   /** Return what is at work, begun if it was not; null while the element is not on a page. */
   #begun(): Wired | null {
-    if (this.#wired || !this.#life) return this.#wired;
+    if (this.#wired || !this.#life || !this.#words) return this.#wired;
     const { signal } = this.#life;
-    let shown: Conversation | null = null;
-    let observe = (now: Conversation, _backlog: number): void => void (shown ??= now);
     this.#wired = wire(this, {
+      held: this.#held,
       getToken: this.#getToken,
-      strings: this.#strings,
+      strings: this.#words,
       signal,
       called: (call, isOpen, server) => void this.#pageCalls().then((calls) => calls.offer(call, isOpen, server, signal)),
-      changed: (now, backlog) => (this.#launcher?.conversation(now), observe(now, backlog)),
-    });
-    void load("host").then(({ happened }) => {
-      observe = (now, backlog) => {
-        for (const [name, detail] of shown ? happened(shown, now, backlog) : []) raise(this, name, detail as never);
-        shown = now;
-      };
+      changed: (now, backlog) => (this.#launcher?.conversation(now), this.#observe(now, backlog)),
     });
     this.#label();
     if (!this.launcher) this.shadowRoot?.replaceChildren(this.#wired.view.node);
     this.#wired.actions.start();
     queueMicrotask(() => signal.aborted || raise(this, "parley:ready", null));
     return this.#wired;
+  }
+
+  /** Do what needs the conversation, once the words are there. */
+  #do(act: (wired: Wired) => void): void {
+    if (this.#life && !this.#words) return void this.#waiting.push(act);
+    const wired = this.#begun();
+    if (wired) act(wired);
   }
 
   #pageCalls(): Promise<PageCalls> {
@@ -172,6 +203,7 @@ export class ParleyChat extends HTMLElement {
     this.#life?.abort();
     this.#life = null;
     this.#wired = null;
+    this.#words = null;
     this.#launcher = null;
     this.shadowRoot?.replaceChildren();
   }
@@ -189,7 +221,7 @@ export class ParleyChat extends HTMLElement {
   }
 
   #label(): void {
-    const word = (name: (typeof WORDS)[number]): string => this.getAttribute(name) ?? this.#strings[name];
+    const word = (name: (typeof WORDS)[number]): string => this.getAttribute(name) ?? this.#words?.[name] ?? "";
     this.#wired?.view.label({ heading: word("heading"), greeting: word("greeting"), placeholder: word("placeholder") });
   }
 }
@@ -206,5 +238,5 @@ declare global {
   interface HTMLElementTagNameMap {
     "parley-chat": ParleyChat;
   }
-  interface HTMLElementEventMap extends ParleyEventMap {}
+  interface GlobalEventHandlersEventMap extends ParleyEventMap {}
 }

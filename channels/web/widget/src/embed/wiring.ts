@@ -1,4 +1,4 @@
-/** What works behind the element: a client, one conversation, and its view, for as long as nothing is set otherwise. */
+/** What works for the element: a client, one conversation, and its view, for as long as nothing is set otherwise. */
 
 import type { Frame } from "../log/events.js";
 import type { Call } from "../log/state.js";
@@ -16,11 +16,15 @@ import { raise } from "./events.js";
 export interface Wired {
   readonly actions: Actions;
   readonly view: View;
-  /** Use *token*, until the server refuses it. */
-  give(token: string): void;
+}
+
+/** The token that `setToken` gave, until the server refuses it. */
+export interface HeldToken {
+  token: string | null;
 }
 
 export interface WiringOptions {
+  readonly held: HeldToken;
   readonly getToken: GetToken | null;
   readonly strings: Strings;
   readonly signal: AbortSignal;
@@ -35,17 +39,16 @@ export function isRemembered(host: HTMLElement): boolean {
 }
 
 /** Return what works for *host* as its attributes say; `options.signal` ends it. */
-export function wire(host: HTMLElement, { getToken, strings, signal, changed, called }: WiringOptions): Wired {
+export function wire(host: HTMLElement, { held, getToken, strings, signal, changed, called }: WiringOptions): Wired {
   const server = serverOf(host);
   const agent = host.getAttribute("agent");
   const [named, links] = [host.getAttribute("conversation"), host.hasAttribute("links")];
   const ask = fetch.bind(globalThis);
-  let given: string | null = null;
   const source = { token: host.getAttribute("token"), url: host.getAttribute("token-url"), getToken: getToken ?? anonymous(host, server, agent) };
   const configured = tokenSource({ ...source, fetch: ask, signal, now: Date.now });
   const tokens = {
-    get: () => (given === null ? configured.get() : Promise.resolve(given)),
-    drop: () => ((given = null), configured.drop()),
+    get: () => (held.token === null ? configured.get() : Promise.resolve(held.token)),
+    drop: () => ((held.token = null), configured.drop()),
   };
   const client = createClient({ server, tokens, fetch: ask, pause, random: Math.random });
   let backlog = 0;
@@ -82,7 +85,7 @@ export function wire(host: HTMLElement, { getToken, strings, signal, changed, ca
   void load("markdown").catch(() => undefined); // it is tried again with the first text
   document.addEventListener("visibilitychange", made.seen, { signal });
   if (links || named !== null) void load("list").then(({ openLinked }) => openLinked(made, named, links, signal), () => undefined);
-  return { actions, view, give: (token) => (given = token) };
+  return { actions, view };
 }
 
 /** Return how a visitor without a name gets a token, where the page asks for that. */

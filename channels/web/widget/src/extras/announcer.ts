@@ -17,7 +17,7 @@ const PACE = 1200; // milliseconds from one announcement to the next
 const KEPT = 4; // announcements that stay on the page
 
 /** Announce what happens from now on in a region of its own; the transcript itself is silent then. */
-export function createAnnouncer({ strings, frame, list, signal }: ExtrasOptions, words: ExtraWords): Announcer {
+export function createAnnouncer({ strings, node, list, signal }: ExtrasOptions, words: ExtraWords): Announcer {
   const region = h("div", { class: "hidden", "aria-live": "polite", "data-announcer": true });
   const pending: string[] = [];
   const spoken = new Map<string, number>(); // of a message: how much of its text
@@ -28,7 +28,7 @@ export function createAnnouncer({ strings, frame, list, signal }: ExtrasOptions,
   let live = false;
   let now: Conversation | null = null;
 
-  frame.append(region);
+  node.append(region);
   list.setAttribute("aria-live", "off");
   signal.addEventListener("abort", () => (clearTimeout(pace), clearTimeout(past)), { once: true });
 

@@ -1,6 +1,6 @@
 /** The start screen: the agent's picture, and what people may ask first. */
 
-import { h, icon } from "../dom.js";
+import { h, icon, setAttribute, setText } from "../dom.js";
 import type { AgentFace, StartPrompt } from "../talk/face.js";
 import type { ExtrasOptions } from "./main.js";
 import type { ExtraWords } from "./words.js";
@@ -9,49 +9,43 @@ const MOST_PROMPTS = 6;
 const PICTURE = /^(https:\/\/|data:image\/)/i;
 const BUBBLE = "M20 11.5a7.5 7.5 0 01-7.5 7.5c-1.2 0-2.4-.3-3.4-.8L4 20l1.8-4.9A7.5 7.5 0 1120 11.5z";
 
-export interface Start {
-  update(face: AgentFace | null): void;
-  label(heading: string, prompts: readonly StartPrompt[] | null): void;
-}
+/** The element, as far as it has words and prompts of the page's own. */
+type Host = Element & { readonly prompts?: readonly StartPrompt[] | null };
 
-/** Add picture and prompts to the greeting, and the picture to the header. */
-export function createStart({ greeting, frame, send, signal }: ExtrasOptions, words: ExtraWords): Start {
+/** Return what shows the agent's name, greeting, picture and prompts; those of the page's own come before them. */
+export function createStart({ node, heading, greeting, greetingText, send, signal }: ExtrasOptions, words: ExtraWords): (face: AgentFace | null) => void {
   const [large, small] = [h("div", { class: "face", part: "avatar", "aria-hidden": "true" }), h("div", { class: "face small", "aria-hidden": "true" })];
   const list = h("ul", { class: "prompts", part: "prompts", "aria-label": words.prompts });
-  let face: AgentFace | null = null;
-  let own: readonly StartPrompt[] | null = null;
-  let name = "";
   let shown = "";
 
   greeting.prepend(large);
   greeting.append(list);
   list.addEventListener("click", (event) => {
     const button = (event.target as Element).closest<HTMLElement>("[data-prompt]");
-    if (button) send(button.dataset["prompt"] ?? "");
+    if (!button) return;
+    send(button.dataset["prompt"] ?? "");
+    node.querySelector("textarea")?.focus(); // the button goes
   }, { signal });
 
-  const draw = (): void => {
-    const prompts = (own ?? face?.prompts ?? []).filter(isPrompt).slice(0, MOST_PROMPTS);
-    const avatar = face?.avatar ?? "";
+  return (face) => {
+    const root = node.getRootNode();
+    const host: Host | null = root instanceof ShadowRoot ? root.host : null;
+    if (face?.title && !host?.hasAttribute("heading")) {
+      setText(heading, face.title);
+      setAttribute(node, "aria-label", face.title);
+    }
+    if (face?.greeting && !host?.hasAttribute("greeting")) setText(greetingText, face.greeting);
+    const prompts = (host?.prompts ?? face?.prompts ?? []).filter(isPrompt).slice(0, MOST_PROMPTS);
+    const [avatar, name] = [face?.avatar ?? "", heading.textContent];
     const stamp = JSON.stringify([prompts, avatar, name]);
     if (stamp === shown) return;
     shown = stamp;
     picture(large, avatar, name);
     picture(small, avatar, name);
-    if (avatar) frame.querySelector("header")?.prepend(small);
+    if (avatar) node.querySelector("header")?.prepend(small);
     else small.remove();
     list.hidden = !prompts.length;
     list.replaceChildren(...prompts.map(promptNode));
-  };
-  return {
-    update(next) {
-      face = next;
-      draw();
-    },
-    label(heading, prompts) {
-      [name, own] = [heading, prompts];
-      draw();
-    },
   };
 }
 

@@ -15,7 +15,7 @@ const CHECK = 5_000;
  * The page has `parley:update`, and does as it likes with `preventDefault`. With `update="reload"` on the element the page is reloaded
  * when it is not looked at or used, and nothing would be lost: no answer is written, nothing is typed, nothing is on its way.
  */
-export function createUpdate({ frame, build, isTyped, signal }: ExtrasOptions, words: ExtraWords, say: (text: string) => void): (conversation: Conversation) => void {
+export function createUpdate({ node, build, isTyped, signal }: ExtrasOptions, words: ExtraWords, say: (text: string) => void): (conversation: Conversation) => void {
   let first: string | null = null;
   let done = false;
   let now: Conversation | null = null;
@@ -28,12 +28,12 @@ export function createUpdate({ frame, build, isTyped, signal }: ExtrasOptions, w
   const offer = (newer: string): void => {
     done = true;
     const event = new CustomEvent("parley:update", { detail: { build: newer }, bubbles: true, composed: true, cancelable: true });
-    if (!frame.dispatchEvent(event)) return;
+    if (!node.dispatchEvent(event)) return;
     const button = h("button", { type: "button", class: "quiet" }, words.reload);
     button.addEventListener("click", () => location.reload(), { signal });
-    frame.querySelector(".banner")?.after(h("div", { class: "banner update", part: "update", "data-tone": "info" }, h("span", {}, words.update), button));
+    node.querySelector(".banner")?.after(h("div", { class: "banner update", part: "update", "data-tone": "info" }, h("span", {}, words.update), button));
     say(words.update);
-    const root = frame.getRootNode();
+    const root = node.getRootNode();
     if (!(root instanceof ShadowRoot) || root.host.getAttribute("update") !== "reload") return;
     for (const name of ["keydown", "pointerdown"]) addEventListener(name, () => (used = Date.now()), { signal, passive: true });
     const timer = setInterval(() => {
@@ -48,6 +48,8 @@ export function createUpdate({ frame, build, isTyped, signal }: ExtrasOptions, w
     const current = conversation.agent?.build;
     if (done || !current) return;
     first ??= current;
+    // A page that pins a version decides itself when to take another.
+    if (import.meta.url.includes(`/${build}/`)) return;
     // A copy that was another from the start, on a host of the page's own, would be the same after a reload.
     if (first === build && current !== build) offer(current);
   };

@@ -15,6 +15,8 @@ export interface Composer {
   write(text: string): void;
   /** Put back what was not taken. */
   restore(text: string, files: readonly SentFile[]): void;
+  /** Return whether there is something that is not sent. */
+  isTyped(): boolean;
   placeholder(text: string): void;
   focus(): void;
 }
@@ -38,16 +40,17 @@ const TALLEST = 200; // pixels; the text scrolls beyond
 /** Return a composer; Enter sends, Shift+Enter breaks the line, Escape stops. */
 export function createComposer(options: ComposerOptions): Composer {
   const { strings, load, signal } = options;
-  const area = h("textarea", { rows: "1", "aria-label": strings.message, placeholder: strings.placeholder, enterkeyhint: "send" });
-  const send = h("button", { type: "submit", class: "round send", "aria-label": strings.send, title: strings.send }, icon(UP));
-  const stop = h("button", { type: "button", class: "round stop", "aria-label": strings.stop, title: strings.stop }, icon(SQUARE));
-  const node = h("form", { class: "composer" }, area, stop, send);
+  const area = h("textarea", { rows: "1", dir: "auto", part: "input", "aria-label": strings.message, placeholder: strings.placeholder, enterkeyhint: "send" });
+  const send = h("button", { type: "submit", class: "round send", part: "send", "aria-label": strings.send, title: strings.send }, icon(UP));
+  const stop = h("button", { type: "button", class: "round stop", part: "stop", "aria-label": strings.stop, title: strings.stop }, icon(SQUARE));
+  const node = h("form", { class: "composer", part: "composer" }, area, stop, send);
   let allowed = "null";
   let attached: Attachments | null = null;
   let canStop = false;
 
+  const isTyped = (): boolean => area.value.trim() !== "" || !!attached?.count;
   const refresh = (): void => {
-    const empty = !area.value.trim() && !attached?.count;
+    const empty = !isTyped();
     send.disabled = empty;
     send.hidden = canStop && empty;
     stop.hidden = !canStop;
@@ -59,7 +62,7 @@ export function createComposer(options: ComposerOptions): Composer {
   };
   const submit = (): void => {
     const text = area.value.trim();
-    if (!text && !attached?.count) return;
+    if (!isTyped()) return;
     const files = attached ? attached.take() : [];
     if (!files) return;
     area.value = "";
@@ -107,8 +110,10 @@ export function createComposer(options: ComposerOptions): Composer {
     restore(text, files) {
       area.value = [text, area.value].filter(Boolean).join("\n\n");
       attached?.restore(files);
+      options.typed?.(area.value);
       grow();
     },
+    isTyped,
     placeholder: (text) => (area.placeholder = text),
     focus: () => area.focus(),
   };

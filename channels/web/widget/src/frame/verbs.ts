@@ -10,7 +10,11 @@ export function listen(node: HTMLElement, actions: Actions, stop: () => void, fo
     dismiss: () => actions.dismiss(),
     resend: (key) => actions.resend(key),
     withdraw: (run) => actions.stop(run),
-    again: (text) => (actions.send(text), focus()),
+    again(text, { dataset: { asked } }) {
+      if (asked) void actions.regenerate(asked); // in the place of what failed
+      else actions.send(text);
+      focus();
+    },
     copy: (_value, target) => copy(target),
   };
   node.addEventListener("click", (event) => {

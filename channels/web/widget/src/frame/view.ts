@@ -3,6 +3,7 @@
 import { createComposer } from "./composer.js";
 import type { Actions, Conversation } from "../talk/conversation.js";
 import { h, icon, setAttribute, setText } from "../dom.js";
+import type { Extras } from "../extras/main.js";
 import type { Load } from "../lazy.js";
 import { showEntry } from "../transcript/entry.js";
 import { createTranscript } from "../transcript/transcript.js";
@@ -13,7 +14,7 @@ import { listen } from "./verbs.js";
 import type { Scene } from "../transcript/scene.js";
 import { createScroller } from "../transcript/scroll.js";
 import { activeRun } from "../log/state.js";
-import type { Strings } from "../words/strings.js";
+import { explain, type Strings } from "../words/strings.js";
 
 export interface View {
   readonly node: HTMLElement;
@@ -22,6 +23,9 @@ export interface View {
   label(words: Pick<Strings, "heading" | "greeting" | "placeholder">): void;
   focus(): void;
 }
+
+/** The version of this build, which the build writes in. */
+declare const BUILD: string;
 
 const LINES = "M4 6h16M4 12h16M4 18h10";
 const PLUS = "M12 20h9M16.5 3.5a2.1 2.1 0 013 3L7 19l-4 1 1-4z";
@@ -42,6 +46,9 @@ export interface ViewOptions {
 export function createView({ strings, actions, request, access, load, links = false, signal }: ViewOptions): View {
   let now: Conversation | null = null;
   let frame = 0;
+  let extras: Extras | null = null;
+  let settled = false;
+  let refused: Conversation["refused"] = null;
   let talk = -1;
 
   const stop = (): void => {
@@ -54,17 +61,20 @@ export function createView({ strings, actions, request, access, load, links = fa
   };
   const composer = createComposer({ strings, access, load, signal, send, stop, typed: actions.write });
   const scene: Scene = { strings, request, load, decide: actions.decide, offers: { ...actions, send, focus: composer.focus } };
-  const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, tabindex: "0" });
+  const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, part: "messages", tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
   const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), signal);
 
+  const paintSoon = (): void => void (frame ||= requestAnimationFrame(paint));
   const paint = (): void => {
     frame = 0;
     if (!now || signal.aborted) return;
+    extras?.update(now);
     const run = activeRun(now.view);
-    transcript(now);
+    if (settled) transcript(now);
     if (talk !== (talk = now.talk)) composer.write(actions.draft());
+    if (refused !== now.refused) giveBack((refused = now.refused));
     composer.attach(now.agent?.files ?? null, frameParts.node);
     composer.update({ canStop: run !== undefined, stopping: run !== undefined && (run.cancelling || now.stopping.includes(run.id)) });
     setAttribute(frameParts.node, "data-link", now.link);
@@ -72,7 +82,18 @@ export function createView({ strings, actions, request, access, load, links = fa
     banner(frameParts.banner, now, strings);
     scroller.settle();
   };
+  /** Give back what was refused, with the reason above it. */
+  const giveBack = (outgoing: Conversation["refused"]): void => {
+    setText(frameParts.refusal, outgoing?.problem ? explain(outgoing.problem, strings) : "");
+    if (outgoing) composer.restore(outgoing.text, outgoing.files);
+  };
   listen(frameParts.node, actions, stop, composer.focus, signal);
+  load("extras").then((chunk) => {
+    extras = chunk.extras({ strings, list, ...frameParts, build: typeof BUILD === "undefined" ? "" : BUILD, send, isTyped: composer.isTyped, signal });
+  }).catch(() => undefined).then(() => {
+    settled = true; // the conversation is whole without the extras, if not as pretty
+    paintSoon();
+  });
   const { talks } = frameParts;
   talks.addEventListener("click", async () => {
     const { openList } = await load("list");
@@ -83,26 +104,28 @@ export function createView({ strings, actions, request, access, load, links = fa
     node: frameParts.node,
     show(conversation) {
       now = conversation;
-      frame ||= requestAnimationFrame(paint);
+      paintSoon();
     },
     label({ heading, greeting, placeholder }) {
       setText(frameParts.heading, heading);
       setText(frameParts.greetingText, greeting);
       setAttribute(frameParts.node, "aria-label", heading);
       composer.placeholder(placeholder);
+      paintSoon(); // an agent has words of its own
     },
     focus: composer.focus,
   };
 }
 
 function createFrame(strings: Strings, composer: Node, middle: Node) {
-  const heading = h("h2", {}, strings.heading);
-  const renew = h("button", { type: "button", class: "renew", "data-renew": true, title: strings.renew }, icon(PLUS), h("span", {}, strings.renew));
-  const talks = h("button", { type: "button", class: "renew", "aria-label": strings.talks, title: strings.talks, "aria-haspopup": "dialog", "aria-expanded": "false" }, icon(LINES));
-  const head = h("header", {}, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew, talks);
-  const banner = h("div", { class: "banner", role: "status" });
-  const greetingText = h("p", {}, strings.greeting);
+  const heading = h("h2", { part: "title", dir: "auto" }, strings.heading);
+  const renew = h("button", { type: "button", class: "renew", part: "new", "data-renew": true, title: strings.renew }, icon(PLUS), h("span", {}, strings.renew));
+  const talks = h("button", { type: "button", class: "renew", part: "talks", "aria-label": strings.talks, title: strings.talks, "aria-haspopup": "dialog", "aria-expanded": "false" }, icon(LINES));
+  const head = h("header", { part: "header" }, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew, talks);
+  const banner = h("div", { class: "banner", part: "banner", role: "status" });
+  const refusal = h("p", { class: "refusal", role: "alert" });
+  const greetingText = h("p", { part: "greeting", dir: "auto" }, strings.greeting);
   const greeting = h("div", { class: "greeting" }, greetingText);
-  const node = h("section", { class: "frame" }, head, banner, middle, composer);
-  return { node, heading, renew, talks, banner, greeting, greetingText };
+  const node = h("section", { class: "frame", part: "frame", lang: strings.locale, dir: strings.dir || null }, head, banner, middle, refusal, composer);
+  return { node, heading, renew, talks, banner, greeting, greetingText, refusal };
 }

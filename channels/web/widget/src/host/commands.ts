@@ -4,7 +4,7 @@ import type { Command } from "../embed/commands.js";
 import type { ParleyChat } from "../embed/element.js";
 
 /** The methods that a command may name, and `on`, which listens. */
-const METHODS = ["open", "close", "toggle", "send", "newConversation", "setContext", "setToken", "focus", "on"];
+const METHODS = ["open", "close", "toggle", "send", "newConversation", "setToken", "focus", "on"];
 
 /** Do what *queue* holds for elements that are on the page by now; the rest stays in it. */
 export function run(queue: Command[]): void {

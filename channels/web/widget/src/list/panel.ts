@@ -26,7 +26,6 @@ export interface PanelOptions {
 }
 
 const CROSS = "M6 6l12 12M18 6L6 18";
-const FOCUSABLE = "button:not(:disabled), input";
 
 /** Open the panel; Escape and its button close it. */
 export function openPanel(options: PanelOptions, words: ListWords): void {
@@ -125,7 +124,7 @@ export function openPanel(options: PanelOptions, words: ListWords): void {
 
 /** Keep the focus in *node*: after the last of what can have it comes the first. */
 function keep(event: KeyboardEvent, node: HTMLElement): void {
-  const all = [...node.querySelectorAll<HTMLElement>(FOCUSABLE)].filter((each) => !each.hidden);
+  const all = [...node.querySelectorAll<HTMLButtonElement | HTMLInputElement>("button, input")].filter((each) => !each.hidden && !each.disabled);
   const [from, to] = event.shiftKey ? [all[0], all.at(-1)] : [all.at(-1), all[0]];
   if ((node.getRootNode() as ShadowRoot).activeElement !== from) return;
   event.preventDefault();

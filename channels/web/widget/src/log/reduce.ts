@@ -24,8 +24,10 @@ function apply(state: ViewState, frame: KnownFrame): ViewState {
     case "message.corrected":
     case "message.completed":
       return applyMessage(state, frame);
+    case "step.failed":
+      return retry(state, frame.run, frame.data.retryable);
     case "step.started":
-      return startStep(state, frame.data.message, frame.data.takes ?? [], frame.run);
+      return startStep(retry(state, frame.run, frame.data.attempt > 1), frame.data.message, frame.data.takes ?? [], frame.run);
     case "tool.requested":
     case "tool.started":
     case "tool.progress":
@@ -191,6 +193,11 @@ function write(state: ViewState, delta: Delta, type: "text" | "reasoning", run: 
   parts[delta.part] = { type, text: before + delta.text };
   const { epoch, attempt } = delta;
   return { ...state, messages: change(state.messages, message.id, (each) => ({ ...each, parts, epoch, attempt })) };
+}
+
+/** Note whether *run* is trying the model once more. */
+function retry(state: ViewState, run: string | null, trying: boolean): ViewState {
+  return run === null || !find(state.runs, run)?.trying === !trying ? state : { ...state, runs: change(state.runs, run, (each) => ({ ...each, trying })) };
 }
 
 /** Open the step's message after the messages that the step takes. */

@@ -16,6 +16,8 @@ export interface Run {
   readonly status: RunStatus;
   readonly started: boolean;
   readonly cancelling: boolean;
+  /** A try of the model has come to nothing, and another follows. */
+  readonly trying?: boolean;
   readonly stopReason?: string;
   readonly code?: string;
   readonly error?: string;

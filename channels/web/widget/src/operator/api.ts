@@ -13,6 +13,9 @@ export interface Session {
   readonly status: SessionStatus;
   readonly created_at: string;
   readonly last_activity_at: string;
+  /** The conversation that it began as a copy of, and the one that goes on in its place. */
+  readonly forked_from?: string | null;
+  readonly replaced_by?: string | null;
 }
 
 export interface Page<T> {

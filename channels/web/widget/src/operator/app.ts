@@ -7,6 +7,7 @@ import { pause } from "../wire/pause.js";
 import { asProblem } from "../wire/problem.js";
 import { browserMemory } from "../talk/storage.js";
 import { explain } from "../words/strings.js";
+import { ANSWERS } from "../styles/answers.js";
 import { styleSheet } from "../styles/styles.js";
 import { createAccess, type Access, type Operator } from "./access.js";
 import { createApi, type Session } from "./api.js";
@@ -23,7 +24,7 @@ export function mount(body: HTMLElement): void {
   const root = body.attachShadow({ mode: "open" });
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(css);
-  root.adoptedStyleSheets = [styleSheet(), sheet];
+  root.adoptedStyleSheets = [styleSheet(ANSWERS), sheet];
   let life = new AbortController();
 
   const restart = (said = ""): void => {
@@ -93,8 +94,8 @@ function createConsole({ access, operator, can, left, signal }: ConsoleOptions):
 
   const label = (session: Session): void => {
     const agent = known.agents.get(session.agent) ?? "";
-    if (!pane || pane.id !== session.id || labelled === `${session.id} ${session.title} ${agent}`) return;
-    labelled = `${session.id} ${session.title} ${agent}`;
+    if (!pane || pane.id !== session.id || labelled === `${session.id} ${session.title} ${session.replaced_by} ${agent}`) return;
+    labelled = `${session.id} ${session.title} ${session.replaced_by} ${agent}`;
     pane.view.label(session, agent);
   };
   const listed = (sessions: readonly Session[], agents: ReadonlyMap<string, string>): void => {

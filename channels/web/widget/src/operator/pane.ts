@@ -10,6 +10,7 @@ import type { Api, Session } from "./api.js";
 import { openDesk, type Desk } from "./desk.js";
 import { costOf } from "./ledger.js";
 import { createReplyBox } from "./replybox.js";
+import { linkOf } from "./side.js";
 import { createTranscript } from "./transcript.js";
 import { money, nameOf, TALK, WORDS } from "./words.js";
 
@@ -40,10 +41,11 @@ const BACK = "M15 5l-7 7 7 7";
 export function createPane({ session, client, api, can, name, renamed, newKey, stirred, signal }: PaneOptions): Pane {
   const heading = h("h2", {}, WORDS.loading);
   const about = h("p", { class: "about" });
+  const related = h("p", { class: "about related" });
   const badge = h("span", { class: "badge" });
   const stop = h("button", { type: "button", class: "choice no", hidden: true }, WORDS.stop);
   const back = h("a", { href: "#/", class: "back", "aria-label": WORDS.back, title: WORDS.back }, icon(BACK));
-  const head = h("header", {}, back, h("i", { class: "lamp", "aria-hidden": "true" }), h("div", { class: "titles" }, heading, about), badge, stop);
+  const head = h("header", {}, back, h("i", { class: "lamp", "aria-hidden": "true" }), h("div", { class: "titles" }, heading, about, related), badge, stop);
   const banner = h("div", { class: "banner", role: "status" });
   const node = h("section", { class: "pane", "aria-label": TALK.transcript, tabindex: "-1" }, head, banner);
   let now: Desk | null = null;
@@ -96,9 +98,11 @@ export function createPane({ session, client, api, can, name, renamed, newKey, s
   }, { signal });
   return {
     node,
-    label({ title, actor, last_activity_at: newest }, agent) {
+    label({ title, actor, last_activity_at: newest, forked_from: from, replaced_by: to }, agent) {
       transcript.expect(newest);
       setText(heading, title ? unmistakable(title) : WORDS.untitled);
+      const links = [from && h("a", { href: linkOf(from) }, WORDS.before), to && h("a", { href: linkOf(to) }, WORDS.after)];
+      related.replaceChildren(...links.filter((each) => each instanceof Node));
       names = [nameOf(actor), unmistakable(agent)].filter(Boolean).join(" · ");
       paint();
     },

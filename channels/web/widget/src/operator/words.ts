@@ -37,6 +37,8 @@ export const WORDS = {
   missing: "This conversation does not exist, or was deleted.",
   back: "All conversations",
   untitled: "Untitled",
+  before: "what it was before",
+  after: "goes on here",
   empty: "Nothing has been said here yet.",
   earlier: "Show earlier messages",
   stop: "Stop",

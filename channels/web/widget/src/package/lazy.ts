@@ -12,8 +12,16 @@ const IMPORTS: { readonly [K in keyof Chunks]: () => Promise<Chunks[K]> } = {
   files: () => import("../files/main.js"),
   host: () => import("../host/main.js"),
   launcher: () => import("../launcher/main.js"),
+  notice: () => import("../notice/main.js"),
   list: () => import("../list/main.js"),
   anonymous: () => import("../anonymous/main.js"),
+  extras: () => import("../extras/main.js"),
+  "words-de": () => import("../languages/de.js"),
+  "words-fr": () => import("../languages/fr.js"),
+  "words-es": () => import("../languages/es.js"),
+  "words-pt": () => import("../languages/pt.js"),
+  "words-ja": () => import("../languages/ja.js"),
+  "words-ar": () => import("../languages/ar.js"),
 };
 
 /** Load the chunk *name*. */

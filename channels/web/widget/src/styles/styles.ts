@@ -1,19 +1,17 @@
-/** The widget's style sheet; its documented custom properties are at the top of `base.css`. */
+/** The widget's style sheets; what a page may set of them is in docs/widget-theme.md. */
 
 import base from "./base.css";
-import blocks from "./blocks.css";
 import composer from "./composer.css";
 import frame from "./frame.css";
 import media from "./media.css";
-import text from "./text.css";
-import tools from "./tools.css";
 import transcript from "./transcript.css";
 
-const SHEETS = [base, frame, transcript, text, tools, blocks, composer, media];
+/** What a widget needs before there is a conversation. */
+const FIRST = [base, frame, transcript, composer, media];
 
-/** Return a new sheet for a shadow root: adopted, so that no policy against inline styles blocks it. */
-export function styleSheet(): CSSStyleSheet {
+/** Return a new sheet for a shadow root, with *more* after it: adopted, so that no policy against inline styles blocks it. */
+export function styleSheet(...more: readonly string[]): CSSStyleSheet {
   const sheet = new CSSStyleSheet();
-  sheet.replaceSync(SHEETS.join(""));
+  sheet.replaceSync([...FIRST, ...more].join(""));
   return sheet;
 }

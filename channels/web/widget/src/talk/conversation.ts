@@ -6,7 +6,7 @@ import { mayDecide, type Decisions, type Vote } from "./deciding.js";
 import type { AgentFace } from "./face.js";
 import type { Feedback, Given, Rating } from "./feedback.js";
 import { arrived, pruned, type Outgoing } from "./outbox.js";
-import { asProblem, type Problem } from "../wire/problem.js";
+import { asProblem, isRefusal, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
 import { EMPTY, textOf, type Call, type ViewState } from "../log/state.js";
 import type { Frame, KnownFrame } from "../log/events.js";
@@ -16,6 +16,8 @@ import type { Memory } from "./storage.js";
 export interface Conversation {
   readonly view: ViewState;
   readonly outbox: readonly Outgoing[];
+  /** What the server refused last, and why: it goes back to where it was written. */
+  readonly refused?: Outgoing | null;
   readonly link: "idle" | "connecting" | "open" | "reconnecting" | "broken";
   /** Why the link is broken, or why a request came to nothing. */
   readonly problem: Problem | null;
@@ -245,15 +247,18 @@ export function converse(options: ConversationOptions): Actions {
   };
   const enqueue = (outgoing: Outgoing, mine = home): void => {
     const fail = (error: unknown): void => {
-      if (mine !== home && mine.id !== null) memory.keep(mine.id, outgoing.text); // its conversation is not on the screen
-      setOutgoing(outgoing.key, { status: "failed", problem: asProblem(error) });
+      const { key, text } = outgoing;
+      const problem = asProblem(error);
+      if (mine !== home && mine.id !== null) memory.keep(mine.id, text); // its conversation is not on the screen
+      if (mine !== home || !isRefusal(problem)) return setOutgoing(key, { status: "failed", problem });
+      set({ outbox: now.outbox.filter((each) => each.key !== key), refused: { ...outgoing, problem } });
     };
     queue = queue.then(() => deliver(outgoing, mine)).catch(fail);
   };
 
   const say = (text: string, files: readonly SentFile[] = [], mine = home): void => {
     const outgoing: Outgoing = { key: options.newKey(), text, files, status: "sending", since: now.view.seq };
-    if (mine === home) set({ outbox: [...now.outbox, outgoing] });
+    if (mine === home) set({ outbox: [...now.outbox, outgoing], refused: null });
     enqueue(outgoing, mine);
   };
   const whole = async (): Promise<Talks> => (await options.more()).talks({ client, memory, signal, home: () => home, view: () => now.view, show, proceed, say });

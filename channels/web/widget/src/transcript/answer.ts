@@ -16,12 +16,13 @@ export function answerNode(scene: Scene): Shown<Answer> {
   const body = h("div", { class: "blocks" });
   const foot = h("div", { class: "notes" });
   const dots = h("div", { class: "dots", role: "img", "aria-label": strings.thinking }, h("i"), h("i"), h("i"));
+  const trying = h("p", { class: "note" }, strings.trying);
   const avatar = h("div", { class: "avatar", "aria-hidden": "true" }, icon(SPARK));
   const name = h("div", { class: "by" });
   const more = h("div", { class: scene.offers ? "more" : null });
   const turn = h("div", { class: "turn" }, body, foot, more);
   const showMore = extra<Answer>(scene, ({ answerFoot }, { markdownNodes }) => answerFoot(more, body, scene, (text) => markdownNodes(text, strings)));
-  const node = h("article", { class: "entry answer" }, hidden(strings.assistant), avatar, turn);
+  const node = h("article", { class: "entry answer", part: "answer" }, hidden(strings.assistant), avatar, turn);
   const shown = new Map<string, Shown<Block>>();
   let noted = "";
   return {
@@ -40,8 +41,9 @@ export function answerNode(scene: Scene): Shown<Answer> {
         known.update(block);
         return known.node;
       });
-      setChildren(body, answer.thinking ? [...nodes, dots] : nodes);
-      const stamp = JSON.stringify([answer.mark, answer.run, answer.again]);
+      const waits = answer.thinking ? [dots, ...(answer.run?.trying ? [trying] : [])] : [];
+      setChildren(body, [...nodes, ...waits]);
+      const stamp = JSON.stringify([answer.mark, answer.run, answer.again, answer.asked]);
       if (stamp !== noted) foot.replaceChildren(...notes(answer, strings));
       noted = stamp;
       if (!answer.busy) showMore(answer);
@@ -49,7 +51,7 @@ export function answerNode(scene: Scene): Shown<Answer> {
   };
 }
 
-function notes({ mark, run, again }: Answer, strings: Strings): readonly Node[] {
+function notes({ mark, run, again, asked }: Answer, strings: Strings): readonly Node[] {
   const all: Node[] = [];
   if (mark) all.push(h("p", { class: "note" }, strings[mark]));
   const ended = run?.status === "completed" && run.stopReason ? strings.ended[run.stopReason] : undefined;
@@ -57,9 +59,10 @@ function notes({ mark, run, again }: Answer, strings: Strings): readonly Node[] 
   if (run?.status === "waiting") all.push(h("p", { class: "note" }, strings.waiting));
   if (run?.status === "requires_action") all.push(h("p", { class: "note" }, strings.action));
   if (run?.status === "failed") {
-    const title = strings.failed[run.code ?? ""] ?? strings.failure;
+    const known = strings.failed[run.code ?? ""];
     const retry = again !== null && quiet(strings.retry, "data-again", again);
-    all.push(h("div", { class: "failure" }, h("p", {}, title), run.error && h("p", { class: "detail" }, run.error), retry));
+    if (retry && asked) retry.dataset["asked"] = asked;
+    all.push(h("div", { class: "failure" }, h("p", {}, known ?? strings.failure), !known && run.error && h("p", { class: "detail" }, run.error), retry));
   }
   return all;
 }

@@ -2,17 +2,18 @@
 
 import { h, setText } from "../dom.js";
 import { midnight, type Day } from "./entries.js";
-import type { Shown } from "./scene.js";
+import type { Scene, Shown } from "./scene.js";
 
 const DAY = 86_400_000; // milliseconds
 
-export function dayNode(): Shown<Day> {
-  const node = h("div", { class: "day" });
+export function dayNode({ strings }: Scene): Shown<Day> {
+  const time = h("time");
+  const node = h("div", { class: "day" }, time);
   let today = 0;
   return {
     node,
-    update({ time }) {
-      if (today !== (today = midnight(Date.now()))) setText(node, dayName(time, today));
+    update({ time: at }) {
+      if (today !== (today = midnight(Date.now()))) setText(time, dayName(at, today, strings.locale));
     },
   };
 }

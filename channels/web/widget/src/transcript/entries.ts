@@ -215,6 +215,7 @@ function isBlank(blocks: readonly Block[], run: Run | undefined): boolean {
 
 function markOf(last: Message | undefined, run: Run | undefined): Answer["mark"] {
   if (run && isBusy(run)) return null;
+  if (run?.status === "failed") return last?.parts.length ? "partial" : null; // no Stop, whatever cut it
   if (last?.stop === "cancelled" || run?.status === "cancelled") return "stopped";
   if (last?.stop === "continue" || (last?.stop === "error" && last.parts.length)) return "partial";
   if (last?.stop === "refused") return "refused";

@@ -8,7 +8,7 @@ import type { Scene, Shown } from "./scene.js";
 
 /** Return the node of *entry*, drawn. */
 export function showEntry<T extends Entry | Day>(entry: T, scene: Scene): Shown<T> {
-  const shown = entry.kind === "day" ? dayNode() : entry.kind === "question" ? questionNode(scene) : answerNode(scene);
+  const shown = entry.kind === "day" ? dayNode(scene) : entry.kind === "question" ? questionNode(scene) : answerNode(scene);
   shown.update(entry as never);
   return shown as Shown<T>;
 }

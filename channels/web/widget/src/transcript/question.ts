@@ -8,7 +8,7 @@ import { extra, hidden, quiet, type Scene, type Shown } from "./scene.js";
 
 export function questionNode(scene: Scene): Shown<Question> {
   const { strings } = scene;
-  const bubble = h("div", { class: "bubble" });
+  const bubble = h("div", { class: "bubble", part: "question", dir: "auto" });
   const foot = h("div", { class: "foot" });
   const files = h("div", { class: "sent" });
   const more = h("div", { class: "more" });

@@ -17,7 +17,7 @@ export function drawn(render: Render, drawing: Drawing, renderers: ReadonlyMap<s
 /** Return *render* as its text, until what draws it is there, which is not read out once more. */
 function later(render: Render, { strings, request, load }: Drawing): HTMLElement {
   const host = h("div", { "aria-live": "off" }, textOnly(render));
-  load("renders").then(({ show }) => show(host, render, { words: strings.drawn, request })).catch(() => undefined); // the text stays
+  load("renders").then(({ show }) => show(host, render, { words: strings.drawn, locale: strings.locale, request })).catch(() => undefined); // the text stays
   return host;
 }
 

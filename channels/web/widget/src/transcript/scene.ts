@@ -44,7 +44,7 @@ export function extra<T>({ load }: Scene, make: (chunk: Chunks["answers"], markd
   let show = (value: T): void => {
     last = value;
     show = (next) => (last = next);
-    Promise.all([load("answers"), load("markdown")]).then((chunks) => (show = make(...chunks))(last), () => undefined); // what was said is there without
+    Promise.all([load("answers"), load("markdown")]).then((chunks) => (show = make(...chunks))(last)).catch(() => undefined); // what was said is there without
   };
   return (value) => show(value);
 }

@@ -8,7 +8,7 @@ export type TextBlock = Block & { kind: "text" };
 
 /** Return the node of a text: as it came, until what draws markdown is there. */
 export function textNode(scene: Scene): Shown<TextBlock> {
-  const node = h("div", { class: "text raw" });
+  const node = h("div", { class: "text raw", dir: "auto" });
   let last: TextBlock | null = null;
   let write = ({ text }: TextBlock): void => setText(node, text);
   scene.load("markdown").then(({ textIn }) => {
@@ -16,7 +16,7 @@ export function textNode(scene: Scene): Shown<TextBlock> {
     node.replaceChildren();
     write = textIn(node, scene);
     if (last) write(last);
-  }, () => undefined); // what was said can be read without
+  }).catch(() => undefined); // what was said can be read without
   return {
     node,
     update(block) {

@@ -5,6 +5,7 @@ import type { AgentFace } from "../talk/face.js";
 import type { Rating } from "../talk/feedback.js";
 import type { Frame } from "../log/events.js";
 import { parseFrame } from "./json.js";
+import { onWake } from "./pause.js";
 import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
 import { readEvents, type ServerEvent } from "./sse.js";
 import type { TokenSource } from "./token.js";
@@ -62,6 +63,7 @@ export interface Client {
 }
 
 const SILENCE = 45_000; // the server sends a comment every 15 s
+const STALE = 20_000; // of silence by the clock: after a sleep the connection may be dead, and timers have slept as well
 const TRIES = 5;
 /** Seconds that the server may ask to wait for before a person is asked to try again instead. */
 const LONGEST = 10;
@@ -142,6 +144,9 @@ export function sender({ pause, random }: ClientOptions, request: Request): Send
   };
 }
 
+/** Why a connection is given up that was silent over a sleep: the next one is tried at once. */
+const WOKEN = new Error("woken");
+
 async function follow(options: ClientOptions, request: Request, session: string, follower: Follower, signal: AbortSignal): Promise<void> {
   let failures = 0;
   follower.link("connecting");
@@ -152,6 +157,7 @@ async function follow(options: ClientOptions, request: Request, session: string,
       await connect(request, session, follower, signal);
     } catch (error) {
       if (signal.aborted) return;
+      if (error === WOKEN) continue;
       problem = asProblem(error);
       if (problem.code === "unknown_cursor" && before > 0) follower.reset();
       else if (!isPassing(problem)) throw problem;
@@ -175,6 +181,8 @@ async function connect(request: Request, session: string, follower: Follower, si
     follower.opened?.(response.headers.get("Parley-Time") ?? "");
     follower.link("open");
     await readEvents(response.body, (event) => follower.frame(toFrame(event)), watch.touch);
+  } catch (error) {
+    throw watch.signal.reason === WOKEN ? WOKEN : error;
   } finally {
     watch.end();
   }
@@ -196,6 +204,8 @@ export function delay(failures: number, problem: Problem | null, random: () => n
 function watchdog(silence: number, parent: AbortSignal): { signal: AbortSignal; touch: () => void; end: () => void } {
   const controller = new AbortController();
   const abort = (): void => controller.abort();
+  let received = Date.now();
+  onWake(() => Date.now() - received > STALE && controller.abort(WOKEN), controller.signal);
   let timer = setTimeout(abort, silence);
   if (parent.aborted) abort();
   parent.addEventListener("abort", abort);
@@ -203,6 +213,7 @@ function watchdog(silence: number, parent: AbortSignal): { signal: AbortSignal; 
     signal: controller.signal,
     touch() {
       clearTimeout(timer);
+      received = Date.now();
       timer = setTimeout(abort, silence);
     },
     end() {

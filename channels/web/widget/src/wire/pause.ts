@@ -1,6 +1,12 @@
-/** Waiting that ends early when there is reason to. */
+/** Waiting that ends early when there is reason to, as after a sleep of the machine. */
 
-/** Sleep for *milliseconds*, or until *signal* aborts, the network returns or the page is looked at again. */
+/** Call *wake* when the network returns, the page is looked at again, or comes back from a cache or a sleep; until *signal* aborts. */
+export function onWake(wake: () => void, signal: AbortSignal): void {
+  for (const name of ["online", "pageshow"]) globalThis.addEventListener?.(name, wake, { signal });
+  for (const name of ["visibilitychange", "resume"]) globalThis.document?.addEventListener(name, wake, { signal });
+}
+
+/** Sleep for *milliseconds*, or until *signal* aborts or there is reason to wake up. */
 export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const over = new AbortController();
@@ -12,7 +18,6 @@ export function pause(milliseconds: number, signal: AbortSignal): Promise<void> 
     const timer = setTimeout(wake, milliseconds);
     if (signal.aborted) return wake();
     signal.addEventListener("abort", wake, { signal: over.signal });
-    globalThis.addEventListener?.("online", wake, { signal: over.signal });
-    globalThis.document?.addEventListener("visibilitychange", wake, { signal: over.signal });
+    onWake(wake, over.signal);
   });
 }

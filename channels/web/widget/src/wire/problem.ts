@@ -37,6 +37,11 @@ export function isPassing({ status }: Problem): boolean {
   return status === 0 || status === 429 || status >= 500;
 }
 
+/** Return whether the server has read a message and does not take it as it is. */
+export function isRefusal({ status }: Problem): boolean {
+  return status >= 400 && status < 500 && status !== 401 && status !== 404;
+}
+
 function problem(status: number, code: string, message: string, wait = NaN, errors: readonly Fault[] = []): Problem {
   return Object.assign(new Error(message), { status, code, retryAfter: Number.isFinite(wait) ? wait : null, errors });
 }

@@ -9,7 +9,7 @@ export function merged<T extends object>(words: T, changes: Changes<T> | undefin
   const made: Record<string, unknown> = { ...(words as Tree) };
   for (const [name, change] of Object.entries((changes ?? {}) as Tree)) {
     const known = made[name];
-    if (typeof change === "string" ? known === undefined || typeof known === "string" : isTree(change)) {
+    if (typeof change === "string" ? known === undefined || typeof known === "string" : isTree(change) && typeof known !== "string") {
       made[name] = typeof change === "string" ? change : merged(isTree(known) ? known : {}, change as Changes<object>);
     }
   }

@@ -16,8 +16,8 @@ import type { Call } from "../log/state.js";
 export const STRINGS = {
   /** How numbers and times are written: a BCP 47 tag. */
   locale: "en",
-  /** The direction of these words: ltr or rtl. */
-  dir: "ltr",
+  /** The direction of these words, ltr or rtl; empty: that of the page. */
+  dir: "",
   heading: "Assistant",
   greeting: "Hello! How can I help?",
   placeholder: "Write a message…",
@@ -87,21 +87,13 @@ export const STRINGS = {
     lost: "The answer was interrupted and could not be resumed.",
   } as Readonly<Record<string, string>>,
   failure: "Something went wrong.",
-  /** By the code of a problem; `{when}` is "in 20 seconds", or `soon`. */
+  /** By the code of a problem, those of `extras/words.ts` besides; `{when}` is "in 20 seconds", or `soon`. */
   problems: {
     network: "The server cannot be reached. Check your connection.",
     token: "This chat could not be opened. Reload the page.",
     unauthorized: "Your access has expired. Reload the page.",
-    forbidden: "You are not allowed to do that here.",
     not_found: "That is no longer available.",
-    session_closed: "This conversation is closed. Start a new one.",
-    session_busy: "An answer is still being written. Try again when it is done.",
-    session_open: "This conversation is still open.",
     not_an_approver: "You may not decide this.",
-    already_decided: "This was decided already.",
-    conflict: "Something has changed meanwhile. Try again.",
-    too_large: "This message is too long.",
-    invalid_request: "This could not be accepted. Change it and try again.",
     rate_limited: "Too many messages. Try again {when}.",
     unavailable: "The service is not available right now. Try again {when}.",
   } as Readonly<Record<string, string>>,
@@ -131,21 +123,14 @@ interface ChunkStrings {
 
 export type Strings = typeof STRINGS & ChunkStrings;
 
-/** Codes that are no visitor's doing are explained as their like. */
-const ALIKE: Readonly<Record<string, string>> = {
-  invalid_json: "invalid_request", method_not_allowed: "invalid_request", idempotency_mismatch: "conflict", unknown_cursor: "conflict",
-  managed_by_file: "forbidden", internal_error: "unavailable",
-};
-
 /** Return *problem* as a sentence for a person, by its code; the server's own text only where no word is known. */
 export function explain({ code, message, retryAfter, status }: Problem, strings: Strings): string {
-  const known = strings.problems[ALIKE[code] ?? code] ?? (status < 500 ? message : strings.problems["unavailable"]);
+  const known = strings.problems[code] ?? (status < 500 ? message : strings.problems["unavailable"]);
   return (known || strings.failure).replace("{when}", retryAfter ? inSeconds(retryAfter, strings.locale) : strings.soon);
 }
 
 /** Return a span of *seconds* from now on as people say it: "in 20 seconds". */
 function inSeconds(seconds: number, locale: string): string {
-  const unit = seconds < 100 ? "second" : seconds < 6000 ? "minute" : "hour";
-  const count = Math.ceil(seconds / { second: 1, minute: 60, hour: 3600 }[unit]);
-  return new Intl.RelativeTimeFormat(locale).format(count, unit);
+  const write = new Intl.RelativeTimeFormat(locale);
+  return seconds < 100 ? write.format(Math.ceil(seconds), "second") : write.format(Math.ceil(seconds / 60), "minute");
 }

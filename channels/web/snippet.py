@@ -1,0 +1,42 @@
+"""The lines that a site writes into its pages to embed the widget."""
+
+import html
+from dataclasses import dataclass
+
+from channels.web.routes import widget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippet:
+    """What the lines say: the *server*'s address, the *agent*, and where tokens come from.
+
+    *token_url* is a route of the site; None: visitors without a name. *launcher*: a bubble in a corner, as one line.
+    *pinned*: this version of the widget for good, and no other, by its hash.
+    """
+
+    server: str
+    agent: str
+    token_url: str | None
+    launcher: bool = False
+    pinned: bool = False
+
+    def text(self) -> str:
+        """Return the lines, as HTML."""
+        source = {"token-url": self.token_url} if self.token_url is not None else {"anonymous": ""}
+        if self.launcher:
+            data = {f"data-{name}": value for name, value in {"agent": self.agent, **source}.items()}
+            return f"<script{_written({**self._script('parley-loader.js'), **data})} defer></script>"
+        chat = {"server": self.server, "agent": self.agent, **source}
+        script = {"type": "module", **self._script("parley-chat.js")}
+        return f"<script{_written(script)}></script>\n<parley-chat{_written(chat)}></parley-chat>"
+
+    def _script(self, name: str) -> dict[str, str]:
+        if not self.pinned:
+            return {"src": f"{self.server}/widget/{name}"}
+        found = widget()
+        pins = {"integrity": found.files[name].integrity, "crossorigin": "anonymous"}
+        return {"src": f"{self.server}/widget/{found.build}/{name}", **pins}
+
+
+def _written(attributes: dict[str, str]) -> str:
+    return "".join(f' {name}="{html.escape(value)}"' if value else f" {name}" for name, value in attributes.items())
