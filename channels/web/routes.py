@@ -30,14 +30,14 @@ MANIFEST = STATIC / "widget.json"
 COOKIE = "parley_visitor"
 VERSION_LENGTH = 16
 """Characters of the hash in a chunk's address; `widget/src/lazy.ts` computes the same."""
+VERSION, BUILD, NAME = re.compile(r"[\w-]{16}"), re.compile(r"[0-9a-f]{12}"), re.compile(r"[a-z-]{1,50}")
+# Scripts are public: a page of a site that may not call gets one that says so, and not a dead one.
+SCRIPT_HEADERS = {"X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": "*"}
 PARTS = {
     **dict.fromkeys(("demo.css", "gallery.css"), "text/css"),
     **dict.fromkeys(("demo.js", "gallery.js", "recorded.js", "states.js"), "text/javascript"),
 }
 """The scripts and style sheets of the demo pages, and what kind each is of."""
-VERSION, BUILD, NAME = re.compile(r"[\w-]{16}"), re.compile(r"[0-9a-f]{12}"), re.compile(r"[a-z-]{1,50}")
-# Scripts are public: a page of a site that may not call gets one that says so, and not a dead one.
-SCRIPT_HEADERS = {"X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": "*"}
 DAY = 24 * 3600
 MAX_CONTEXT = 4_000
 """Bytes of JSON: sealed and signed they are 7,200 characters, and proxies take a header of 8,000."""

@@ -19,8 +19,8 @@ export async function anonymousToken(server: string, agent: string | null, key: 
     });
   const kept = attempt(() => localStorage.getItem(place));
   let response = await ask(kept);
-  // A secret that the server does not know any more gives way to a new one, with a new visitor.
-  if (kept !== null && (response.status === 401 || response.status === 422)) response = await ask(null);
+  // A secret that does not hold any more gives way to a new one, with a new visitor.
+  if (kept !== null && (response.status === 403 || response.status === 422)) response = await ask(null);
   if (!response.ok) throw await problemOf(response);
   const { secret, ...issued } = (await response.json()) as Anonymous;
   attempt(() => localStorage.setItem(place, secret));

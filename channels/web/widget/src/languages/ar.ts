@@ -47,6 +47,7 @@ export const words: Translation = {
   arguments: "المدخلات",
   result: "النتيجة",
   truncated: "اختُصرت النتيجة.",
+  earlier: "عرض الرسائل السابقة",
   used: "الأدوات المستخدمة: {n}",
   tool: {
     requested: "في الانتظار",

@@ -47,6 +47,7 @@ export const words: Translation = {
   arguments: "Eingabe",
   result: "Ergebnis",
   truncated: "Das Ergebnis wurde gekürzt.",
+  earlier: "Frühere Nachrichten zeigen",
   used: "{n} Werkzeuge verwendet",
   tool: {
     requested: "wartet",

@@ -47,6 +47,7 @@ export const words: Translation = {
   arguments: "Entrada",
   result: "Resultado",
   truncated: "El resultado se ha acortado.",
+  earlier: "Mostrar mensajes anteriores",
   used: "{n} herramientas usadas",
   tool: {
     requested: "en espera",

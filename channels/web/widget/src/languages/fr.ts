@@ -47,6 +47,7 @@ export const words: Translation = {
   arguments: "Entrée",
   result: "Résultat",
   truncated: "Le résultat a été raccourci.",
+  earlier: "Afficher les messages précédents",
   used: "{n} outils utilisés",
   tool: {
     requested: "en attente",

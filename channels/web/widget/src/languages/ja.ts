@@ -47,6 +47,7 @@ export const words: Translation = {
   arguments: "入力",
   result: "結果",
   truncated: "結果は短縮されています。",
+  earlier: "以前のメッセージを表示",
   used: "{n}個のツールを使用しました",
   tool: {
     requested: "待機中",

@@ -47,6 +47,7 @@ export const words: Translation = {
   arguments: "Entrada",
   result: "Resultado",
   truncated: "O resultado foi encurtado.",
+  earlier: "Mostrar mensagens anteriores",
   used: "{n} ferramentas usadas",
   tool: {
     requested: "aguardando",

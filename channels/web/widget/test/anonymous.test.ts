@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { anonymousToken } from "../src/anonymous/main.js";
+import { testPage } from "./page.js";
+import { json, problem, standIn } from "./server.js";
+
+let good = "s1";
+const server = standIn(({ body }) => {
+  const { secret } = body as { secret?: string };
+  return secret !== undefined && secret !== good ? problem(403, "secret_refused") : json(201, { token: `t-${good}`, expires_at: "2999-01-01T00:00:00.000Z", secret: good });
+});
+const page = testPage("https://p.example/", server.fetch);
+
+page.test("a visitor without a name is the same one while the secret holds, and then a new one", async () => {
+  const ask = async (): Promise<string> => (await anonymousToken("https://q.example", "sales", "k")).token;
+  assert.equal(await ask(), "t-s1");
+  assert.equal(await ask(), "t-s1");
+  good = "s2";
+  assert.equal(await ask(), "t-s2");
+  assert.equal(page.window.localStorage.getItem("k:visitor"), "s2");
+  const secrets = server.seen.map(({ body }) => (body as { secret?: string }).secret ?? null);
+  assert.deepEqual(secrets, [null, "s1", "s1", null]);
+  assert.ok(server.seen.every(({ headers }) => headers.get("Authorization") === null));
+});
