@@ -7,7 +7,7 @@ import asyncio
 import sys
 from typing import NamedTuple
 
-from playwright.async_api import Browser
+from playwright.async_api import Browser, ViewportSize
 
 from tests.e2e.browser import STILL, chromium
 from tests.e2e.gallery import SHOWN
@@ -77,7 +77,7 @@ async def main(server: str) -> None:
 
 async def take(browser: Browser, server: str, shot: Shot) -> bytes:
     """Return the picture of *shot*, as PNG."""
-    size = {"width": 390, "height": 720} if shot.phone else {"width": 760, "height": 560}
+    size = ViewportSize(width=390, height=720) if shot.phone else ViewportSize(width=760, height=560)
     scheme = "dark" if shot.dark else "light"
     context = await browser.new_context(viewport=size, color_scheme=scheme, locale="en-US")
     page = await context.new_page()
