@@ -227,7 +227,7 @@ test("for whom a question waits is never an empty name", () => {
 });
 
 test("how long there is left is said in words", () => {
-  const said = (seconds: number): string => timeLeft(seconds * 1000, 0, whole(STRINGS).approval);
+  const said = (seconds: number): string => timeLeft(seconds * 1000, 0, whole(STRINGS).approval, STRINGS.locale);
   const [minute, hour] = [60, 3600];
   assert.deepEqual([20, 90, 5 * minute, 3 * hour, 72 * hour, -1].map(said), [
     "less than a minute left to decide", "1 minute left to decide", "5 minutes left to decide", "3 hours left to decide", "3 days left to decide", "less than a minute left to decide",

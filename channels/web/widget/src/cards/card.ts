@@ -76,8 +76,8 @@ export function cardNode(first: Approval, decide: Decide, strings: CardStrings):
   const close = (approval: Approval): void => {
     const isLeft = holdsFocus(node, voted);
     clearTimeout(timer);
-    setText(summary, outcome(approval, words));
-    setText(status, outcome(approval, words));
+    setText(summary, outcome(approval, words, strings.locale));
+    setText(status, outcome(approval, words, strings.locale));
     status.className = "hidden";
     setChildren(place, closedBody(approval, strings));
     setChildren(done, [summary, title, place]);
@@ -204,5 +204,5 @@ function statusOf(approval: Approval, deciding: Deciding | undefined, left: read
   if (problem && (left.length || !problem.errors.length)) return [h("span", { class: "wrong" }, explain(problem, strings))];
   if (deciding?.sending) return text(strings.sending);
   const votes = approval.quorum > 1 ? `${words.votes.replace("{yes}", `${approval.yes}`).replace("{quorum}", `${approval.quorum}`)} · ` : "";
-  return text(`${votes}${timeLeft(approval.until, Date.now(), words)}`);
+  return text(`${votes}${timeLeft(approval.until, Date.now(), words, strings.locale)}`);
 }

@@ -14,12 +14,12 @@ export function waiting({ responders, isForm }: Approval, words: CardWords): str
   return (isForm ? words.waitsForm : words.waits).replace("{who}", who);
 }
 
-/** Return how long there is left until *until*, in words; both times are in milliseconds. */
-export function timeLeft(until: number, now: number, words: CardWords): string {
+/** Return how long there is left until *until*, in words; both times are in milliseconds, and numbers are written as in *locale*. */
+export function timeLeft(until: number, now: number, words: CardWords, locale: string): string {
   const left = until - now;
   if (left < MINUTE) return words.soon;
   const [unit, length] = left >= 2 * DAY ? (["day", DAY] as const) : left >= 2 * HOUR ? (["hour", HOUR] as const) : (["minute", MINUTE] as const);
-  const time = new Intl.NumberFormat([], { style: "unit", unit, unitDisplay: "long" }).format(Math.floor(left / length));
+  const time = new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "long" }).format(Math.floor(left / length));
   return words.left.replace("{time}", time);
 }
 
@@ -30,10 +30,10 @@ export function nextChange(until: number, now: number): number {
 }
 
 /** Return how the question was decided, by whom, when and why. */
-export function outcome({ status, by, at, isForm, edited, reason }: Approval, words: CardWords): string {
+export function outcome({ status, by, at, isForm, edited, reason }: Approval, words: CardWords, locale: string): string {
   if (status === "open") return "";
   const who = by ? ` ${words.by} ${nameOf(by, words)}` : "";
-  const said = `${(isForm ? words.answered : words.status)[status]}${who}${at ? `, ${clock(at)}` : ""}`;
+  const said = `${(isForm ? words.answered : words.status)[status]}${who}${at ? `, ${clock(at, locale)}` : ""}`;
   const more = [edited && !isForm && status === "approved" && words.edited, reason && unmistakable(reason)].filter(Boolean);
   return more.length ? `${said}. ${more.join(" ")}` : said;
 }
@@ -45,9 +45,9 @@ function nameOf({ id, kind, name }: Person, words: CardWords): string {
   return kind === "visitor" ? words.you : unmistakable(id);
 }
 
-/** Return *time* as the page's language writes it, with the day when that is another one. */
-function clock(time: number): string {
+/** Return *time* as *locale* writes it, with the day when that is another one. */
+function clock(time: number, locale: string): string {
   const at = new Date(time);
   const isToday = at.toDateString() === new Date().toDateString();
-  return isToday ? at.toLocaleTimeString([], { timeStyle: "short" }) : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  return isToday ? at.toLocaleTimeString(locale, { timeStyle: "short" }) : at.toLocaleString(locale, { dateStyle: "medium", timeStyle: "short" });
 }

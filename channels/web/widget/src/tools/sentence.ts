@@ -19,7 +19,9 @@ export function lineOf(calls: readonly Call[], strings: ToolStrings): Line {
   if (one) return { said: sentence(one), state: one.status, more: stateOf(one, strings) };
   const bad = calls.filter(({ status }) => status !== "done");
   const state = bad[0]?.status ?? "done";
-  return { said: strings.tools.used.replace("{n}", `${calls.length}`), state, more: bad.length ? [`${bad.length} ${strings.tool[state]}`] : [] };
+  const { used, counted } = strings.tools;
+  const more = bad.length ? [counted.replace("{n}", `${bad.length}`).replace("{state}", strings.tool[state])] : [];
+  return { said: used.replace("{n}", `${calls.length}`), state, more };
 }
 
 function isOpen({ status }: Call): boolean {

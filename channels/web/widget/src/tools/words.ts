@@ -8,6 +8,8 @@ export const TOOLS = {
   result: "Result",
   truncated: "The result was shortened.",
   used: "Used {n} tools",
+  /** Of those that went wrong: such as "2 failed". */
+  counted: "{n} {state}",
   seconds: "{n} s",
   yes: "yes",
   no: "no",
