@@ -86,6 +86,7 @@ chaos: workshop ## Kill processes on Postgres 200 times under load, race approva
 		tests/e2e/test_stop.py tests/e2e/test_approvals.py
 	@$(PYTEST) --whole -q $(PARALLEL) -k "kill or fault or crowd" tests/channels/slack
 	@$(PYTEST) --whole -q -s --timeout=600 tests/e2e/test_edges.py
+	@PARLEY_ROUNDS=50 $(PYTEST) -q tests/e2e/test_cuts.py
 
 load: workshop ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write

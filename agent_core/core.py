@@ -43,6 +43,7 @@ from agent_core.runtime.completion import CompletionNotifier
 from agent_core.runtime.conversations import OwnConversations
 from agent_core.runtime.costs import Costs
 from agent_core.runtime.dispatcher import Dispatcher
+from agent_core.runtime.files import SentFiles
 from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
 from agent_core.runtime.health import CoreHealth
 from agent_core.runtime.listing import Listing
@@ -112,16 +113,16 @@ class Core:
         roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **given)
         self.agents = roster(store, self.tools.toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
-        segments = self._segments = Segments(
-            store, cache, self.agents, providers, self.tools.toolset, resolvers, dispatcher, context_sources
-        )
+        ports = (self.tools.toolset, resolvers, dispatcher, context_sources)
+        segments = self._segments = Segments(store, cache, self.agents, providers, *ports)
         self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
         dispatcher.connect(self._engine, segments)
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
-        self.costs, self.session_costs = Costs(store), SessionCosts(store, self.agents.listed)
-        self._dispatcher, self.conversations = dispatcher, OwnConversations(store, segments.idle, self)
+        self.costs, self.files = Costs(store), SentFiles(store)
+        self.session_costs, self._dispatcher = SessionCosts(store, self.agents.listed), dispatcher
+        self.conversations = OwnConversations(store, segments.idle, self)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""

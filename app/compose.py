@@ -37,6 +37,7 @@ from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Toolset
+from agent_core.uploads.clamd import ClamdCheck
 from app.api import (
     actors,
     agents,
@@ -55,6 +56,7 @@ from app.api import (
     secrets,
     sessions,
     tools,
+    uploads,
     web,
     web_keys,
 )
@@ -98,7 +100,7 @@ _log = structlog.get_logger("parley.start")
 # In the order of their use: the first match answers.
 _STORED = (agents, tools, mcp_servers, secrets)
 _WEB = (web, web_keys, conversations)
-ROUTES = (runs, sessions, approvals, renders, costs, *_STORED, keys, operations, actors, *_WEB, health)
+ROUTES = (runs, sessions, approvals, renders, uploads, costs, *_STORED, keys, operations, actors, *_WEB, health)
 # Without FastAPI's pages; every route refuses query parameters that it does not know.
 BARE: Mapping[str, Any] = {"docs_url": None, "redoc_url": None, "dependencies": [Depends(admitted)]}
 
@@ -180,6 +182,8 @@ async def running(
         return made
 
     core = _core(settings, models, parts, engine, fetch, toolset_with(own, tools, drawer), files, drawer)
+    if settings.clamd is not None:
+        core.files.check_by(ClamdCheck(settings.clamd))
     structlog.contextvars.bind_contextvars(worker=workers[0])
     try:
         await core.start()

@@ -83,6 +83,7 @@ class Settings(BaseSettings):
     idle_refreeze: int = Field(1800, validation_alias="PARLEY_IDLE_REFREEZE", ge=0, le=MAX_IDLE)
     chart_backend: ChartBackend = Field("local", validation_alias="CHART_BACKEND")
     quickchart_url: str = Field(QUICKCHART, validation_alias="QUICKCHART_URL")
+    clamd: str | None = Field(None, validation_alias="PARLEY_CLAMD", pattern=r"^(/.+|.+:\d{1,5})$")
     _named: Mapping[str, Endpoint] = PrivateAttr(default_factory=dict[str, Endpoint])
 
     @field_validator("origins", mode="before")

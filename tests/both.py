@@ -9,6 +9,7 @@ BOTH = (
     "agent_core/store",
     "agent_core/test_approval_race.py",
     "agent_core/test_approval_restart.py",
+    "agent_core/test_files.py",
     "agent_core/test_handles.py",
     "agent_core/test_idempotency.py",
     "agent_core/test_laws.py",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from agent_core.domain.files import MOST_TEXT, is_whole
 from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolResult
 
 IMAGE_TOKENS = 1_600
@@ -18,6 +19,8 @@ PAGE_TOKENS = 3_000
 PAGE_BYTES = 50_000
 """Bytes of a PDF page, by which pages are counted without opening the file."""
 _MOST_PAGES = 600
+_UNPACKED = 4
+"""Times that the text of an office document is larger than its file, at most: most hold more than text."""
 _PER_PART = 24
 """Bytes of JSON around a part."""
 _WEIGHT = 0.3
@@ -114,9 +117,12 @@ def _of_file(file: File) -> Weight:
     kind = file.mime.partition(";")[0].strip().lower()
     if kind.startswith("image/"):
         return Weight(_PER_PART, IMAGE_TOKENS)
-    if kind == "application/pdf":
-        return Weight(_PER_PART, min(max(1, -(-file.size // PAGE_BYTES)), _MOST_PAGES) * PAGE_TOKENS)
-    return Weight(_PER_PART + (file.size if kind.startswith("text/") else 0), 0)
+    if kind == "application/pdf" and (file.text is None or is_whole(file)):
+        pages = file.pages or min(max(1, -(-file.size // PAGE_BYTES)), _MOST_PAGES)
+        return Weight(_PER_PART, pages * PAGE_TOKENS)
+    if file.text is not None:  # of what is packed the text may be larger
+        return Weight(_PER_PART + min(_UNPACKED * file.size, MOST_TEXT), 0)
+    return Weight(_PER_PART + (file.size if kind.startswith("text/") or kind == "application/json" else 0), 0)
 
 
 def _piece(piece: NativePiece, parts: Sequence[Part]) -> int:

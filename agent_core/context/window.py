@@ -12,6 +12,7 @@ from agent_core.context.summaries import in_window
 from agent_core.domain import events as e
 from agent_core.domain.context import CompactionKind
 from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.files import is_whole
 from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
 
 Encode = Callable[[Message, Mapping[str, bytes]], bytes]
@@ -380,11 +381,14 @@ class Window:
 
 
 def files_of(parts: Sequence[Part]) -> Sequence[str]:
-    """Return the blob ids of the files in *parts*, in the results of tools too."""
+    """Return the blob ids of what models are shown of the files in *parts*, in the results of tools too."""
     found: list[str] = []
     for part in parts:
         if isinstance(part, File):
-            found.append(part.file)
+            if part.text is None or is_whole(part):
+                found.append(part.file)
+            if part.text is not None:
+                found.append(part.text)
         elif isinstance(part, ToolResult):
             found += files_of(part.parts)
     return found

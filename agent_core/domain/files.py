@@ -16,6 +16,10 @@ MOST_NAME = 200
 """Characters of a file's name."""
 KEPT_FOR = 86_400_000
 """Milliseconds for which a file waits for a message that takes it."""
+MOST_PDF_BYTES, MOST_PDF_PAGES = 5_000_000, 100
+"""Of a PDF that models are sent as it is: all vendors take that, and several fit into one request."""
+MOST_TEXT = 100_000
+"""Characters of a file that models are shown: as many as a message may have."""
 Reading = Literal["image", "pdf", "docx", "sheet", "text"]
 _WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -70,6 +74,11 @@ class FileObject(msgspec.Struct, frozen=True, kw_only=True):
         return File(self.id, self.name, self.mime, self.size, self.text, self.pages)
 
 
+def is_whole(file: File) -> bool:
+    """Return whether models that take files are sent *file*, of which there is a text, as it is."""
+    return file.mime == "application/pdf" and file.size <= MOST_PDF_BYTES and (file.pages or 0) <= MOST_PDF_PAGES
+
+
 def kind_of_name(name: str) -> str | None:
     """Return the MIME type that a file's *name* says by its ending."""
     ending = name.rpartition(".")[2].lower() if "." in name else ""
@@ -81,8 +90,10 @@ def clean_name(name: str, mime: str) -> str:
     last = visible(name).replace("\\", "/").rpartition("/")[2]
     kept = " ".join("".join(" " if each in _FORBIDDEN or not each.isprintable() else each for each in last).split())
     stem, _, ending = kept.strip(". ").rpartition(".")
-    endings = FILE_KINDS[mime].endings
-    if not stem or ending.lower() not in endings:
+    endings, other = FILE_KINDS[mime].endings, kind_of_name(ending and f"x.{ending}")
+    if stem and other is not None and FILE_KINDS[other].reading == FILE_KINDS[mime].reading == "image":
+        ending = ending if other == mime else endings[0]  # an image that was encoded in another format
+    elif not stem or ending.lower() not in endings:
         stem, ending = kept, endings[0]
     stem = stem[: MOST_NAME - len(ending) - 1].strip(". ")
     return f"{stem or 'file'}.{ending.lower()}"

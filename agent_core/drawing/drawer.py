@@ -2,24 +2,26 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from agent_core.clock import Clock, SystemClock
-from agent_core.drawing.child import LARGEST_JOB
+from agent_core.confined.fairness import FairQueue, OwnerBarred, QueueFull
+from agent_core.confined.process import ConfinedProcess, ProcessLost, ProcessUnavailable, TooMuch
 from agent_core.drawing.errors import DrawingFailed, DrawingUnavailable, reported
-from agent_core.drawing.fairness import FairQueue
 from agent_core.drawing.finished import FinishedDrawings
-from agent_core.drawing.process import DrawingProcess, ProcessLost
+from agent_core.drawing.renderer import LARGEST_JOB
 
 __all__ = ["Drawer", "DrawingBounds", "DrawingFailed", "DrawingUnavailable"]
 _MEGABYTE = 1 << 20
 _LARGEST_SCALE = 4.0
-_LOOK_SECONDS = 0.05
+_WORKER = Path(__file__).with_name("renderer.py")
 _LESS = "draw fewer rows, marks or categories, or aggregate the data first"
 
 
@@ -124,8 +126,8 @@ class _Room:
         self._working: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._queue = FairQueue(bounds.processes, bounds.waiting, clock)
-        self._free: list[DrawingProcess] = []
-        self._busy: set[DrawingProcess] = set()
+        self._free: list[ConfinedProcess] = []
+        self._busy: set[ConfinedProcess] = set()
         self._idling: asyncio.Task[None] | None = None
 
     def is_here(self) -> bool:
@@ -145,7 +147,8 @@ class _Room:
         """Return what the job of *message* gives; several callers of one job share it."""
         job = self._jobs.get(digest)
         if job is None:
-            self._queue.enter(owner)
+            with _in_words():
+                self._queue.enter(owner)
             job = self._jobs[digest] = _Drawing(message, owner, self._loop.create_future())
             task = self._loop.create_task(self._work(digest, job))
             self._working.add(task)
@@ -169,11 +172,13 @@ class _Room:
     async def _work(self, digest: bytes, job: _Drawing) -> None:
         try:
             async with self._queue.place(job.owner):
-                if job.wanted:
+                with _in_words():
+                    if not job.wanted:
+                        return
                     self._queue.check(job.owner)
                     drawing = await self._on_a_process(job)
-                    self._finished.put(digest, drawing)
-                    job.done.set_result(drawing)
+                self._finished.put(digest, drawing)
+                job.done.set_result(drawing)
         except DrawingFailed as error:
             if not isinstance(error, DrawingUnavailable):
                 self._finished.put_failure(digest, error)
@@ -202,7 +207,7 @@ class _Room:
             raise reported(body.decode("utf-8", "replace"))
         return body
 
-    async def _take(self) -> DrawingProcess:
+    async def _take(self) -> ConfinedProcess:
         """Return a process that is free, or a new one."""
         if self._idling is not None:
             self._idling.cancel()
@@ -212,9 +217,9 @@ class _Room:
             if process.alive:
                 return process
             process.abandon(inherited=False)
-        return await DrawingProcess.start(self._bounds.allocated)
+        return await ConfinedProcess.start(_WORKER, self._bounds.allocated)
 
-    def _give_back(self, process: DrawingProcess) -> None:
+    def _give_back(self, process: ConfinedProcess) -> None:
         self._free.append(process)
         if self._idling is None and not self._busy:
             self._idling = self._loop.create_task(self._idle())
@@ -229,39 +234,40 @@ class _Room:
         while self._free:
             self._end(self._free.pop())
 
-    def _end(self, process: DrawingProcess) -> asyncio.Task[None]:
+    def _end(self, process: ConfinedProcess) -> asyncio.Task[None]:
         """End *process* in a task that outlives who asked for it: a process that is not waited for stays a zombie."""
         task = self._loop.create_task(process.kill())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
 
-    async def _bounded(self, process: DrawingProcess, job: _Drawing) -> tuple[bool, bytes]:
+    async def _bounded(self, process: ConfinedProcess, job: _Drawing) -> tuple[bool, bytes]:
         """Return what *process* says to the job; raise DrawingFailed when it takes too much, or dies of it."""
-        answer = self._loop.create_task(process.draw(job.message))
-        excess = self._loop.create_task(self._excess(process))
+        bounds = self._bounds
         try:
-            await asyncio.wait((answer, excess), return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                self._queue.killed(job.owner)
-                raise DrawingFailed(f"The drawing takes {excess.result()}; {_LESS}.")
-            return answer.result()
+            return await process.work(job.message, self._clock, seconds=bounds.seconds, resident=bounds.resident)
+        except TooMuch as excess:
+            self._queue.killed(job.owner)
+            raise DrawingFailed(f"The drawing takes {excess}; {_LESS}.") from None
         except ProcessLost:
             self._queue.killed(job.owner)
             raise DrawingFailed(f"The drawing takes too much memory, or cannot be drawn at all; {_LESS}.") from None
-        finally:
-            answer.cancel()
-            excess.cancel()
-            await asyncio.wait((answer, excess))
 
-    async def _excess(self, process: DrawingProcess) -> str:
-        """Return, as soon as the job takes too much, of what."""
-        until = self._clock.now() + self._bounds.seconds * 1000
-        while (left := until - self._clock.now()) > 0:
-            await self._clock.sleep(min(_LOOK_SECONDS, left / 1000))
-            if process.resident() > self._bounds.resident * _MEGABYTE:
-                return f"more than {self._bounds.resident} MB of memory"
-        return f"more than {self._bounds.seconds:g} s"
+
+@contextmanager
+def _in_words() -> Generator[None]:
+    """Raise DrawingUnavailable where the block raises what the queue and the process say."""
+    try:
+        yield
+    except QueueFull:
+        raise DrawingUnavailable("Too many drawings wait already; ask again in a few seconds.") from None
+    except OwnerBarred:
+        raise DrawingUnavailable(
+            "Two charts from here took too long or too much within a minute; ask again in a minute, "
+            "and draw fewer rows, marks or categories."
+        ) from None
+    except ProcessUnavailable as error:
+        raise DrawingUnavailable(f"The drawing process {error}") from None
 
 
 def _written(job: dict[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from agent_core.domain.agents import Snapshot
+from agent_core.domain.files import is_whole
 from agent_core.domain.messages import File, Part, Text
 from agent_core.providers.base import Files
 
@@ -31,27 +32,44 @@ class Readable(NamedTuple):
         return f"data:{self.mime};base64,{base64.b64encode(self.data).decode()}"
 
 
-def readable(parts: Iterable[Part], files: Files) -> Iterator[Readable | str]:
-    """Yield what a model is shown of *parts*: files and text, without blank text, which the APIs refuse."""
+def readable(parts: Iterable[Part], files: Files, *, pdfs: bool = True) -> Iterator[Readable | str]:
+    """Yield what a model is shown of *parts*: files and text, without blank text, which the APIs refuse.
+
+    Without *pdfs* their text stands for them, where there is one.
+    """
     for part in parts:
         if isinstance(part, Text) and part.text.strip():
             yield part.text
         elif isinstance(part, File):
-            yield _file(part, files.get(part.file))
+            if part.text is not None and not (pdfs and is_whole(part)):
+                yield _text(part, files.get(part.text))
+            else:
+                yield _file(part, files.get(part.file))
+
+
+def _text(file: File, data: bytes | None) -> str:
+    """Return the text that stands for *file*."""
+    if data is None:
+        return note(file, "it is no longer stored")
+    return f"[File {file.name}]\n{data.decode(errors='replace')}"
 
 
 def _file(file: File, data: bytes | None) -> Readable | str:
     """Return the bytes of *file*, its text, or a note that says why there is neither."""
-    mime = file.mime.partition(";")[0].strip().lower()
+    mime = _mime(file)
     if data is None:
         return note(file, "it is no longer stored")
     if not data:
         return note(file, "it is empty")
     if mime in _IMAGES or mime == _PDF:
         return Readable("pdf" if mime == _PDF else "image", mime, data, file.name)
-    if mime.startswith("text/"):
-        return f"[File {file.name}]\n{data.decode(errors='replace')}"
+    if mime.startswith("text/") or mime == "application/json":
+        return _text(file, data)
     return note(file, "files of this type cannot be read")
+
+
+def _mime(file: File) -> str:
+    return file.mime.partition(";")[0].strip().lower()
 
 
 def note(file: File, why: str) -> str:

@@ -21,7 +21,7 @@ PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 TABLES = (
     "session", "event", "run", "receipt", "change", "feedback", "approval", "approval_audit", "blob", "revocation",
     "operation", "place", "delivery", "card", "result", "render", "upload",
-    "spending",
+    "spending", "file",
 )  # fmt: skip
 """Where something of a person may have been, those of the channels too."""
 

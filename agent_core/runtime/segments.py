@@ -35,7 +35,7 @@ from agent_core.runtime.sources import Sources
 from agent_core.runtime.tool_notes import ToolNotes
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, due, quotas, workers
+from agent_core.store.work import catalog, due, files, quotas, workers
 from agent_core.store.work.due import Due
 from agent_core.tools.toolset import Toolset
 
@@ -117,6 +117,7 @@ class Segments:
     async def tidy(self) -> None:
         now = self._store.clock.now()
         await self._store.write(lambda connection: quotas.reap(connection, now))
+        await self._store.write(lambda connection: files.sweep(connection, now))
         await self._cache.tidy()
 
     async def next_deadline(self, after: int) -> int | None:

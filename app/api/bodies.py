@@ -4,9 +4,12 @@ import hashlib
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
 
 from agent_core import (
+    LARGEST_FILE,
+    MOST_FILES,
     Actor,
     Compaction,
     Controls,
@@ -15,6 +18,7 @@ from agent_core import (
     Hook,
     Limits,
     Persona,
+    Text,
 )
 from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, MAX_TOOL_LIMIT, gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
@@ -27,7 +31,17 @@ from app.api.problems import NOT_BLANK
 from channels.legible import one_line
 from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack
 from channels.web.pictures import MAX_DATA, MAX_POINTS
-from channels.web.settings import MAX_GREETING, MAX_LABEL, MAX_PROMPT, MAX_TITLE, StartPrompt, Web
+from channels.web.settings import (
+    MAX_GREETING,
+    MAX_LABEL,
+    MAX_ORIGINS,
+    MAX_PROMPT,
+    MAX_TITLE,
+    Anonymous,
+    StartPrompt,
+    Web,
+    WebFiles,
+)
 from channels.web.settings import MAX_PROMPTS as MAX_START_PROMPTS
 from channels.web.visitor_ids import fault_of_name
 
@@ -44,6 +58,7 @@ AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}
 Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=NOT_BLANK)]
 # Empty: none.
 Contract = Annotated[str, StringConstraints(max_length=MAX_CONTRACT)]
+FileIds = Annotated[list[Id], Field(min_length=1, max_length=MOST_FILES)]
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
 # What a repeated request may change: how the caller waits, not what is done.
 NOT_PART_OF_THE_WORK = {"idempotency_key", "mode", "timeout", "on_disconnect"}
@@ -201,7 +216,24 @@ class StartPromptBody(body_of(StartPrompt, START)):
     """A suggestion before the first message."""
 
 
+class AnonymousSettingsBody(body_of(Anonymous, {"origins": Annotated[list[Id], Field(max_length=MAX_ORIGINS)]})):
+    """Where people talk to an agent who have not said who they are."""
+
+
+WEB_FILES = {
+    "max_bytes": Annotated[int, Field(ge=1, le=LARGEST_FILE)],
+    "max_count": Annotated[int, Field(ge=1, le=MOST_FILES)],
+    "accept": Annotated[list[Id], Field(min_length=1, max_length=50)],
+}
+
+
+class WebFilesBody(body_of(WebFiles, WEB_FILES)):
+    """The files that visitors may send."""
+
+
 WEB = {
+    "anonymous": AnonymousSettingsBody,
+    "files": WebFilesBody,
     "title": Annotated[str, Field(max_length=MAX_TITLE)],
     "greeting": Annotated[str, Field(max_length=MAX_GREETING)],
     "avatar": Annotated[str, Field(max_length=MAX_DATA)],
@@ -297,17 +329,33 @@ class WorkBody(RequestBody):
 
     def digest(self) -> bytes:
         """Return the hash by which a repeated idempotency key is known to come with the same work."""
-        work = self.model_dump(mode="json", exclude=NOT_PART_OF_THE_WORK)
+        absent = {"files"} if not getattr(self, "files", None) else set[str]()  # as before there were files
+        work = self.model_dump(mode="json", exclude=NOT_PART_OF_THE_WORK | absent)
         return hashlib.sha256(msgspec.json.encode(work, order="deterministic")).digest()
 
 
 class PostBody(WorkBody):
-    """A message to a session."""
+    """A message to a session: a text, files by their ids, or both."""
 
-    text: Words
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["text"]}, {"required": ["files"]}]})
+
+    files: FileIds | None = None
+    text: Annotated[Words | None, Field(validate_default=True)] = None
     overlap: Overlap = "queue"
     idempotency_key: Id | None = None
     controls: ControlsBody | None = None
+
+    @field_validator("text")
+    @classmethod
+    def _said(cls, text: str | None, info: ValidationInfo) -> str | None:
+        if text is None and not info.data.get("files"):
+            raise PydanticKnownError("missing")
+        return text
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """The text as the core's part, if there is one."""
+        return () if self.text is None else (Text(self.text),)
 
 
 class ReplyBody(RequestBody):

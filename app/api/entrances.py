@@ -9,7 +9,9 @@ from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel
 from starlette.routing import BaseRoute
 
+from agent_core import LARGEST_FILE
 from app.api.deps import operator
+from app.api.forms import AROUND
 from app.api.scan import MAX_VALUES
 
 SMALL = 64_000
@@ -22,11 +24,14 @@ TOOL = 300_000
 """Bytes of a tool's definition: a schema of 32,000, presets and a configuration of 64,000 each."""
 RENDER = 600_000
 """Bytes of a render, of which the log holds 512,000, and what is around it."""
+FILE = LARGEST_FILE + AROUND
+"""Bytes of a form with a file; what an agent allows of it is less, see `uploads`."""
 SECRET = 4_000
 """Bytes of a request for which no credential is asked: an agent and a secret."""
 SIGNED = 1_000_000
 """Bytes of a request that is signed: it is read before it is known who sent it."""
 BODIES = {
+    "/v1/files": FILE,
     "/v1/sessions/{id}/messages": MESSAGE,
     "/v1/agents/{id}/runs": MESSAGE,
     "/v1/runs/{id}/tool-outputs": MESSAGE,
@@ -43,7 +48,10 @@ BODIES = {
     "/slack/interactivity": SIGNED,
     "/slack/commands": SIGNED,
 }
-"""The most bytes of a body by the path of its route; files will have a bound of their own."""
+"""The most bytes of a body by the path of its route."""
+
+FORMS = frozenset({"/v1/files"})
+"""The routes that read a form themselves, as it arrives."""
 
 VALUES = {"/v1/renders/preview": 100_000}
 """The most values of a body where it is not `scan.MAX_VALUES`: 500 rows of many columns, as operators alone send."""

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent_core import Forbidden
 from app.addresses import is_shared, place_of
 from app.api.body import fault_in, no_json, too_complex
-from app.api.entrances import Entrance, Entrances
+from app.api.entrances import FORMS, Entrance, Entrances
 from app.api.problems import problem, unauthorized
 from app.api.scan import Scan
 from app.api.scopes import check_scope
@@ -29,6 +29,8 @@ QUICK_BYTES, QUICK_VALUES = 64_000, 1_000
 """A body of no more bytes and values is checked in under 1 ms; a larger one is checked outside of the event loop."""
 MOST_HELD, MOST_VISITORS, MOST_UNKNOWN = 128_000_000, 64_000_000, 64_000_000
 """Bytes of bodies that have not arrived whole, in this process: of operators, of visitors, of unidentified callers."""
+MOST_FORMS, EACH_FORM = 500_000_000, 50_000_000
+"""Bytes of forms with files that are on their way or read, on disk: of all callers of a kind, and of one visitor."""
 EACH_VISITOR = EACH_UNKNOWN = 2_000_000
 """Bytes of them of one visitor, and of one address whose callers are not identified: one cannot use up those of all."""
 
@@ -99,6 +101,7 @@ class RequestGuard:
     ) -> None:
         self._app, self._routes, self._holds = app, routes, holds
         self._operators, self._visitors, self._unknown = UnreadBodies(), UnreadBodies(), UnreadBodies()
+        self._forms = {True: UnreadBodies(), False: UnreadBodies()}
 
     @cached_property
     def _entrances(self) -> Entrances:
@@ -113,6 +116,9 @@ class RequestGuard:
                 headers = Headers(scope=scope)
                 try:
                     check_entrance(entrance, principal, scope["method"], headers)
+                    if entrance.path in FORMS and principal is not None:
+                        await self._form(principal, scope, receive, send)
+                        return
                     with self._counted(principal, scope) as hold:
                         receive = replay(await _body(entrance, headers, receive, hold), receive)
                 except ClientDisconnected:
@@ -124,6 +130,18 @@ class RequestGuard:
                     await unauthorized()(scope, receive, send)
                     return
         await self._app(scope, receive, send)
+
+    async def _form(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the route read a form as it arrives; its bytes count until the answer, for so long it is kept."""
+        name = principal.actor.id if principal.visitor else None
+        with self._forms[principal.visitor].counted(Share(MOST_FORMS, name, EACH_FORM)) as hold:
+
+            async def counted() -> Message:
+                message = await receive()
+                hold(len(message.get("body", b"")))
+                return message
+
+            await self._app(scope, counted, send)
 
     def _counted(self, principal: Principal | None, scope: Scope) -> AbstractContextManager[Callable[[int], None]]:
         """Return what counts a body's bytes: each kind of callers has its own, so that none can use up another's."""

@@ -5,7 +5,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 DATA = ("/v1/", "/metrics", "/widget-demo", "/operator", "/slack/")
 """Paths whose answers are kept nowhere: they hold what people said, or who they are."""
-FILES = ("/v1/renders/",)
+FILES = ("/v1/renders/", "/v1/files/")
 """Of them those whose answers say themselves whether the caller may keep them: pictures, and what is downloaded."""
 YEAR = 365 * 24 * 3600
 HSTS = f"max-age={YEAR}"

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
 from agent_core import Message, Part, Text, ToolCall, ToolResult, new_id
-from app.api.bodies import DEFAULT_TIMEOUT, MAX_TEXT, AnyActor, ControlsBody, Id, Overlap, Words, WorkBody
+from app.api.bodies import DEFAULT_TIMEOUT, MAX_TEXT, AnyActor, ControlsBody, FileIds, Id, Overlap, Words, WorkBody
 from app.api.derived import RequestBody
 
 
@@ -76,6 +76,7 @@ class RunBody(WorkBody):
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["input"]}, {"required": ["messages"]}]})
 
     input: Words | None = None
+    files: FileIds | None = None
     messages: list[MessageBody] | None = Field(None, min_length=1, max_length=10_000)
     session: Id | None = None
     actor: AnyActor | None = None
@@ -90,6 +91,8 @@ class RunBody(WorkBody):
     def _one(self) -> Self:
         if (self.input is None) == (self.messages is None):
             raise ValueError("give either `input` or `messages`.")
+        if self.files and self.messages:
+            raise ValueError("`files` come with `input`.")
         if self.messages and self.messages[-1].role != "user":
             raise ValueError("the last of `messages` must be the user's: it is what the run answers.")
         if any(m.role == "system" for m in self._talk()):

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from agent_core import Actor, Controls, Core, Forbidden, Inbound, Origin, Page, RunObject, RunStatus
+from agent_core import Actor, Controls, Core, File, Forbidden, Inbound, Origin, Page, RunObject, RunStatus
 from agent_core.domain.objects import ENDED
 from app.api.bodies import FeedbackBody, actor_of
 from app.api.deciders import Deciding
@@ -31,6 +31,7 @@ from app.api.problems import answers, unauthorized
 from app.api.replies import OutputsBody
 from app.api.run_bodies import RunBody
 from app.api.sse import SSE, disconnected, open_stream
+from app.api.uploads import parts_of
 from app.api.wire import Feedback, Run, RunTree, answer, feedback_wire, page, run_wire
 from app.serving.readers import Seat
 
@@ -50,7 +51,8 @@ STARTED[200]["content"] |= answers(SSE, media="text/event-stream")[200]["content
 async def run_agent(request: Request, wired: Wired, principal: Operator, id: AgentId, body: RunBody) -> Response:
     """Run an agent: wait for its end, stream its events, or let it work in the background."""
     core, actor = wired.core, await _actor(body, principal.actor, wired.core)
-    receipt = await core.run_agent(id, _inbound(body, actor, sender(principal, actor)), session=body.session)
+    files = await parts_of(wired, principal, body.files or (), body.session)
+    receipt = await core.run_agent(id, _inbound(body, files, actor, sender(principal, actor)), session=body.session)
     stopping = _stopping(core, receipt.run, actor) if body.on_disconnect == "cancel" else None
     match body.mode:
         case "background":
@@ -160,9 +162,9 @@ async def give_feedback(wired: Wired, principal: Caller, run: OwnRun, body: Feed
     return answer(feedback_wire(given), 201)
 
 
-def _inbound(body: RunBody, actor: Actor, via: Actor | None) -> Inbound:
+def _inbound(body: RunBody, files: tuple[File, ...], actor: Actor, via: Actor | None) -> Inbound:
     return Inbound(
-        parts=body.question,
+        parts=(*body.question, *files),
         actor=actor,
         via=via,
         overlap=body.overlap,

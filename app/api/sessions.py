@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from agent_core import Actor, Controls, Forbidden, Inbound, Page, SessionStatus, SystemClock, Text
+from agent_core import Actor, Controls, Forbidden, Inbound, Page, SessionStatus, SystemClock
 from agent_core.store.reading.listing import Wanted
 from app.api.bodies import ForkBody, Overlap, PostBody, ReplyBody, SessionBody, actor_of
 from app.api.deciders import Deciding
@@ -29,6 +29,7 @@ from app.api.deps import (
 )
 from app.api.problems import NOT_BLANK, answers
 from app.api.sse import SSE, open_stream
+from app.api.uploads import parts_of
 from app.api.wire import (
     Message,
     Posted,
@@ -174,7 +175,7 @@ async def post_message(
     if principal.agent is not None and "overlap" not in body.model_fields_set:
         overlap = settings_of((await wired.core.agents.get(principal.agent)).definition).overlap
     inbound = Inbound(
-        parts=(Text(body.text),),
+        parts=(*body.texts, *await parts_of(wired, principal, body.files or (), session.id)),
         actor=actor,
         via=sender(principal, actor),
         overlap=overlap,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import typer
 
-from app.cli.costs import Key, print_costs
+from app.cli.costs import SumKey, print_costs
 from app.cli.printing import connect, line
 from app.printer import say
 from channels.legible import one_line
@@ -61,7 +61,7 @@ def cost(
         str | None, typer.Argument(help="The session's id; `parley sessions list` shows them. Without it: sums.")
     ] = None,
     *,
-    by: Annotated[Key, typer.Option(help="Without a session: what is summed by.")] = Key.DAY,
+    by: Annotated[SumKey, typer.Option(help="Without a session: what is summed by.")] = SumKey.DAY,
     first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="The first day (UTC) of sums.")] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="DAY", help="The day (UTC) before which sums end.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as one line of JSON.")] = False,

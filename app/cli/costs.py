@@ -7,7 +7,7 @@ from typing import Any
 from app.cli.printing import Column, every, listed
 
 
-class Key(StrEnum):
+class SumKey(StrEnum):
     """What sums are made by; `GET /v1/costs` knows the same."""
 
     DAY = "day"
@@ -17,7 +17,7 @@ class Key(StrEnum):
     SESSION = "session"
 
 
-def print_costs(key: Key, *, first: str | None, end: str | None, as_json: bool) -> None:
+def print_costs(key: SumKey, *, first: str | None, end: str | None, as_json: bool) -> None:
     """Print what was spent by *key*, from the UTC day *first* until before *end*; raises what the server refuses."""
     items = every("/v1/costs", by=key.value, **{"from": first}, to=end)
     columns = (

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -56,7 +56,7 @@ class DemoPage:
             "problems": "".join(f"<li>{html.escape(each)}</li>" for each in self.problems),
             "main": self._absent() if shown is None else _chat(shown),
         }
-        return _PLACE.sub(lambda place: filled[place[1]], template)
+        return fill(template, filled)
 
     def _absent(self) -> str:
         """Return the sentence in the place of the conversation, and what to do."""
@@ -73,6 +73,11 @@ class DemoPage:
         ]
         listed = f"the only one is {links[0]}" if len(links) == 1 else f"choose {', '.join(links[:-1])} or {links[-1]}"
         return f"<main><p>There is no agent <code>{wanted}</code>; {listed}.</p></main>"
+
+
+def fill(template: str, filled: Mapping[str, str]) -> str:
+    """Return *template* with its places in double braces filled; what is filled in is not looked at again."""
+    return _PLACE.sub(lambda place: filled[place[1]], template)
 
 
 def choose(agents: Sequence[OfferedAgent], wanted: str | None) -> OfferedAgent | None:

@@ -1,6 +1,7 @@
 """What a browser loads: the demo page, its visitor's token, and the scripts of page and widget."""
 
 import hashlib
+import html
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from agent_core import Actor, AgentObject, Core, Forbidden, RateLimited, new_id
 from channels.default_agent import PREFERRED
 from channels.legible import visible
 from channels.web.demo import Door, Unauthorized
-from channels.web.demo_page import PAGE, TOKEN, DemoPage, OfferedAgent, choose
+from channels.web.demo_page import PAGE, TOKEN, DemoPage, OfferedAgent, choose, fill
 from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
 from channels.web.versions import WidgetVersions, digest_of
 from channels.web.visitor_ids import fault_of_id, fault_of_name
@@ -32,6 +33,11 @@ VERSION_LENGTH = 16
 VERSION, BUILD, NAME = re.compile(r"[\w-]{16}"), re.compile(r"[0-9a-f]{12}"), re.compile(r"[a-z-]{1,50}")
 # Scripts are public: a page of a site that may not call gets one that says so, and not a dead one.
 SCRIPT_HEADERS = {"X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": "*"}
+PARTS = {
+    **dict.fromkeys(("demo.css", "gallery.css"), "text/css"),
+    **dict.fromkeys(("demo.js", "gallery.js", "recorded.js", "states.js"), "text/javascript"),
+}
+"""The scripts and style sheets of the demo pages, and what kind each is of."""
 DAY = 24 * 3600
 MAX_CONTEXT = 4_000
 """Bytes of JSON: sealed and signed they are 7,200 characters, and proxies take a header of 8,000."""
@@ -53,8 +59,9 @@ def _name(given: str) -> str:
 VisitorId = Annotated[Name, AfterValidator(_id)]
 VisitorName = Annotated[Name, AfterValidator(_name)]
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
-    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
 )
 PAGE_HEADERS = {
     "Cache-Control": "no-store",
@@ -216,18 +223,22 @@ def _page(core: Core, demo: Demo) -> APIRouter:
     router = APIRouter(include_in_schema=False, dependencies=[Depends(demo.door)])
 
     @router.get(PAGE)
-    async def show_page(agent: str | None = None) -> Response:
-        """Return the demo page, with the agent that is asked for."""
+    async def show_page(agent: str | None = None, show: str | None = None) -> Response:
+        """Return the demo page, with the agent that is asked for, or with `show=states` the gallery."""
         agents = await _offered(core, demo)
+        if show == "states":
+            return Response(_gallery(choose(agents, (agent or "")[:200] or None)), 200, PAGE_HEADERS, "text/html")
         page = DemoPage(agents, (agent or "")[:200] or None, demo.broken(), demo.problems is not None)
         text = page.document((STATIC / "demo.html").read_text(encoding="utf-8"))
         return Response(text, 404 if page.agents and page.shown is None else 200, PAGE_HEADERS, "text/html")
 
-    @router.get(f"{PAGE}/demo.js")
-    async def script() -> Response:
-        """Return the script of the page."""
+    @router.get(PAGE + "/{name}.{kind}")
+    async def part(name: str, kind: str) -> Response:
+        """Return a script or a style sheet of the pages."""
+        if f"{name}.{kind}" not in PARTS:
+            raise HTTPException(404)
         headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
-        return Response((STATIC / "demo.js").read_bytes(), 200, headers, "text/javascript")
+        return Response((STATIC / f"{name}.{kind}").read_bytes(), 200, headers, PARTS[f"{name}.{kind}"])
 
     @router.get(f"{PAGE}/status")
     async def status() -> Response:
@@ -237,6 +248,17 @@ def _page(core: Core, demo: Demo) -> APIRouter:
         return Response(body, 200, {"Cache-Control": "no-store"}, "application/json")
 
     return router
+
+
+def _gallery(agent: OfferedAgent | None) -> str:
+    """Return the page of states, theme and snippet, whose snippet embeds *agent*."""
+    built = widget()
+    filled = {
+        "build": built.build,
+        "integrity": built.files["parley-chat.js"].integrity,
+        "agent": agent.name if agent else PREFERRED,
+    }
+    return fill((STATIC / "gallery.html").read_text(encoding="utf-8"), {k: html.escape(v) for k, v in filled.items()})
 
 
 def _demo_token(

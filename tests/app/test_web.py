@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,14 +27,19 @@ from channels.web.identity import TokenSigner
 from channels.web.routes import widget
 from tests.app.conftest import caller
 
-DEMO = ("/widget-demo", "/widget-demo/token", "/widget-demo/status", "/widget-demo/demo.js")
+DEMO = (
+    *("/widget-demo", "/widget-demo/token", "/widget-demo/status", "/widget-demo?show=states"),
+    *("/widget-demo/demo.js", "/widget-demo/states.js", "/widget-demo/gallery.css"),
+)
 
 
 @pytest.fixture
 def static(tmp_path, monkeypatch):
     """A page and scripts of their own."""
     (tmp_path / "demo.html").write_text("<p>{{notice}}</p>{{main}}<ul>{{problems}}</ul>{{agents}}")
-    (tmp_path / "demo.js").write_text("export {};\n")
+    (tmp_path / "gallery.html").write_text("{{build}} {{integrity}} {{agent}}")
+    for name in ("demo.js", "states.js", "gallery.css"):
+        (tmp_path / name).write_text("export {};\n")
     (tmp_path / "parley-chat.js").write_text("export {};\n")
     monkeypatch.setattr(routes, "STATIC", tmp_path)
     return tmp_path
@@ -58,6 +64,26 @@ async def test_the_page_shows_the_agent_that_is_asked_for(anyone: httpx.AsyncCli
         assert re.findall(r'<option value="(\w+)"[^>]*?( selected)?>', page) == [
             (each, " selected" if each == name else "") for each in ("assistant", "filed")
         ]
+
+
+async def test_the_gallery_has_the_snippet_of_this_build(anyone: httpx.AsyncClient):
+    """The page of states knows the version and the hash of the script, and the agent that its snippet embeds."""
+    answer = await anyone.get("/widget-demo?show=states&agent=filed")
+    assert answer.status_code == 200
+    assert f'data-build="{widget().build}"' in answer.text
+    assert (
+        f'data-integrity="{html.escape(widget().files["parley-chat.js"].integrity)}" data-agent="filed"' in answer.text
+    )
+    assert "{{" not in answer.text
+    assert "'unsafe-inline'" not in answer.headers["Content-Security-Policy"]
+    for part, kind in re.findall(r'/widget-demo/(\w+\.(css|js))"', answer.text):
+        found = await anyone.get(f"/widget-demo/{part}")
+        assert (found.status_code, found.headers["content-type"].partition(";")[0]) == (
+            200,
+            "text/css" if kind == "css" else "text/javascript",
+        )
+    assert (await anyone.get("/widget-demo/parley-chat.js")).status_code == 404
+    assert (await anyone.get("/widget-demo/demo.html")).status_code == 404
 
 
 async def test_a_token_of_the_page_is_for_its_agent(anyone: httpx.AsyncClient, core: Core, tokens: TokenSigner):

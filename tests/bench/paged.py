@@ -1,6 +1,6 @@
-"""A long conversation as the stream of a session: its log, and an answer that is being written. Served over real sockets.
+"""A long conversation as the stream of a session, and an answer that is being written, over real sockets.
 
-The page is the widget alone, under the policy of the demo page without inline styles and with Trusted Types.
+The page is the widget alone, under the policy of the demo page.
 """
 
 import asyncio
@@ -19,7 +19,6 @@ from starlette.routing import Route
 
 from channels.web.routes import POLICY, STATIC
 
-TRUSTED = POLICY.replace(" 'unsafe-inline'", "") + "; require-trusted-types-for 'script'; trusted-types 'none'"
 PAGE = b"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <link rel="icon" href="data:,"><title>Bench</title><script type="module" src="/widget/parley-chat.js"></script>
 <parley-chat token="a-token" storage-key="kept"></parley-chat></html>"""
@@ -27,7 +26,7 @@ ANSWER = (
     "**Order {n}** left the warehouse on Tuesday and is on its way.\n\n"
     "- Carrier: `DHL`, reference 00{n}\n- Expected: Friday before noon\n\nTell me if you want it held at the depot."
 )
-WORDS = "Honey keeps for years, because *bees* fan it dry until `no yeast` can live in it. ".split(" ")
+WORDS = ("Honey", "keeps", "for", "years,", "because", "*bees*", "fan", "it", "dry", "until", "`yeast`", "dies.")
 
 
 def event(type: str, data: dict[str, Any], run: str, seq: int | None = None) -> bytes:
@@ -113,7 +112,7 @@ async def served(stream: Stream) -> AsyncIterator[Stream]:
     """Serve *stream* and the page on loopback; `stream.url` says where."""
 
     async def page(request: Request) -> Response:
-        return Response(PAGE, headers={"Content-Security-Policy": TRUSTED}, media_type="text/html")
+        return Response(PAGE, headers={"Content-Security-Policy": POLICY}, media_type="text/html")
 
     async def script(request: Request) -> Response:
         return Response((STATIC / request.path_params["name"]).read_bytes(), media_type="text/javascript")

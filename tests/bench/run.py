@@ -15,7 +15,7 @@ from typing import TypeVar
 from agent_core.domain.agents import DEFAULT_CONTEXT_MESSAGES
 from app.settings import Settings
 from app.storage.migrate import migrate
-from tests.bench import assembled, billed, called, drawn
+from tests.bench import assembled, billed, called, drawn, widget
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange
@@ -41,7 +41,7 @@ async def measure(scale: Scale, folder: Path, *, only: str = "", profile: Path |
     async with model() as models:
         bench = Bench(scale, folder, models, profile)
         groups = (bench.flat_out, bench.wires, bench.paced, bench.first_text, bench.stored)
-        alone = (bench.assembled, bench.tools, bench.drawn, bench.billed)
+        alone = (bench.assembled, bench.tools, bench.drawn, bench.widget, bench.billed)
         for group in (*groups, bench.kept, bench.hostile, *alone, bench.start, bench.memory):
             if not only or group.__name__ in only.split(","):
                 begin = time.monotonic()
@@ -287,6 +287,11 @@ class Bench:
         """Measure tables and charts, which need no server."""
         scale = self._scale
         return await drawn.rows(rounds=scale.slow_rounds, pictures=scale.pictures, seconds=scale.stuck)
+
+    async def widget(self) -> list[Row]:
+        """Measure the widget in a browser, before a server that streams a long conversation."""
+        scale = self._scale
+        return await widget.rows(rounds=scale.slow_rounds, messages=scale.shown, seconds=scale.window)
 
     async def billed(self) -> list[Row]:
         """Bill conversations by the simulated prompt caches, which need no server either."""

@@ -33,7 +33,7 @@ class Scale:
     *burst* is the number of runs that start at once, each in a new session.
     *held* has numbers of streams that are open together while memory is measured; the goal is that of the last.
     *pictures* is the number of charts that are drawn, *stuck* the seconds after which one without an end is killed.
-    *talks* are the conversations that are billed.
+    *talks* are the conversations that are billed; *shown* messages are those of the one that a browser shows.
     *stored* has numbers of stored messages; the last two are also measured with all in the window, and read again.
     """
 
@@ -54,6 +54,7 @@ class Scale:
     pictures: int
     stuck: float
     talks: Conversations
+    shown: int
 
 
 FULL = Scale(
@@ -74,6 +75,7 @@ FULL = Scale(
     pictures=50,
     stuck=5.0,
     talks=Conversations(),
+    shown=10_000,
 )
 QUICK = Scale(
     rounds=1,
@@ -93,4 +95,5 @@ QUICK = Scale(
     pictures=8,
     stuck=0.5,
     talks=FEW,
+    shown=300,
 )

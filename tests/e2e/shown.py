@@ -16,8 +16,8 @@ from tests.e2e.browser import ARTIFACTS, PATIENCE, STILL
 from tests.polling import until
 
 HOST = "https://parley.test"
-TRUSTED = POLICY.replace(" 'unsafe-inline'", "") + "; require-trusted-types-for 'script'; trusted-types 'none'"
-"""The policy of the demo page, stricter still: without inline styles, and with Trusted Types as the operator's page."""
+TRUSTED = POLICY
+"""The policy of the demo page: no inline scripts, no inline styles, and Trusted Types."""
 DOCUMENT = """<!doctype html><html lang="en"{attributes}><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,"><title>Renders</title>

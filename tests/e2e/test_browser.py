@@ -40,13 +40,17 @@ async def test_a_message_is_answered_as_it_is_written(visit: MakeVisit):
 
 
 async def test_a_tool_is_seen_at_work(visit: MakeVisit):
-    """A tool that the agent uses is shown by its name, before the text that uses its result."""
+    """What the agent uses tools for is said in words, before the text that uses their results."""
     person = await visit()
     tab = await person.tab()
     await tab.say("What is 12 * 7, and what time is it?")
     assert "12 * 7 is 84." in await tab.done()
     tools = tab.answer.locator(".tool")
-    await expect(tools.locator("b")).to_have_text(["calculate", "current_time"])
+    await expect(tools.locator("b")).to_have_text("Used 2 tools")
+    await tools.locator("summary").click()
+    await expect(tools.locator(".step > :first-child > span:first-of-type")).to_have_text(
+        ["Calculated", "Checked the time"]
+    )
     await expect(tools.first).to_have_attribute("data-status", "done")
     assert "12 * 7" not in await tools.first.inner_text(), "the default agent shows names only"
     await tab.picture("4-tools")

@@ -61,18 +61,22 @@ async def asked(tab: Tab) -> None:
 
 
 async def test_a_yes_lets_the_call_run(visit: MakeVisit):
-    """The card shows the exact call; after a yes it says who decided, loses its buttons, and the answer comes."""
+    """The card shows the exact call; after a yes it is a line that says who decided and opens; the answer comes."""
     person = await visit()
     tab = await person.tab()
     await asked(tab)
     await expect(card(tab)).to_contain_text("May this be calculated?")
     await expect(card(tab)).to_contain_text("12 * 7")
-    await expect(card(tab)).to_contain_text("Open until")
+    await expect(card(tab)).to_contain_text("left to decide")
     await tab.picture("20-approval-asked")
     await choice(tab, "Approve").click()
     assert "12 * 7 is 84." in await tab.done()
     await expect(card(tab).get_by_role("button")).to_have_count(0)
-    await expect(card(tab)).to_contain_text("Approved by")
+    await expect(card(tab).locator("summary")).to_contain_text("Approved by")
+    await expect(card(tab).get_by_text("12 * 7")).to_be_hidden()
+    await expect(tab.area).to_be_focused()
+    await card(tab).locator("summary").click()
+    await expect(card(tab).get_by_text("12 * 7")).to_be_visible()
     await tab.picture("21-approval-approved")
     person.check()
 
@@ -99,7 +103,8 @@ async def test_a_tool_is_allowed_for_the_conversation(visit: MakeVisit):
     person = await visit()
     tab = await person.tab()
     await asked(tab)
-    await choice(tab, "Allow for the rest of this conversation").click()
+    await card(tab).get_by_label("Don’t ask again in this conversation").check()
+    await choice(tab, "Approve").click()
     await tab.done()
     await tab.say("What is 2 + 3?")
     await expect(tab.answers).to_have_count(2)
@@ -113,7 +118,7 @@ async def test_other_users_see_whom_it_waits_for(visit: MakeVisit, server: Serve
     person = await visit()
     tab = await person.tab()
     await tab.say(ASK)
-    await expect(card(tab)).to_contain_text("needs the approval of an operator")
+    await expect(card(tab)).to_contain_text("Waiting for the team to approve this.")
     await expect(card(tab).get_by_role("button")).to_have_count(0)
     await tab.picture("26-approval-of-others")
     await decide(server, approved=False, reason="Not today.")
@@ -141,7 +146,7 @@ async def test_a_reload_and_a_second_tab_show_the_same(visit: MakeVisit):
 
 
 async def test_it_works_with_the_keyboard_alone(visit: MakeVisit):
-    """Tab reaches the buttons in their order, Enter presses them, Escape leaves a form and stops nothing."""
+    """Tab reaches the buttons in their order, Enter presses them, Escape leaves a form; a Stop asks, Escape says no."""
     person = await visit()
     tab = await person.tab()
     await asked(tab)
@@ -149,10 +154,14 @@ async def test_it_works_with_the_keyboard_alone(visit: MakeVisit):
     await tab.page.keyboard.press("Enter")
     await expect(card(tab).get_by_label("Reason (optional)")).to_be_focused()
     await tab.page.keyboard.press("Escape")
-    await expect(choice(tab, "Approve")).to_be_visible()
+    await expect(choice(tab, "Approve")).to_be_focused()
+    await tab.page.keyboard.press("Escape")
+    await expect(tab.page.get_by_role("alertdialog")).to_contain_text("Stop and withdraw the question?")
+    await tab.page.keyboard.press("Escape")
+    await expect(tab.area).to_be_focused()
     await choice(tab, "Approve").focus()
     await tab.page.keyboard.press("Tab")
-    await expect(choice(tab, "Allow for the rest of this conversation")).to_be_focused()
+    await expect(choice(tab, "Deny")).to_be_focused()
     await tab.page.keyboard.press("Shift+Tab")
     await tab.page.keyboard.press("Enter")
     assert "12 * 7 is 84." in await tab.done()
@@ -160,11 +169,13 @@ async def test_it_works_with_the_keyboard_alone(visit: MakeVisit):
 
 
 async def test_a_stop_withdraws_the_question(visit: MakeVisit):
-    """A Stop while people are asked ends the run; the card says that it was withdrawn."""
+    """A Stop while people are asked ends the run once that is confirmed; the card says that it was withdrawn."""
     person = await visit()
     tab = await person.tab()
     await asked(tab)
     await tab.stop.click()
+    await tab.picture("28-approval-stopping")
+    await tab.page.get_by_role("alertdialog").get_by_role("button", name="Stop").click()
     await expect(card(tab)).to_contain_text("Withdrawn")
     await expect(card(tab).get_by_role("button")).to_have_count(0)
     await tab.picture("27-approval-withdrawn")
@@ -195,15 +206,15 @@ async def test_a_quorum_of_two_is_counted(visit: MakeVisit, server: Server):
     tab = await person.tab()
     await asked(tab)
     other = await person.tab()
-    await expect(card(other)).to_contain_text("0 / 2 approvals")
+    await expect(card(other)).to_contain_text("0 of 2 approvals")
     await choice(tab, "Approve").click()
     for each in (tab, other):
-        await expect(card(each)).to_contain_text("1 / 2 approvals")
-        await expect(card(each)).to_contain_text("Open until")
+        await expect(card(each)).to_contain_text("1 of 2 approvals")
+        await expect(card(each)).to_contain_text("left to decide")
     await tab.picture("25-approval-one-of-two")
     await decide(server, approved=True)
     for each in (tab, other):
-        await expect(card(each)).to_contain_text("Approved by operator")
+        await expect(card(each)).to_contain_text("Approved by the team")
         await expect(card(each).get_by_role("button")).to_have_count(0)
         assert "12 * 7 is 84." in await each.done()
     await other.picture("34-approval-two-of-two")

@@ -83,7 +83,7 @@ class Answered(Shown):
     async def show_all(self) -> None:
         await self.page.goto(f"{HOST}/page")
         await self.page.evaluate("document.querySelector('parley-chat').style.setProperty('--parley-height', '96dvh')")
-        await self.page.locator(".entry.answer .bar").wait_for()
+        await self.page.locator(".entry.answer .acts").wait_for()
 
     async def answer(self, route: Route) -> None:
         path = route.request.url.removeprefix(HOST).partition("?")[0]
@@ -201,7 +201,7 @@ async def ratings(server: Server) -> list[tuple[str, str | None]]:
     async with httpx.AsyncClient(base_url=server.url, headers={"Authorization": f"Bearer {KEY}"}) as client:
         run = (await client.get("/v1/runs?limit=1")).json()["items"][0]["id"]
         found = (await client.get(f"/v1/runs/{run}")).json()
-        return [(each["rating"], each["comment"]) for each in found["feedback"]]
+        return [(each["rating"], each["comment"]) for each in found.get("feedback", [])]
 
 
 async def test_actions_wait_for_the_hand_or_the_keyboard_and_move_nothing(visit: MakeVisit):
@@ -212,12 +212,12 @@ async def test_actions_wait_for_the_hand_or_the_keyboard_and_move_nothing(visit:
     for text in ("What is 12 * 7?", "What time is it?"):
         await tab.say(text)
         await tab.done()
-        await expect(tab.answer.locator(".bar time")).to_be_visible()
+        await expect(tab.answer.locator(".acts time")).to_be_visible()
     first = tab.answers.first
-    bar = first.locator(".bar")
+    bar = first.locator(".acts")
     await tab.page.mouse.move(1, 1)
     await expect(bar).to_have_css("opacity", "0")
-    await expect(tab.answers.last.locator(".bar")).to_have_css("opacity", "1")
+    await expect(tab.answers.last.locator(".acts")).to_have_css("opacity", "1")
     height = await tab.chat.evaluate("chat => chat.shadowRoot.querySelector('.log').scrollHeight")
     await first.hover()
     await expect(bar).to_have_css("opacity", "1")
@@ -240,3 +240,37 @@ async def test_actions_wait_for_the_hand_or_the_keyboard_and_move_nothing(visit:
     assert "<p>" in copied[1]
     assert await tab.chat.evaluate("chat => chat.shadowRoot.querySelector('.log').scrollHeight") == height
     person.check()
+
+
+async def test_a_question_is_put_in_other_words_and_answered_once_more(visit: MakeVisit, server: Server):
+    """Edit sends new words in the place of the old ones, Answer again the same; each is answered, nothing twice."""
+    person = await visit()
+    tab = await person.tab()
+    await tab.say("What is 12 * 7?")
+    await tab.done()
+    await expect(tab.answer.locator(".acts time")).to_be_visible()
+    await tab.chat.get_by_role("button", name="Edit").press("Enter")
+    words = tab.chat.get_by_label("What you wrote, to be changed")
+    await expect(words).to_be_focused()
+    await words.press("Escape")
+    await expect(tab.chat.get_by_role("button", name="Edit")).to_be_focused()
+    await tab.chat.get_by_role("button", name="Edit").press("Enter")
+    await words.fill("What is 6 * 6?")
+    await tab.picture("answers-edit")
+    await words.press("Enter")
+    await expect(tab.answers).to_contain_text(["6 * 6 is 36."])
+    await expect(tab.questions).to_have_text(["What is 6 * 6?"])
+    await expect(tab.area).to_be_focused()
+    before = await tab.answer.locator(".acts time").get_attribute("datetime")
+    await tab.answer.get_by_role("button", name="Answer again").click()
+    await expect(tab.answer.locator(".acts time")).not_to_have_attribute("datetime", before or "")
+    await expect(tab.answers).to_contain_text(["6 * 6 is 36."])
+    await expect(tab.questions).to_have_text(["What is 6 * 6?"])
+    await tab.answer.get_by_role("button", name="Good answer").click()
+    await until_async(lambda: rated(server))
+    await tab.picture("answers-again")
+    person.check()
+
+
+async def rated(server: Server) -> bool:
+    return await ratings(server) == [("up", None)]

@@ -115,7 +115,7 @@ async def test_each_tab_has_its_own(visit: MakeVisit):
 
 
 async def test_a_message_is_said_again(visit: MakeVisit, server: Server):
-    """On another device: what is written here goes on there. Here: the copy takes the conversation's place, in all tabs."""
+    """On another device: what is written here goes on there. Here: the copy takes its place, in all tabs."""
     person = await visit()
     tab = await person.tab()
     await ask(tab, FIRST)

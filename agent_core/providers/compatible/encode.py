@@ -126,7 +126,7 @@ def _content(contents: Sequence[Json]) -> str | Sequence[Json]:
 
 
 def _contents(parts: Sequence[Part], files: Files) -> Iterator[Json]:
-    return map(_content_block, readable(parts, files))
+    return map(_content_block, readable(parts, files, pdfs=False))
 
 
 def _content_block(content: Readable | str) -> Json:

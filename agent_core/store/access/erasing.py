@@ -12,6 +12,7 @@ from agent_core.store.access.operations import OPERATION
 from agent_core.store.access.redaction import (
     DELETED,
     ForgottenPerson,
+    files_of,
     is_distinct,
     is_of,
     quoted_of,
@@ -24,7 +25,7 @@ from agent_core.store.access.revocations import REVOCATION
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, SessionKey, table_of
 from agent_core.store.tables import AuditRow, FeedbackRow, ReceiptRow
-from agent_core.store.work import blobs, quotas, results, sessions, spending
+from agent_core.store.work import blobs, files, quotas, results, sessions, spending
 from agent_core.store.work.approvals import APPROVAL
 from agent_core.store.work.blobs import BLOB
 
@@ -93,6 +94,7 @@ def redact(connection: Connection, session: str, who: ForgottenPerson) -> Redact
             dropped.add(body["ref"])
     quotas.give_back_blobs(connection, held.key, dropped)
     connection.execute(delete(BLOB).where(BLOB.c.session == held.key, BLOB.c.id.in_(dropped)))
+    files.remove(connection, held.key, found.files)
     results.remove(connection, held.key, runs)
     scrub = partial(scrubbed, who=who)  # what is kept of others' runs may name the person
     blobs.rewrite(connection, held.key, scrub)
@@ -117,6 +119,7 @@ def forget(connection: Connection, who: ForgottenPerson, opened: Collection[str]
         connection.execute(update(OPERATION).where(OPERATION.c.key == row.key).values(values))
     # The pseudonym was revoked before: that holds for all tokens of the person up to then.
     connection.execute(delete(REVOCATION).where(REVOCATION.c.kind == "actor", REVOCATION.c.subject == who.id))
+    files.forget(connection, who.id)
     quotas.forget(connection, who.id)
     spending.forget_actor(connection, who.id)
     return connection.execute(delete(_FEEDBACK).where(_FEEDBACK.c.actor == who.id)).rowcount
@@ -130,6 +133,7 @@ class _Traces(msgspec.Struct):
     messages: set[str] = msgspec.field(default_factory=set[str])
     names: set[str] = msgspec.field(default_factory=set[str])
     texts: list[str] = msgspec.field(default_factory=list[str])
+    files: set[str] = msgspec.field(default_factory=set[str])
 
 
 _Row = tuple[int, str, int | None, dict[str, Any]]
@@ -149,7 +153,8 @@ def _theirs(facts: list[_Row], actor: str) -> _Traces:
             found.runs.add(run)
             found.messages.add(body["message"])
             found.names |= {body["actor"]["name"]} if body["actor"].get("name") else set()
-            found.texts += texts_of(body)
+            found.texts += [*texts_of(body), *(file["name"] for file in files_of(body))]
+            found.files |= {file["file"] for file in files_of(body)}
         elif kind == "message.corrected" and body["message"] in found.messages:
             found.said.add(seq)
             found.texts += texts_of(body)

@@ -65,6 +65,11 @@ def texts_of(body: Json) -> list[str]:
     return [part["text"] for part in body["parts"] if part.get("type") == "text" and part["text"].strip()]
 
 
+def files_of(body: Json) -> list[Json]:
+    """Return the files in the parts of a message's *body*."""
+    return [part for part in body["parts"] if part.get("type") == "file"]
+
+
 def redacted(kind: str, body: Json, who: ForgottenPerson, *, theirs: bool = False, said: bool = False) -> Json:
     """Return the *body* of a fact of *kind* without the person.
 

@@ -1,10 +1,10 @@
 """Blobs: bytes kept whole. Each function is one transaction's work."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, literal, select, update
 
 from agent_core.errors import NotFound
 from agent_core.ids import new_id
@@ -15,9 +15,17 @@ BLOB = table_of(BlobRow)
 JSON = "application/json"
 
 
-def put(connection: Connection, session: int | None, mime: str, data: bytes, run: int | None = None) -> str:
-    """Store *data*, which counts as stored by *run*, and return its id."""
-    name = new_id("blob")
+def put(
+    connection: Connection,
+    session: int | None,
+    mime: str,
+    data: bytes,
+    run: int | None = None,
+    *,
+    name: str | None = None,
+) -> str:
+    """Store *data*, which counts as stored by *run*, and return its id: *name*, or a new one."""
+    name = name or new_id("blob")
     values = {"project": DEFAULT_PROJECT, "id": name, "session": session, "mime": mime, "data": data, "run": run}
     connection.execute(insert(BLOB).values(**values))
     return name
@@ -30,6 +38,14 @@ def get(connection: Connection, name: str) -> tuple[str, bytes]:
     if row is None:
         raise NotFound("blob", name)
     return row.mime, bytes(row.data)
+
+
+def copy(connection: Connection, source: int, target: int, without: Collection[str]) -> None:
+    """Give the fork *target* its own rows of the blobs of *source* but those *without*, so that it outlives that."""
+    copied = select(BLOB.c.project, BLOB.c.id, literal(target), BLOB.c.mime, BLOB.c.data).where(
+        BLOB.c.session == source, BLOB.c.id.not_in(list(without))
+    )
+    connection.execute(insert(BLOB).from_select(["project", "id", "session", "mime", "data"], copied))
 
 
 def rewrite(connection: Connection, session: int, change: Callable[[Any], Any]) -> None:

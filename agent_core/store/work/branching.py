@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import Connection, Table, insert, select, update
 
 from agent_core.domain import events as e
-from agent_core.domain.messages import Actor, text_of
+from agent_core.domain.messages import Actor
 from agent_core.domain.quotas import Origin, Spending
 from agent_core.errors import InvalidInput, NotRepeatable, SessionClosed
 from agent_core.ids import new_id
@@ -14,7 +14,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, table_of
 from agent_core.store.tables import ApprovalRow
 from agent_core.store.work import quotas, sessions
-from agent_core.store.work.intake import BEGINNING
+from agent_core.store.work.intake import title_of
 from agent_core.store.work.sessions import SessionRef
 from agent_core.store.work.tables import BranchRow
 
@@ -43,7 +43,7 @@ def branch(connection: Connection, source: SessionRef, message: str, *, by: Acto
     target = sessions.find(connection, copy)
     connection.execute(insert(BRANCH).values(source=source.key, target=target.key))
     _copy_remembered(connection, source.key, target.key)
-    _untitle(connection, target.key, received.text)
+    _untitle(connection, target.key, received.title)
     sessions.close(connection, source)
     return copy
 
@@ -59,10 +59,10 @@ def before(connection: Connection, session: str) -> list[str]:
 
 
 class _Received(NamedTuple):
-    """Where a message came in, and its text."""
+    """Where a message came in, and what it would title a session."""
 
     seq: int
-    text: str
+    title: str
 
 
 def _newest(connection: Connection, source: SessionRef, message: str, by: Actor) -> _Received:
@@ -73,7 +73,7 @@ def _newest(connection: Connection, source: SessionRef, message: str, by: Actor)
     body = None if row is None else msgspec.json.decode(bytes(row.data), type=e.MessageReceived)
     if row is None or body is None or body.message != message or body.actor.id != by.id:
         raise InvalidInput("message", "only your own newest message can be said again.")
-    return _Received(row.seq, text_of(body.parts))
+    return _Received(row.seq, title_of(body.parts))
 
 
 def _made(connection: Connection, source: SessionRef, at: int) -> str | None:
@@ -98,9 +98,9 @@ def _refuse_others(connection: Connection, source: SessionRef, at: int) -> None:
         raise NotRepeatable("It was written while another answer was under way; write a new message instead.")
 
 
-def _untitle(connection: Connection, copy: int, text: str) -> None:
-    """Take a title that is the beginning of *text* from a copy in which that is said again."""
-    begins = (SESSION.c.key == copy) & (SESSION.c.title == text[:BEGINNING])
+def _untitle(connection: Connection, copy: int, title: str) -> None:
+    """Take a *title* that is the message's from a copy in which that is said again."""
+    begins = (SESSION.c.key == copy) & (SESSION.c.title == title)
     connection.execute(update(SESSION).where(begins).values(title=None))
 
 

@@ -1,5 +1,7 @@
 """receive: one message in, as one transaction; idempotent, by the overlap policy."""
 
+from collections.abc import Sequence
+
 import msgspec
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
@@ -8,7 +10,7 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.inbound import INTERRUPTED, Inbound
-from agent_core.domain.messages import text_of
+from agent_core.domain.messages import File, Part, text_of
 from agent_core.domain.objects import Receipt
 from agent_core.domain.quotas import Spending, key_of
 from agent_core.errors import IdempotencyMismatch, NotFound, RateLimited, SessionBusy, SessionClosed
@@ -17,7 +19,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, RunRef, table_of
 from agent_core.store.statements import Statement, literal
 from agent_core.store.tables import DEFAULT_PROJECT, ReceiptRow
-from agent_core.store.work import catalog, limits, notes, quotas, refreezing, runs, sessions, spending, steering
+from agent_core.store.work import catalog, files, limits, notes, quotas, refreezing, runs, sessions, spending, steering
 from agent_core.store.work.refreezing import Refreeze
 from agent_core.store.work.runs import Finish
 
@@ -277,13 +279,19 @@ def _open_run(
     bodies = [*opening, *intake.step] if said else opening
     log.take_seqs(connection, session.key, len(bodies))
     facts = log.write(connection, session.session_key, first, [(run, body) for body in bodies], now=intake.now)
-    if title := text_of(intake.inbound.parts)[:BEGINNING]:
+    if title := title_of(intake.inbound.parts):
         _SET_TITLE.run(connection, b_key=session.key, b_title=title)
     receipt = _keep_receipt(connection, session, intake, run, first + asked - 2)
     started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)
     if not starts:
         missed = []
     return Received(receipt=receipt, facts=facts, missed=missed, started=started, said=said, freed=freed)
+
+
+def title_of(parts: Sequence[Part]) -> str:
+    """Return what a session is called after its first message, of *parts*: the text, else the first file."""
+    names = (part.name for part in parts if isinstance(part, File))
+    return (text_of(tuple(parts)) or next(names, ""))[:BEGINNING]
 
 
 def _draft(session: sessions.SessionRef, intake: Intake, charged: bytes | None, *, epoch: int) -> RunRef:
@@ -341,6 +349,8 @@ def _received(intake: Intake) -> e.MessageReceived:
 def _keep_receipt(
     connection: Connection, session: sessions.SessionRef, intake: Intake, run: RunRef, seq: int
 ) -> Receipt:
+    inbound = intake.inbound
+    files.take(connection, session.key, seq, inbound.parts, actor=inbound.actor, origin=inbound.origin, now=intake.now)
     if intake.inbound.key is not None:
         _KEEP.run(
             connection,

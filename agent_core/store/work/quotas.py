@@ -185,14 +185,21 @@ def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, end
 
 def give_back(connection: Connection, session: int) -> None:
     """Take what is kept of the runs of *session*, which is about to be deleted, off the counts."""
-    _take_off(connection, connection.execute(_KEPT, {"b_session": session}).all())
+    take_off(connection, connection.execute(_KEPT, {"b_session": session}).all())
 
 
 def give_back_blobs(connection: Connection, session: int, names: Collection[str]) -> None:
     """Take the blobs *names*, which are about to be deleted, off the counts; those of runs in progress are not in."""
     if names:
         given = {"b_session": session, "b_blobs": list(names)}
-        _take_off(connection, connection.execute(_KEPT_IN, given).all())
+        take_off(connection, connection.execute(_KEPT_IN, given).all())
+
+
+def take_off(connection: Connection, kept: Iterable[Any]) -> None:
+    """Take what is *kept*, rows of an agent's key, who is charged and bytes, off the counts."""
+    for agent, charged, stored in kept:
+        values = {"b_agent": agent, "b_subjects": _keys(charged), "b_stored": stored}
+        connection.execute(_GIVE_BACK, values)
 
 
 def forget(connection: Connection, actor: str) -> None:
@@ -224,12 +231,6 @@ def _spend(connection: Connection, agent: int, keys: Sequence[int], spent: Spend
     given = {f"b_subject_{n}": key for n, key in enumerate(keys)} | {f"b_{name}": n for name, n in counts.items()}
     rows = _UPSERTS[len(keys)].run(connection, b_agent=agent, **given)
     return {row[0]: Used(**dict(zip(_COUNTS, row[1:], strict=True))) for row in rows}
-
-
-def _take_off(connection: Connection, kept: Iterable[Any]) -> None:
-    for agent, charged, stored in kept:
-        values = {"b_agent": agent, "b_subjects": _keys(charged), "b_stored": stored}
-        connection.execute(_GIVE_BACK, values)
 
 
 def _refuse(subject: Subject, used: Used, spent: Spending, now: int) -> None:

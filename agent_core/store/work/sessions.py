@@ -19,8 +19,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RENDER, RUN, SESSION, SessionKey
 from agent_core.store.statements import Rows, Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import notes, quotas, results, spending
-from agent_core.store.work.blobs import BLOB
+from agent_core.store.work import blobs, files, notes, quotas, results, spending
 from agent_core.store.work.catalog import AGENT, keep_snapshot
 from agent_core.store.work.quotas import AgentBounds
 
@@ -277,6 +276,7 @@ def delete(connection: Connection, session: SessionRef) -> None:
     """Remove a session and its log. Raises `SessionBusy` while a run is queued or open."""
     refuse_busy(connection, session, "delete")
     quotas.give_back(connection, session.key)
+    files.give_back(connection, session.key)
     spending.forget_session(connection, session.id)
     connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
 
@@ -313,7 +313,7 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
     del copy["key"]
     key = connection.execute(insert(SESSION).values(**copy).returning(SESSION.c.key)).scalar_one()
     _copy_log(connection, source.key, key, last, runs)
-    _copy_blobs(connection, source.key, key)
+    blobs.copy(connection, source.key, key, files.copy(connection, source.key, key, last))
     results.copy(connection, source.key, key)
     return str(copy["id"])
 
@@ -346,14 +346,6 @@ def _copy_log(connection: Connection, source: int, target: int, last: int, runs:
     connection.execute(insert(EVENT).from_select(["session", "seq", "run", "type", "time", "data"], copied))
     shown = select(literal(target), RENDER.c.seq, RENDER.c.id).where(RENDER.c.session == source, RENDER.c.seq <= last)
     connection.execute(insert(RENDER).from_select(["session", "seq", "id"], shown))
-
-
-def _copy_blobs(connection: Connection, source: int, target: int) -> None:
-    """Give the fork its own rows of the blobs that its log names, so that it outlives its parent."""
-    copied = select(BLOB.c.project, BLOB.c.id, literal(target), BLOB.c.mime, BLOB.c.data).where(
-        BLOB.c.session == source
-    )
-    connection.execute(insert(BLOB).from_select(["project", "id", "session", "mime", "data"], copied))
 
 
 def _window_at(connection: Connection, source: SessionRef, last: int) -> int:

@@ -1,13 +1,15 @@
-"""Tables beside those of the log: what was spent, which outlives those it names; and which sessions go on as others."""
+"""Tables beside those of the log: what was spent, which sessions go on as others, and files that were sent."""
 # SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
 # pyright: reportAssignmentType=false
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, String
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, String, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
 from agent_core.store.tables import Key
+
+WAITING = text("seq IS NULL")
 
 
 def _text(length: int) -> Any:
@@ -64,3 +66,37 @@ class SpendingRow(SQLModel, table=True):
     cache_write_long: int | None = _sum()
     cost: int | None = _sum()
     uncached_cost: int | None = _sum()
+
+
+class FileRow(SQLModel, table=True):
+    """A file that an *actor* sent; its bytes, and its *text*, are blobs. A fork has a row of its own.
+
+    *seq* is the message that took it, None while it waits for one: after a day it is removed. *agent* is the id of the
+    one that it was sent to, None for an operator's. *size* is bytes, *stored* those of the blobs; *charged* are the
+    numbers of those whose quotas they use, as in `run`.
+    """
+
+    __tablename__ = "file"
+    __table_args__ = (
+        UniqueConstraint("id", "session"),
+        Index("ix_file_session", "session"),
+        Index("ix_file_waiting", "created_at", sqlite_where=WAITING),
+    )
+    key: int | None = Field(default=None, sa_column=Column(Key, primary_key=True, autoincrement=True))
+    project: int = Field(sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), nullable=False))
+    id: str = Field(sa_column=Column(String(40), nullable=False))
+    session: int | None = Field(
+        default=None, sa_column=Column(Key, ForeignKey("session.key", ondelete="CASCADE"), nullable=True)
+    )
+    seq: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    agent: str | None = Field(default=None, sa_column=Column(String(40), nullable=True))
+    actor: str = Field(sa_column=Column(String(200), nullable=False))
+    actor_kind: str = Field(sa_column=Column(String(8), nullable=False))
+    name: str = Field(sa_column=Column(String(200), nullable=False))
+    mime: str = Field(sa_column=Column(String(100), nullable=False))
+    size: int = _count()
+    text: str | None = Field(default=None, sa_column=Column(String(40), nullable=True))
+    pages: int | None = Field(default=None, sa_column=Column(Integer, nullable=True))
+    stored: int = _count()
+    charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    created_at: int = _count()

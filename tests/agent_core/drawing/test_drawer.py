@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from agent_core.drawing.child import DARK, LIGHT
 from agent_core.drawing.drawer import BOUNDS, Drawer, DrawingBounds, DrawingFailed, DrawingUnavailable
+from agent_core.drawing.renderer import DARK, LIGHT
 from agent_core.testing.clock import FakeClock
 from tests.agent_core.drawing.specs import PNG, bar, endless, opened
 from tests.polling import until

@@ -54,7 +54,7 @@ def named(name: str, **fields: Any) -> Definition:
     return Definition(**{"name": name, "instructions": f"I am {name}.", **fields})
 
 
-SHOWN = msgspec.to_builtins(Web(show_tools="full"))
+SHOWN = msgspec.json.decode(msgspec.json.encode(Web(show_tools="full")))
 
 
 async def names(core: Core) -> list[str]:
@@ -330,8 +330,7 @@ async def test_agents_of_earlier_versions_keep_their_channels(core: Core) -> Non
     stored = msgspec.json.encode({**fields, "web": {"show_tools": "full"}, "slack": slack})
     version = catalog.VERSION.update().where(catalog.VERSION.c.agent == _key(made.id))
     await core._store.write(lambda connection: connection.execute(version.values(definition=stored)).close())
-    found = await core.agents.get(made.id)
-    assert found.definition.channels == {"web": SHOWN, "slack": {**slack, "prompts": []}}
+    assert (await core.agents.get(made.id)).definition.channels == {"web": SHOWN, "slack": {**slack, "prompts": []}}
     channels = {"web": {"show_tools": "full"}, "slack": {"channels": ["C1"], "follow_up": False}}
     await core.agents.sync_files([named("anna", channels=channels)])
     assert (await core.agents.get("anna")).version == 1

@@ -39,6 +39,8 @@ OPEN = {
     ("POST", "/v1/web/conversations/{id}/branch"),
     ("GET", "/v1/renders/{id}"),
     ("GET", "/v1/web/agent"),
+    ("POST", "/v1/files"),
+    ("GET", "/v1/files/{id}"),
     ("POST", "/v1/web/anonymous"),
     ("GET", "/v1/renders/{id}.png"),
     ("GET", "/v1/renders/{id}.svg"),

@@ -25,5 +25,5 @@ await build({
   plugins: [css, found],
 });
 const files = tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs")));
-const { status } = spawnSync(process.execPath, ["--enable-source-maps", "--test", "--test-isolation=none", ...files], { stdio: "inherit", cwd: HOME });
+const { status } = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...files], { stdio: "inherit", cwd: HOME });
 process.exitCode = status ?? 1;

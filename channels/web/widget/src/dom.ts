@@ -27,7 +27,6 @@ export function setText(node: Node, text: string): void {
 
 /** Make *nodes* the children of *parent*, moving none that is in its place. */
 export function setChildren(parent: Element, nodes: readonly Node[]): void {
-  if (nodes.length === parent.childNodes.length && nodes.every((node, index) => parent.childNodes[index] === node)) return;
   const wanted = new Set(nodes);
   for (const child of [...parent.childNodes]) if (!wanted.has(child)) child.remove();
   nodes.forEach((node, index) => {

@@ -35,7 +35,7 @@ test("code keeps every letter, in every language, and becomes spans of classes a
 const marked = (code: string, language: string, kind: string): readonly string[] =>
   [...(spansOf(code, language)?.querySelectorAll(`.hl-${kind}`) ?? [])].map((each) => each.textContent ?? "");
 
-test("what people write is told apart: words of the language, texts, numbers, names", () => {
+test("what people write is distinguished: words of the language, texts, numbers, names", () => {
   assert.deepEqual(marked("def area(r):\n    return 'x' * 3", "py", "keyword"), ["def", "return"]);
   assert.deepEqual(marked("def area(r):\n    return 'x' * 3", "python", "string"), ["'x'"]);
   assert.deepEqual(marked("const a: number = 12;", "ts", "number"), ["12"]);

@@ -93,7 +93,7 @@ test("what cannot be sent is said at the file, and holds the message back until 
   assert.equal(Asked.all.length, 0);
   const states = [...node.querySelectorAll(".files-state")].map((each) => each.textContent);
   assert.deepEqual(states, ["This file is too large: at most 1 kB.", "This file is empty.", "Files of this kind cannot be sent here."]);
-  assert.match(node.querySelector("[role=status]")?.textContent ?? "", /At most 3 files/);
+  assert.match(node.querySelector("[role=status]")?.textContent ?? "", /at most 3/);
   assert.equal(files.take(), null);
   for (const name of ["big.txt", "empty.txt", "film.mp4"]) button(node, `Remove ${name}`).click();
   assert.deepEqual(files.take(), []);

@@ -4,6 +4,7 @@ import { ANSWERS } from "../src/answers/words.js";
 import { CARDS } from "../src/cards/words.js";
 import { CODE } from "../src/code/words.js";
 import { DRAWN } from "../src/drawn/words.js";
+import { timeLeft } from "../src/cards/said.js";
 import { tagOf } from "../src/extras/language.js";
 import { complete, EXTRAS, PROBLEMS } from "../src/extras/words.js";
 import { FILES } from "../src/files/words.js";
@@ -15,7 +16,9 @@ import { words as ja } from "../src/languages/ja.js";
 import { words as pt } from "../src/languages/pt.js";
 import { LAUNCHER } from "../src/launcher/words.js";
 import { LIST } from "../src/list/words.js";
-import { TOOLS } from "../src/tools/words.js";
+import type { Call } from "../src/log/state.js";
+import { lineOf } from "../src/tools/sentence.js";
+import { TOOLS, whole } from "../src/tools/words.js";
 import { merged } from "../src/words/merge.js";
 import { plural } from "../src/words/plural.js";
 import { explain, STRINGS } from "../src/words/strings.js";
@@ -30,24 +33,53 @@ function flat(tree: object, path = ""): Map<string, unknown> {
 }
 const places = (text: unknown): readonly string[] => [...new Set(String(text).match(/\{\w+\}/g) ?? [])].sort();
 
+/** Words that are the same in a language as in English: names of formats, signs of units, and words that both languages have. */
+const UNITS = ["answers.sizes.byte", "answers.sizes.kilobyte", "answers.sizes.megabyte", "answers.sizes.gigabyte", "tools.seconds"];
+const ALIKE: Readonly<Record<string, readonly string[]>> = {
+  all: ["drawn.csv", "drawn.png"],
+  ar: [],
+  de: [...UNITS, "tools.counted"],
+  es: [...UNITS, "approval.no", "drawn.no", "tools.no"],
+  fr: ["tools.seconds", "heading", "assistant", "transcript", "answers.sources", "answers.source", "answers.suggestions", "list.untitled", "extras.prompts"],
+  ja: UNITS.slice(0, 4),
+  pt: UNITS,
+};
+
 for (const [tag, words] of Object.entries({ ar, de, es, fr, ja, pt })) {
-  test(`${tag} has every word, with the same places to fill`, () => {
+  test(`${tag} has every word, in its own language, with the same places to fill`, () => {
     const [known, said] = [flat(ENGLISH), flat(words)];
     assert.deepEqual([...known.keys()].filter((key) => !said.has(key)), [], "not translated");
     assert.deepEqual([...said.keys()].filter((key) => !known.has(key)), [], "unknown words");
     for (const [key, text] of said) {
       assert.equal(typeof text, "string", key);
       assert.notEqual(String(text).trim(), "", key);
+      for (const form of String(text).split("|")) assert.notEqual(form.trim(), "", key);
       assert.deepEqual(places(text), places(known.get(key)), key);
+      assert.doesNotMatch(String(text), /\.\.\.|['"]| {2}|\{\W|\w\}\}/, key); // … and ’ as they are printed
     }
+    const same = [...said].filter(([key, text]) => text === known.get(key)).map(([key]) => key);
+    assert.deepEqual(same.sort(), [...(ALIKE["all"] ?? []), ...(ALIKE[tag] ?? [])].sort(), "the same as in English");
     assert.equal(words.dir, tag === "ar" ? "rtl" : "ltr");
   });
 }
 
+test("a sign that French sets off never begins a line", () => {
+  for (const [key, text] of flat(fr)) assert.doesNotMatch(String(text), /[^\u202f][?!;]|[^\u00a0]:/, key);
+});
+
+test("what is left of a time, and how many calls failed, is said in the widget's language, not in the browser's", () => {
+  const left = (words: typeof de, minutes: number, locale: string): string => timeLeft(minutes * 60_000, 0, words.approval, locale);
+  assert.deepEqual([left(de, 1, "de"), left(fr, 5, "fr"), left(ja, 3, "ja")], ["Noch 1 Minute Zeit für die Entscheidung", "Il reste 5 minutes pour décider", "期限まであと3 分"]);
+  assert.deepEqual([2, 5].map((minutes) => left(ar, minutes, "ar-u-nu-latn")), ["الوقت المتبقي للقرار: دقيقتان", "الوقت المتبقي للقرار: 5 دقائق"]);
+  const call = { status: "failed", name: "find" } as Call;
+  const said = (words: object): readonly unknown[] => lineOf([call, call], whole(merged(STRINGS, words))).more;
+  assert.deepEqual([{}, de, fr, ja].map(said), [["2 failed"], ["2 fehlgeschlagen"], ["échec\u00a0: 2"], ["失敗：2件"]]);
+});
+
 test("a number of things has the form of its language, and the number as it is written there", () => {
   assert.deepEqual([0, 1, 2].map((count) => plural(DRAWN.shown, count, "en")), ["0 rows", "1 row", "2 rows"]);
-  assert.deepEqual([1, 1234].map((count) => plural(de.drawn?.shown ?? "", count, "de")), ["1 Zeile", "1.234 Zeilen"]);
-  assert.deepEqual([1, 2, 5, 20, 100].map((count) => plural(ar.drawn?.shown ?? "", count, "ar-u-nu-latn")), ["صف واحد", "صفان", "5 صفوف", "20 صفًا", "100 صف"]);
+  assert.deepEqual([1, 1234].map((count) => plural(de.drawn.shown, count, "de")), ["1 Zeile", "1.234 Zeilen"]);
+  assert.deepEqual([1, 2, 5, 20, 100].map((count) => plural(ar.drawn.shown, count, "ar-u-nu-latn")), ["صف واحد", "صفان", "5 صفوف", "20 صفًا", "100 صف"]);
   assert.equal(plural("{count}行", 3, "ja"), "3行");
 });
 

@@ -28,7 +28,7 @@ test("a browser that rounds says so on the card, and offers no correction of wha
   assert.deepEqual(labels(rounded), ["Approve", "Deny"]);
   const short = shown('{"count":2}');
   assert.match(short.textContent ?? "", /may show long numbers rounded/);
-  assert.deepEqual(labels(short), ["Approve", "Edit", "Deny"]);
+  assert.deepEqual(labels(short), ["Approve", "Deny", "Edit"]);
   assert.equal(shown('{"what":"12345678901234567890"}').querySelector(".note"), null);
 });
 

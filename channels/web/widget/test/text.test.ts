@@ -16,7 +16,7 @@ Object.assign(globalThis, { document: window.document, Node: window.Node });
 
 const loaded: string[] = [];
 const dressed: Element[] = [];
-const chunk = { dress: (code: Element) => void dressed.push(code), fileCard: (host: Element) => host.replaceChildren("card") };
+const chunk = { dress: (code: Element) => void dressed.push(code), fileCard: (host: Element) => host.replaceChildren("card"), answerFoot: () => () => undefined, questionFoot: () => () => undefined, textIn };
 const load = (name: string): Promise<unknown> => (loaded.push(name), Promise.resolve(chunk));
 const scene = { strings: STRINGS, load, request: null, decide: null } as unknown as Scene;
 
@@ -42,12 +42,12 @@ function tipAfter(text: string): string | undefined {
   const { node, update } = drawn();
   update({ kind: "text", key: "k", text, open: true });
   assert.equal(node.parentNode, null);
-  const tips = [...node.querySelectorAll(".tip"), ...(node.classList.contains("tip") ? [node] : [])];
+  const tips = [...node.querySelectorAll(".writing"), ...(node.classList.contains("writing") ? [node] : [])];
   assert.equal(tips.length, 1, text);
   return `${tips[0]?.localName} ${tips[0]?.textContent}`;
 }
 
-test("the mark of a text that is being written comes behind its last word, whatever that is in", () => {
+test("the mark of a text that is being written comes after its last word, whatever that is in", () => {
   for (const [text, tip] of [
     ["One\n\nTwo *three*", "p Two three"],
     ["- one\n- two", "li two"],
@@ -67,9 +67,9 @@ test("the mark of a text that is being written comes behind its last word, whate
 test("a whole text has no mark, and one that goes on has the one at its end alone", () => {
   const { node, update } = drawn();
   for (const text of ["- a", "- a\n- b", "- a\n- b\n\nc"]) update({ kind: "text", key: "k", text, open: true });
-  assert.deepEqual([...node.querySelectorAll(".tip")].map((each) => each.textContent), ["c"]);
+  assert.deepEqual([...node.querySelectorAll(".writing")].map((each) => each.textContent), ["c"]);
   update({ kind: "text", key: "k", text: "- a\n- b\n\nc", open: false });
-  assert.equal(node.querySelector(".tip"), null);
+  assert.equal(node.querySelector(".writing"), null);
 });
 
 test("code is dressed once it is whole, and once only", async () => {
@@ -121,8 +121,8 @@ test("what was said of an answer is part of it", () => {
 test("files of a question and of an answer are cards, and their names until those are there", async () => {
   const view = { messages: [message("q", "user", { parts: [{ type: "text", text: "See" }, FILE] }), message("a", "assistant", { parts: [FILE] })], runs: [run("run_1", "completed")] };
   const nodes = shown(view).map((entry) => showEntry(entry, { ...scene, load: (() => new Promise(() => undefined)) as never }).node);
-  assert.deepEqual(nodes.map((node) => node.querySelector(".file.picture")?.textContent), ["a.png", "a.png"]);
-  const cards = shown(view).map((entry) => showEntry(entry, { ...scene, load: (async (name: string) => (name === "answers" ? { ...chunk, answerFoot: () => () => undefined } : chunk)) as never }).node);
+  assert.deepEqual(nodes.map((node) => node.querySelector(".file.photo")?.textContent), ["a.png", "a.png"]);
+  const cards = shown(view).map((entry) => showEntry(entry, scene).node);
   await new Promise((resolve) => setTimeout(resolve));
   assert.deepEqual(cards.map((node) => node.querySelector(".file")?.textContent), ["card", "card"]);
 });

@@ -16,7 +16,7 @@ export function answerFoot(host: HTMLElement, body: HTMLElement, { offers, strin
   const said = h("span", { class: "said", role: "status" });
   const say = (text: string): void => said.replaceChildren(text);
   const tools = offers && { offers, rating: ratingOf(offers, words, strings, say) };
-  const bar = h("div", { class: "bar", role: "group", "aria-label": words.actions });
+  const bar = h("div", { class: "acts", role: "group", "aria-label": words.actions });
   const chips = h("div");
   const copy = copyButton(strings.copy, () => copiedOf(now, body), (done) => say(done ? words.copied : words.uncopied));
   const again = pictured(words.regenerate, PICTURES.again, () => now.asked !== null && tools && (tools.offers.focus(), tools.offers.regenerate?.(now.asked)));

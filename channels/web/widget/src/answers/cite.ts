@@ -60,7 +60,7 @@ function outward(url: string, text: string, { newTab }: AnswerWords): HTMLElemen
 type Cited = readonly (readonly [end: number | undefined, source: Source])[];
 
 /**
- * Draw *text* once more in *node*, with a mark behind each place that has a source.
+ * Draw *text* once more in *node*, with a mark after each place that has a source.
  *
  * The marks go through markdown as a letter of their own. Where that changes what is shown, as inside of an address, all of
  * them come at the end instead, if that is a paragraph; those of an unknown place do anyway.
@@ -101,7 +101,7 @@ function count(text: string | null): number {
   return (text ?? "").split(MARK).length - 1;
 }
 
-/** Put marks in the places of the letters that stand for them: behind code and links, which hold none. */
+/** Put marks in the places of the letters that stand for them: after code and links, which hold none. */
 function setMarks(host: Element, marks: readonly (readonly Source[])[], words: AnswerWords): void {
   const walker = document.createTreeWalker(host, 4 /* texts */);
   const found: Text[] = [];

@@ -11,7 +11,7 @@ export function questionFoot(host: HTMLElement, bubble: HTMLElement, { strings }
   const said = h("span", { class: "said", role: "status" });
   const copy = copyButton(strings.copy, () => ({ text: now.text }), (done) => said.replaceChildren(done ? words.copied : words.uncopied));
   const edit = pictured(words.edit, PICTURES.edit, () => begin());
-  const bar = h("div", { class: "bar", role: "group", "aria-label": words.ownActions });
+  const bar = h("div", { class: "acts", role: "group", "aria-label": words.ownActions });
   let now: Question;
   let form: HTMLElement | null = null;
   let stamp = "";

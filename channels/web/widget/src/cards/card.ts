@@ -1,13 +1,17 @@
 /** The card of a question to people: the exact call, what can be said to it, and how it was decided. */
 
+import { h, setAttribute, setChildren, setText } from "../dom.js";
+import type { Fault } from "../log/events.js";
 import { mayDecide, type Decide, type Deciding, type Vote } from "../talk/deciding.js";
-import type { Person } from "../log/events.js";
-import { h, setAttribute, setChildren } from "../dom.js";
 import { doubtIn } from "../wire/json.js";
-import { argumentsNode, doubtNodes, editor, type Editor } from "./fields.js";
+import { editor, type Editor } from "./form.js";
+import { argumentsNode, doubtNodes } from "./given.js";
 import { unmistakable } from "../legible.js";
 import type { Approval, Call } from "../log/state.js";
 import { explain } from "../words/strings.js";
+import { goOn, holdsFocus, lead } from "./onward.js";
+import { nextChange, outcome, timeLeft, waiting } from "./said.js";
+import { defaultsOf } from "./schema.js";
 import type { CardStrings } from "./words.js";
 
 export interface Card {
@@ -23,43 +27,77 @@ export function cardNode(first: Approval, decide: Decide, strings: CardStrings):
   const title = h("p", { class: "card-title", id: `t-${first.id}` }, unmistakable(first.title));
   const place = h("div", { class: "card-body" });
   const status = h("p", { class: "card-status", role: "status" });
-  const node = h("section", { class: "card", "aria-labelledby": title.id }, title, place, status);
+  const summary = h("summary");
+  const done = h("details", {}, summary);
+  const node = h("section", { class: "card", "aria-labelledby": title.id, "aria-description": words.label }, title, place, status);
   let mode: Mode = "look";
   let last = "";
   let now: { approval: Approval; deciding: Deciding | undefined } = { approval: first, deciding: undefined };
-  let draft: Draft = draftOf("look", first, strings);
+  let draft: Draft = draftOf(first.isForm ? "edit" : "look", first, strings);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let voted = false;
+  let refused: Deciding["problem"];
+  let unplaced: readonly Fault[] = [];
 
   const go = (next: Mode): void => {
     mode = next;
-    draft = draftOf(next, now.approval, strings);
+    const { fields, remember } = draft;
+    draft = { ...draftOf(next, now.approval, strings), remember, ...(now.approval.isForm && { fields }) };
     paint();
-    place.querySelector<HTMLElement>("textarea, input, button")?.focus();
+    lead(place.querySelector<HTMLElement>(next === "look" && !now.approval.isForm ? "button" : "textarea, input, select, button"));
   };
-  const say = (vote: Vote): void => decide(now.approval.id, vote);
+  const say = (vote: Vote): void => {
+    voted = true;
+    decide(now.approval.id, { ...vote, ...(vote.approved && draft.remember?.checked && { remember: true }) });
+  };
+  const tick = (): void => {
+    clearTimeout(timer);
+    if (now.approval.status !== "open" || !node.isConnected) return;
+    setChildren(status, statusOf(now.approval, now.deciding, unplaced, strings));
+    const wait = nextChange(now.approval.until, Date.now());
+    if (wait < Infinity) timer = setTimeout(tick, wait);
+  };
   const paint = (): void => {
     const { approval, deciding } = now;
     const busy = deciding?.sending ?? false;
     const open = approval.status === "open";
-    if (!open) mode = "look";
     setAttribute(node, "data-status", approval.status);
     setAttribute(node, "aria-busy", busy ? "true" : null);
-    draft.fields?.mark(deciding?.problem?.errors ?? []);
-    setChildren(place, bodyOf(approval, mode, draft, { go, say, busy }, strings));
-    status.replaceChildren(...statusOf(approval, deciding, strings));
+    if (!open) return close(approval);
+    setChildren(place, openBody(approval, mode, draft, { go, say, busy }, strings));
+    if (deciding?.problem !== refused) {
+      refused = deciding?.problem;
+      unplaced = draft.fields?.mark(refused?.errors ?? []) ?? refused?.errors ?? [];
+    }
+    setChildren(status, statusOf(approval, deciding, unplaced, strings));
+    tick();
+  };
+  /** Show one line for a question that is over; what it was about opens. */
+  const close = (approval: Approval): void => {
+    const isLeft = holdsFocus(node, voted);
+    clearTimeout(timer);
+    setText(summary, outcome(approval, words, strings.locale));
+    setText(status, outcome(approval, words, strings.locale));
+    status.className = "hidden";
+    setChildren(place, closedBody(approval, strings));
+    setChildren(done, [summary, title, place]);
+    setChildren(node, [done, status]);
+    if (isLeft) goOn(node);
+    voted = false;
   };
   node.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || mode === "look") return;
+    if (event.key !== "Escape" || !(event.target as Element).closest("form")) return;
     event.stopPropagation(); // Escape ends the form, not the run
-    go("look");
+    if (mode !== "look") go("look");
   });
-  setAttribute(node, "aria-description", words.label);
   return {
     node,
     update({ approval }, deciding) {
       if (!approval) return;
       const stamp = JSON.stringify([approval, deciding]);
       if (stamp === last) return;
-      const kept = last !== "" && mode !== "look" && approval.status === "open" && !deciding?.problem;
+      const isWritten = mode !== "look" || (approval.isForm && draft.fields?.changed());
+      const kept = last !== "" && isWritten && approval.status === "open" && !deciding?.problem;
       last = stamp;
       now = { approval, deciding };
       if (kept && !deciding?.sending) return; // what is being written must not be taken away
@@ -72,13 +110,17 @@ export function cardNode(first: Approval, decide: Decide, strings: CardStrings):
 interface Draft {
   readonly fields: Editor | null;
   readonly reason: HTMLTextAreaElement | null;
+  readonly remember: HTMLInputElement | null;
 }
 
 function draftOf(mode: Mode, approval: Approval, strings: CardStrings): Draft {
-  const words = strings.approval.reason;
+  const { id, schema, arguments: asked = {}, isForm } = approval;
+  const given = isForm && schema ? defaultsOf(schema, asked) : asked;
+  const words = strings.approval;
   return {
-    fields: mode === "edit" ? editor(approval.id, approval.arguments ?? {}, strings) : null,
-    reason: mode === "deny" ? h("textarea", { rows: "2", maxlength: "2000", "aria-label": words, placeholder: words }) : null,
+    fields: mode === "edit" ? editor(id, schema, given, strings) : null,
+    reason: mode === "deny" ? h("textarea", { rows: "2", maxlength: "2000", "aria-label": words.reason, placeholder: words.reason }) : null,
+    remember: approval.remember ? h("input", { type: "checkbox", id: `r-${id}` }) : null,
   };
 }
 
@@ -88,55 +130,65 @@ interface Does {
   readonly busy: boolean;
 }
 
-function bodyOf(approval: Approval, mode: Mode, { fields, reason }: Draft, does: Does, strings: CardStrings): readonly Node[] {
-  const detail = approval.detail ? [h("p", { class: "detail" }, unmistakable(approval.detail))] : [];
-  const tool = h("p", { class: "card-tool" }, h("code", {}, unmistakable(approval.tool)));
-  const rounded = doubtIn(approval.arguments) ? [h("p", { class: "note" }, strings.approval.rounded)] : [];
-  const note = [...doubtNodes(approval.arguments ?? {}, strings), ...rounded];
-  if (mode === "edit" && fields) return [...detail, tool, ...note, editForm(fields, does, strings)];
-  const given = approval.arguments ? [argumentsNode(approval.arguments), ...note] : [];
-  if (approval.status !== "open") return [...detail, tool, ...given];
-  if (mode === "deny" && reason) return [...detail, tool, ...given, denyForm(reason, does, strings)];
-  return [...detail, tool, ...given, mayDecide(approval) ? buttons(approval, does, strings) : waitsFor(approval, strings)];
+function openBody(approval: Approval, mode: Mode, { fields, reason, remember }: Draft, does: Does, strings: CardStrings): readonly Node[] {
+  if (!mayDecide(approval)) return [...closedBody(approval, strings), h("p", { class: "note" }, waiting(approval, strings.approval))];
+  if (mode === "deny" && reason) return [...closedBody(approval, strings), denyForm(reason, approval, does, strings)];
+  if (fields) return [...aboutNodes(approval), ...notesOf(approval, strings), editForm(fields, remember, approval, does, strings)];
+  return [...closedBody(approval, strings), ...rememberNodes(remember, strings), buttons(approval, does, strings)];
+}
+
+/** Return the call as it is asked about, to be read. */
+function closedBody(approval: Approval, strings: CardStrings): readonly Node[] {
+  const { arguments: given, schema } = approval;
+  const list = given && Object.keys(given).length ? [argumentsNode(given, schema, strings)] : [];
+  return [...aboutNodes(approval), ...list, ...notesOf(approval, strings)];
+}
+
+function aboutNodes({ detail, tool }: Approval): readonly Node[] {
+  const more = detail ? [h("p", { class: "detail" }, unmistakable(detail))] : [];
+  return [...more, h("p", { class: "card-tool" }, h("code", {}, unmistakable(tool)))];
+}
+
+function notesOf({ arguments: given }: Approval, strings: CardStrings): readonly Node[] {
+  return [...doubtNodes(given ?? {}, strings), ...(doubtIn(given) ? [h("p", { class: "note" }, strings.approval.rounded)] : [])];
+}
+
+function rememberNodes(remember: HTMLInputElement | null, strings: CardStrings): readonly Node[] {
+  return remember ? [h("div", { class: "flag" }, remember, h("label", { for: remember.id }, strings.approval.remember))] : [];
+}
+
+function button(label: string, act: () => void, busy: boolean, kind = ""): HTMLElement {
+  const made = h("button", { type: "button", class: `choice ${kind}`.trim(), disabled: busy }, label);
+  made.addEventListener("click", act);
+  return made;
 }
 
 function buttons(approval: Approval, { go, say, busy }: Does, strings: CardStrings): HTMLElement {
   const words = strings.approval;
-  const button = (label: string, act: () => void, kind = ""): HTMLElement => {
-    const made = h("button", { type: "button", class: `choice ${kind}`.trim(), disabled: busy }, label);
-    made.addEventListener("click", act);
-    return made;
-  };
-  const all = [button(words.approve, () => say({ approved: true }), "yes")];
-  if (approval.remember) all.push(button(words.remember, () => say({ approved: true, remember: true })));
-  if (approval.edit && doubtIn(approval.arguments) !== "lost") all.push(button(words.edit, () => go("edit")));
-  all.push(button(words.deny, () => go("deny"), "no"));
+  const all = [button(words.approve, () => say({ approved: true }), busy, "yes"), button(words.deny, () => go("deny"), busy, "no")];
+  if (approval.edit && doubtIn(approval.arguments) !== "lost") all.push(button(words.edit, () => go("edit"), busy, "plain"));
   return h("div", { class: "choices" }, ...all);
 }
 
-function waitsFor({ responders }: Approval, strings: CardStrings): HTMLElement {
-  const who = responders.map((each) => strings.approval.who[each] ?? unmistakable(each)).join(", ");
-  return h("p", { class: "note" }, `${strings.approval.waits} ${who}.`);
-}
-
-function editForm(fields: Editor, does: Does, strings: CardStrings): HTMLElement {
+function editForm(fields: Editor, remember: HTMLInputElement | null, { isForm }: Approval, does: Does, strings: CardStrings): HTMLElement {
+  const words = strings.approval;
   const submit = (): void => {
     const changed = fields.read();
     if (changed) does.say({ approved: true, arguments: changed });
   };
-  return form([fields.node], strings.approval.approveEdited, "yes", submit, does, strings);
+  const other = isForm ? button(words.decline, () => does.go("deny"), does.busy, "no") : button(words.back, () => does.go("look"), false);
+  return form([fields.node, ...rememberNodes(remember, strings)], isForm ? words.submit : words.approveEdited, "yes", submit, other, does);
 }
 
-function denyForm(reason: HTMLTextAreaElement, does: Does, strings: CardStrings): HTMLElement {
+function denyForm(reason: HTMLTextAreaElement, { isForm }: Approval, does: Does, strings: CardStrings): HTMLElement {
+  const words = strings.approval;
   const submit = (): void => does.say({ approved: false, ...(reason.value.trim() && { reason: reason.value.trim() }) });
-  return form([reason], strings.approval.deny, "no", submit, does, strings);
+  return form([reason], isForm ? words.decline : words.deny, "no", submit, button(words.back, () => does.go("look"), false), does);
 }
 
-function form(fields: readonly Node[], label: string, kind: string, submit: () => void, { go, busy }: Does, strings: CardStrings): HTMLElement {
-  const back = h("button", { type: "button", class: "choice" }, strings.approval.back);
-  back.addEventListener("click", () => go("look"));
+function form(fields: readonly Node[], label: string, kind: string, submit: () => void, other: HTMLElement, { busy }: Does): HTMLElement {
   const send = h("button", { type: "submit", class: `choice ${kind}`, disabled: busy }, label);
-  const node = h("form", { class: "card-form", novalidate: true }, ...fields, h("div", { class: "choices" }, send, back));
+  const node = h("form", { class: "card-form", novalidate: true }, ...fields, h("div", { class: "choices" }, send, other));
   node.addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
@@ -144,30 +196,13 @@ function form(fields: readonly Node[], label: string, kind: string, submit: () =
   return node;
 }
 
-function statusOf(approval: Approval, deciding: Deciding | undefined, strings: CardStrings): readonly (Node | string)[] {
+/** Return what a question says of itself while it is open; *left* are faults that no field has. */
+function statusOf(approval: Approval, deciding: Deciding | undefined, left: readonly Fault[], strings: CardStrings): readonly Node[] {
   const words = strings.approval;
-  if (approval.status !== "open") {
-    const who = approval.by ? ` ${words.by} ${nameOf(approval.by, words.you)}` : "";
-    const when = approval.at ? `, ${clock(approval.at)}` : "";
-    const edited = approval.edited && approval.status === "approved" ? ` ${words.edited}` : "";
-    const why = approval.reason ? ` ${unmistakable(approval.reason)}` : "";
-    return [`${words.status[approval.status]}${who}${when}.${edited}${why}`];
-  }
-  const placed = deciding?.problem?.errors.length && deciding.problem.errors.every(({ path }) => path.startsWith("arguments."));
-  if (deciding?.problem && !placed) return [h("span", { class: "wrong" }, explain(deciding.problem, strings))];
-  if (deciding?.sending) return [strings.sending];
-  const votes = approval.quorum > 1 ? `${approval.yes} / ${approval.quorum} ${words.votes} · ` : "";
-  return [`${votes}${words.until} ${clock(approval.until)}`];
-}
-
-/** Return the name to show for a person; a visitor without a name is the person at this page. */
-function nameOf({ id, kind, name }: Person, you: string): string {
-  return unmistakable(name || (kind === "visitor" ? you : id));
-}
-
-/** Return *time* as the page's language writes it, with the day when that is another one. */
-function clock(time: number): string {
-  const at = new Date(time);
-  const isToday = at.toDateString() === new Date().toDateString();
-  return isToday ? at.toLocaleTimeString([], { timeStyle: "short" }) : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  const problem = deciding?.problem;
+  const text = (said: string): readonly Node[] => [document.createTextNode(said)];
+  if (problem && (left.length || !problem.errors.length)) return [h("span", { class: "wrong" }, explain(problem, strings))];
+  if (deciding?.sending) return text(strings.sending);
+  const votes = approval.quorum > 1 ? `${words.votes.replace("{yes}", `${approval.yes}`).replace("{quorum}", `${approval.quorum}`)} · ` : "";
+  return text(`${votes}${timeLeft(approval.until, Date.now(), words, strings.locale)}`);
 }

@@ -1,101 +1,204 @@
-/** The arguments of a call: as a list that is read, and as fields that are corrected. */
+/** One field of a form: by its kind a choice, a check mark, a number, a text, lines, or JSON. */
 
 import { h, setAttribute, setText } from "../dom.js";
-import type { Fault } from "../log/events.js";
+import { unmistakable } from "../legible.js";
 import { parseExact } from "../wire/json.js";
-import { doubt, unmistakable } from "../legible.js";
-import { doubtful, type CardStrings } from "./words.js";
+import { isSame, type Kind, type Shape } from "./schema.js";
+import type { CardStrings, CardWords } from "./words.js";
 
-type Json = Readonly<Record<string, unknown>>;
-export interface Editor {
-  readonly node: HTMLElement;
-  /** Return the arguments as they are written, null when one of them cannot be read; its field says so. */
-  read(): Record<string, unknown> | null;
-  /** Show at its field what is wrong with it. */
-  mark(faults: readonly Fault[]): void;
-}
+/** What is left out. */
+export const ABSENT = Symbol("absent");
 
-/** Return *given* as a list of names and values, every value whole, and all of it to be seen. */
-export function argumentsNode(given: Json): HTMLElement {
-  const rows = Object.entries(given).flatMap(([name, value]) => [
-    h("dt", {}, unmistakable(name)),
-    h("dd", {}, h("pre", { tabindex: "0" }, unmistakable(textOf(value)))),
-  ]);
-  return h("dl", { class: "arguments" }, ...rows);
-}
-
-/** Return a note for each of *given* that may pass for something else. */
-export function doubtNodes(given: Json, strings: CardStrings): readonly HTMLElement[] {
-  return Object.entries(given).flatMap(([name, value]) => {
-    const found = doubt(name) ?? doubt(textOf(value));
-    return found ? [h("p", { class: "note" }, `${strings.approval.closely} ${unmistakable(name)} ${doubtful(found, strings.approval)}.`)] : [];
-  });
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
-}
-
-interface Field {
+export interface Field {
   readonly name: string;
   readonly node: HTMLElement;
-  readonly error: HTMLElement;
-  readonly input: HTMLElement;
+  /** Whether it says something else than at first. */
+  changed(): boolean;
+  /** Check what is written, and say what is wrong with it. */
+  sound(): boolean;
+  /** Return what is written once it is sound: the very value of before where it was not touched. */
   read(): unknown;
+  /** Return what is to be corrected first, if anything is. */
+  wrong(): HTMLElement | null;
+  clear(): void;
+  /** Say *message*, which is about the part *rest* of it. */
+  mark(rest: string, message: string): void;
 }
 
-/** Return fields for *given*: one for each argument, by the kind of its value; what is neither text, number nor yes or no is JSON. */
-export function editor(id: string, given: Json, strings: CardStrings): Editor {
-  const fields = Object.entries(given).map(([name, value], index) => fieldOf(`${id}-${index}`, name, value));
-  const mark = (faults: readonly Fault[]): void => {
-    for (const field of fields) {
-      const own = faults.filter(({ path }) => isAt(path, field.name));
-      explainAt(field, own.map(({ message }) => message).join(" "));
-    }
-  };
-  return {
-    node: h("div", { class: "fields" }, ...fields.map(({ node }) => node)),
-    mark,
-    read() {
-      const written: [string, unknown][] = [];
-      let isSound = true;
-      for (const field of fields) {
-        try {
-          written.push([field.name, field.read()]);
-          explainAt(field, "");
-        } catch {
-          explainAt(field, strings.approval.unreadable);
-          isSound = false;
-        }
-      }
-      fields.find(({ error }) => error.textContent)?.input.focus();
-      return isSound ? Object.fromEntries(written) : null;
-    },
-  };
+/** What a person writes in, as text. */
+interface Control {
+  readonly input: HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement;
+  state(): string;
+  /** Return the value of what is written; throws the word for what is wrong. */
+  value(): unknown;
 }
 
-function isAt(path: string, name: string): boolean {
-  return path === `arguments.${name}` || path.startsWith(`arguments.${name}.`) || path.startsWith(`arguments.${name}[`);
-}
+class Wrong extends Error {}
 
-function explainAt({ error, input }: Field, text: string): void {
-  setText(error, text);
-  setAttribute(input, "aria-invalid", text ? "true" : null);
-}
-
-function fieldOf(id: string, name: string, value: unknown): Field {
+/** Return the field of *shape*, which holds *value* at first. */
+export function leafNode(id: string, shape: Shape, value: unknown, { approval: words }: CardStrings): Field {
   const error = h("span", { class: "wrong", id: `e-${id}`, role: "alert" });
-  const attributes = { id: `f-${id}`, "aria-describedby": error.id };
-  const label = h("label", { for: attributes.id }, unmistakable(name));
-  if (typeof value === "boolean") {
-    const input = h("input", { ...attributes, type: "checkbox", checked: value });
-    return { name, error, input, node: h("div", { class: "field" }, label, input, error), read: () => input.checked };
+  const hint = shape.hint ? h("span", { class: "hint", id: `h-${id}` }, unmistakable(shape.hint)) : null;
+  const note = shape.kind.is === "lines" ? h("span", { class: "hint", id: `l-${id}` }, words.lines) : null;
+  const { input, state, value: written } = controlOf(shape, value, words);
+  const described = [error, hint, note].filter((each) => each !== null).map((each) => each.id).join(" ");
+  for (const [name, text] of [["id", `f-${id}`], ["aria-describedby", described], ["aria-required", shape.required && shape.kind.is !== "flag" ? "true" : null]] as const) setAttribute(input, name, text);
+  const optional = shape.required || shape.kind.is === "flag" ? null : h("span", { class: "hint" }, ` ${words.optional}`);
+  const label = h("label", { for: `f-${id}` }, unmistakable(shape.label), optional);
+  const row = shape.kind.is === "flag" ? [h("div", { class: "flag" }, input, label)] : [label, input];
+  const first = state();
+  const say = (text: string): void => {
+    setText(error, text);
+    setAttribute(input, "aria-invalid", text ? "true" : null);
+  };
+  const changed = (): boolean => state() !== first || input.validity.badInput;
+  const read = (): unknown => (changed() || (value === ABSENT && shape.required) ? written() : value);
+  return {
+    name: shape.name,
+    node: h("div", { class: "field" }, ...row, hint, note, error),
+    changed,
+    read,
+    sound() {
+      try {
+        read();
+      } catch (problem) {
+        say(problem instanceof Wrong ? problem.message : words.unreadable);
+        return false;
+      }
+      say("");
+      return true;
+    },
+    wrong: () => (error.textContent ? input : null),
+    clear: () => say(""),
+    mark: (rest, message) => say([error.textContent, rest ? `${rest.replace(/^\./, "")}: ${message}` : message].filter(Boolean).join(" ")),
+  };
+}
+
+function controlOf(shape: Shape, value: unknown, words: CardWords): Control {
+  const { kind } = shape;
+  switch (kind.is) {
+    case "choice":
+      return choice(shape, kind.choices, value, words);
+    case "flag": {
+      const input = h("input", { type: "checkbox", checked: value === true });
+      return { input, state: () => `${input.checked}`, value: () => input.checked };
+    }
+    case "number":
+      return numberControl(shape, kind, value, words);
+    case "text":
+      return textControl(shape, kind, value, words);
+    case "lines":
+      return linesControl(shape, kind.item, value, words);
+    default:
+      return jsonControl(shape, value, words);
   }
-  const text = textOf(value);
-  const input = h("textarea", { ...attributes, rows: String(Math.min(8, text.split("\n").length + (text.length > 30 ? 1 : 0))), spellcheck: "false" });
+}
+
+/** Return what an empty field stands for; throws where it must not be empty. */
+function nothing({ required, nullable }: Shape, words: CardWords): unknown {
+  if (nullable) return null;
+  if (required) throw new Wrong(words.required);
+  return ABSENT;
+}
+
+function choice(shape: Shape, choices: readonly { label: string; value: unknown }[], value: unknown, words: CardWords): Control {
+  const at = choices.findIndex((each) => isSame(each.value, value));
+  const blank = at < 0 || !shape.required ? [h("option", { value: "" }, words.choose)] : [];
+  const input = h("select", {}, ...blank, ...choices.map(({ label }, index) => h("option", { value: `${index}` }, unmistakable(label))));
+  input.value = at < 0 ? "" : `${at}`;
+  return { input, state: () => input.value, value: () => (input.value === "" ? nothing(shape, words) : choices[Number(input.value)]?.value) };
+}
+
+function numberControl(shape: Shape, kind: Kind & { is: "number" }, value: unknown, words: CardWords): Control {
+  const text = value === ABSENT || value === null ? "" : JSON.stringify(value);
+  const input = h("input", { type: "number", step: kind.step ? `${kind.step}` : kind.whole ? "1" : "any", inputmode: kind.whole ? "numeric" : "decimal" });
+  for (const [name, bound] of [["min", kind.least], ["max", kind.most]] as const) setAttribute(input, name, bound === undefined ? null : `${bound}`);
   input.value = text;
-  const shown = input.value; // a text area changes the ends of lines
-  const written = typeof value === "string" ? () => input.value : () => parseExact(input.value);
-  const read = (): unknown => (input.value === shown ? value : written());
-  return { name, error, input, node: h("div", { class: "field" }, label, input, error), read };
+  if (input.value !== text) {
+    input.type = "text"; // a number that browsers cannot hold in a field of numbers
+    input.value = text;
+  }
+  input.addEventListener("wheel", () => input.blur(), { passive: true }); // to scroll is not to count
+  const state = (): string => input.value;
+  return { input, state, value: () => (input.value.trim() || input.validity.badInput ? inBounds(numberIn(input.value, kind.whole, words), kind, words) : nothing(shape, words)) };
+}
+
+/** Return the number that *text* is, digit by digit. */
+function numberIn(text: string, whole: boolean, words: CardWords): unknown {
+  const found = /^\s*([+-]?)0*(\d+|\d*\.\d+)([eE][+-]?\d+)?\s*$|^\s*([+-]?)0*(\d+\.\d*)\s*$/.exec(text);
+  if (!found) throw new Wrong(whole ? words.whole : words.number);
+  const sign = (found[1] ?? found[4]) === "-" ? "-" : "";
+  const digits = (found[2] ?? found[5] ?? "").replace(/^\./, "0.").replace(/\.$/, "");
+  if (whole && (digits.includes(".") || found[3])) throw new Wrong(words.whole);
+  return parseExact(`${sign}${digits}${found[3] ?? ""}`);
+}
+
+function inBounds(value: unknown, { least, most, over, under }: Kind & { is: "number" }, words: CardWords): unknown {
+  const number = Number(JSON.stringify(value));
+  const say = (word: string, bound: number): never => {
+    throw new Wrong(word.replace("{n}", `${bound}`));
+  };
+  if (least !== undefined && number < least) say(words.least, least);
+  if (most !== undefined && number > most) say(words.most, most);
+  if (over !== undefined && number <= over) say(words.over, over);
+  if (under !== undefined && number >= under) say(words.under, under);
+  return value;
+}
+
+function textControl(shape: Shape, kind: Kind & { is: "text" }, value: unknown, words: CardWords): Control {
+  const text = typeof value === "string" ? value : "";
+  const isTime = kind.input === "datetime-local";
+  const input = kind.long ? area(text) : line(kind.input, text, isTime ? localOf(text) : text);
+  const written = (): unknown => {
+    if (input.validity.badInput || input.validity.typeMismatch) throw new Wrong(words.format);
+    if (!input.value.trim() && (value === ABSENT || !shape.required || shape.nullable || kind.input !== "text")) return nothing(shape, words);
+    const length = [...input.value].length;
+    if (kind.least !== undefined && length < kind.least) throw new Wrong(length ? words.longer.replace("{n}", `${kind.least}`) : words.required);
+    if (kind.most !== undefined && length > kind.most) throw new Wrong(words.shorter.replace("{n}", `${kind.most}`));
+    return input.type === "datetime-local" ? new Date(input.value).toISOString().replace(".000Z", "Z") : input.value;
+  };
+  return { input, state: () => input.value, value: written };
+}
+
+/** Return a field of one line that holds *shown*, or *text* where that is not of its *type*. */
+function line(type: string, text: string, shown: string): HTMLInputElement {
+  const input = h("input", { type, step: /time/.test(type) ? "1" : null });
+  input.value = shown;
+  if (input.value === shown) return input;
+  input.type = "text";
+  input.value = text;
+  return input;
+}
+
+/** Return *text*, a time with its zone, as a field of local times holds it. */
+function localOf(text: string): string {
+  const time = /T.*(Z|[+-]\d\d:?\d\d)$/i.test(text) ? new Date(text) : null;
+  if (!time || Number.isNaN(time.getTime())) return text;
+  const two = (each: number): string => `${each}`.padStart(2, "0");
+  const day = `${`${time.getFullYear()}`.padStart(4, "0")}-${two(time.getMonth() + 1)}-${two(time.getDate())}`;
+  const seconds = time.getSeconds() ? `:${two(time.getSeconds())}` : "";
+  return `${day}T${two(time.getHours())}:${two(time.getMinutes())}${seconds}`;
+}
+
+function linesControl(shape: Shape, item: "text" | "number" | "whole", value: unknown, words: CardWords): Control {
+  const list = Array.isArray(value) ? (value as readonly unknown[]) : [];
+  const input = area(list.map((each) => (typeof each === "string" ? each : JSON.stringify(each))).join("\n"));
+  const written = (): unknown => {
+    const lines = input.value.split("\n").filter((line) => line.trim());
+    if (!lines.length && (value === ABSENT || value === null || shape.nullable)) return shape.required && !shape.nullable ? [] : nothing(shape, words);
+    return lines.map((line) => (item === "text" ? line : numberIn(line, item === "whole", words)));
+  };
+  return { input, state: () => input.value, value: written };
+}
+
+function jsonControl(shape: Shape, value: unknown, words: CardWords): Control {
+  const input = area(value === ABSENT ? "" : JSON.stringify(value, null, 2));
+  return { input, state: () => input.value, value: () => (input.value.trim() ? parseExact(input.value) : nothing(shape, words)) };
+}
+
+function area(text: string): HTMLTextAreaElement {
+  const rows = Math.min(8, text.split("\n").length + (text.length > 60 ? 1 : 0));
+  const input = h("textarea", { rows: `${rows}`, spellcheck: "false" });
+  input.value = text;
+  return input;
 }

@@ -15,7 +15,7 @@ export const FILES = {
   large: "This file is too large: at most {most}.",
   empty: "This file is empty.",
   kind: "Files of this kind cannot be sent here.",
-  many: "At most {count} files go with one message.",
+  many: "Files for one message: at most {count}.",
   network: "The file could not be sent. Check your connection.",
   refused: "The file could not be sent.",
   limited: "That was a lot of files. Try again later.",

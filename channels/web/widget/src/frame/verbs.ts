@@ -1,6 +1,9 @@
 /** What clicks and keys do, in one place: a button names its verb, and what it is about, by a data attribute. */
 
+import type { Load } from "../lazy.js";
+import { activeRun, type ViewState } from "../log/state.js";
 import type { Actions } from "../talk/conversation.js";
+import type { Strings } from "../words/strings.js";
 
 /** Handle every click and key of the widget in one place. */
 export function listen(node: HTMLElement, actions: Actions, stop: () => void, focus: () => void, signal: AbortSignal): void {
@@ -24,6 +27,15 @@ export function listen(node: HTMLElement, actions: Actions, stop: () => void, fo
   node.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !event.isComposing) stop();
   }, { signal });
+}
+
+/** Stop the run at work; one that people are asked about, once the person has said so in the place of *composer*. */
+export function stopRun(view: ViewState, { stop }: Actions, composer: HTMLElement, load: Load, strings: Strings): void {
+  const run = activeRun(view)?.id;
+  if (!run) return;
+  const now = (): void => stop(run);
+  if (!view.calls.some((call) => call.run === run && call.approval?.status === "open")) now();
+  else load("cards").then(({ confirm }) => confirm(composer, strings, now), now);
 }
 
 /** Copy the code block that *button* is part of. */

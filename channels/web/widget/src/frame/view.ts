@@ -10,7 +10,7 @@ import { createTranscript } from "../transcript/transcript.js";
 import type { Request } from "../wire/client.js";
 import type { Access, SentFile } from "../wire/upload.js";
 import { banner } from "./banner.js";
-import { listen } from "./verbs.js";
+import { listen, stopRun } from "./verbs.js";
 import type { Scene } from "../transcript/scene.js";
 import { createScroller } from "../transcript/scroll.js";
 import { activeRun } from "../log/state.js";
@@ -52,8 +52,7 @@ export function createView({ strings, actions, request, access, load, links = fa
   let talk = -1;
 
   const stop = (): void => {
-    const run = now && activeRun(now.view);
-    if (run) actions.stop(run.id);
+    if (now) stopRun(now.view, actions, composer.node, load, strings);
   };
   const send = (text: string, files: readonly SentFile[] = []): void => {
     scroller.follow();
@@ -64,7 +63,7 @@ export function createView({ strings, actions, request, access, load, links = fa
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, part: "messages", tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), strings, signal);
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), signal);
 
   const paintSoon = (): void => void (frame ||= requestAnimationFrame(paint));
   const paint = (): void => {
@@ -118,7 +117,7 @@ export function createView({ strings, actions, request, access, load, links = fa
 }
 
 function createFrame(strings: Strings, composer: Node, middle: Node) {
-  const heading = h("h2", { part: "title", dir: "auto" }, strings.heading);
+  const heading = h("h2", { part: "title" }, strings.heading);
   const renew = h("button", { type: "button", class: "renew", part: "new", "data-renew": true, title: strings.renew }, icon(PLUS), h("span", {}, strings.renew));
   const talks = h("button", { type: "button", class: "renew", part: "talks", "aria-label": strings.talks, title: strings.talks, "aria-haspopup": "dialog", "aria-expanded": "false" }, icon(LINES));
   const head = h("header", { part: "header" }, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew, talks);

@@ -11,7 +11,8 @@ import type { LIST } from "../list/words.js";
 import type { TOOLS } from "../tools/words.js";
 import type { STRINGS } from "../words/strings.js";
 
-type All = Omit<typeof STRINGS, "locale"> & {
+/** The words of a language: every plain word, and each section whole; none falls back to English. */
+export type Translation = Omit<typeof STRINGS, "locale"> & {
   readonly answers: typeof ANSWERS;
   readonly approval: typeof CARDS;
   readonly code: typeof CODE;
@@ -22,12 +23,3 @@ type All = Omit<typeof STRINGS, "locale"> & {
   readonly launcher: typeof LAUNCHER;
   readonly tools: typeof TOOLS;
 };
-type Plain = { readonly [K in keyof All as All[K] extends string ? K : never]: string };
-type Sections = { readonly [K in keyof All as All[K] extends string ? never : K]?: All[K] };
-
-/**
- * The words of a language: every plain word, and each of its sections whole.
- *
- * A section that is missing is English until it is there; `test/languages.test.ts` names those that are.
- */
-export type Translation = Plain & Sections;

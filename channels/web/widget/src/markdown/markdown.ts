@@ -152,7 +152,7 @@ export function safeUrl(href: string): string | null {
 
 function codeBlock({ text, lang }: Tokens.Code, strings: MarkdownStrings): HTMLElement {
   const bar = h("div", { class: "code-bar" }, h("span", {}, firstWord(lang)), h("button", { type: "button", "data-copy": true }, strings.copy));
-  return h("div", { class: "code plain" }, bar, h("pre", { tabindex: "0" }, h("code", {}, text)));
+  return h("div", { class: "code fresh" }, bar, h("pre", { tabindex: "0" }, h("code", {}, text)));
 }
 
 function updateCode({ token, node }: Drawn, { text, lang }: Tokens.Code): boolean {

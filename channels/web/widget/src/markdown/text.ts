@@ -10,25 +10,25 @@ const PLACES = "p,h3,h4,h5,h6,ul,ol,li,blockquote,.code,pre,pre code,.table,tabl
 /** Return a function that shows a text in *node*, which may hold it as it came. */
 export function textIn(node: HTMLElement, { strings, load }: Scene): (block: TextBlock) => void {
   const write = markdownIn(node, strings);
-  const plain = node.getElementsByClassName("plain");
+  const fresh = node.getElementsByClassName("fresh");
   let stamp = "";
   let tip: Element | null = null;
   return ({ text, open }) => {
     if (stamp === `${open}${text}`) return;
     stamp = `${open}${text}`;
     write(text, !open);
-    tip?.classList.remove("tip");
+    tip?.classList.remove("writing");
     tip = open ? tipOf(node) : null;
-    tip?.classList.add("tip");
-    for (const code of [...plain]) {
+    tip?.classList.add("writing");
+    for (const code of [...fresh]) {
       if (open && node.lastChild?.contains(code)) continue; // it may grow
-      code.classList.remove("plain");
+      code.classList.remove("fresh");
       load("code").then(({ dress }) => dress(code, strings.code), () => undefined); // it stays readable
     }
   };
 }
 
-/** Return the innermost block at the end of *node*: the mark of a text that is being written comes behind its last word. */
+/** Return the innermost block at the end of *node*: the mark of a text that is being written comes after its last word. */
 function tipOf(node: Element): Element {
   let last = node.lastElementChild;
   while (last && !last.matches(PLACES)) last = last.previousElementSibling;

@@ -70,7 +70,7 @@ export const TALK: Strings = {
   transcript: "Conversation",
   action: "Waiting for the client to answer.",
   onPage: "waiting for the client",
-  approval: { you: "the visitor" },
+  approval: { you: "the visitor", team: "operator", who: { operators: "an operator" } },
   problems: {
     ...STRINGS.problems,
     network: "The server cannot be reached. Check your connection.",

@@ -19,7 +19,7 @@ export function answerNode(scene: Scene): Shown<Answer> {
   const trying = h("p", { class: "note" }, strings.trying);
   const avatar = h("div", { class: "avatar", "aria-hidden": "true" }, icon(SPARK));
   const name = h("div", { class: "by" });
-  const more = h("div", { class: scene.offers ? "more" : null });
+  const more = h("div", { class: scene.offers ? "under" : null });
   const turn = h("div", { class: "turn" }, body, foot, more);
   const showMore = extra<Answer>(scene, ({ answerFoot }, { markdownNodes }) => answerFoot(more, body, scene, (text) => markdownNodes(text, strings)));
   const node = h("article", { class: "entry answer", part: "answer" }, hidden(strings.assistant), avatar, turn);

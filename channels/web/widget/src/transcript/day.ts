@@ -7,13 +7,12 @@ import type { Scene, Shown } from "./scene.js";
 const DAY = 86_400_000; // milliseconds
 
 export function dayNode({ strings }: Scene): Shown<Day> {
-  const time = h("time");
-  const node = h("div", { class: "day" }, time);
+  const node = h("div", { class: "day" });
   let today = 0;
   return {
     node,
-    update({ time: at }) {
-      if (today !== (today = midnight(Date.now()))) setText(time, dayName(at, today, strings.locale));
+    update({ time }) {
+      if (today !== (today = midnight(Date.now()))) setText(node, dayName(time, today, strings.locale));
     },
   };
 }

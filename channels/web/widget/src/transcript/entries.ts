@@ -19,7 +19,7 @@ export interface Question {
   readonly files: readonly SentFile[];
   /** Its words may be changed: nothing came after it but its answer, which is whole. */
   readonly editable: boolean;
-  readonly tag: "sending" | "unsent" | "queued" | "unanswered" | "deleted" | null;
+  readonly tag: "sending" | "unsent" | "queued" | "held" | "unanswered" | "deleted" | null;
   readonly run: string | null;
   readonly outgoing: Outgoing | null;
 }
@@ -93,12 +93,14 @@ export function entriesOf(conversation: Conversation, from = 0): readonly Entry[
   const calls = callsOf(view.calls);
   const lastOf = new Map<string | null, number>();
   for (let at = from; at < messages.length; at += 1) if (messages[at]?.role === "assistant") lastOf.set(messages[at]?.run ?? null, at);
+  const isAsked = view.calls.some(({ approval }) => approval?.status === "open");
   const entries: Entry[] = [];
   for (let at = from; at < messages.length; ) {
     const first = messages[at] as Message;
     const run = first.run === null ? undefined : runs.get(first.run);
     if (first.role === "user") {
-      entries.push(known(first, [run], () => question(first, run)));
+      const held = isAsked && first.pending;
+      entries.push(known(first, [run, held], () => question(first, run, held)));
       at += 1;
       if (run && needsAnswer(view, at, run, first)) entries.push(answer(run.id, [], run, calls, view));
       continue;
@@ -123,13 +125,12 @@ export function withDays(entries: readonly Entry[], now: number): readonly (Entr
   const today = midnight(now);
   let day = entries.some(({ time }) => time && time < today) ? 0 : today;
   return entries.flatMap((entry) => {
-    const its = !entry.time || (entry.time >= day && entry.time < day + SHORTEST) ? day : midnight(entry.time);
+    const its = entry.time ? midnight(entry.time) : day;
     if (its === day) return entry;
     day = its;
     return [{ kind: "day", key: `day ${its}`, time: entry.time }, entry];
   });
 }
-const SHORTEST = 23 * 3_600_000; // milliseconds of a day
 
 /** Return when the day of *time* began, by the reader's clock. */
 export function midnight(time: number): number {
@@ -142,17 +143,14 @@ function isMore(next: Message | undefined, run: string | null): boolean {
 
 function withDecisions(entry: Entry, decisions: Decisions): Entry {
   if (entry.kind !== "answer" || !Object.keys(decisions).length) return entry;
-  const decided = (block: Block): Block => {
-    const deciding = block.kind === "tool" && decisions[block.call.approval?.id ?? ""];
-    return deciding ? { ...block, deciding } : block;
-  };
-  const blocks = entry.blocks.map(decided);
-  return blocks.some((each, index) => each !== entry.blocks[index]) ? { ...entry, blocks } : entry;
+  const decided = (block: Block): Block => (block.kind === "tool" && block.call.approval ? { ...block, deciding: decisions[block.call.approval.id] } : block);
+  return { ...entry, blocks: entry.blocks.map(decided) };
 }
 
-function question(message: Message, run: Run | undefined): Question {
-  const tag = tagOf(message, run);
-  const withdrawable = tag === "queued" && run !== undefined && isBusy(run) && !message.steered;
+/** With *held* it waits until people have decided on a call. */
+function question(message: Message, run: Run | undefined, held: boolean): Question {
+  const tag = held && message.parts.length ? "held" : tagOf(message, run);
+  const withdrawable = (held || tag === "queued") && run !== undefined && isBusy(run) && !message.steered;
   const base = { kind: "question", key: message.id, time: message.time, text: textOf(message.parts), files: filesOf(message.parts), editable: false, tag, outgoing: null } as const;
   return { ...base, run: withdrawable ? run.id : null };
 }

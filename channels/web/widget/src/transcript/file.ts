@@ -5,7 +5,7 @@ import type { SentFile } from "../wire/upload.js";
 import { extra, type Scene } from "./scene.js";
 
 export function fileNode(file: SentFile, scene: Scene): HTMLElement {
-  const node = h("div", { class: file.mime.startsWith("image/") ? "file picture" : "file" }, file.name);
+  const node = h("div", { class: file.mime.startsWith("image/") ? "file photo" : "file" }, file.name);
   extra<SentFile>(scene, ({ fileCard }) => (each) => fileCard(node, each, scene))(file);
   return node;
 }

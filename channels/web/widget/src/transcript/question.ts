@@ -10,8 +10,8 @@ export function questionNode(scene: Scene): Shown<Question> {
   const { strings } = scene;
   const bubble = h("div", { class: "bubble", part: "question", dir: "auto" });
   const foot = h("div", { class: "foot" });
-  const files = h("div", { class: "sent" });
-  const more = h("div", { class: "more" });
+  const files = h("div", { class: "enclosed" });
+  const more = h("div", { class: "under" });
   const node = h("article", { class: "entry question" }, hidden(strings.you), files, bubble, foot, ...(scene.offers ? [more] : []));
   const showMore = extra<Question>(scene, ({ questionFoot }) => questionFoot(more, bubble, scene));
   let last = "";

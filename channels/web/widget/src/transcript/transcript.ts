@@ -1,8 +1,7 @@
 /** The entries of a conversation on the page: the newest, and more as the person looks further up. */
 
-import { h, setAttribute, setChildren } from "../dom.js";
+import { setAttribute, setChildren } from "../dom.js";
 import type { Conversation } from "../talk/conversation.js";
-import type { Strings } from "../words/strings.js";
 import { entriesOf, startOf, withDays, type Day, type Entry } from "./entries.js";
 import { isNear } from "./scroll.js";
 import type { Shown } from "./scene.js";
@@ -11,8 +10,7 @@ import type { Shown } from "./scene.js";
 const DRAWN = 100;
 
 /** Return a function that draws the entries of a conversation, touching only the nodes that changed. */
-export function createTranscript(list: HTMLElement, greeting: HTMLElement, drawn: (entry: Entry | Day) => Shown<Entry | Day>, strings: Strings, signal: AbortSignal): (conversation: Conversation) => void {
-  const earlier = h("button", { type: "button", class: "quiet earlier" }, strings.earlier);
+export function createTranscript(list: HTMLElement, greeting: HTMLElement, drawn: (entry: Entry | Day) => Shown<Entry | Day>, signal: AbortSignal): (conversation: Conversation) => void {
   let shown = new Map<string, readonly [Shown<Entry | Day>, Entry | Day]>();
   let last: Conversation;
   let from = 0;
@@ -31,15 +29,15 @@ export function createTranscript(list: HTMLElement, greeting: HTMLElement, drawn
     shown = next;
     const loading = !nodes.length && conversation.link !== "idle";
     setAttribute(list, "aria-busy", loading ? "true" : "false");
-    setChildren(list, [...(from ? [earlier] : []), ...(nodes.length || (loading && conversation.link !== "open") ? nodes : [greeting])]);
+    setChildren(list, nodes.length || (loading && conversation.link !== "open") ? nodes : [greeting]);
   };
   const extend = (): void => {
+    if (!from || list.scrollTop > list.clientHeight) return;
     const below = list.scrollHeight - list.scrollTop;
     from = startOf(last.view.messages, from - DRAWN);
     draw(last);
     list.scrollTop = list.scrollHeight - below;
   };
-  earlier.addEventListener("click", extend, { signal });
-  list.addEventListener("scroll", () => from && list.scrollTop < list.clientHeight && extend(), { passive: true, signal });
+  list.addEventListener("scroll", extend, { passive: true, signal });
   return draw;
 }

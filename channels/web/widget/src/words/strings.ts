@@ -31,7 +31,6 @@ export const STRINGS = {
   stopping: "Stopping…",
   renew: "New conversation",
   talks: "Your conversations",
-  earlier: "Show earlier messages",
   latest: "Jump to the latest message",
   copy: "Copy",
   copied: "Copied",
@@ -42,6 +41,7 @@ export const STRINGS = {
   sending: "Sending…",
   unsent: "Not sent",
   queued: "Queued: answered next",
+  held: "Your message will be answered after the decision",
   unanswered: "Cancelled before it was answered",
   deleted: "Message deleted",
   thinking: "Thinking",
@@ -59,10 +59,6 @@ export const STRINGS = {
   broken: "Not connected.",
   lost: "The earlier conversation is no longer available. This is a new one.",
   soon: "in a moment",
-  arguments: "Input",
-  result: "Result",
-  truncated: "The result was shortened.",
-  used: "Used {n} tools",
   tool: {
     requested: "waiting",
     running: "running",
@@ -104,8 +100,11 @@ export const STRINGS = {
 interface ChunkStrings {
   /** Tables and charts. */
   readonly drawn?: Changes<DrawnStrings>;
-  /** What went into calls of tools, and came out. */
+  /** Calls of tools; the three words stood outside before there was a chunk. */
   readonly tools?: Changes<ToolWords>;
+  readonly arguments?: string;
+  readonly result?: string;
+  readonly truncated?: string;
   /** Questions about calls. */
   readonly approval?: Changes<CardWords>;
   /** What is around answers and questions. */

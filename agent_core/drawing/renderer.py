@@ -1,31 +1,23 @@
-"""The drawing process: turns Vega-Lite into SVG and PNG, with no way to a file, a socket or the parent's secrets.
+"""The work of the drawing process: turns Vega-Lite into SVG and PNG.
 
-It is run by its path, as `python -I child.py PARENT MEGABYTES`, so that it imports nothing of Parley. What comes in on
-standard input is a length of four bytes and JSON `{form: png|svg|check, spec, scale, dark}`; what goes out on standard
-output is one byte (1: done, 0: the chart's fault), a length of four bytes and the drawing or the error. The first
-answer, to no job, says that it is ready. End of input ends it.
+It is loaded by its path in a confined process, so it imports nothing of Parley. A job is JSON
+`{form: png|svg|check, spec, scale, dark}`, its result the drawing.
 """
 
 import json
 import math
 import os
 import re
-import resource
-import signal
-import struct
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HEAD = struct.Struct("!?I")
-LENGTH = struct.Struct("!I")
 LARGEST_JOB = 4_000_000
-LARGEST_ANSWER = 16_000_000
+LARGEST_DRAWING = 16_000_000
 PIXELS = 12_000_000
 """The most that is drawn: 4,000 x 3,000 px take 48 MB as a picture in memory."""
 _VEGA_LITE = "6.4"
-_PR_SET_PDEATHSIG = 1
 _VIEW: dict[str, Any] = {
     "continuousWidth": 480,
     "continuousHeight": 280,
@@ -40,36 +32,12 @@ _WARM_UP = {
 }
 
 
-def main() -> None:
-    """Bound this process, then draw until the input ends."""
-    parent, megabytes = int(sys.argv[1]), int(sys.argv[2])
-    out = os.dup(1)
-    os.dup2(2, 1)  # what libraries print must not get between the answers
-    die_with(parent)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+def prepared() -> Callable[[bytes], tuple[bool, bytes]]:
+    """Return what draws a job, once it has drawn something: what it needs of files is in memory then."""
     os.environ["FONTCONFIG_FILE"] = str(Path(__file__).with_name("fonts.conf"))
-    try:
-        renderer = Renderer()
-        renderer.pixels(*renderer.compiled({"form": "png", "spec": _WARM_UP, "scale": 1.0, "dark": False}))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it
-        send(out, ok=False, body=str(error).encode())
-        return
-    # From here on no file can be opened and no socket made; all that drawing needs is in memory.
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
-    send(out, ok=True, body=b"")
-    while len(head := sys.stdin.buffer.read(LENGTH.size)) == LENGTH.size:
-        send(out, *renderer.take(sys.stdin.buffer.read(LENGTH.unpack(head)[0])))
-
-
-def die_with(parent: int) -> None:
-    """Have the kernel end this process when *parent* ends, where the kernel can."""
-    if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415 - the parent reads this module too, for the frames
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before
-        sys.exit()
+    renderer = Renderer()
+    renderer.pixels(*renderer.compiled({"form": "png", "spec": _WARM_UP, "scale": 1.0, "dark": False}))
+    return renderer.take
 
 
 class Renderer:
@@ -94,7 +62,7 @@ class Renderer:
                 body = svg.encode()
             case _:
                 body = b""
-        if len(body) > LARGEST_ANSWER:
+        if len(body) > LARGEST_DRAWING:
             return False, b"the drawing has too many marks; aggregate the data, or draw fewer rows"
         return True, body
 
@@ -176,14 +144,3 @@ def fitting(svg: str, scale: float) -> float:
             "draw fewer categories or facets, or a smaller width, height or step"
         )
     return fits
-
-
-def send(out: int, ok: bool, body: bytes) -> None:  # noqa: FBT001 - one frame, field by field
-    """Write one answer."""
-    data = memoryview(HEAD.pack(ok, len(body)) + body)
-    while data:
-        data = data[os.write(out, data) :]
-
-
-if __name__ == "__main__":
-    main()

@@ -1,30 +1,40 @@
-"""One drawing process as its parent sees it: starts it, has it draw, measures and kills it."""
+"""One confined process as its parent sees it: starts it, has it work, measures and kills it."""
 
 import asyncio
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agent_core.drawing.child import HEAD, LARGEST_ANSWER, LENGTH
-from agent_core.drawing.errors import DrawingUnavailable
+from agent_core.clock import Clock
+from agent_core.confined.child import HEAD, LARGEST_ANSWER, LENGTH
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_SECONDS = 60.0
 """A start takes half a second; a machine that is busy with others is given more."""
 _KEPT_NAMES = ("LD_LIBRARY_PATH",)
 """What Python itself may need of the parent's environment; all else stays out of it, keys first."""
-_REMEDY = "is there enough memory, and is vl-convert-python installed?"
+_LOOK_SECONDS = 0.05
+_MEGABYTE = 1 << 20
 
 
 class ProcessLost(Exception):
     """The process has ended, or what it says is no answer."""
 
 
-class DrawingProcess:
-    """A child that draws one job at a time; `taken` counts them.
+class ProcessUnavailable(Exception):
+    """No process can start; the message goes on after what the process is called."""
+
+
+class TooMuch(Exception):
+    """The job takes too much; the message says of what."""
+
+
+class ConfinedProcess:
+    """A child that does one job at a time; `taken` counts them.
 
     It hangs on a pair of sockets and on no transport of an event loop, so that it outlives none by accident and a fork
     of this process can let go of it.
@@ -34,23 +44,26 @@ class DrawingProcess:
         self._process, self._pipe, self.taken = process, pipe, 0
 
     @classmethod
-    async def start(cls, megabytes: int) -> "DrawingProcess":
-        """Return a process that is ready to draw, which may allocate *megabytes*; raise DrawingUnavailable."""
+    async def start(cls, worker: Path, megabytes: int, *arguments: str) -> "ConfinedProcess":
+        """Return a process that is ready for the work of *worker*, see `child`, and may allocate *megabytes*.
+
+        Raises ProcessUnavailable.
+        """
         try:
-            started = cls(*_spawn(megabytes))
+            started = cls(*_spawn(worker, megabytes, arguments))
         except OSError as error:
-            raise DrawingUnavailable(f"The drawing process cannot start ({error.strerror}).") from None
+            raise ProcessUnavailable(f"cannot start ({error.strerror}).") from None
         ready, said = False, b""
         try:
             async with asyncio.timeout(_START_SECONDS):
                 ready, said = await started._receive()
         except (TimeoutError, ProcessLost):
-            raise DrawingUnavailable(f"The drawing process does not start; {_REMEDY}") from None
+            raise ProcessUnavailable("does not start; is there enough memory, and is all installed?") from None
         finally:
             if not ready:
                 await started.kill()
         if not ready:
-            raise DrawingUnavailable(f"The drawing process does not start: {said.decode(errors='replace')[:200]}")
+            raise ProcessUnavailable(f"does not start: {said.decode(errors='replace')[:200]}")
         return started
 
     @property
@@ -61,8 +74,34 @@ class DrawingProcess:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    async def draw(self, message: bytes) -> tuple[bool, bytes]:
-        """Return whether the job in *message* is done, and its drawing or the error; raise ProcessLost."""
+    async def work(self, message: bytes, clock: Clock, *, seconds: float, resident: int) -> tuple[bool, bytes]:
+        """Return whether the job in *message* is done, and its result or the error.
+
+        Raises ProcessLost, and TooMuch after *seconds* or beyond *resident* megabytes; then it is to be killed.
+        """
+        loop = asyncio.get_running_loop()
+        answer = loop.create_task(self._answer(message))
+        excess = loop.create_task(self._excess(clock, seconds, resident))
+        try:
+            await asyncio.wait((answer, excess), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                raise TooMuch(excess.result())
+            return answer.result()
+        finally:
+            answer.cancel()
+            excess.cancel()
+            await asyncio.wait((answer, excess))
+
+    async def _excess(self, clock: Clock, seconds: float, resident: int) -> str:
+        """Return, as soon as the job takes too much, of what."""
+        until = clock.now() + seconds * 1000
+        while (left := until - clock.now()) > 0:
+            await clock.sleep(min(_LOOK_SECONDS, left / 1000))
+            if self.resident() > resident * _MEGABYTE:
+                return f"more than {resident} MB of memory"
+        return f"more than {seconds:g} s"
+
+    async def _answer(self, message: bytes) -> tuple[bool, bytes]:
         self.taken += 1
         try:
             await asyncio.get_running_loop().sock_sendall(self._pipe, LENGTH.pack(len(message)) + message)
@@ -111,14 +150,14 @@ class DrawingProcess:
         return bytes(data)
 
 
-def _spawn(megabytes: int) -> "tuple[subprocess.Popen[bytes], socket.socket]":
+def _spawn(worker: Path, megabytes: int, arguments: Sequence[str]) -> "tuple[subprocess.Popen[bytes], socket.socket]":
     environment = {name: os.environ[name] for name in _KEPT_NAMES if name in os.environ} | {"TZ": "UTC"}
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with theirs:
         try:
-            process = subprocess.Popen(  # noqa: S603 - our own file
-                [sys.executable, "-I", str(_CHILD), str(os.getpid()), str(megabytes)],
+            process = subprocess.Popen(  # noqa: S603 - our own files
+                [sys.executable, "-I", str(_CHILD), str(os.getpid()), str(megabytes), str(worker), *arguments],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=subprocess.DEVNULL,

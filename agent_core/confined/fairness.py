@@ -1,4 +1,4 @@
-"""Whose chart is drawn next: owners take turns, so that one with many slow charts delays another by one job."""
+"""Whose job is done next: owners take turns, so that one with many slow jobs delays another by one job."""
 
 import asyncio
 import heapq
@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agent_core.clock import Clock
-from agent_core.drawing.errors import DrawingUnavailable
 
 SHARE = 2
 """Jobs of one owner in the queue; what it asks beyond them waits for its own, and takes no place of others."""
@@ -15,6 +14,14 @@ MOST_OF_ONE = 8
 """Jobs of one owner at once, its waiting ones included."""
 _BARRED_FOR = 60_000
 """Milliseconds within which two killed jobs bar their owner, and for how long."""
+
+
+class QueueFull(Exception):
+    """Too many jobs wait already."""
+
+
+class OwnerBarred(Exception):
+    """Two jobs of the owner were killed within a minute; it is barred for a minute."""
 
 
 class FairQueue:
@@ -34,12 +41,12 @@ class FairQueue:
         self._barred: dict[str, int] = {}
 
     def enter(self, owner: str) -> None:
-        """Count a job of *owner*; raise DrawingUnavailable when too many wait, or the owner is barred."""
+        """Count a job of *owner*; raise QueueFull when too many wait, OwnerBarred when the owner is."""
         self.check(owner)
         if self._jobs[owner] >= MOST_OF_ONE or (
             self._jobs[owner] < SHARE and sum(min(SHARE, each) for each in self._jobs.values()) >= self._most
         ):
-            raise DrawingUnavailable("Too many drawings wait already; ask again in a few seconds.")
+            raise QueueFull
         self._jobs[owner] += 1
 
     def leave(self, owner: str) -> None:
@@ -50,12 +57,9 @@ class FairQueue:
             self._last.pop(owner, None)
 
     def check(self, owner: str) -> None:
-        """Raise DrawingUnavailable when *owner* is barred."""
+        """Raise OwnerBarred when *owner* is."""
         if self._barred.get(owner, 0) > self._clock.now():
-            raise DrawingUnavailable(
-                "Two charts from here took too long or too much within a minute; ask again in a minute, "
-                "and draw fewer rows, marks or categories."
-            )
+            raise OwnerBarred
 
     def killed(self, owner: str) -> None:
         """Note that a job of *owner* was killed; a second one within a minute bars the owner for a minute."""

@@ -1,0 +1,68 @@
+"""A confined process: does one kind of work, with no way to a file, a socket or the parent's secrets.
+
+It is run by its path, as `python -I child.py PARENT MEGABYTES WORKER [ARGUMENT …]`, so that it imports nothing of
+Parley but the file WORKER. That has a function `prepared(*arguments)`, which returns what does a job: bytes in, and
+whether it is done and its result or the error out. What comes in on standard input is a length of four bytes and a job;
+what goes out on standard output is one byte (1: done, 0: the job's fault), a length of four bytes and the result or the
+error. The first answer, to no job, says that it is ready. End of input ends it.
+"""
+
+import os
+import resource
+import runpy
+import signal
+import struct
+import sys
+from collections.abc import Callable
+
+HEAD = struct.Struct("!?I")
+LENGTH = struct.Struct("!I")
+LARGEST_ANSWER = 16_000_000
+_PR_SET_PDEATHSIG = 1
+Work = Callable[[bytes], tuple[bool, bytes]]
+
+
+def main() -> None:
+    """Bound this process, then work until the input ends."""
+    parent, megabytes = int(sys.argv[1]), int(sys.argv[2])
+    out = os.dup(1)
+    os.dup2(2, 1)  # what libraries print must not get between the answers
+    die_with(parent)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+    try:
+        work = prepared(sys.argv[3], *sys.argv[4:])
+    except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it
+        send(out, ok=False, body=str(error).encode())
+        return
+    # From here on no file can be opened and no socket made; all that the work needs is in memory.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+    send(out, ok=True, body=b"")
+    while len(head := sys.stdin.buffer.read(LENGTH.size)) == LENGTH.size:
+        send(out, *work(sys.stdin.buffer.read(LENGTH.unpack(head)[0])))
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel end this process when *parent* ends, where the kernel can."""
+    if sys.platform == "linux":
+        import ctypes  # noqa: PLC0415 - the parent reads this module too, for the frames
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before
+        sys.exit()
+
+
+def prepared(path: str, *arguments: str) -> Work:
+    """Return what does a job: the worker in the file at *path*, ready for work."""
+    return runpy.run_path(path)["prepared"](*arguments)
+
+
+def send(out: int, ok: bool, body: bytes) -> None:  # noqa: FBT001 - one frame, field by field
+    """Write one answer."""
+    data = memoryview(HEAD.pack(ok, len(body)) + body)
+    while data:
+        data = data[os.write(out, data) :]
+
+
+if __name__ == "__main__":
+    main()

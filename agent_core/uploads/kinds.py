@@ -1,0 +1,69 @@
+"""What a file is: by its bytes where they say it, else by its name, and never by what alone the sender says. Pure."""
+
+from typing import Any
+
+import filetype  # pyright: ignore[reportMissingTypeStubs]
+import msgspec
+
+from agent_core.domain.files import FILE_KINDS, MOST_TEXT, kind_of_name
+from agent_core.domain.messages import clean
+from agent_core.errors import InvalidInput
+
+_ZIP = "application/zip"
+_SAME: dict[str, str] = {"image/apng": "image/png"}
+_HEAD = 8_192
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\b"))
+
+
+def kind_of(data: bytes, name: str, declared: str | None) -> str:
+    """Return the MIME type of a file of `FILE_KINDS`; raises `InvalidInput` for what is none of them.
+
+    *declared* is what the sender says: it decides among texts whose *name* has no ending.
+    """
+    if not data:
+        raise InvalidInput("file", "is empty; send a file that holds something.")
+    found: Any = filetype.guess(data[:_HEAD])  # pyright: ignore[reportUnknownMemberType]
+    mime: str = "" if found is None else _SAME.get(found.mime, found.mime) or ""
+    named = kind_of_name(name)
+    if mime in FILE_KINDS:
+        return mime
+    if mime == _ZIP and named is not None and FILE_KINDS[named].reading in ("docx", "sheet"):
+        return named
+    wanted = named or ("" if "." in name.strip(".") else (declared or "").partition(";")[0].strip().lower())
+    if not mime and wanted in FILE_KINDS and FILE_KINDS[wanted].reading == "text":
+        return wanted
+    if named is not None:
+        raise InvalidInput("file", f"`{clean(name)[:100]}` does not hold what its name says.")
+    raise InvalidInput("file", f"`{clean(name)[:100]}` is of a type that cannot be sent.")
+
+
+def text_in(data: bytes, mime: str) -> str:
+    """Return the text of a text file; raises `InvalidInput` for bytes that are none."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _decoded(data, "utf-16")
+    if data.translate(None, _CONTROLS) != data:
+        raise InvalidInput("file", "is no text, though its name says so.")
+    try:
+        text = _decoded(data, "utf-8-sig")
+    except InvalidInput:
+        text = _decoded(data, "cp1252")  # what spreadsheets on Windows still write
+    if mime == "application/json":
+        try:
+            msgspec.json.decode(text)
+        except (msgspec.MsgspecError, RecursionError):
+            raise InvalidInput("file", "is no JSON, though its name says so.") from None
+    return text
+
+
+def shown(text: str) -> str | None:
+    """Return the beginning of a *text* that is too long for a model; None when it is short enough."""
+    if len(text) <= MOST_TEXT:
+        return None
+    return f"{text[:MOST_TEXT]}\n[The rest is left out: these are {MOST_TEXT:,} of {len(text):,} characters.]"
+
+
+def _decoded(data: bytes, encoding: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        raise InvalidInput("file", "is no text that can be read; save it as UTF-8.") from None
