@@ -14,7 +14,7 @@ import { asProblem } from "../src/wire/problem.js";
 import { STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
-Object.assign(globalThis, { document: window.document, Node: window.Node });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node });
 
 const draw = (text: string): readonly Node[] => markdownNodes(text, STRINGS);
 const textBlock = (text: string, citations?: readonly Citation[]): Block => ({ kind: "text", key: "m:0", text, open: false, citations });

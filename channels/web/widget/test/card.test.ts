@@ -16,7 +16,7 @@ import { entriesOf } from "../src/transcript/entries.js";
 import { explain, STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
-Object.assign(globalThis, { document: window.document, Node: window.Node });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node });
 
 const ASKED: Approval = {
   id: "apr_1",

@@ -13,7 +13,7 @@ import { STRINGS } from "../src/words/strings.js";
 import { json, standIn } from "./server.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
-Object.assign(globalThis, { document: window.document, Node: window.Node, ShadowRoot: window.ShadowRoot, File: window.File, FormData: window.FormData });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node, ShadowRoot: window.ShadowRoot, File: window.File, FormData: window.FormData });
 Object.assign(URL, { createObjectURL: () => "blob:made", revokeObjectURL: () => undefined });
 
 /** A request that the test answers. */

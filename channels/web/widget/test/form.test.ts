@@ -8,7 +8,7 @@ import { parseExact } from "../src/wire/json.js";
 import { STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
-Object.assign(globalThis, { document: window.document, Node: window.Node });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node });
 
 type Input = HTMLInputElement;
 

@@ -11,7 +11,7 @@ import { EMPTY, type Approval } from "../src/log/state.js";
 import { STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
-Object.assign(globalThis, { document: window.document, Node: window.Node });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node });
 
 const NUMBERS = ["12345678901234567890", "9007199254740993", "1.0", "-0", "1e400", "1E5", "0.1000000000000000055", "5", "0.5"];
 const GIVEN = `{"account":12345678901234567890,"rate":1.0,"note":"a\\r\\nb","to":{"arguments":[1e400,2]},"count":2}`;

@@ -10,7 +10,7 @@ import { tokenSource } from "../src/wire/token.js";
 import { json, problem, sse, standIn, stream, type Answer, type Seen } from "./server.js";
 
 const { window } = new JSDOM("<!doctype html><body>", { pretendToBeVisual: true });
-Object.assign(globalThis, { document: window.document, Node: window.Node });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node });
 const tick = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 10));
 
 const ASKED =

@@ -11,7 +11,7 @@ import { STRINGS } from "../src/words/strings.js";
 import { fold, framesOf } from "./golden.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
-Object.assign(globalThis, { document: window.document, Node: window.Node });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node });
 
 const frames = framesOf("rendered");
 const answersOf = (view: ViewState): readonly Answer[] =>

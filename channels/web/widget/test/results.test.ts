@@ -11,7 +11,7 @@ import type { Scene } from "../src/transcript/scene.js";
 import { STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
-Object.assign(globalThis, { document: window.document, Node: window.Node, ShadowRoot: window.ShadowRoot });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node, ShadowRoot: window.ShadowRoot });
 const WORDS = whole(STRINGS);
 
 const call = (id: string, more: Partial<Call> = {}): Call => ({ id, run: "run_1", message: "msg_1", name: "find_order", status: "done", ...more });

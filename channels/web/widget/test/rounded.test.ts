@@ -4,7 +4,7 @@ import { JSDOM } from "jsdom";
 import type { Approval } from "../src/log/state.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
-Object.assign(globalThis, { document: window.document, Node: window.Node });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node });
 delete (JSON as { rawJSON?: unknown }).rawJSON; // as in browsers before 2025
 const { cardNode } = await import("../src/cards/card.js");
 const { doubtIn, parseExact, parseFrame } = await import("../src/wire/json.js");

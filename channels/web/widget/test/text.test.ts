@@ -12,7 +12,7 @@ import { EMPTY } from "../src/log/state.js";
 import { STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
-Object.assign(globalThis, { document: window.document, Node: window.Node });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node });
 
 const loaded: string[] = [];
 const dressed: Element[] = [];
