@@ -206,9 +206,9 @@ test("a search that finds nothing at first goes on, older ones are added, and wh
   made.button(LIST.more).click();
   await settled();
   assert.deepEqual([made.titles(), made.button(LIST.more).hidden], [["ses_2", "ses_3"], true]);
-  const failing = panel({ answer: async () => Promise.reject(Object.assign(new Error("no"), { status: 403, code: "forbidden", retryAfter: null, errors: [] })) });
+  const failing = panel({ answer: async () => Promise.reject(Object.assign(new Error("no"), { status: 404, code: "not_found", retryAfter: null, errors: [] })) });
   await settled();
-  assert.equal(failing.note(), STRINGS.problems["forbidden"]);
+  assert.equal(failing.note(), STRINGS.problems["not_found"]);
   const none = panel({ answer: () => json(200, { items: [], next_cursor: null }) });
   await settled();
   assert.equal(none.note(), LIST.none);
