@@ -14,7 +14,7 @@ const seen = class {
   observe(): void {}
   disconnect(): void {}
 };
-Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node, IntersectionObserver: seen, ResizeObserver: seen });
+Object.assign(globalThis, { document: window.document, AbortController: window.AbortController, AbortSignal: window.AbortSignal, Node: window.Node, IntersectionObserver: seen, ResizeObserver: class { observe(): void {} disconnect(): void {} } });
 
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 
