@@ -5,7 +5,7 @@ import type { Actions, Conversation } from "../src/talk/conversation.js";
 import { json } from "./server.js";
 
 const { window } = new JSDOM("<!doctype html><body></body>", { url: "https://site.example/help?page=1#top" });
-const NAMES = ["document", "HTMLElement", "location", "Node", "Event", "KeyboardEvent", "ShadowRoot", "addEventListener", "AbortController", "AbortSignal"] as const;
+const NAMES = ["AbortController", "AbortSignal", "document", "HTMLElement", "location", "Node", "Event", "KeyboardEvent", "ShadowRoot", "addEventListener"] as const;
 /** Be on this page: other files of tests have theirs. */
 function enter(): void {
   for (const name of NAMES) Object.defineProperty(globalThis, name, { value: window[name as "document"], configurable: true, writable: true });
