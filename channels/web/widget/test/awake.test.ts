@@ -6,17 +6,22 @@ import { onWake, pause } from "../src/wire/pause.js";
 import { tokenSource } from "../src/wire/token.js";
 import { problem, sse, standIn } from "./server.js";
 
-/** Let *run* have a page whose events are raised by the function that it is given. */
+/** Let *run* have a page whose events are raised by the function that it is given; every kind of signal ends its listeners. */
 async function onPage(run: (raise: (name: string) => void) => Promise<void>): Promise<void> {
-  const [page, document] = [new EventTarget(), new EventTarget()];
-  const before = { listen: globalThis.addEventListener, document: globalThis.document };
-  Object.assign(globalThis, { addEventListener: page.addEventListener.bind(page) });
-  Object.defineProperty(globalThis, "document", { value: document, configurable: true, writable: true });
+  const listeners = new Set<readonly [string, () => void]>();
+  const addEventListener = (name: string, listen: () => void, { signal }: { signal: AbortSignal }): void => {
+    const listener = [name, listen] as const;
+    listeners.add(listener);
+    signal.addEventListener("abort", () => listeners.delete(listener));
+  };
+  const before = (["addEventListener", "document"] as const).map((name) => [name, Object.getOwnPropertyDescriptor(globalThis, name)] as const);
+  Object.defineProperty(globalThis, "addEventListener", { value: addEventListener, configurable: true, writable: true });
+  Object.defineProperty(globalThis, "document", { value: { addEventListener }, configurable: true, writable: true });
   try {
-    await run((name) => (page.dispatchEvent(new Event(name)), void document.dispatchEvent(new Event(name))));
+    await run((name) => [...listeners].forEach(([of, listen]) => of === name && listen()));
   } finally {
-    Object.assign(globalThis, { addEventListener: before.listen });
-    Object.defineProperty(globalThis, "document", { value: before.document, configurable: true, writable: true });
+    mock.timers.reset();
+    for (const [name, property] of before) property ? Object.defineProperty(globalThis, name, property) : Reflect.deleteProperty(globalThis, name);
   }
 }
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -67,16 +72,16 @@ test("after a sleep a silent connection is given up at once and another goes on 
     assert.deepEqual([cursors, links], [[null, "7"], ["connecting", "open", "open"]]);
     life.abort();
     await done;
-    mock.timers.reset();
   });
 });
 
-test("a token that ends in mid-stream is replaced, and the stream goes on from the cursor, without a word to the person", async () => {
+test("a token that ends in mid-stream is replaced, and the stream goes on from the cursor, without a word to the person", () => onPage(async () => {
   const life = new AbortController();
   const frames: Frame[] = [];
   const links: string[] = [];
   let now = 0;
   let issued = 0;
+  let waits = 0;
   const server = standIn(({ headers }) => {
     const token = headers.get("Authorization");
     if (token !== `Bearer token_${issued}`) return problem(401, "unauthorized");
@@ -88,9 +93,9 @@ test("a token that ends in mid-stream is replaced, and the stream goes on from t
   });
   const getToken = async () => ({ token: `token_${(issued += 1)}`, expires_at: new Date(now + 80_000).toISOString() });
   const tokens = tokenSource({ token: null, url: null, getToken, fetch: server.fetch, signal: life.signal, now: () => now });
-  const client = createClient({ server: "", tokens, fetch: server.fetch, pause: async () => undefined, random: () => 0 });
+  const client = createClient({ server: "", tokens, fetch: server.fetch, pause: async () => void ((waits += 1) > 9 && life.abort()), random: () => 0 });
   const follower: Follower = { cursor: () => frames.at(-1)?.seq ?? 0, frame: (frame) => frames.push(frame), link: (link) => links.push(link), reset: () => undefined };
   await client.follow("ses_1", follower, life.signal);
   assert.deepEqual([frames.map(({ seq }) => seq), [...new Set(links)]], [[1, 2, 3, 4], ["connecting", "open"]]);
   assert.ok(issued >= 3);
-});
+}));

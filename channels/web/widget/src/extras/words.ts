@@ -12,7 +12,6 @@ export type ExtraWords = typeof EXTRAS;
 
 /** What requests may come to after the start: a page replaces any of these by `strings.problems`. */
 export const PROBLEMS: Readonly<Record<string, string>> = {
-  forbidden: "You are not allowed to do that here.",
   session_closed: "This conversation is closed. Start a new one.",
   session_busy: "An answer is still being written. Try again when it is done.",
   session_open: "This conversation is still open.",

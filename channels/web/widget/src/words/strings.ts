@@ -89,6 +89,7 @@ export const STRINGS = {
     network: "The server cannot be reached. Check your connection.",
     token: "This chat could not be opened. Reload the page.",
     unauthorized: "Your access has expired. Reload the page.",
+    forbidden: "You are not allowed to do that here.",
     not_found: "That is no longer available.",
     not_an_approver: "You may not decide this.",
     rate_limited: "Too many messages. Try again {when}.",
