@@ -151,3 +151,38 @@ test("what went wrong is reported once, and how much is unread when that changes
   assert.deepEqual(happened(FRESH, rated(true), 0), [], "not before the server has it");
   assert.deepEqual(happened(rated(true), rated(false), 0), [["parley:feedback", { run: "run_1", rating: "down", comment: "Wrong" }]]);
 });
+
+test("a token that comes while an older one is refused stays, and brings back what that one could not read", async () => {
+  const { fetch: before } = globalThis;
+  const waiting: (() => void)[] = [];
+  let good = "";
+  const slow = standIn(async ({ path, headers }, signal) => {
+    const token = headers.get("Authorization");
+    if (token === "Bearer T1") await new Promise<void>((resolve) => waiting.push(resolve));
+    if (token !== good) return json(401, { code: "unauthorized" });
+    if (path.endsWith("/web/agent")) return json(200, { title: "Shop", prompts: [], files: null, greeting: "Welcome back", avatar: null });
+    return path.endsWith("/events") ? stream(log, signal) : json(404, { code: "not_found" });
+  });
+  Object.assign(globalThis, { fetch: slow.fetch });
+  try {
+    page.window.localStorage.setItem("k", "ses_1");
+    const chat = document.createElement("parley-chat");
+    for (const [name, value] of [["token", ""], ["storage-key", "k"]] as const) chat.setAttribute(name, value);
+    document.body.replaceChildren(chat);
+    const retry = (): unknown => chat.shadowRoot?.querySelector("[data-reconnect]");
+    await until(retry);
+    chat.setToken("T1");
+    await until(() => waiting.length === 2);
+    good = "Bearer T2";
+    chat.setToken("T2");
+    for (const refuse of waiting) refuse();
+    await until(() => !retry() && slow.seen.some(({ path, headers }) => path.endsWith("/events") && headers.get("Authorization") === good));
+    chat.newConversation();
+    await until(() => chat.shadowRoot?.textContent?.includes("Welcome back"));
+    chat.send("Still T2?");
+    const sent = await until(() => slow.seen.find(({ method }) => method === "POST"));
+    assert.equal(sent.headers.get("Authorization"), "Bearer T2");
+  } finally {
+    Object.assign(globalThis, { fetch: before });
+  }
+});

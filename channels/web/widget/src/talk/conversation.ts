@@ -69,6 +69,8 @@ export interface Actions {
   /** What is shown may be seen from now on: ask `visible` again. */
   seen(): void;
   reconnect(): void;
+  /** There is another token: read what the one before may not have been good for. */
+  refresh(): void;
   dismiss(): void;
 }
 
@@ -177,6 +179,11 @@ export function converse(options: ConversationOptions): Actions {
       if (problem.status === 404) forget();
       else set({ link: "broken", problem });
     });
+  };
+  const reconnect = (): void => {
+    set({ problem: null });
+    learn();
+    if (home.id !== null) follow(home.id);
   };
   /** Count answers that cannot be seen, and remember how far *id* was read; a burst of answers is written down once. */
   const reader = (id: string) => {
@@ -337,10 +344,8 @@ export function converse(options: ConversationOptions): Actions {
       if (home.id !== null && now.view.seq) memory.see(home.id, now.view.seq);
       if (now.unread) set({ unread: 0 });
     },
-    reconnect() {
-      set({ problem: null });
-      if (home.id !== null) follow(home.id);
-    },
+    reconnect,
+    refresh: () => (now.link === "broken" ? reconnect() : learn()),
     dismiss: () => set({ problem: null, lost: false }),
   };
 }

@@ -118,7 +118,7 @@ export function requester({ server, tokens, fetch: ask }: ClientOptions): Reques
     if (token !== null) headers.set("Authorization", `Bearer ${token}`);
     const response = await ask(server + path, { ...init, headers, credentials: "omit" });
     if (response.status === 401 && again) {
-      tokens.drop();
+      tokens.drop(token);
       return request(path, init, false);
     }
     if (!response.ok) throw await problemOf(response);
