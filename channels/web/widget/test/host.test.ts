@@ -20,14 +20,17 @@ const server = standIn(({ path }, signal) => {
 });
 const page = testPage("https://p.example/", server.fetch);
 const { document } = page.window;
-Object.assign(page.window, { parley: [["support:open"], ["send", "From the page"], ["on", "error", () => undefined]] });
-const { ParleyChat } = await import("../src/embed/define.js");
-type Chat = InstanceType<typeof ParleyChat>;
+const early: string[] = [];
+const broken = (): never => {
+  throw new Error("the page's own fault");
+};
+Object.assign(page.window, { parley: [broken, null, ["support:open"], ["on", "ready", () => early.push("ready")], ["send", "From the page"], ["on", "error", () => undefined]] });
+document.body.innerHTML = '<parley-chat token="t" storage-key="k"></parley-chat>';
+type Chat = import("../src/embed/define.js").ParleyChat;
 
 function test(name: string, run: () => unknown): void {
   page.test(name, async () => {
     page.window.localStorage.clear();
-    document.body.innerHTML = "";
     server.seen.length = 0;
     log = sse(1, "session.opened", null, {});
     await run();
@@ -48,9 +51,14 @@ function noted(chat: Chat, ...names: string[]): [string, unknown][] {
 }
 
 test("what the page asked for before the script was there is done once its element is", async () => {
-  mount();
-  await until(() => posted().length);
-  assert.deepEqual(posted(), ["From the page"]);
+  const logged: unknown[] = [];
+  const { error } = console;
+  console.error = (each: Error) => logged.push(each.message);
+  const { ParleyChat } = await import("../src/embed/define.js");
+  assert.ok(document.querySelector("parley-chat") instanceof ParleyChat);
+  await until(() => posted().length).finally(() => (console.error = error));
+  assert.deepEqual([posted(), early], [["From the page"], ["ready"]]);
+  assert.equal(logged.filter((each) => each === "the page's own fault").length, 1, "it costs nothing that comes after it");
   document.body.innerHTML = '<parley-chat id="support" hidden token="t"></parley-chat>';
   const support = document.querySelector("parley-chat") as Chat;
   await until(() => support.isOpen);
