@@ -173,3 +173,12 @@ test("what is refused is the token that was used, and not a newer one that came 
   await client.open(null, new AbortController().signal);
   assert.deepEqual([used, dropped], [["Bearer held_0", "Bearer held_1"], ["held_0"]]);
 });
+
+test("an agent that cannot be read for a moment is asked for again, and one that may not be is not", async () => {
+  const { client, seen, waits, life } = setting(() => (seen.length === 1 ? problem(503, "unavailable") : json(200, { title: "Shop" })));
+  assert.equal((await client.agent(life.signal)).title, "Shop");
+  assert.deepEqual([seen.length, waits], [2, [500]]);
+  const refused = setting(() => problem(403, "forbidden"));
+  await assert.rejects(refused.client.agent(refused.life.signal), { status: 403 });
+  assert.deepEqual(refused.waits, []);
+});
