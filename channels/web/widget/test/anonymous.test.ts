@@ -10,13 +10,13 @@ const server = standIn(({ body }) => {
 });
 
 /** Do *run* in a browser whose storage is *kept*, and whose requests are answered by *ask*. */
-async function inBrowser(kept: Map<string, string>, ask: typeof fetch, run: () => Promise<void>): Promise<void> {
+async function inBrowser(kept: Map<string, string>, ask: typeof fetch, run: () => Promise<void>, locks?: object): Promise<void> {
   const localStorage = {
     getItem: (key: string) => kept.get(key) ?? null,
     setItem: (key: string, value: string) => void kept.set(key, value),
     removeItem: (key: string) => void kept.delete(key),
   };
-  const names = { fetch: ask, localStorage };
+  const names = { fetch: ask, localStorage, navigator: { locks } };
   const before = Object.keys(names).map((name) => [name, Object.getOwnPropertyDescriptor(globalThis, name)] as const);
   for (const [name, value] of Object.entries(names)) Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
   try {
@@ -55,4 +55,17 @@ test("a secret that was refused is forgotten, also when no other is to be had", 
   const refusing = standIn(({ body }) => ("secret" in (body as object) ? problem(401, "secret_refused") : problem(429, "rate_limited")));
   await inBrowser(kept, refusing.fetch, () => assert.rejects(ask(), { code: "rate_limited" }));
   assert.deepEqual([refusing.seen.length, kept.size], [2, 0]);
+});
+
+test("two tabs that are opened at once are one visitor; a browser that gives no locks is no reason to have none", async () => {
+  let before: Promise<unknown> = Promise.resolve();
+  const locks = { request: (_name: string, _options: object, hold: () => Promise<unknown>) => (before = before.then(hold)) };
+  let visitors = 0;
+  const counting = standIn(async ({ body }) => {
+    const { secret = `s${(visitors += 1)}` } = body as { secret?: string };
+    return json(201, { token: `t-${secret}`, secret });
+  });
+  await inBrowser(new Map(), counting.fetch, async () => assert.deepEqual(await Promise.all([ask(), ask()]), ["t-s1", "t-s1"]), locks);
+  const forbidding = { request: () => Promise.reject(new Error("SecurityError")) };
+  await inBrowser(new Map(), counting.fetch, async () => assert.equal(await ask(), "t-s2"), forbidding);
 });
