@@ -155,3 +155,30 @@ test("a token is asked for once, kept until 30 s before its end, and then renewe
   now = 870_000;
   assert.equal(await tokens.get(), "token_2");
 });
+
+test("what is refused is the token that was used, and not a newer one that came meanwhile", async () => {
+  let n = 0;
+  const options = { token: null, url: null, getToken: async () => `token_${(n += 1)}`, fetch, signal: new AbortController().signal, now: () => 0 };
+  const tokens = tokenSource(options);
+  const old = await tokens.get();
+  tokens.drop(old);
+  assert.equal(await tokens.get(), "token_2");
+  tokens.drop(old);
+  assert.equal(await tokens.get(), "token_2", "a second request with the old one was refused later");
+  const used: (string | null)[] = [];
+  const server = standIn(({ headers }) => (used.push(headers.get("Authorization")), used.length === 1 ? problem(401, "unauthorized") : json(201, { id: "ses_1" })));
+  const dropped: (string | null)[] = [];
+  const held = { get: async () => `held_${used.length}`, drop: (token: string | null) => void dropped.push(token) };
+  const client = createClient({ server: "", tokens: held, fetch: server.fetch, pause: async () => undefined, random: () => 0 });
+  await client.open(null, new AbortController().signal);
+  assert.deepEqual([used, dropped], [["Bearer held_0", "Bearer held_1"], ["held_0"]]);
+});
+
+test("an agent that cannot be read for a moment is asked for again, and one that may not be is not", async () => {
+  const { client, seen, waits, life } = setting(() => (seen.length === 1 ? problem(503, "unavailable") : json(200, { title: "Shop" })));
+  assert.equal((await client.agent(life.signal)).title, "Shop");
+  assert.deepEqual([seen.length, waits], [2, [500]]);
+  const refused = setting(() => problem(403, "forbidden"));
+  await assert.rejects(refused.client.agent(refused.life.signal), { status: 403 });
+  assert.deepEqual(refused.waits, []);
+});

@@ -336,11 +336,47 @@ test("what the agent shows of itself is read at the start and after a reconnect,
   const { actions, now, follower } = stage({ agent: async () => ({ ...FACE, build: `b${(build += 1)}` }) }, "ses_1");
   await settled();
   assert.deepEqual([now().agent?.title, now().agent?.build], ["Shop", "b1"]);
-  for (const link of ["open", "connecting", "open", "reconnecting", "open"] as const) follower().link(link);
+  follower().link("open");
+  await settled();
+  assert.equal(now().agent?.build, "b1", "the first connection is no news");
+  for (const link of ["reconnecting", "open"] as const) follower().link(link);
   await settled();
   assert.equal(now().agent?.build, "b2");
+  follower().link("open"); // after a stream that ended well, as in a rolling deploy
+  await settled();
+  assert.equal(now().agent?.build, "b3");
   actions.renew();
-  assert.equal(now().agent?.build, "b2");
+  assert.equal(now().agent?.build, "b3");
+});
+
+test("an agent that could not be read at the start is read with the next connection", async () => {
+  let isUp = false;
+  const agent = async (): Promise<AgentFace> => (isUp ? FACE : failing(503, "unavailable")());
+  const { actions, now, follower } = stage({ agent });
+  await settled();
+  assert.equal(now().agent, null);
+  isUp = true;
+  actions.send("hello");
+  await settled();
+  follower().link("connecting");
+  follower().link("open");
+  await settled();
+  assert.equal(now().agent?.title, "Shop");
+});
+
+test("another token reads the agent again, and goes on where the one before was refused", async () => {
+  let follows = 0;
+  let isGood = false;
+  const follow: Client["follow"] = (_session, each) => (each.link("connecting"), (follows += 1), isGood ? new Promise(() => undefined) : failing(401, "unauthorized")());
+  const { actions, now } = stage({ follow, agent: async () => (isGood ? FACE : failing(401, "unauthorized")()) }, "ses_1");
+  await settled();
+  assert.deepEqual([now().link, now().agent], ["broken", null]);
+  isGood = true;
+  actions.refresh();
+  await settled();
+  assert.deepEqual([now().problem, now().agent?.title, follows], [null, "Shop", 2]);
+  actions.refresh();
+  assert.equal(follows, 2, "a link that holds is left alone");
 });
 
 test("a server that says nothing of the agent changes nothing", async () => {

@@ -20,14 +20,17 @@ const server = standIn(({ path }, signal) => {
 });
 const page = testPage("https://p.example/", server.fetch);
 const { document } = page.window;
-Object.assign(page.window, { parley: [["support:open"], ["send", "From the page"], ["on", "error", () => undefined]] });
-const { ParleyChat } = await import("../src/embed/define.js");
-type Chat = InstanceType<typeof ParleyChat>;
+const early: string[] = [];
+const broken = (): never => {
+  throw new Error("the page's own fault");
+};
+Object.assign(page.window, { parley: [broken, null, ["support:open"], ["on", "ready", () => early.push("ready")], ["send", "From the page"], ["on", "error", () => undefined]] });
+document.body.innerHTML = '<parley-chat token="t" storage-key="k"></parley-chat>';
+type Chat = import("../src/embed/define.js").ParleyChat;
 
 function test(name: string, run: () => unknown): void {
   page.test(name, async () => {
     page.window.localStorage.clear();
-    document.body.innerHTML = "";
     server.seen.length = 0;
     log = sse(1, "session.opened", null, {});
     await run();
@@ -48,9 +51,14 @@ function noted(chat: Chat, ...names: string[]): [string, unknown][] {
 }
 
 test("what the page asked for before the script was there is done once its element is", async () => {
-  mount();
-  await until(() => posted().length);
-  assert.deepEqual(posted(), ["From the page"]);
+  const logged: unknown[] = [];
+  const { error } = console;
+  console.error = (each: Error) => logged.push(each.message);
+  const { ParleyChat } = await import("../src/embed/define.js");
+  assert.ok(document.querySelector("parley-chat") instanceof ParleyChat);
+  await until(() => posted().length).finally(() => (console.error = error));
+  assert.deepEqual([posted(), early], [["From the page"], ["ready"]]);
+  assert.equal(logged.filter((each) => each === "the page's own fault").length, 1, "it costs nothing that comes after it");
   document.body.innerHTML = '<parley-chat id="support" hidden token="t"></parley-chat>';
   const support = document.querySelector("parley-chat") as Chat;
   await until(() => support.isOpen);
@@ -150,4 +158,39 @@ test("what went wrong is reported once, and how much is unread when that changes
   const rated = (sending: boolean) => ({ ...FRESH, feedback: { run_1: { rating: "down" as const, comment: "Wrong", sending } } });
   assert.deepEqual(happened(FRESH, rated(true), 0), [], "not before the server has it");
   assert.deepEqual(happened(rated(true), rated(false), 0), [["parley:feedback", { run: "run_1", rating: "down", comment: "Wrong" }]]);
+});
+
+test("a token that comes while an older one is refused stays, and brings back what that one could not read", async () => {
+  const { fetch: before } = globalThis;
+  const waiting: (() => void)[] = [];
+  let good = "";
+  const slow = standIn(async ({ path, headers }, signal) => {
+    const token = headers.get("Authorization");
+    if (token === "Bearer T1") await new Promise<void>((resolve) => waiting.push(resolve));
+    if (token !== good) return json(401, { code: "unauthorized" });
+    if (path.endsWith("/web/agent")) return json(200, { title: "Shop", prompts: [], files: null, greeting: "Welcome back", avatar: null });
+    return path.endsWith("/events") ? stream(log, signal) : json(404, { code: "not_found" });
+  });
+  Object.assign(globalThis, { fetch: slow.fetch });
+  try {
+    page.window.localStorage.setItem("k", "ses_1");
+    const chat = document.createElement("parley-chat");
+    for (const [name, value] of [["token", ""], ["storage-key", "k"]] as const) chat.setAttribute(name, value);
+    document.body.replaceChildren(chat);
+    const retry = (): unknown => chat.shadowRoot?.querySelector("[data-reconnect]");
+    await until(retry);
+    chat.setToken("T1");
+    await until(() => waiting.length === 2);
+    good = "Bearer T2";
+    chat.setToken("T2");
+    for (const refuse of waiting) refuse();
+    await until(() => !retry() && slow.seen.some(({ path, headers }) => path.endsWith("/events") && headers.get("Authorization") === good));
+    chat.newConversation();
+    await until(() => chat.shadowRoot?.textContent?.includes("Welcome back"));
+    chat.send("Still T2?");
+    const sent = await until(() => slow.seen.find(({ method }) => method === "POST"));
+    assert.equal(sent.headers.get("Authorization"), "Bearer T2");
+  } finally {
+    Object.assign(globalThis, { fetch: before });
+  }
 });

@@ -147,7 +147,7 @@ test("a login that is over is reported once its token is refused, and nothing el
   assert.equal(await access.tokens.get(), "t");
   assert.deepEqual(known, [{ actor: { id: "operator" }, scopes: ["read"] }]);
   assert.deepEqual(server.seen.map(({ method, path }) => [method, path]), [["POST", "/operator/token"]]);
-  access.tokens.drop();
+  access.tokens.drop("t");
   status = 503;
   await assert.rejects(access.tokens.get(), { status: 503 });
   assert.deepEqual(ended, []);

@@ -1,6 +1,7 @@
 /** `window.parley`: what a page asks of its elements, also before the script has loaded. */
 
 import { load } from "../lazy.js";
+import { addressed, drain } from "./addressed.js";
 import type { ParleyChat } from "./element.js";
 
 /**
@@ -20,9 +21,15 @@ export function takeCommands(): void {
   window.parley = { push: (...given) => (queue.push(...given), runCommands()) };
 }
 
-/** Do what waits for an element that is on the page by now. */
+/** Do what waits for an element that is on the page by now: it is listened to at once, before it says anything. */
 export function runCommands(): void {
-  if (queue.length) void load("host").then(({ run }) => run(queue));
+  drain(queue, (command) => {
+    const { method, chat, rest } = addressed(command);
+    if (method !== "on" || !chat) return false;
+    chat.addEventListener(`parley:${String(rest[0])}`, rest[1] as EventListener);
+    return true;
+  });
+  if (queue.length) void load("host").then(({ run }) => run(queue), (error: unknown) => console.error(error));
 }
 
 declare global {

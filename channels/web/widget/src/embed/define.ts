@@ -4,8 +4,8 @@ import { takeCommands } from "./commands.js";
 import { ParleyChat } from "./element.js";
 
 if (!customElements.get("parley-chat")) {
+  takeCommands(); // before an element that is there already begins
   customElements.define("parley-chat", ParleyChat);
-  takeCommands();
 }
 
 export { ParleyChat };

@@ -48,7 +48,10 @@ export function wire(host: HTMLElement, { held, getToken, strings, signal, chang
   const configured = tokenSource({ ...source, fetch: ask, signal, now: Date.now });
   const tokens = {
     get: () => (held.token === null ? configured.get() : Promise.resolve(held.token)),
-    drop: () => ((held.token = null), configured.drop()),
+    drop: (used: string | null): void => {
+      if (held.token === used) held.token = null;
+      configured.drop(used);
+    },
   };
   const client = createClient({ server, tokens, fetch: ask, pause, random: Math.random });
   let backlog = 0;

@@ -69,6 +69,8 @@ export interface Actions {
   /** What is shown may be seen from now on: ask `visible` again. */
   seen(): void;
   reconnect(): void;
+  /** There is another token: read what the one before may not have been good for. */
+  refresh(): void;
   dismiss(): void;
 }
 
@@ -119,6 +121,8 @@ export function converse(options: ConversationOptions): Actions {
   let now: Conversation = { ...FRESH, session: home.id };
   let reading = new AbortController();
   let queue: Promise<void> = Promise.resolve();
+  /** The agent is to be read with the next connection. */
+  let isDue = false;
   const reported = new Set<string>();
 
   const set = (changes: Partial<Conversation>): void => {
@@ -132,8 +136,11 @@ export function converse(options: ConversationOptions): Actions {
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
     set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });
 
-  /** Read what the agent shows of itself: without it there is everything but that. */
-  const learn = (): void => void client.agent(signal).then((agent) => set({ agent }), () => undefined);
+  /** Read what the agent shows of itself: without it there is everything but that, and with the next connection it is tried again. */
+  const learn = (): void => {
+    isDue = false;
+    client.agent(signal).then((agent) => set({ agent }), () => (isDue = true));
+  };
 
   /** Notify the server of questions that are on the screen, and the page of calls that are its own; each once. */
   const notice = (calls: readonly Call[]): void => {
@@ -166,7 +173,8 @@ export function converse(options: ConversationOptions): Actions {
       },
       link: (link: Conversation["link"]) => {
         if (mine.aborted) return;
-        if (now.link === "reconnecting" && link === "open") learn(); // the server may be another by now
+        if (link === "open" && isDue) learn();
+        isDue ||= link === "open"; // at the next one the server may be another
         set({ link });
       },
       reset: () => set({ view: (view = EMPTY) }),
@@ -177,6 +185,11 @@ export function converse(options: ConversationOptions): Actions {
       if (problem.status === 404) forget();
       else set({ link: "broken", problem });
     });
+  };
+  const reconnect = (): void => {
+    set({ problem: null });
+    learn();
+    if (home.id !== null) follow(home.id);
   };
   /** Count answers that cannot be seen, and remember how far *id* was read; a burst of answers is written down once. */
   const reader = (id: string) => {
@@ -337,10 +350,8 @@ export function converse(options: ConversationOptions): Actions {
       if (home.id !== null && now.view.seq) memory.see(home.id, now.view.seq);
       if (now.unread) set({ unread: 0 });
     },
-    reconnect() {
-      set({ problem: null });
-      if (home.id !== null) follow(home.id);
-    },
+    reconnect,
+    refresh: () => (now.link === "broken" ? reconnect() : learn()),
     dismiss: () => set({ problem: null, lost: false }),
   };
 }

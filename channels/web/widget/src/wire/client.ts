@@ -75,7 +75,7 @@ export function createClient(options: ClientOptions): Client {
   return {
     request,
     access: options,
-    agent: async (signal) => (await (await request("/v1/web/agent", { signal, cache: "no-store" })).json()) as AgentFace,
+    agent: (signal) => patiently(options, signal, async () => (await (await request("/v1/web/agent", { signal, cache: "no-store" })).json()) as AgentFace),
     async open(agent, signal) {
       const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
       return session.id;
@@ -118,7 +118,7 @@ export function requester({ server, tokens, fetch: ask }: ClientOptions): Reques
     if (token !== null) headers.set("Authorization", `Bearer ${token}`);
     const response = await ask(server + path, { ...init, headers, credentials: "omit" });
     if (response.status === 401 && again) {
-      tokens.drop();
+      tokens.drop(token);
       return request(path, init, false);
     }
     if (!response.ok) throw await problemOf(response);
@@ -128,20 +128,25 @@ export function requester({ server, tokens, fetch: ask }: ClientOptions): Reques
 }
 
 /** Post JSON, a few times while the reason for failing may pass: every post is safe to repeat. */
-export function sender({ pause, random }: ClientOptions, request: Request): Send {
-  return async <T>(path: string, body: object, signal: AbortSignal): Promise<T> => {
+export function sender(options: ClientOptions, request: Request): Send {
+  return <T>(path: string, body: object, signal: AbortSignal): Promise<T> => {
     const init = { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal };
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return (await (await request(path, init)).json()) as T;
-      } catch (error) {
-        signal.throwIfAborted();
-        const problem = asProblem(error);
-        if (!isPassing(problem) || tries === TRIES || (problem.retryAfter ?? 0) > LONGEST) throw problem;
-        await pause(delay(tries, problem, random), signal);
-      }
-    }
+    return patiently(options, signal, async () => (await (await request(path, init)).json()) as T);
   };
+}
+
+/** Return what *ask* gives, asked a few times while the reason for failing may pass. */
+async function patiently<T>({ pause, random }: ClientOptions, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      signal.throwIfAborted();
+      const problem = asProblem(error);
+      if (!isPassing(problem) || tries === TRIES || (problem.retryAfter ?? 0) > LONGEST) throw problem;
+      await pause(delay(tries, problem, random), signal);
+    }
+  }
 }
 
 /** Why a connection is given up that was silent over a sleep: the next one is tried at once. */

@@ -11,8 +11,8 @@ export type GetToken = () => Promise<string | IssuedToken>;
 export interface TokenSource {
   /** Return the token to use now; null when none was configured. */
   get(): Promise<string | null>;
-  /** Forget the token, which the server has refused. */
-  drop(): void;
+  /** Forget *used*, which the server has refused; a newer token stays. */
+  drop(used: string | null): void;
 }
 
 export interface TokenOptions {
@@ -48,8 +48,8 @@ export function tokenSource(options: TokenOptions): TokenSource {
       asking ??= renew().finally(() => (asking = null));
       return asking;
     },
-    drop() {
-      held = null;
+    drop(used) {
+      if (held?.token === used) held = null;
     },
   };
 }

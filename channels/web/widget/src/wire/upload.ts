@@ -22,17 +22,18 @@ export type SentFile = Omit<FilePart, "type">;
 
 /** Send *file*; *progress* is called with the part that has gone out, 0 to 1. Throws a `Problem`; *signal* cancels. */
 export async function upload(access: Access, file: File, progress: (part: number) => void, signal: AbortSignal): Promise<SentFile> {
+  const { server, tokens } = access;
+  const token = await tokens.get();
   try {
-    return await send(access, file, progress, signal);
+    return await send(server, token, file, progress, signal);
   } catch (error) {
     if ((error as Problem).status !== 401 || signal.aborted) throw error;
-    access.tokens.drop();
-    return send(access, file, progress, signal);
+    tokens.drop(token);
+    return send(server, await tokens.get(), file, progress, signal);
   }
 }
 
-async function send({ server, tokens }: Access, file: File, progress: (part: number) => void, signal: AbortSignal): Promise<SentFile> {
-  const token = await tokens.get();
+async function send(server: string, token: string | null, file: File, progress: (part: number) => void, signal: AbortSignal): Promise<SentFile> {
   signal.throwIfAborted();
   const request = new XMLHttpRequest(); // `fetch` does not say how much of a body has gone out
   const body = new FormData();
