@@ -167,6 +167,23 @@ async def test_a_copy_counts_as_a_session(make_core: MakeCore, provider: Scripte
     assert (await core.session(copy.id)).status == "idle"
 
 
+@pytest.mark.parametrize("bound", ["messages_per_minute", "messages_per_day"])
+async def test_there_is_no_copy_in_which_no_message_is_allowed(
+    make_core: MakeCore, provider: ScriptedProvider, bound: str
+):
+    """Else the message would be refused after its conversation was closed; a copy itself counts as no message."""
+    visitor = Actor("ada", "visitor")
+    core = await make_core(provider, definition={"limits": Limits(visitor=VisitorQuota(**{bound: 2}))})
+    session = await open_session(core, actor=visitor)
+    receipt = await say_and_wait(core, session, "one", actor=visitor)
+    copy = await branch(core, session, receipt.message, visitor)
+    receipt = await say_and_wait(core, copy.id, "two", actor=visitor)
+    with pytest.raises(RateLimited, match="sent 2 messages"):
+        await branch(core, copy.id, receipt.message, visitor)
+    assert (await core.session(copy.id)).status == "idle"
+    assert await own(core, actor=visitor) == [copy.id]
+
+
 async def test_what_was_allowed_for_the_conversation_is_allowed_in_the_copy(make_core: MakeCore):
     """A tool that was allowed before the message needs no second yes; one that was allowed after it does."""
     till = Till()
