@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Table, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, exists, insert, select, update
 
 from agent_core.domain import events as e
 from agent_core.domain.messages import Actor
@@ -53,6 +53,36 @@ def branch(connection: Connection, source: SessionRef, message: str, *, by: Acto
     _untitle(connection, target.key, received.title)
     sessions.close(connection, source)
     return copy
+
+
+def gone_on() -> ColumnElement[bool]:
+    """Return the condition for rows of `BRANCH` in whose copy something was said; the source counts until then.
+
+    The message that was to be said again is the newest of the source, which is closed.
+    """
+    received = EVENT.c.type == CODES[e.MessageReceived.type]
+    newest = select(EVENT.c.seq).where(EVENT.c.session == BRANCH.c.source, received).correlate(BRANCH)
+    begun = newest.order_by(EVENT.c.seq.desc()).limit(1).scalar_subquery()
+    said = EVENT.alias("said")
+    later = (said.c.session == BRANCH.c.target) & (said.c.seq >= begun) & (said.c.type == CODES[e.MessageReceived.type])
+    return exists().where(later).correlate(BRANCH)
+
+
+def shown() -> ColumnElement[bool]:
+    """Return the condition for sessions that people find: of a source and its copy the one that goes on."""
+    replaced = exists().where(BRANCH.c.source == SESSION.c.key, gone_on()).correlate(SESSION)
+    is_empty = exists().where(BRANCH.c.target == SESSION.c.key, ~gone_on()).correlate(SESSION)
+    return ~replaced & ~is_empty
+
+
+def related(connection: Connection, session: str) -> list[str]:
+    """Return the ids of those that are deleted with *session*: those before it, and a copy in which nothing was said."""
+    names, key = before(connection, session), sessions.find(connection, session).key
+    query = select(SESSION.c.key, SESSION.c.id).join(BRANCH, BRANCH.c.target == SESSION.c.key).where(~gone_on())
+    while (row := connection.execute(query.where(BRANCH.c.source == key)).first()) is not None:
+        names.append(row.id)
+        key = row.key
+    return names
 
 
 def before(connection: Connection, session: str) -> list[str]:
