@@ -183,13 +183,13 @@ async def test_a_copy_counts_as_a_session(make_core: MakeCore, provider: Scripte
     assert (await core.session(copy.id)).status == "idle"
 
 
-@pytest.mark.parametrize("bound", ["messages_per_minute", "messages_per_day"])
+@pytest.mark.parametrize("quota", [VisitorQuota(messages_per_minute=2), VisitorQuota(messages_per_day=2)])
 async def test_there_is_no_copy_in_which_no_message_is_allowed(
-    make_core: MakeCore, provider: ScriptedProvider, bound: str
+    make_core: MakeCore, provider: ScriptedProvider, quota: VisitorQuota
 ):
     """Else the message would be refused after its conversation was closed; a copy itself counts as no message."""
     visitor = Actor("ada", "visitor")
-    core = await make_core(provider, definition={"limits": Limits(visitor=VisitorQuota(**{bound: 2}))})
+    core = await make_core(provider, definition={"limits": Limits(visitor=quota)})
     session = await open_session(core, actor=visitor)
     receipt = await say_and_wait(core, session, "one", actor=visitor)
     copy = await branch(core, session, receipt.message, visitor)

@@ -76,7 +76,7 @@ def shown() -> ColumnElement[bool]:
 
 
 def related(connection: Connection, session: str) -> list[str]:
-    """Return the ids of those that are deleted with *session*: those before it, and a copy in which nothing was said."""
+    """Return the ids of what is deleted with *session*: those before it, and a copy in which nothing was said."""
     names, key = before(connection, session), sessions.find(connection, session).key
     query = select(SESSION.c.key, SESSION.c.id).join(BRANCH, BRANCH.c.target == SESSION.c.key).where(~gone_on())
     while (row := connection.execute(query.where(BRANCH.c.source == key)).first()) is not None:
