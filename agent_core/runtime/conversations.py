@@ -69,8 +69,11 @@ class OwnConversations:
         return await self._store.write(work)
 
     async def remove(self, id: str, *, by: Actor) -> None:
-        """Delete a session, and those that it goes on from, their runs stopped; raises `NotFound`, `SessionBusy`."""
-        for name in await self._store.read(lambda connection: branching.before(connection, id)):
+        """Delete a session, its runs stopped, with those that it goes on from and a copy in which nothing was said.
+
+        Raises `NotFound`, `SessionBusy`.
+        """
+        for name in await self._store.read(lambda connection: branching.related(connection, id)):
             with suppress(NotFound):  # deleted by someone else just now
                 await self._all.delete_session(name)
         await retried(self._store.clock, partial(self._stop_and_delete, id, by), _PAUSES)

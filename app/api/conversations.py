@@ -37,8 +37,7 @@ async def list_conversations(
     own = replace(wanted, own=True)
     with nullcontext() if q is None else wired.searches.turn(principal):
         found = await wired.core.conversations.find(own, q, limit=limit, cursor=cursor)
-    seen = tuple(each for each in found.items if each.id not in principal.barred)
-    return page(Page(seen, found.next_cursor), conversation_wire)
+    return page(found, conversation_wire)
 
 
 @router.patch("/{id}", responses=answers(OwnConversation, 400, 401, 403, 404, 413, 422))
@@ -49,7 +48,7 @@ async def rename_conversation(wired: Wired, session: OwnSession, body: TitleBody
 
 @router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 409, 422, status=204))
 async def delete_conversation(wired: Wired, principal: Caller, session: OwnSession) -> Response:
-    """Delete a conversation, with the copies that it goes on from; what is being answered is stopped first."""
+    """Delete a conversation, with those that it goes on from; what is being answered is stopped first."""
     try:
         await wired.core.conversations.remove(session.id, by=principal.actor)
     except SessionBusy:
@@ -65,8 +64,9 @@ async def branch_conversation(
 ) -> Response:
     """Let a conversation go on as a copy that ends before its person's newest message, so that it is said again there.
 
-    The conversation itself is closed and left out of the visitor's lists; operators see both, `forked_from` and
-    `replaced_by` name the other. It waits for nothing: 409 while a run is at work.
+    The conversation itself is closed; the visitor's lists have the copy in its place once something was said there.
+    Operators see both, `forked_from` and `replaced_by` name the other. It waits for nothing: 409 while a run is at
+    work. What the copy stores counts as stored, and it is 429 too where a message would be.
     """
     by = principal.actor if principal.visitor else session.actor
     copy = await wired.core.conversations.branch(session.id, body.message, by=by, origin=origin_of(request))

@@ -79,7 +79,9 @@ async def wanted_of(
     if principal.visitor or agent is not None:
         agent = await agent_for(principal, agent, wired.core)
     kinds = PERSONS if principal.visitor else None
-    return Wanted(actor=actor, kinds=kinds, agent=agent, status=status, own=principal.visitor)
+    return Wanted(
+        actor=actor, kinds=kinds, agent=agent, status=status, own=principal.visitor, unrevoked=principal.visitor
+    )
 
 
 @router.get("", responses=answers(Page[Session], 400, 401, 403, 404, 422))
@@ -106,8 +108,7 @@ async def list_sessions(
         found = await wired.core.listing.find(wanted, q, limit=limit, cursor=cursor)
     else:
         found = await wired.core.listing.newest(wanted, limit=limit, cursor=cursor)
-    seen = tuple(session for session in found.items if session.id not in principal.barred)
-    return page(Page(seen, found.next_cursor), session_wire, show)
+    return page(found, session_wire, show)
 
 
 @router.get("/{id}", responses=answers(Session, 401, 403, 404, 422))

@@ -29,6 +29,7 @@ from channels.web.identity import (
     Token,
     TokenSigner,
 )
+from channels.web.signed import LEEWAY
 
 EVERY = 1.0
 """Seconds between two looks at the database for what other processes changed."""
@@ -144,7 +145,8 @@ class Credentials:
         until = revoked["actor"].get(actor, -1)
         if self._are_forgotten:
             until = max(until, revoked["actor"].get(self.tokens.pseudonym(actor), -1))
-        return principal.issued > until
+        # A site's clock may be ahead of ours: what it signed before the revocation may say that it did so after.
+        return principal.issued > until + (0 if principal.signer is None else 1000 * LEEWAY)
 
     async def load(self) -> None:
         """Read everything."""

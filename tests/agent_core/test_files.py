@@ -75,6 +75,29 @@ async def test_a_message_takes_a_file_into_its_session(core: Core):
         await core.receive(session, Inbound(parts=(gone,), actor=ADA))
 
 
+async def test_a_copy_in_which_something_is_said_again_is_counted(core: Core):
+    """Its files and its log are charged; beyond the quota there is no copy; what is deleted is given back."""
+    session = await open_session(core, actor=ADA)
+    await post(core, session, await kept(core, b"a" * 300_000))
+    sent = await core.receive(session, Inbound(parts=(Text("And?"),), actor=ADA, origin=HERE))
+    await idle(core, session)
+    _, _, before = await rows(core)
+    copy = await core.conversations.branch(session, sent.message, by=ADA, origin=HERE)
+    files_kept, blobs_kept, after = await rows(core)
+    assert (files_kept, blobs_kept) == (2, 4)
+    assert after - before > 400_000
+    sent = await core.receive(copy, Inbound(parts=(Text("And?"),), actor=ADA, origin=HERE))
+    await idle(core, copy)
+    held = await rows(core)
+    with pytest.raises(RateLimited, match="stored"):
+        await core.conversations.branch(copy, sent.message, by=ADA, origin=HERE)
+    assert (await rows(core), (await core.session(copy)).status) == (held, "idle")
+    await core.delete_session(copy)
+    assert (await rows(core))[2] == before
+    await core.delete_session(session)
+    assert await rows(core) == (0, 0, 0)
+
+
 async def test_another_session_gets_a_copy(core: Core):
     """A file that one session has is copied into another, and counted there too; each is deleted with its session."""
     sent, first, second = await kept(core, LONG), *[await open_session(core, actor=ADA) for _ in range(2)]

@@ -69,12 +69,28 @@ async def test_the_newest_message_is_said_again_in_a_copy(core: Core, provider: 
     assert await said(core, copy.id) == ["one", "To one"]
     before = await core.session(session)
     assert (before.status, before.replaced_by, before.forked_from) == ("closed", copy.id, None)
-    assert await own(core) == [copy.id]
     assert {each.id for each in (await core.sessions()).items} == {session, copy.id}
     await say_and_wait(core, copy.id, "second")
+    assert await own(core) == [copy.id]
     assert await said(core, copy.id) == ["one", "To one", "second", "To second"]
     assert prefix_of(provider.requests[2]).startswith(prefix_of(provider.requests[0]))
     check_log(await log_of(core, copy.id))
+
+
+async def test_a_conversation_is_listed_until_something_is_said_in_its_copy(core: Core):
+    """Its question and answer are found, the copy is not; to delete it deletes the copy too."""
+    session = await open_session(core)
+    await say_and_wait(core, session, "a cup")
+    receipt = await say_and_wait(core, session, "a kettle")
+    copy = await branch(core, session, receipt.message)
+    await core.replies.give(copy.id, "Hello.", by=OPERATOR)
+    assert (await own(core), await own(core, "kettle"), await own(core, "hello")) == ([session], [session], [])
+    sent = await say_and_wait(core, copy.id, "a lid")
+    assert (await own(core), await own(core, "kettle"), await own(core, "hello")) == ([copy.id], [], [copy.id])
+    await branch(core, copy.id, sent.message)
+    assert await own(core) == [copy.id]
+    await core.conversations.remove(copy.id, by=ANN)
+    assert (await core.sessions()).items == ()
 
 
 async def test_the_first_message_is_said_again(core: Core):
@@ -165,6 +181,23 @@ async def test_a_copy_counts_as_a_session(make_core: MakeCore, provider: Scripte
     with pytest.raises(RateLimited):
         await branch(core, copy.id, receipt.message, visitor)
     assert (await core.session(copy.id)).status == "idle"
+
+
+@pytest.mark.parametrize("quota", [VisitorQuota(messages_per_minute=2), VisitorQuota(messages_per_day=2)])
+async def test_there_is_no_copy_in_which_no_message_is_allowed(
+    make_core: MakeCore, provider: ScriptedProvider, quota: VisitorQuota
+):
+    """Else the message would be refused after its conversation was closed; a copy itself counts as no message."""
+    visitor = Actor("ada", "visitor")
+    core = await make_core(provider, definition={"limits": Limits(visitor=quota)})
+    session = await open_session(core, actor=visitor)
+    receipt = await say_and_wait(core, session, "one", actor=visitor)
+    copy = await branch(core, session, receipt.message, visitor)
+    receipt = await say_and_wait(core, copy.id, "two", actor=visitor)
+    with pytest.raises(RateLimited, match="sent 2 messages"):
+        await branch(core, copy.id, receipt.message, visitor)
+    assert (await core.session(copy.id)).status == "idle"
+    assert await own(core, actor=visitor) == [copy.id]
 
 
 async def test_what_was_allowed_for_the_conversation_is_allowed_in_the_copy(make_core: MakeCore):

@@ -16,11 +16,13 @@ from sqlalchemy import (
     and_,
     bindparam,
     cast,
+    column,
     desc,
     exists,
     func,
     or_,
     select,
+    table,
     tuple_,
 )
 
@@ -32,11 +34,14 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION
 from agent_core.store.statements import Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.work import branching
 from agent_core.store.work.branching import BRANCH
 from agent_core.store.work.catalog import AGENT
 
 MOST_OF_ONE = 20_000
 """Newest facts of one session in which words are looked for."""
+_REVOKED = table("revocation", column("kind"), column("subject"))
+"""The table of `store.access`, which stands above this."""
 # PostgreSQL's driver would fetch all rows of an answer at once, and each may hold a long text.
 _IN_PARTS = {"yield_per": 20}
 _SAID = (e.MessageReceived, e.MessageCorrected, e.MessageCompleted)
@@ -46,8 +51,9 @@ _DECODERS = {CODES[kind.type]: msgspec.json.Decoder(kind) for kind in _SAID}
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions are listed: of an opener *actor* of these *kinds*, with *agent* (id or name), in this *status*.
 
-    *own*: the opener looks among their own. Those that go on as others are left out, and words are looked for in titles
-    and in what was said alone: who else wrote there is not found by guessing.
+    *own*: the opener looks among their own. Those that go on as others are left out, copies as long as nothing was said
+    in them, and words are looked for in titles and in what was said alone: who else wrote there is not found by
+    guessing. *unrevoked* leaves out those that are closed to visitors.
     """
 
     actor: str | None = None
@@ -55,6 +61,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     status: SessionStatus | None = None
     own: bool = False
+    unrevoked: bool = False
 
 
 class Moment(msgspec.Struct, frozen=True, order=True):
@@ -206,7 +213,9 @@ def filtered(query: Select[*tuple[Any, ...]], wanted: Wanted) -> Select[*tuple[A
     if wanted.kinds is not None:
         query = query.where(SESSION.c.actor_kind.in_(wanted.kinds))
     if wanted.own:
-        query = query.where(~exists().where(BRANCH.c.source == SESSION.c.key))
+        query = query.where(branching.shown())
+    if wanted.unrevoked:
+        query = query.where(~exists().where(_REVOKED.c.kind == "session", _REVOKED.c.subject == SESSION.c.id))
     if wanted.agent is not None:
         query = query.where((AGENT.c.id == wanted.agent) | (AGENT.c.name == wanted.agent))
     match wanted.status:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, literal, select, update
 
 from agent_core.errors import NotFound
 from agent_core.ids import new_id
-from agent_core.store.log import table_of
+from agent_core.store.log import RUN, table_of
 from agent_core.store.tables import DEFAULT_PROJECT, BlobRow
 
 BLOB = table_of(BlobRow)
@@ -41,11 +41,19 @@ def get(connection: Connection, name: str) -> tuple[str, bytes]:
 
 
 def copy(connection: Connection, source: int, target: int, without: Collection[str]) -> None:
-    """Give the fork *target* its own rows of the blobs of *source* but those *without*, so that it outlives that."""
-    copied = select(BLOB.c.project, BLOB.c.id, literal(target), BLOB.c.mime, BLOB.c.data).where(
-        BLOB.c.session == source, BLOB.c.id.not_in(list(without))
+    """Give the fork *target* its own rows of the blobs of *source* but those *without*, so that it outlives that.
+
+    Those of runs that the fork does not have are left out.
+    """
+    old, new = RUN.alias("old_run"), RUN.alias("new_run")
+    twin = (new.c.session == target) & (new.c.first_seq == old.c.first_seq)
+    copied = (
+        select(BLOB.c.project, BLOB.c.id, literal(target), BLOB.c.mime, BLOB.c.data, new.c.key)
+        .select_from(BLOB.outerjoin(old, old.c.key == BLOB.c.run).outerjoin(new, twin))
+        .where(BLOB.c.session == source, BLOB.c.id.not_in(list(without)))
+        .where(BLOB.c.run.is_(None) | new.c.key.is_not(None))
     )
-    connection.execute(insert(BLOB).from_select(["project", "id", "session", "mime", "data"], copied))
+    connection.execute(insert(BLOB).from_select(["project", "id", "session", "mime", "data", "run"], copied))
 
 
 def rewrite(connection: Connection, session: int, change: Callable[[Any], Any]) -> None:

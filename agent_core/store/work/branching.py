@@ -3,17 +3,18 @@
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Table, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, exists, insert, select, update
 
 from agent_core.domain import events as e
 from agent_core.domain.messages import Actor
-from agent_core.domain.quotas import Origin, Spending
+from agent_core.domain.quotas import Origin
 from agent_core.errors import InvalidInput, NotRepeatable, SessionClosed
 from agent_core.ids import new_id
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RUN, SESSION, table_of
 from agent_core.store.tables import ApprovalRow
-from agent_core.store.work import quotas, sessions
+from agent_core.store.work import files, quotas, sessions
+from agent_core.store.work.catalog import AGENT
 from agent_core.store.work.intake import title_of
 from agent_core.store.work.sessions import SessionRef
 from agent_core.store.work.tables import BranchRow
@@ -28,7 +29,8 @@ def branch(connection: Connection, source: SessionRef, message: str, *, by: Acto
 
     The message is the newest that people said, by *by*, and no run is at work. The session is closed. The same again
     returns the same copy, as long as nothing was said there. Raises `InvalidInput`, `SessionBusy`, `SessionClosed`,
-    `NotRepeatable`, and `RateLimited`: the copy counts as a session that is opened.
+    `NotRepeatable`, and `RateLimited`: the copy counts as a session that is opened and for what it stores, and the
+    message that follows has to be allowed.
     """
     received = _newest(connection, source, message, by)
     at = received.seq - 1
@@ -38,14 +40,49 @@ def branch(connection: Connection, source: SessionRef, message: str, *, by: Acto
         raise SessionClosed("This conversation is closed; nothing in it can be said again.")
     sessions.refuse_busy(connection, source, "say something again in")
     _refuse_others(connection, source, at)
-    quotas.take(connection, source.agent, source.bounds.quotas, by, origin, Spending(sessions=1), now=now)
+    agent = connection.execute(select(AGENT.c.id).where(AGENT.c.key == source.agent)).scalar_one()
+    stored = quotas.size_of_copy(connection, source.key, at) + files.size_of_copy(connection, source.key, at, agent)
+    charged = quotas.open_copy(connection, source.agent, source.bounds.quotas, by, origin, stored, now=now)
     copy = sessions.fork(connection, source, at=at, actor=None)
     target = sessions.find(connection, copy)
+    if charged is not None:
+        quotas.charge(connection, target.key, charged)
+        files.charge(connection, target.key, agent, charged)
     connection.execute(insert(BRANCH).values(source=source.key, target=target.key))
     _copy_remembered(connection, source.key, target.key)
     _untitle(connection, target.key, received.title)
     sessions.close(connection, source)
     return copy
+
+
+def gone_on() -> ColumnElement[bool]:
+    """Return the condition for rows of `BRANCH` in whose copy something was said; the source counts until then.
+
+    The message that was to be said again is the newest of the source, which is closed.
+    """
+    received = EVENT.c.type == CODES[e.MessageReceived.type]
+    newest = select(EVENT.c.seq).where(EVENT.c.session == BRANCH.c.source, received).correlate(BRANCH)
+    begun = newest.order_by(EVENT.c.seq.desc()).limit(1).scalar_subquery()
+    said = EVENT.alias("said")
+    later = (said.c.session == BRANCH.c.target) & (said.c.seq >= begun) & (said.c.type == CODES[e.MessageReceived.type])
+    return exists().where(later).correlate(BRANCH)
+
+
+def shown() -> ColumnElement[bool]:
+    """Return the condition for sessions that people find: of a source and its copy the one that goes on."""
+    replaced = exists().where(BRANCH.c.source == SESSION.c.key, gone_on()).correlate(SESSION)
+    is_empty = exists().where(BRANCH.c.target == SESSION.c.key, ~gone_on()).correlate(SESSION)
+    return ~replaced & ~is_empty
+
+
+def related(connection: Connection, session: str) -> list[str]:
+    """Return the ids of what is deleted with *session*: those before it, and a copy in which nothing was said."""
+    names, key = before(connection, session), sessions.find(connection, session).key
+    query = select(SESSION.c.key, SESSION.c.id).join(BRANCH, BRANCH.c.target == SESSION.c.key).where(~gone_on())
+    while (row := connection.execute(query.where(BRANCH.c.source == key)).first()) is not None:
+        names.append(row.id)
+        key = row.key
+    return names
 
 
 def before(connection: Connection, session: str) -> list[str]:

@@ -124,6 +124,18 @@ def copy(connection: Connection, source: int, target: int, last: int) -> list[st
     return _blobs_of(connection.execute(select(FILE.c.id, FILE.c.text).where(left)).all())
 
 
+def size_of_copy(connection: Connection, session: int, last: int, agent: str) -> int:
+    """Return the bytes of the files that messages up to *last* of *session* took, sent to *agent*."""
+    taken = (FILE.c.session == session) & (FILE.c.seq <= last) & (FILE.c.agent == agent)
+    return int(connection.execute(select(func.sum(FILE.c.stored)).where(taken)).scalar() or 0)
+
+
+def charge(connection: Connection, session: int, agent: str, charged: bytes) -> None:
+    """Note who is *charged* for the files of *session* that were sent to *agent*."""
+    theirs = (FILE.c.session == session) & (FILE.c.agent == agent)
+    connection.execute(update(FILE).where(theirs).values(charged=charged))
+
+
 def give_back(connection: Connection, session: int) -> None:
     """Take the files of *session*, which is about to be deleted, off the counts."""
     _give_back(connection, FILE.c.session == session)

@@ -169,6 +169,45 @@ def take(
     return _packed([each.key for each in charged])
 
 
+def open_copy(
+    connection: Connection,
+    agent: int,
+    quotas: bytes | None,
+    actor: Actor,
+    origin: Origin,
+    stored: int,
+    *,
+    now: int,
+) -> bytes | None:
+    """Count a session that is opened with *stored* bytes in it and return who is charged, as `take` does.
+
+    Raises `RateLimited` too when no message could follow, which is not counted yet.
+    """
+    spent = Spending(messages=1, sessions=1, stored=stored)
+    charged = take(connection, agent, quotas, actor, origin, spent, now=now)
+    if charged is not None:
+        _spend(connection, agent, _keys(charged), Spending(messages=-1), now)
+    return charged
+
+
+def charge(connection: Connection, session: int, charged: bytes) -> None:
+    """Note who is *charged* for what the runs of *session*, all ended, keep: its deletion gives it back."""
+    connection.execute(update(RUN).where(RUN.c.session == session).values(charged=charged))
+
+
+def size_of_copy(connection: Connection, session: int, last: int) -> int:
+    """Return the bytes that a copy of *session* up to seq *last* keeps of runs: what `give_back` takes off."""
+    events = select(func.sum(func.length(EVENT.c.data))).where(
+        EVENT.c.session == session, EVENT.c.seq <= last, EVENT.c.run.is_not(None)
+    )
+    of_runs = (
+        select(func.sum(func.length(BLOB.c.data)))
+        .join(RUN, RUN.c.key == BLOB.c.run)
+        .where(BLOB.c.session == session, RUN.c.first_seq <= last)
+    )
+    return sum(int(connection.execute(query).scalar() or 0) for query in (events, of_runs))
+
+
 def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, ended: bool, now: int) -> None:
     """Count what *bodies*, just written by the driver of *run*, cost; and when it has *ended* what is kept of it."""
     if run.charged is None:

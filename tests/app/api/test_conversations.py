@@ -49,6 +49,19 @@ async def test_visitors_find_their_own(visitor: httpx.AsyncClient, ben: httpx.As
     assert (await visitor.get(f"{PLACE}?actor=ben")).status_code == 403
 
 
+async def test_a_revoked_conversation_is_in_no_page(visitor: httpx.AsyncClient, client: httpx.AsyncClient):
+    """What is found in it does not show in how pages end; operators find it."""
+    closed, _ = await said(visitor, "an old kettle")
+    kept, _ = await said(visitor, "a kettle")
+    closed_too, _ = await said(visitor, "a new kettle")
+    for session in (closed, closed_too):
+        assert (await client.post("/v1/web/revocations", json={"session": session})).is_success
+    for place in (f"{PLACE}?q=kettle&limit=1", f"{PLACE}?limit=1", "/v1/sessions?limit=1"):
+        page = (await visitor.get(place)).json()
+        assert ([each["id"] for each in page["items"]], page["next_cursor"]) == ([kept], None), place
+    assert len(await listed(client, "?actor=ada&agent=assistant")) == 3
+
+
 async def test_a_conversation_is_renamed(visitor: httpx.AsyncClient):
     """A title is one line of up to 200 characters, and shows what cannot be seen."""
     session, _ = await said(visitor, "Hi")

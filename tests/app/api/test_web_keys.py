@@ -226,6 +226,22 @@ async def test_a_token_that_is_replayed_after_a_revocation_is_refused(
     await _tried(app, others.session, token, 401)
 
 
+async def test_a_token_from_a_clock_that_is_ahead_is_revoked_too(app: FastAPI, client: httpx.AsyncClient):
+    """Signed a moment before and dated after the revocation, it opens nothing; another person's stays good."""
+    await registered(client)
+    now = int(time.time())
+    before = [signed(iat=now + ahead) for ahead in (0, 50)]
+    for token in before:
+        async with caller(app, token) as ada:
+            assert (await ada.get("/v1/sessions")).status_code == 200
+    assert (await client.post("/v1/web/revocations", json={"actor": "ada"})).is_success
+    for token in before:
+        async with caller(app, token) as ada:
+            assert (await ada.get("/v1/sessions")).status_code == 401
+    async with caller(app, signed(sub="bob", iat=now + 50)) as bob:
+        assert (await bob.get("/v1/sessions")).status_code == 200
+
+
 async def test_keys_survive_a_restart_and_reach_other_processes(
     core: Core, client: httpx.AsyncClient, tokens: TokenSigner
 ):
