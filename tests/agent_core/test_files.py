@@ -135,6 +135,20 @@ async def test_the_quota_of_stored_bytes_counts_files(core: Core):
     assert await kept(core, LONG, actor=BEN)
 
 
+async def test_without_room_a_file_is_not_even_read(core: Core):
+    """A file that the quota has no room for is refused before the check of files is asked about it, and its reading."""
+
+    class Check:
+        async def refusal(self, data: bytes) -> str:
+            return "it was read"
+
+    core.files.check_by(Check())
+    with pytest.raises(RateLimited, match="stored"):
+        await kept(core, b"a" * 2_100_000)
+    with pytest.raises(InvalidInput, match="it was read"):
+        await kept(core)
+
+
 async def test_a_forgotten_person_leaves_no_file(core: Core):
     """With a person's data go files that wait, those in their sessions, and what they sent in others' sessions."""
     own, shared = await open_session(core, actor=BEN), await open_session(core, actor=ADA)
