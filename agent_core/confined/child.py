@@ -18,6 +18,7 @@ import signal
 import struct
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 HEAD = struct.Struct("!?I")
 LENGTH = struct.Struct("!I")
@@ -34,7 +35,7 @@ def main() -> None:
     die_with(parent)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
-    close = runpy.run_path(os.path.join(os.path.dirname(__file__), "closing.py"))["close"]
+    close = runpy.run_path(str(Path(__file__).with_name("closing.py")))["close"]
     try:
         work = prepared(sys.argv[3], *sys.argv[4:])
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it

@@ -2,7 +2,7 @@
 
 `child` loads it by its path, so it imports nothing of Parley. The filter refuses what needs no open file: memory,
 signals and descriptors of other processes, programs, sockets, changes to files by their names, wider limits, and new
-processes. It is a list of what is refused, not of what is allowed: a decoder may map memory and make threads as it likes.
+processes. It is a list of what is refused, not of what is allowed: a decoder may map memory and make threads.
 """
 
 import ctypes

@@ -34,12 +34,10 @@ class SentFiles:
         origin: Origin,
         agent: str | None = None,
         session: str | None = None,
-        queue: str | None = None,
     ) -> FileObject:
         """Read a file and keep it for a message, for a day; *declared* is the type that its sender says.
 
-        *agent* is the id of the one whose quotas it counts towards. Files of one *queue* are read one after another; None:
-        those of the actor, "" of senders who cannot be told apart. Raises `InvalidInput` for what is not one of the
+        *agent* is the id of the one whose quotas it counts towards. Raises `InvalidInput` for what is not one of the
         types *accept*, cannot be read or is refused by the check of files; `NotFound`, `RateLimited`, `Unavailable`.
         """
         mime = kind_of(data, name, declared)
@@ -47,7 +45,7 @@ class SentFiles:
             raise InvalidInput("file", f"files of the type {mime} are not taken here.")
         now, least = self._store.clock.now(), least_kept(data, mime)
         await self._store.read(lambda connection: files.check_room(connection, agent, actor, origin, least, now=now))
-        owner = f"{actor.kind}:{actor.id}" if queue is None else queue
+        owner = f"address:{origin.address}" if origin.is_anonymous else f"{actor.kind}:{actor.id}"
         found = await self._reader.read(data, name=name, mime=mime, owner=owner)
         new = NewFile(
             name=found.name,

@@ -62,8 +62,8 @@ class _About(msgspec.Struct):
 class FileReader:
     """Reads files, each in a process of its own: what breaks out of a decoder meets no file of another person.
 
-    A *check* is asked about each file first. Files of one *owner* wait for each other, see `FairQueue`, before the check
-    already. It may be used from one event loop after another.
+    A *check* is asked about each file first. Files of one *owner* wait for each other, see `FairQueue`, for the check
+    too. It may be used from one event loop after another.
     """
 
     def __init__(self, bounds: ReadingBounds | None = None, *, clock: Clock | None = None) -> None:

@@ -72,7 +72,7 @@ def prepared(path):
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() not in NUMBERS, reason="the filter is for Linux")
 async def test_the_parent_is_out_of_reach(tmp_path: Path):
-    """No thread of it reads the parent's memory, signals, starts what, changes a file or a limit; threads still start."""
+    """No thread of it reads the parent's memory, sends signals, changes a file or a limit; threads still start."""
     import ctypes  # noqa: PLC0415
 
     secret, kept, worker = ctypes.create_string_buffer(b"secret"), tmp_path / "kept", tmp_path / "worker.py"
