@@ -1,4 +1,8 @@
-"""A confined process: does one kind of work, with no way to a file, a socket or the parent's secrets.
+"""A confined process: does one kind of work, without files, sockets and the parent's environment.
+
+No descriptor can be opened once it is ready, on any system. On Linux on x86-64 and ARM64, where the kernel takes a
+filter of system calls, it cannot reach the parent's memory either, or send signals, run programs and change files by
+name, see `closing`. Elsewhere the rights of the server's user are all that hinders it.
 
 It is run by its path, as `python -I child.py PARENT MEGABYTES WORKER [ARGUMENT …]`, so that it imports nothing of
 Parley but the file WORKER. That has a function `prepared(*arguments)`, which returns what does a job: bytes in, and
@@ -14,6 +18,7 @@ import signal
 import struct
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 HEAD = struct.Struct("!?I")
 LENGTH = struct.Struct("!I")
@@ -30,6 +35,7 @@ def main() -> None:
     die_with(parent)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+    close = runpy.run_path(str(Path(__file__).with_name("closing.py")))["close"]
     try:
         work = prepared(sys.argv[3], *sys.argv[4:])
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it
@@ -37,6 +43,7 @@ def main() -> None:
         return
     # From here on no file can be opened and no socket made; all that the work needs is in memory.
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+    close()
     send(out, ok=True, body=b"")
     while len(head := sys.stdin.buffer.read(LENGTH.size)) == LENGTH.size:
         send(out, *work(sys.stdin.buffer.read(LENGTH.unpack(head)[0])))

@@ -71,12 +71,13 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request comes from.
 
-    *address* is the network address of a visitor. *is_operator*: an operator makes it, whichever actor it names; then
-    no quota applies.
+    *address* is the network address of a visitor; *is_anonymous*: no site says who they are. *is_operator*: an operator
+    makes it, whichever actor it names; then no quota applies.
     """
 
     address: str | None = None
     is_operator: bool = False
+    is_anonymous: bool = False
 
 
 ANYWHERE = Origin()

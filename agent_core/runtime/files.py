@@ -5,9 +5,11 @@ from collections.abc import Collection
 from agent_core.domain.files import FileObject
 from agent_core.domain.messages import Actor
 from agent_core.domain.quotas import Origin
+from agent_core.errors import InvalidInput
 from agent_core.store.store import Store
 from agent_core.store.work import files
 from agent_core.store.work.files import NewFile
+from agent_core.uploads.kinds import kind_of, least_kept
 from agent_core.uploads.reader import FileCheck, FileReader
 
 
@@ -38,8 +40,13 @@ class SentFiles:
         *agent* is the id of the one whose quotas it counts towards. Raises `InvalidInput` for what is not one of the
         types *accept*, cannot be read or is refused by the check of files; `NotFound`, `RateLimited`, `Unavailable`.
         """
-        owner = f"{actor.kind}:{actor.id}"
-        found = await self._reader.read(data, name=name, declared=declared, accept=accept, owner=owner)
+        mime = kind_of(data, name, declared)
+        if mime not in accept:
+            raise InvalidInput("file", f"files of the type {mime} are not taken here.")
+        now, least = self._store.clock.now(), least_kept(data, mime)
+        await self._store.read(lambda connection: files.check_room(connection, agent, actor, origin, least, now=now))
+        owner = f"address:{origin.address}" if origin.is_anonymous else f"{actor.kind}:{actor.id}"
+        found = await self._reader.read(data, name=name, mime=mime, owner=owner)
         new = NewFile(
             name=found.name,
             mime=found.mime,

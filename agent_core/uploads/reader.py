@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from agent_core.confined.process import ConfinedProcess, ProcessLost, ProcessUna
 from agent_core.domain.files import FILE_KINDS, clean_name
 from agent_core.domain.messages import visible
 from agent_core.errors import InvalidInput, RateLimited, Unavailable
-from agent_core.uploads.kinds import kind_of, shown, text_in
+from agent_core.uploads.kinds import shown, text_in
 
 _WORKER = Path(__file__).with_name("worker.py")
 _RETRY_AFTER, _BARRED_FOR = 5, 60
@@ -62,8 +62,8 @@ class _About(msgspec.Struct):
 class FileReader:
     """Reads files, each in a process of its own: what breaks out of a decoder meets no file of another person.
 
-    A *check* is asked about each file first. Files of one *owner* wait for each other, see `FairQueue`. It may be used
-    from one event loop after another.
+    A *check* is asked about each file first. Files of one *owner* wait for each other, see `FairQueue`, for the check
+    too. It may be used from one event loop after another.
     """
 
     def __init__(self, bounds: ReadingBounds | None = None, *, clock: Clock | None = None) -> None:
@@ -72,39 +72,34 @@ class FileReader:
         self._queue: FairQueue | None = None
         self._place: tuple[asyncio.AbstractEventLoop, int] | None = None
 
-    async def read(
-        self, data: bytes, *, name: str, declared: str | None, accept: Collection[str], owner: str
-    ) -> ReadFile:
-        """Return the file as it is to be kept; raises `InvalidInput`, `RateLimited`, `Unavailable`.
+    async def read(self, data: bytes, *, name: str, mime: str, owner: str) -> ReadFile:
+        """Return the file, of the type *mime*, as it is to be kept.
 
-        It is of one of the types *accept*; *declared* is the type that the sender says.
+        Raises `InvalidInput`, `RateLimited`, `Unavailable`.
         """
-        mime = kind_of(data, name, declared)
-        if mime not in accept:
-            raise InvalidInput("file", f"files of the type {mime} are not taken here.")
-        if self.check is not None and (why := await self.check.refusal(data)) is not None:
-            raise InvalidInput("file", f"was refused by the check of files: {why}.")
-        reading = FILE_KINDS[mime].reading
-        if reading == "text":
-            return await asyncio.to_thread(_text, data, name, mime)
-        about, made = await self._confined(data, reading, owner)
+        queue, reading = self._queue_here(), FILE_KINDS[mime].reading
+        async with _place_in(queue, owner):
+            if self.check is not None and (why := await self.check.refusal(data)) is not None:
+                raise InvalidInput("file", f"was refused by the check of files: {why}.")
+            if reading == "text":
+                return await asyncio.to_thread(_text, data, name, mime)
+            about, made = await self._confined(data, reading, queue, owner)
         if made:
             data, mime = made, about.mime or mime
         return ReadFile(clean_name(name, mime), mime, data, about.text and visible(about.text), about.pages)
 
-    async def _confined(self, data: bytes, reading: str, owner: str) -> tuple[_About, bytes]:
+    async def _confined(self, data: bytes, reading: str, queue: FairQueue, owner: str) -> tuple[_About, bytes]:
         """Return what a process says of *data*, and the bytes that it made of it."""
-        queue, bounds = self._queue_here(), self._bounds
-        async with _place_in(queue, owner):
-            process = await ConfinedProcess.start(_WORKER, bounds.allocated, reading)
-            try:
-                ok, body = await process.work(data, self._clock, seconds=bounds.seconds, resident=bounds.resident)
-            except (TooMuch, ProcessLost) as error:
-                queue.killed(owner)
-                what = str(error) or "too much memory"
-                raise InvalidInput("file", f"takes {what} to be read; send a smaller or simpler one.") from None
-            finally:
-                await asyncio.shield(process.kill())
+        bounds = self._bounds
+        process = await ConfinedProcess.start(_WORKER, bounds.allocated, reading)
+        try:
+            ok, body = await process.work(data, self._clock, seconds=bounds.seconds, resident=bounds.resident)
+        except (TooMuch, ProcessLost) as error:
+            queue.killed(owner)
+            what = str(error) or "too much memory"
+            raise InvalidInput("file", f"takes {what} to be read; send a smaller or simpler one.") from None
+        finally:
+            await asyncio.shield(process.kill())
         if not ok:
             raise InvalidInput("file", body.decode("utf-8", "replace")[:400])
         about, _, made = body.partition(b"\n")

@@ -85,7 +85,9 @@ def origin_of(request: Request) -> Origin:
     if not principal.visitor:
         return Origin(is_operator=True)
     address = address_of(request)
-    return Origin(address=ELSEWHERE if address is None and principal.is_anonymous else address)
+    if principal.is_anonymous:
+        return Origin(address=address or ELSEWHERE, is_anonymous=True)
+    return Origin(address=address)
 
 
 async def known_query(request: Request) -> None:

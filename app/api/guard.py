@@ -29,8 +29,9 @@ QUICK_BYTES, QUICK_VALUES = 64_000, 1_000
 """A body of no more bytes and values is checked in under 1 ms; a larger one is checked outside of the event loop."""
 MOST_HELD, MOST_VISITORS, MOST_UNKNOWN = 128_000_000, 64_000_000, 64_000_000
 """Bytes of bodies that have not arrived whole, in this process: of operators, of visitors, of unidentified callers."""
-MOST_FORMS, EACH_FORM = 500_000_000, 50_000_000
-"""Bytes of forms with files that are on their way or read, on disk: of all callers of a kind, and of one visitor."""
+MOST_FORMS, EACH_FORM, EACH_PLACE = 500_000_000, 50_000_000, 125_000_000
+"""Bytes of forms with files that are on their way or read, on disk: of all callers of a kind, of one visitor, and of
+all visitors at one address."""
 EACH_VISITOR = EACH_UNKNOWN = 2_000_000
 """Bytes of them of one visitor, and of one address whose callers are not identified: one cannot use up those of all."""
 
@@ -102,6 +103,7 @@ class RequestGuard:
         self._app, self._routes, self._holds = app, routes, holds
         self._operators, self._visitors, self._unknown = UnreadBodies(), UnreadBodies(), UnreadBodies()
         self._forms = {True: UnreadBodies(), False: UnreadBodies()}
+        self._places = UnreadBodies()
 
     @cached_property
     def _entrances(self) -> Entrances:
@@ -134,11 +136,17 @@ class RequestGuard:
     async def _form(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the route read a form as it arrives; its bytes count until the answer, for so long it is kept."""
         name = principal.actor.id if principal.visitor else None
-        with self._forms[principal.visitor].counted(Share(MOST_FORMS, name, EACH_FORM)) as hold:
+        place = _place(scope) if principal.visitor else None
+        if principal.is_anonymous:
+            place = place or ""  # without an address they have one share: a new id costs them nothing
+        forms = self._forms[principal.visitor].counted(Share(MOST_FORMS, name, EACH_FORM))
+        with forms as hold, self._places.counted(Share(MOST_FORMS, place, EACH_PLACE)) as hold_here:
 
             async def counted() -> Message:
                 message = await receive()
-                hold(len(message.get("body", b"")))
+                size = len(message.get("body", b""))
+                hold(size)
+                hold_here(size)
                 return message
 
             await self._app(scope, counted, send)
@@ -146,12 +154,16 @@ class RequestGuard:
     def _counted(self, principal: Principal | None, scope: Scope) -> AbstractContextManager[Callable[[int], None]]:
         """Return what counts a body's bytes: each kind of callers has its own, so that none can use up another's."""
         if principal is None:
-            address = (scope.get("client") or ("",))[0]
-            name = None if is_shared(address) else place_of(address)
-            return self._unknown.counted(Share(MOST_UNKNOWN, name, EACH_UNKNOWN))
+            return self._unknown.counted(Share(MOST_UNKNOWN, _place(scope), EACH_UNKNOWN))
         if principal.visitor:
             return self._visitors.counted(Share(MOST_VISITORS, principal.actor.id, EACH_VISITOR))
         return self._operators.counted(Share(MOST_HELD))
+
+
+def _place(scope: Scope) -> str | None:
+    """Return the address that counts as one caller's; None for one that many share."""
+    address = (scope.get("client") or ("",))[0]
+    return None if is_shared(address) else place_of(address)
 
 
 def check_entrance(entrance: Entrance, principal: Principal | None, method: str, headers: Headers) -> None:

@@ -16,7 +16,7 @@ from app.api.problems import answers
 from app.api.stored import StoredFile, file_wire
 from app.api.wire import answer
 from channels.web.identity import Principal
-from channels.web.settings import WebFiles, settings_of
+from channels.web.settings import WebFiles, files_for, settings_of
 
 OPERATORS = WebFiles(max_bytes=LARGEST_FILE, max_count=20)
 """What operators may send, to any agent."""
@@ -31,9 +31,11 @@ async def allowed_files(principal: Principal, wired: Services) -> WebFiles:
     """Return which files the caller may send; raises `Forbidden` when they are none."""
     if principal.agent is None:
         return OPERATORS
-    files = settings_of((await wired.core.agents.get(principal.agent)).definition).files
+    web = settings_of((await wired.core.agents.get(principal.agent)).definition)
+    files = files_for(web, anonymous=principal.is_anonymous)
     if files is None:
-        raise Forbidden("This agent takes no files.")
+        who = " of visitors whom no site names" if web.files is not None else ""
+        raise Forbidden(f"This agent takes no files{who}.")
     return files
 
 

@@ -35,7 +35,7 @@ class NewcomerBody(RequestBody):
 async def get_face(wired: Wired, principal: Caller, agent: Name | None = None) -> Response:
     """Return how an agent presents itself to visitors; theirs is the token's, an operator says which."""
     found = await wired.core.agents.get(await agent_for(principal, agent, wired.core))
-    return answer(face_of(found, widget().build))
+    return answer(face_of(found, widget().build, anonymous=principal.is_anonymous))
 
 
 @router.post("/anonymous", status_code=201, responses=answers(AnonymousToken, 400, 401, 403, 413, 422, 429, status=201))

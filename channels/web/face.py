@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from agent_core import AgentObject
-from channels.web.settings import StartPrompt, settings_of
+from channels.web.settings import StartPrompt, files_for, settings_of
 
 
 class FaceAgent(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class FaceFiles(msgspec.Struct, frozen=True):
 class AgentFace(msgspec.Struct, frozen=True, kw_only=True):
     """An agent as a page shows it; null is what it does not configure.
 
-    *files* says which files a visitor may send, null: none. *overlap* is what becomes of a message that comes while a
+    *files* says which files the visitor may send, null: none. *overlap* is what becomes of a message that comes while a
     run is at work; *anonymous* says whether people need no token of the site. *build* is the version of the widget that
     the server has, by which an open page learns that it is an older one.
     """
@@ -42,16 +42,17 @@ class AgentFace(msgspec.Struct, frozen=True, kw_only=True):
     build: str
 
 
-def face_of(agent: AgentObject, build: str) -> AgentFace:
-    """Return the face of *agent*, on a server whose widget is *build*."""
+def face_of(agent: AgentObject, build: str, *, anonymous: bool) -> AgentFace:
+    """Return the face of *agent* for a visitor, *anonymous* or not, on a server whose widget is *build*."""
     web = settings_of(agent.definition)
+    files = files_for(web, anonymous=anonymous)
     return AgentFace(
         agent=FaceAgent(agent.id, agent.definition.name),
         title=web.title,
         greeting=web.greeting,
         avatar=web.avatar,
         prompts=web.prompts,
-        files=web.files and FaceFiles(web.files.max_bytes, web.files.max_count, web.files.types),
+        files=files and FaceFiles(files.max_bytes, files.max_count, files.types),
         overlap=web.overlap,
         anonymous=web.anonymous is not None,
         build=build,

@@ -45,12 +45,14 @@ class Anonymous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WebFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The files that visitors may send: *max_bytes* of one, *max_count* with one message, of the types *accept*.
 
-    Without *accept* they are all that can be sent, see `FILE_KINDS`.
+    Without *accept* they are all that can be sent, see `FILE_KINDS`. Visitors whom no site names may send none unless
+    *anonymous*: anyone can be one.
     """
 
     max_bytes: int = 10_000_000
     max_count: int = 5
     accept: tuple[str, ...] | None = None
+    anonymous: bool = False
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -75,6 +77,11 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlap: Literal["queue", "steer", "interrupt"] = "queue"
     anonymous: Anonymous | None = None
     files: WebFiles | None = WebFiles()
+
+
+def files_for(web: Web, *, anonymous: bool) -> WebFiles | None:
+    """Return the files that a visitor may send, None for none; *anonymous*: no site says who they are."""
+    return None if anonymous and web.files is not None and not web.files.anonymous else web.files
 
 
 def settings_of(agent: Definition) -> Web:

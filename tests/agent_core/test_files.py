@@ -1,5 +1,6 @@
 """Files that people send, in the store: taken by messages, counted, copied by forks, gone with what has them."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -156,6 +157,48 @@ async def test_the_quota_of_stored_bytes_counts_files(core: Core):
         await kept(core, LONG)
     assert await rows(core) == before
     assert await kept(core, LONG, actor=BEN)
+
+
+async def test_without_room_a_file_is_not_even_read(core: Core):
+    """A file that the quota has no room for is refused before the check of files is asked about it, and its reading."""
+
+    class Check:
+        async def refusal(self, data: bytes) -> str:
+            return "it was read"
+
+    core.files.check_by(Check())
+    with pytest.raises(RateLimited, match="stored"):
+        await kept(core, b"a" * 2_100_000)
+    with pytest.raises(InvalidInput, match="it was read"):
+        await kept(core)
+
+
+async def test_anonymous_visitors_of_one_address_wait_together(core: Core):
+    """Files of anonymous visitors are in one queue by address, with their check: new ids give no more places in it."""
+    asked, answer = asyncio.Semaphore(0), asyncio.Event()
+
+    class Check:
+        async def refusal(self, data: bytes) -> None:
+            asked.release()
+            await answer.wait()
+
+    core.files.check_by(Check())
+    agent = (await core.agents.get("assistant")).id
+
+    async def add(id: str, address: str) -> FileObject:
+        origin, actor = Origin(address=address, is_anonymous=True), Actor(id, "visitor")
+        given = {"name": "a.txt", "declared": None, "accept": FILE_KINDS, "agent": agent}
+        return await core.files.add(TEXT, actor=actor, origin=origin, **given)
+
+    waiting = [asyncio.create_task(add(f"anonymous_{n}", "203.0.113.7")) for n in range(9)]
+    done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    assert [type(each.exception()) for each in done] == [RateLimited]
+    waiting.append(asyncio.create_task(add("anonymous_9", "203.0.113.8")))
+    for _ in range(2):
+        await asked.acquire()
+    assert asked.locked()
+    answer.set()
+    assert sum(isinstance(each, FileObject) for each in await asyncio.gather(*waiting, return_exceptions=True)) == 9
 
 
 async def test_a_forgotten_person_leaves_no_file(core: Core):

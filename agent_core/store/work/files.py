@@ -73,6 +73,14 @@ def add(connection: Connection, new: NewFile, *, now: int) -> FileObject:
     return made
 
 
+def check_room(
+    connection: Connection, agent: str | None, actor: Actor, origin: Origin, stored: int, *, now: int
+) -> None:
+    """Raise `RateLimited` when *stored* bytes more, or as many as there are already, are too much; count nothing."""
+    if agent is not None and (row := _bounds(connection, agent)) is not None:
+        quotas.check_stored(connection, row.key, row.quotas, actor, origin, stored, now=now)
+
+
 def find(connection: Connection, id: str) -> tuple[FileObject, ...]:
     """Return the file *id* in each place where it is, the oldest first; raises `NotFound`."""
     query = select(FILE, SESSION.c.id.label("session_id")).outerjoin(SESSION, SESSION.c.key == FILE.c.session)
@@ -191,10 +199,13 @@ def _charge(
     """Count *stored* bytes towards the quotas of *agent*; raises `RateLimited`, `NotFound`."""
     if agent is None:
         return None
-    row = connection.execute(select(AGENT.c.key, AGENT.c.quotas).where(AGENT.c.id == agent)).first()
-    if row is None:
+    if (row := _bounds(connection, agent)) is None:
         raise NotFound("agent", agent)
     return quotas.take(connection, row.key, row.quotas, actor, origin, Spending(stored=stored), now=now)
+
+
+def _bounds(connection: Connection, agent: str) -> Any:
+    return connection.execute(select(AGENT.c.key, AGENT.c.quotas).where(AGENT.c.id == agent)).first()
 
 
 def _give_back(connection: Connection, which: ColumnElement[bool]) -> None:

@@ -208,6 +208,21 @@ def size_of_copy(connection: Connection, session: int, last: int) -> int:
     return sum(int(connection.execute(query).scalar() or 0) for query in (events, of_runs))
 
 
+def check_stored(
+    connection: Connection, agent: int, quotas: bytes | None, actor: Actor, origin: Origin, stored: int, *, now: int
+) -> None:
+    """Raise `RateLimited` when *stored* bytes more are too much for one of the *quotas* of an agent; count nothing."""
+    bound = [each for each in subjects(quotas, actor, origin) if each.quota.stored_bytes is not None]
+    if not bound:
+        return
+    query = select(QUOTA.c.subject, QUOTA.c.stored).where(
+        QUOTA.c.agent == agent, QUOTA.c.subject.in_([each.key for each in bound])
+    )
+    kept = {row.subject: row.stored for row in connection.execute(query)}
+    for each in bound:
+        _refuse(each, Used(stored=kept.get(each.key, 0) + stored), Spending(stored=stored), now)
+
+
 def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, ended: bool, now: int) -> None:
     """Count what *bodies*, just written by the driver of *run*, cost; and when it has *ended* what is kept of it."""
     if run.charged is None:

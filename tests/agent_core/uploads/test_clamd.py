@@ -6,7 +6,6 @@ import struct
 import pytest
 
 from agent_core import InvalidInput, Unavailable
-from agent_core.domain.files import FILE_KINDS
 from agent_core.uploads.clamd import ClamdCheck
 from agent_core.uploads.reader import FileReader, ReadFile
 
@@ -26,7 +25,7 @@ async def _clamd(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 async def read(check: ClamdCheck, data: bytes) -> ReadFile:
     reader = FileReader()
     reader.check = check
-    return await reader.read(data, name="a.txt", declared=None, accept=FILE_KINDS, owner="a")
+    return await reader.read(data, name="a.txt", mime="text/plain", owner="a")
 
 
 async def test_what_clamd_finds_is_refused():

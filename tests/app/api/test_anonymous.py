@@ -124,6 +124,26 @@ async def test_secrets_that_are_good_for_nothing_are_refused(page: Page, core: C
     assert (await page.anyone.get("/v1/sessions", headers=_bearer(given["secret"]))).status_code == 401
 
 
+async def test_files_are_taken_of_them_only_where_the_agent_says_so(page: Page):
+    """Visitors whom a site names send files; anonymous ones do where the agent has `files: {anonymous: true}`."""
+    visitor, _ = await page.visitor()
+    shop = (await page.operator.get("/v1/agents/shop")).json()["id"]
+    tokened = await page.operator.post("/v1/web/visitor-tokens", json={"agent": shop, "actor": "ada"})
+    named = caller(page.app, tokened.json()["token"])
+    form = {"file": ("a.txt", b"a", "text/plain")}
+    assert (await named.get("/v1/web/agent")).json()["files"]["max_count"] == 5
+    assert (await visitor.get("/v1/web/agent")).json()["files"] is None
+    assert (await named.post("/v1/files", files=form)).status_code == 201
+    refused = await visitor.post("/v1/files", files=form)
+    assert (refused.status_code, refused.json()["detail"]) == (
+        403,
+        "This agent takes no files of visitors whom no site names.",
+    )
+    await page.operator.patch("/v1/agents/shop", json={"web": {**WEB, "files": {"anonymous": True}}})
+    assert (await visitor.get("/v1/web/agent")).json()["files"]["max_count"] == 5
+    assert (await visitor.post("/v1/files", files=form)).status_code == 201
+
+
 async def test_a_revoked_visitor_comes_back_with_no_secret(page: Page):
     """After a revocation neither the token nor any secret of the visitor is taken, one that was renewed included."""
     visitor, given = await page.visitor()

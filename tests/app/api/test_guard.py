@@ -226,6 +226,37 @@ async def test_visitors_leave_room_for_operators(app: FastAPI, tokens, core, mon
         assert (await first.post(url, json=large)).status_code == 404
 
 
+async def test_forms_of_one_address_leave_room_for_others(app: FastAPI, tokens, core, monkeypatch):
+    """Forms that stall are bounded by address too, for an id may cost nothing; at another address there is room."""
+    monkeypatch.setattr(guard, "EACH_PLACE", 60_000)
+    agent = (await core.agents.get("assistant")).id
+    began, end = asyncio.Event(), asyncio.Event()
+    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+
+    async def held():
+        yield head + b"x" * 50_000
+        began.set()
+        await end.wait()
+        yield b"\r\n--x--\r\n"
+
+    def visitor(id: str, address: str) -> httpx.AsyncClient:
+        token = tokens.visitor(Actor(id=id, kind="visitor"), agent=agent).text
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "multipart/form-data; boundary=x"}
+        transport = httpx.ASGITransport(app=app, client=(address, 1))
+        return httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers)
+
+    form = head + b"y" * 20_000 + b"\r\n--x--\r\n"
+    async with visitor("ada", "203.0.113.7") as ada, visitor("ben", "203.0.113.7") as ben:
+        waiting = asyncio.create_task(ada.post("/v1/files", content=held()))
+        await began.wait()
+        assert (await ben.post("/v1/files", content=form)).status_code == 503
+        async with visitor("ben", "203.0.113.8") as elsewhere:
+            assert (await elsewhere.post("/v1/files", content=form)).status_code == 201
+        end.set()
+        assert (await waiting).status_code == 201
+        assert (await ben.post("/v1/files", content=form)).status_code == 201
+
+
 SIGNATURE = {"X-Slack-Request-Timestamp": "1700000000", "X-Slack-Signature": "v0=" + "0" * 64}
 
 
