@@ -53,7 +53,7 @@ async def test_a_server_that_is_down_ends_no_site(language: str, tmp_path: Path)
         for _ in range(2):
             refused = await client.get("/parley-token")
             assert (refused.status_code, refused.text) == (502, "{}")
-        assert (await client.get("/")).status_code == 403
+        assert (await client.get("/other")).status_code == 403
 
 
 @asynccontextmanager
@@ -71,7 +71,7 @@ async def site(language: str, parley: str, folder: Path) -> AsyncIterator[httpx.
 
             async def up() -> bool:
                 try:
-                    return (await client.get("/")).status_code == 403
+                    return (await client.get("/other")).status_code == 403
                 except httpx.TransportError:
                     return False
 
