@@ -10,7 +10,12 @@ from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-SECOND = "name: orders\ninstructions: You help.\nmodel: demo\ntools: [calculate]\nweb: {title: Our orders, greeting: Ask about an order.}\n"
+SECOND = """name: orders
+instructions: You help.
+model: demo
+tools: [calculate]
+web: {title: Our orders, greeting: Ask about an order.}
+"""
 BROKEN = "agents/orders.yaml: `model`: `<b>gpt</b>` is no model; write `provider:model`."
 
 
