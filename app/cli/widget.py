@@ -35,7 +35,7 @@ def snippet(
     """Print the lines to write into a page."""
     from app.setting_texts import web_address
     from app.settings import load_settings
-    from channels.web.snippet import Snippet
+    from channels.web.snippet import Snippet, UnknownScript
 
     settings = load_settings(serving=False)
     try:
@@ -49,4 +49,7 @@ def snippet(
         launcher=launcher,
         pinned=pinned,
     )
-    say(made.text())
+    try:
+        say(made.text())
+    except UnknownScript as error:
+        raise typer.BadParameter(str(error), param_hint="--pinned") from None

@@ -19,12 +19,19 @@ class OfferedAgent:
     """An agent that the page can show, and what the page says about its model.
 
     *has_file*: it is an agent of the files as they are now, and not one whose file was renamed or deleted.
+    *has_title*: it has a title of its own, which the widget asks for and shows.
     """
 
     id: str
     name: str
     notice: str
     has_file: bool = True
+    has_title: bool = False
+
+    @property
+    def heading(self) -> str | None:
+        """What stands above the conversation; None: the agent's own title."""
+        return None if self.has_title else self.name[:1].upper() + self.name[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class DemoPage:
             "clear": "" if self.problems else " hidden",
             "problems": "".join(f"<li>{html.escape(each)}</li>" for each in self.problems),
             "main": self._absent() if shown is None else _chat(shown),
+            "states": html.escape(states_address(shown)),
         }
         return fill(template, filled)
 
@@ -94,14 +102,19 @@ def address(path: str, agent: str) -> str:
     return f"{path}?{urlencode({'agent': agent})}"
 
 
+def states_address(agent: OfferedAgent | None) -> str:
+    """Return the address of the page of states, whose snippet embeds *agent*."""
+    return f"{PAGE}?{urlencode({'show': 'states', **({'agent': agent.name} if agent else {})})}"
+
+
 def _option(agent: OfferedAgent, shown: OfferedAgent | None) -> str:
     name, notice = html.escape(agent.name), html.escape(agent.notice)
     selected = " selected" if agent is shown else ""
-    return f'<option value="{name}" data-notice="{notice}"{selected}>{name}</option>'
+    heading = f' data-heading="{html.escape(agent.heading)}"' if agent.heading else ""
+    return f'<option value="{name}" data-notice="{notice}"{heading}{selected}>{name}</option>'
 
 
 def _chat(agent: OfferedAgent) -> str:
-    name, heading = html.escape(agent.name), html.escape(agent.name[:1].upper() + agent.name[1:])
-    token = html.escape(address(TOKEN, agent.name))
-    greeting = "Hello! What shall we work on?"
-    return f'<parley-chat agent="{name}" token-url="{token}" heading="{heading}" greeting="{greeting}"></parley-chat>'
+    name, token = html.escape(agent.name), html.escape(address(TOKEN, agent.name))
+    heading = f' heading="{html.escape(agent.heading)}"' if agent.heading else ""
+    return f'<parley-chat agent="{name}" token-url="{token}"{heading}></parley-chat>'

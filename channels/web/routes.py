@@ -20,8 +20,9 @@ from agent_core import Actor, AgentObject, Core, Forbidden, RateLimited, new_id
 from channels.default_agent import PREFERRED
 from channels.legible import visible
 from channels.web.demo import Door, Unauthorized
-from channels.web.demo_page import PAGE, TOKEN, DemoPage, OfferedAgent, choose, fill
+from channels.web.demo_page import PAGE, TOKEN, DemoPage, OfferedAgent, address, choose, fill, states_address
 from channels.web.identity import COOKIE_SECONDS, Principal, Token, TokenSigner
+from channels.web.settings import settings_of
 from channels.web.versions import WidgetVersions, digest_of
 from channels.web.visitor_ids import fault_of_id, fault_of_name
 
@@ -112,7 +113,8 @@ class Demo:
     def offered(self, agent: AgentObject) -> OfferedAgent:
         """Return *agent* as the page offers it."""
         made = agent.definition
-        return OfferedAgent(agent.id, made.name, self.notice(made.controls.model or made.model), agent.source == "file")
+        notice, has_title = self.notice(made.controls.model or made.model), settings_of(made).title is not None
+        return OfferedAgent(agent.id, made.name, notice, agent.source == "file", has_title)
 
     def broken(self) -> list[str]:
         """Return what could not be loaded, as it may be shown."""
@@ -243,7 +245,8 @@ def _page(core: Core, demo: Demo) -> APIRouter:
     @router.get(f"{PAGE}/status")
     async def status() -> Response:
         """Return the agents, and what could not be loaded, for a page that is open."""
-        agents = [{"name": each.name, "notice": each.notice} for each in await _offered(core, demo)]
+        offered = await _offered(core, demo)
+        agents = [{"name": each.name, "notice": each.notice, "heading": each.heading} for each in offered]
         body = msgspec.json.encode({"agents": agents, "problems": demo.broken()})
         return Response(body, 200, {"Cache-Control": "no-store"}, "application/json")
 
@@ -257,6 +260,8 @@ def _gallery(agent: OfferedAgent | None) -> str:
         "build": built.build,
         "integrity": built.files["parley-chat.js"].integrity,
         "agent": agent.name if agent else PREFERRED,
+        "page": address(PAGE, agent.name) if agent else PAGE,
+        "states": states_address(agent),
     }
     return fill((STATIC / "gallery.html").read_text(encoding="utf-8"), {k: html.escape(v) for k, v in filled.items()})
 

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from channels.web.routes import widget
 
 
+class UnknownScript(Exception):
+    """The build of this installation does not name a script, so that nothing can be pinned."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
     """What the lines say: the *server*'s address, the *agent*, and where tokens come from.
@@ -21,7 +25,7 @@ class Snippet:
     pinned: bool = False
 
     def text(self) -> str:
-        """Return the lines, as HTML."""
+        """Return the lines, as HTML. Raises `UnknownScript` where a script to pin is not in the build."""
         source = {"token-url": self.token_url} if self.token_url is not None else {"anonymous": ""}
         if self.launcher:
             data = {f"data-{name}": value for name, value in {"agent": self.agent, **source}.items()}
@@ -34,6 +38,8 @@ class Snippet:
         if not self.pinned:
             return {"src": f"{self.server}/widget/{name}"}
         found = widget()
+        if name not in found.files:
+            raise UnknownScript(f"`{name}` is not among the widget's files (widget.json): build the widget again.")
         pins = {"integrity": found.files[name].integrity, "crossorigin": "anonymous"}
         return {"src": f"{self.server}/widget/{found.build}/{name}", **pins}
 

@@ -60,7 +60,9 @@ async def test_the_page_shows_the_agent_that_is_asked_for(anyone: httpx.AsyncCli
     """Each agent has a page, by its name or id; without either it is `assistant`, and the others can be chosen."""
     for query, name in (("", "assistant"), ("?agent=filed", "filed"), ("?agent=", "assistant")):
         page = (await anyone.get(f"/widget-demo{query}")).text
-        assert f'<parley-chat agent="{name}" token-url="/widget-demo/token?agent={name}"' in page
+        heading = f'token-url="/widget-demo/token?agent={name}" heading="{name.capitalize()}"></parley-chat>'
+        assert f'<parley-chat agent="{name}" {heading}' in page
+        assert f'<a href="/widget-demo?show=states&amp;agent={name}">' in page
         assert re.findall(r'<option value="(\w+)"[^>]*?( selected)?>', page) == [
             (each, " selected" if each == name else "") for each in ("assistant", "filed")
         ]
@@ -74,6 +76,8 @@ async def test_the_gallery_has_the_snippet_of_this_build(anyone: httpx.AsyncClie
     assert (
         f'data-integrity="{html.escape(widget().files["parley-chat.js"].integrity)}" data-agent="filed"' in answer.text
     )
+    assert '<a href="/widget-demo?agent=filed">' in answer.text
+    assert '<a href="/widget-demo?show=states&amp;agent=filed" aria-current="page">' in answer.text
     assert "{{" not in answer.text
     assert "'unsafe-inline'" not in answer.headers["Content-Security-Policy"]
     for part, kind in re.findall(r'/widget-demo/(\w+\.(css|js))"', answer.text):

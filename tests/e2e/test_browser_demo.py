@@ -10,7 +10,12 @@ from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-SECOND = "name: orders\ninstructions: You help.\nmodel: demo\ntools: [calculate]\n"
+SECOND = """name: orders
+instructions: You help.
+model: demo
+tools: [calculate]
+web: {title: Our orders, greeting: Ask about an order.}
+"""
 BROKEN = "agents/orders.yaml: `model`: `<b>gpt</b>` is no model; write `provider:model`."
 
 
@@ -29,8 +34,11 @@ async def test_agents_are_switched_in_place_with_the_keyboard(visit: MakeVisit):
     assert "12 * 7 is 84." in await tab.done()
     await switcher.focus()
     await switcher.press("ArrowDown")
-    await expect(tab.chat.get_by_role("heading", name="Orders")).to_be_visible()
+    await expect(tab.chat.get_by_role("heading", name="Our orders")).to_be_visible()
+    await expect(tab.chat.get_by_text("Ask about an order.")).to_be_visible()
     await expect(tab.questions).to_have_count(0)
+    states = tab.page.get_by_role("link", name="States, theme and snippet")
+    await expect(states).to_have_attribute("href", "/widget-demo?show=states&agent=orders")
     await expect(switcher).to_be_focused()
     assert tab.page.url.endswith("/widget-demo?agent=orders")
     await tab.say("What is 2 + 2?")
@@ -68,7 +76,7 @@ async def test_an_unknown_agent_is_a_page_with_the_others(visit: MakeVisit):
     await tab.page.goto(tab.page.url + "?agent=nothing")
     await expect(tab.page.get_by_text("There is no agent nothing; choose assistant or orders.")).to_be_visible()
     await tab.page.get_by_role("link", name="orders").click()
-    await expect(tab.chat.get_by_role("heading", name="Orders")).to_be_visible()
+    await expect(tab.chat.get_by_role("heading", name="Our orders")).to_be_visible()
     person.check(quiet=False)  # Chromium notes the 404
 
 

@@ -4,36 +4,47 @@ const EVERY = 2000; // milliseconds between two looks, while the page is seen
 const chat = document.querySelector("parley-chat");
 const switcher = document.querySelector("select");
 const model = document.querySelector("[data-parley-model]");
+const states = document.querySelector("nav a");
 const problems = document.querySelector(".problems");
 
 /** Let the agent that is selected answer; the address follows, so that a reload shows the same one. */
 function show() {
-  const { value: name, selectedOptions } = switcher;
+  const name = switcher.value;
+  const { notice, heading } = switcher.selectedOptions[0].dataset;
   const query = `?${new URLSearchParams({ agent: name })}`;
   chat.setAttribute("agent", name);
   chat.setAttribute("token-url", `/widget-demo/token${query}`);
-  chat.setAttribute("heading", name.charAt(0).toUpperCase() + name.slice(1));
-  model.textContent = selectedOptions[0].dataset.notice;
+  head(heading);
+  model.textContent = notice;
+  states.href = `/widget-demo?${new URLSearchParams({ show: "states", agent: name })}`;
   history.replaceState(null, "", query);
+}
+
+/** Put *heading* above the conversation; without one it is the agent's own title. */
+function head(heading) {
+  if (heading) chat.setAttribute("heading", heading);
+  else chat.removeAttribute("heading");
 }
 
 /** List *agents*; a page that lacks its agent begins again once the list has changed. */
 function list(agents) {
-  const listed = [...switcher.options].map((each) => [each.value, each.dataset.notice]);
-  if (JSON.stringify(listed) === JSON.stringify(agents.map(({ name, notice }) => [name, notice]))) return;
+  const listed = [...switcher.options].map((each) => [each.value, each.dataset.notice, each.dataset.heading ?? null]);
+  if (JSON.stringify(listed) === JSON.stringify(agents.map(({ name, notice, heading }) => [name, notice, heading ?? null]))) return;
   const current = chat?.getAttribute("agent");
   if (!agents.some(({ name }) => name === current)) {
     location.reload();
     return;
   }
-  const options = agents.map(({ name, notice }) => {
+  const options = agents.map(({ name, notice, heading }) => {
     const option = new Option(name, name);
     option.dataset.notice = notice;
+    if (heading) option.dataset.heading = heading;
     return option;
   });
   switcher.replaceChildren(...options);
   switcher.value = current;
   switcher.parentElement.hidden = agents.length < 2;
+  head(switcher.selectedOptions[0].dataset.heading);
   model.textContent = switcher.selectedOptions[0].dataset.notice;
 }
 

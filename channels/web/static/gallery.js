@@ -107,7 +107,7 @@ function dress(chat) {
 /** Write the lines that embed the widget so. */
 function write() {
   const { scheme, lang, launcher } = chosen();
-  const attributes = Object.entries({ server: location.origin, agent, "token-url": "/your-site/parley-token", theme: scheme, lang, ...(launcher && { launcher: true, position: launcher }) });
+  const attributes = Object.entries({ server: location.origin, agent, "token-url": "/parley-token", theme: scheme, lang, ...(launcher && { launcher: true, position: launcher }) });
   const written = attributes.filter(([, value]) => value).map(([name, value]) => (value === true ? name : `${name}="${escaped(value)}"`));
   const address = `${location.origin}/widget/${build}/parley-chat.js`;
   const script = `<script type="module" crossorigin="anonymous"\n  src="${address}"\n  integrity="${integrity}"></script>`;

@@ -7,7 +7,8 @@ import re
 from typer.testing import CliRunner
 
 from app.cli.commands import app
-from channels.web.routes import STATIC, widget
+from channels.web import snippet
+from channels.web.routes import STATIC, Widget, widget
 from channels.web.snippet import Snippet
 
 SERVER = "https://parley.example"
@@ -36,6 +37,16 @@ def test_names_stay_inside_their_attributes():
     """An agent's name with quotes and brackets begins no tag."""
     made = Snippet(server=SERVER, agent='"><script>alert(1)</script>', token_url=None).text()
     assert 'agent="&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;" anonymous>' in made
+
+
+def test_a_script_that_the_build_lacks_is_a_sentence(monkeypatch, tmp_path):
+    """A manifest without a script can pin nothing: the command says which one is missing, without a trace."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(snippet, "widget", lambda: Widget("0" * 12, {}))
+    made = CliRunner().invoke(app, ["widget", "snippet", "--pinned", "--launcher"])
+    assert made.exit_code == 2
+    assert "`parley-loader.js` is not among" in made.output
+    assert isinstance(made.exception, SystemExit)
 
 
 def test_the_command_prints_them(monkeypatch, tmp_path):

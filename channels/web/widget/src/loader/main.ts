@@ -5,17 +5,16 @@
  * the widget from beside itself: the very one that it was built with, so that an `integrity` on this line covers all.
  */
 
+import { OBSERVED } from "../embed/attributes.js";
 import { verified } from "../verified.js";
 
 /** The SHA-256 of `parley-chat.js`, as base64: the build writes it in. */
 declare const CHAT: string;
 
-const NAMES = ["agent", "token-url", "token", "anonymous", "position", "heading", "greeting", "placeholder", "storage-key", "theme", "lang", "dir", "id", "open", "debug"];
-
 const script = document.currentScript as HTMLScriptElement | null;
 if (script) {
   const chat = document.createElement("parley-chat");
-  for (const name of NAMES) {
+  for (const name of [...OBSERVED, "dir", "id"]) {
     const value = script.getAttribute(`data-${name}`);
     if (value !== null) chat.setAttribute(name, value);
   }
