@@ -5,6 +5,9 @@ import { createAttachments } from "../src/files/attachments.js";
 import { createTray, type Tray } from "../src/files/trayview.js";
 import { sizeOf } from "../src/files/size.js";
 import { createComposer, type Composer } from "../src/frame/composer.js";
+import { createView } from "../src/frame/view.js";
+import { FRESH, type Actions } from "../src/talk/conversation.js";
+import type { AgentFace } from "../src/talk/face.js";
 import { unshown, type Outgoing } from "../src/talk/outbox.js";
 import { EMPTY, type Message } from "../src/log/state.js";
 import { createClient } from "../src/wire/client.js";
@@ -249,4 +252,37 @@ test("a message of files alone is sent without a text, and found again in the lo
 
 test("sizes are written as people read them", () => {
   assert.deepEqual([0, 999, 1000, 1_440_000, 25_000_000].map((each) => sizeOf(each, "en")), ["0 bytes", "999 bytes", "1 kB", "1.4 MB", "25 MB"]);
+});
+
+test("what arrives after the conversation was changed is kept in none, and the tray shows that of the one on the screen", async () => {
+  Asked.all = [];
+  const frames: (() => void)[] = [];
+  const paint = async (): Promise<void> => {
+    await settled();
+    for (const each of frames.splice(0)) each();
+    await settled();
+  };
+  Object.assign(globalThis, { requestAnimationFrame: (each: () => void) => frames.push(each), ResizeObserver: class { observe(): void {} disconnect(): void {} } });
+  const kept = new Map<number, readonly SentFile[]>();
+  let talk = 0;
+  const actions = { write: () => undefined, draft: () => "", attached: () => kept.get(talk) ?? [], attach: (files: readonly SentFile[]) => void kept.set(talk, files) } as unknown as Actions;
+  const load = ((name: string) => (name === "files" ? Promise.resolve({ attachments: (_host: HTMLElement, options: Parameters<typeof createAttachments>[0]) => createAttachments(options) }) : Promise.reject(new Error("not here")))) as never;
+  const access = { server: "", tokens: { get: async () => null, drop: () => undefined } };
+  const view = createView({ strings: STRINGS, actions, request: () => Promise.reject(new Error("not here")), access, load, signal: new AbortController().signal });
+  document.body.replaceChildren(view.node);
+  const show = (shown: number): void => view.show({ ...FRESH, talk: (talk = shown), agent: { files: RULES } as unknown as AgentFace });
+  const names = (): (string | null)[] => [...view.node.querySelectorAll(".files-name")].map((each) => each.textContent);
+  show(0);
+  await paint();
+  paste(view.node.querySelector("textarea") as HTMLElement, [picked("a.txt"), picked("b.txt")], ["Files"]);
+  await settled();
+  Asked.all[0]?.answer(201, stored("a.txt"));
+  await settled();
+  show(1);
+  Asked.all[1]?.answer(201, stored("b.txt", 2));
+  await paint();
+  assert.deepEqual([names(), kept.get(1), kept.get(0)?.map(({ name }) => name)], [[], undefined, ["a.txt"]]);
+  show(0);
+  await paint();
+  assert.deepEqual(names(), ["a.txt"], "they are there where they were attached");
 });
