@@ -75,7 +75,7 @@ test("what a page does not offer has no button: on an operator's page none is th
   assert.deepEqual(shown({}, null).names(), []);
   assert.equal(shown({}, null).host.childElementCount, 0);
   assert.deepEqual(shown({ by: "Meg", asked: null }).names(), ["Copy"]);
-  assert.deepEqual(shown({ again: "Once more", blocks: [] }).names(), []);
+  assert.deepEqual(shown({ again: { text: "Once more", files: [] }, blocks: [] }).names(), []);
 });
 
 test("a thumb counts at once, its reason is asked for, and Escape ends the form alone", () => {

@@ -1,5 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { JSDOM } from "jsdom";
+import { listen } from "../src/frame/verbs.js";
+import { EMPTY } from "../src/log/state.js";
+import { FRESH } from "../src/talk/conversation.js";
+import { showEntry } from "../src/transcript/entry.js";
+import type { Scene } from "../src/transcript/scene.js";
 import type { Client, Follower } from "../src/wire/client.js";
 import { converse, type Actions, type Conversation } from "../src/talk/conversation.js";
 import { entriesOf, type Answer, type Question } from "../src/transcript/entries.js";
@@ -8,7 +14,7 @@ import type { Frame } from "../src/log/events.js";
 import type { Call } from "../src/log/state.js";
 import { unshown } from "../src/talk/outbox.js";
 import { STRINGS } from "../src/words/strings.js";
-import { framesOf } from "./golden.js";
+import { fold, framesOf } from "./golden.js";
 import { heldMemory, type HeldMemory } from "./memory.js";
 
 interface Stage {
@@ -185,7 +191,22 @@ test("what people have read of an answer that broke off stays, marked as incompl
 test("answers are marked as stopped and refused, and failures say whether to try again", () => {
   const last = (name: string): Answer => entries(name).at(-1) as Answer;
   assert.deepEqual([last("cancel").mark, last("refused").mark, last("plain").mark], ["stopped", "refused", null]);
-  assert.deepEqual([last("failed").again, last("doom_loop").again], ["Are you there?", null]);
+  assert.deepEqual([last("failed").again, last("doom_loop").again], [{ text: "Are you there?", files: [] }, null]);
+});
+
+test("a question of files alone is asked again with them", () => {
+  const file = { type: "file", file: "file_1", name: "a.txt", mime: "text/plain", size: 10 } as const;
+  const view = fold(framesOf("failed"), EMPTY);
+  const messages = view.messages.map((each) => (each.role === "user" ? { ...each, parts: [file] } : each));
+  const last = entriesOf({ ...FRESH, view: { ...view, messages } }).at(-1) as Answer;
+  assert.deepEqual(last.again, { text: "", files: [file] });
+  const { document, Event, Node } = new JSDOM("").window;
+  Object.assign(globalThis, { document, Node });
+  const sent: unknown[] = [];
+  const shown = showEntry({ ...last, asked: null }, { strings: STRINGS, load: () => new Promise(() => undefined) } as unknown as Scene);
+  listen(shown.node, { send: (...given: unknown[]) => sent.push(given) } as unknown as Actions, () => undefined, () => undefined, undefined as never);
+  shown.node.querySelector("[data-again]")?.dispatchEvent(new Event("click", { bubbles: true }));
+  assert.deepEqual(sent, [["", [file]]]);
 });
 
 test("an answer that ended at its length limit says so, once", () => {

@@ -5,6 +5,9 @@ import { createAttachments } from "../src/files/attachments.js";
 import { createTray, type Tray } from "../src/files/trayview.js";
 import { sizeOf } from "../src/files/size.js";
 import { createComposer, type Composer } from "../src/frame/composer.js";
+import { createView } from "../src/frame/view.js";
+import { FRESH, type Actions } from "../src/talk/conversation.js";
+import type { AgentFace } from "../src/talk/face.js";
 import { unshown, type Outgoing } from "../src/talk/outbox.js";
 import { EMPTY, type Message } from "../src/log/state.js";
 import { createClient } from "../src/wire/client.js";
@@ -131,16 +134,17 @@ test("a cancelled file is not sent on, and a token that has ended is asked for o
   assert.deepEqual(files.take()?.map(({ name }) => name), ["b.txt"]);
 });
 
-function composer(): { made: Composer; sent: [string, readonly SentFile[]][]; area: HTMLTextAreaElement; press: () => void } {
+function composer(): { made: Composer; kept: string[][]; sent: [string, readonly SentFile[]][]; area: HTMLTextAreaElement; press: () => void } {
   Asked.all = [];
   const sent: [string, readonly SentFile[]][] = [];
+  const kept: string[][] = [];
   const load = (() => Promise.resolve({ attachments: (_host: HTMLElement, options: Parameters<typeof createAttachments>[0]) => createAttachments(options) })) as never;
   const access = { server: "", tokens: { get: async () => null, drop: () => undefined } };
-  const composed = createComposer({ strings: STRINGS, access, load, signal: new AbortController().signal, send: (text, files) => sent.push([text, files]), stop: () => undefined });
+  const composed = createComposer({ strings: STRINGS, access, load, signal: new AbortController().signal, send: (text, files) => sent.push([text, files]), stop: () => undefined, attached: (files) => kept.push(files.map(({ file }) => file)) });
   document.body.replaceChildren(composed.node);
   const area = composed.node.querySelector("textarea") as HTMLTextAreaElement;
   const press = (): void => void area.dispatchEvent(new window.KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
-  return { made: composed, sent, area, press };
+  return { made: composed, kept, sent, area, press };
 }
 
 function paste(area: HTMLElement, files: readonly File[], types: readonly string[]): Event {
@@ -163,8 +167,64 @@ test("where files are allowed one is pasted and goes out without a word; a pictu
   assert.equal(sent.length, 0, "it is still on its way");
   Asked.all[0]?.answer(201, stored("a.png"));
   await settled();
+  assert.deepEqual(sent.map(([text, files]) => [text, files.length]), [["", 1]], "it goes out as soon as it is there");
+});
+
+test("a message that waits for its files goes out by itself, unless it is changed or a file fails", async () => {
+  const { made: composed, sent, area, press } = composer();
+  composed.attach(RULES, composed.node);
+  await settled();
+  const said = (): string => composed.node.querySelector(".files-note")?.textContent ?? "";
+  paste(area, [picked("a.txt"), picked("b.txt")], ["Files"]);
+  await settled();
+  area.value = "Look";
   press();
-  assert.deepEqual(sent.map(([text, files]) => [text, files.length]), [["", 1]]);
+  Asked.all[0]?.answer(201, stored("a.txt"));
+  await settled();
+  assert.deepEqual([sent.length, said()], [0, "Your message goes out when the files are there. Wait a moment, or remove them."]);
+  area.value = "Look he";
+  area.dispatchEvent(new window.Event("input"));
+  assert.equal(said(), "");
+  Asked.all[1]?.upload.onprogress?.({ loaded: 5, total: 10 });
+  Asked.all[1]?.answer(201, stored("b.txt", 2));
+  await settled();
+  assert.deepEqual([sent.length, said()], [0, "b.txt is ready to send"]);
+  paste(area, [picked("c.txt")], ["Files"]);
+  await settled();
+  press();
+  Asked.all[2]?.answer(503, { code: "unavailable" });
+  await settled();
+  assert.deepEqual([sent.length, said()], [0, "c.txt: The file could not be sent."]);
+  button(composed.node, "Try again: c.txt").click();
+  await settled();
+  Asked.all[3]?.answer(201, stored("c.txt", 3));
+  await settled();
+  assert.equal(sent.length, 0);
+  press();
+  assert.deepEqual(sent.map(([text, files]) => [text, files.length]), [["Look he", 3]]);
+});
+
+test("files belong to the conversation that they were attached in, and what is on the server outlives the composer", async () => {
+  const { made: composed, sent, area, press, kept } = composer();
+  composed.write("", [{ file: "file_7", name: "kept.txt", mime: "text/plain", size: 10 }]);
+  composed.attach(RULES, composed.node);
+  await settled();
+  paste(area, [picked("a.txt"), picked("b.txt")], ["Files"]);
+  await settled();
+  Asked.all[0]?.answer(201, stored("a.txt"));
+  await settled();
+  assert.deepEqual(kept.at(-1), ["file_7", "file_1"]);
+  press();
+  composed.write("Other", []);
+  assert.equal(Asked.all[1]?.aborted, true);
+  await settled();
+  assert.deepEqual([composed.node.querySelectorAll(".files-item").length, sent.length], [0, 0]);
+  composed.attach(null, composed.node);
+  composed.restore("", [{ file: "file_8", name: "back.txt", mime: "text/plain", size: 10 }]);
+  composed.attach(RULES, composed.node);
+  await settled();
+  press();
+  assert.deepEqual([sent.map(([text, files]) => [text, files.map(({ file }) => file)]), kept.at(-1)], [[["Other", ["file_8"]]], []]);
 });
 
 test("what was not taken comes back with its files", async () => {
@@ -192,4 +252,37 @@ test("a message of files alone is sent without a text, and found again in the lo
 
 test("sizes are written as people read them", () => {
   assert.deepEqual([0, 999, 1000, 1_440_000, 25_000_000].map((each) => sizeOf(each, "en")), ["0 bytes", "999 bytes", "1 kB", "1.4 MB", "25 MB"]);
+});
+
+test("what arrives after the conversation was changed is kept in none, and the tray shows that of the one on the screen", async () => {
+  Asked.all = [];
+  const frames: (() => void)[] = [];
+  const paint = async (): Promise<void> => {
+    await settled();
+    for (const each of frames.splice(0)) each();
+    await settled();
+  };
+  Object.assign(globalThis, { requestAnimationFrame: (each: () => void) => frames.push(each), ResizeObserver: class { observe(): void {} disconnect(): void {} } });
+  const kept = new Map<number, readonly SentFile[]>();
+  let talk = 0;
+  const actions = { write: () => undefined, draft: () => "", attached: () => kept.get(talk) ?? [], attach: (files: readonly SentFile[]) => void kept.set(talk, files) } as unknown as Actions;
+  const load = ((name: string) => (name === "files" ? Promise.resolve({ attachments: (_host: HTMLElement, options: Parameters<typeof createAttachments>[0]) => createAttachments(options) }) : Promise.reject(new Error("not here")))) as never;
+  const access = { server: "", tokens: { get: async () => null, drop: () => undefined } };
+  const view = createView({ strings: STRINGS, actions, request: () => Promise.reject(new Error("not here")), access, load, signal: new AbortController().signal });
+  document.body.replaceChildren(view.node);
+  const show = (shown: number): void => view.show({ ...FRESH, talk: (talk = shown), agent: { files: RULES } as unknown as AgentFace });
+  const names = (): (string | null)[] => [...view.node.querySelectorAll(".files-name")].map((each) => each.textContent);
+  show(0);
+  await paint();
+  paste(view.node.querySelector("textarea") as HTMLElement, [picked("a.txt"), picked("b.txt")], ["Files"]);
+  await settled();
+  Asked.all[0]?.answer(201, stored("a.txt"));
+  await settled();
+  show(1);
+  Asked.all[1]?.answer(201, stored("b.txt", 2));
+  await paint();
+  assert.deepEqual([names(), kept.get(1), kept.get(0)?.map(({ name }) => name)], [[], undefined, ["a.txt"]]);
+  show(0);
+  await paint();
+  assert.deepEqual(names(), ["a.txt"], "they are there where they were attached");
 });

@@ -5,7 +5,7 @@ import type { Actions, Conversation } from "../src/talk/conversation.js";
 import { json } from "./server.js";
 
 const { window } = new JSDOM("<!doctype html><body></body>", { url: "https://site.example/help?page=1#top" });
-const NAMES = ["AbortController", "AbortSignal", "document", "HTMLElement", "location", "Node", "Event", "KeyboardEvent", "ShadowRoot", "addEventListener"] as const;
+const NAMES = ["AbortController", "AbortSignal", "document", "HTMLElement", "location", "history", "sessionStorage", "Node", "Event", "KeyboardEvent", "ShadowRoot", "addEventListener"] as const;
 /** Be on this page: other files of tests have theirs. */
 function enter(): void {
   for (const name of NAMES) Object.defineProperty(globalThis, name, { value: window[name as "document"], configurable: true, writable: true });
@@ -164,16 +164,32 @@ test("a link is offered where the page has links, and names the conversation in 
   assert.deepEqual([linkedIn("#parley=ses_2"), linkedIn("#top"), linkedIn("")], ["ses_2", null, null]);
 });
 
-test("a page with links opens the one of its address, now and when that changes; another page what it is given", () => {
+test("a page with links opens the one of its address, now and when that changes; another page what it is given; each once in a tab", async () => {
   enter();
-  const opened: string[] = [];
-  const actions = { open: async (id: string) => opened.push(id) > 0 } as unknown as Actions;
-  openLinked(actions, "ses_given", false, new AbortController().signal);
-  location.hash = "#parley=ses_there";
-  openLinked(actions, "ses_given", true, new AbortController().signal);
+  let opened: string[] = [];
+  let isThere = false;
+  const actions = { open: async (id: string) => (opened.push(id), isThere) } as unknown as Actions;
+  const load = async (named: string | null, links = true, key = "k"): Promise<readonly string[]> => {
+    const life = new AbortController();
+    opened = [];
+    openLinked(actions, named, links, life.signal, key);
+    await settled();
+    life.abort();
+    return opened;
+  };
+  assert.deepEqual(await load("ses_given", false), ["ses_given"]);
+  isThere = true;
+  assert.deepEqual(await load("ses_given", false), ["ses_given"], "it could not be opened before");
+  assert.deepEqual([await load("ses_given"), await load("ses_given", true, "other"), await load("ses_next")], [[], ["ses_given"], ["ses_next"]]);
+  location.hash = "#parley=ses_there&view=wide";
+  assert.deepEqual([await load("ses_named"), location.hash, await load("ses_named")], [["ses_there"], "#view=wide", []]);
+  const life = new AbortController();
+  openLinked(actions, null, true, life.signal, "k");
   location.hash = "#parley=ses_other";
   window.dispatchEvent(new window.Event("hashchange"));
-  assert.deepEqual(opened, ["ses_given", "ses_there", "ses_other"]);
+  await settled();
+  life.abort();
+  assert.deepEqual([[...new Set(opened)], location.href], [["ses_other"], "https://site.example/help?page=1"]);
 });
 
 test("what is typed while an answer is on its way is looked for next, and only the last of it", async () => {

@@ -1,6 +1,7 @@
 /** A browser's memory of conversations, without a browser. */
 
-import type { Memory } from "../src/talk/storage.js";
+import type { Memory, Unsent } from "../src/talk/storage.js";
+import type { SentFile } from "../src/wire/upload.js";
 
 export interface HeldMemory extends Memory {
   readonly drafts: Map<string | null, string>;
@@ -14,7 +15,19 @@ export interface HeldMemory extends Memory {
 export function heldMemory(saved: string | null = null): HeldMemory {
   let listener: (to: string, from: string | null) => void = () => undefined;
   const [drafts, read, moves] = [new Map<string | null, string>(), new Map<string, number>(), [] as [string, string, number][]];
+  const enclosed = new Map<string | null, readonly SentFile[]>();
+  const held = new Map<string | null, readonly Unsent[]>();
+  const files = (id: string | null): readonly SentFile[] => enclosed.get(id) ?? [];
   return {
+    files,
+    attach: (id, all) => void enclosed.set(id, all),
+    hold: (id, unsent) => void held.set(id, unsent),
+    reclaim(id, unsent = []) {
+      const all = [...(held.get(id) ?? []), ...unsent];
+      drafts.set(id, [...all.map(({ text }) => text), drafts.get(id) ?? ""].filter(Boolean).join("\n\n"));
+      enclosed.set(id, [...all.flatMap((each) => each.files), ...files(id)]);
+      held.delete(id);
+    },
     drafts,
     read,
     moves,

@@ -116,6 +116,35 @@ test("how far a conversation was read is known in all tabs, and goes along when 
   assert.deepEqual(other.run((memory) => [memory.seen("ses_2"), memory.draft("ses_2"), memory.seen("ses_1")]), [5, "half", undefined]);
 });
 
+test("files are kept with the draft, and what could not be sent comes before both", () => {
+  const { open } = browser();
+  const file = (n: number) => ({ file: `file_${n}`, name: `${n}.txt`, mime: "text/plain", size: n });
+  const one = open();
+  for (const id of [null, "ses_1"]) {
+    one.run((memory) => {
+      memory.attach(id, [file(2)]);
+      memory.keep(id, "half");
+      memory.hold(id, [{ text: "lost", files: [file(1)] }]);
+      assert.deepEqual([memory.draft(id), memory.files(id)], ["half", [file(2)]]);
+      memory.reclaim(id);
+      memory.reclaim(id);
+      assert.deepEqual([memory.draft(id), memory.files(id)], ["lost\n\nhalf", [file(1), file(2)]]);
+      memory.attach(id, Array.from({ length: 90 }, (_, n) => file(n)));
+      assert.equal(memory.files(id).length, 20);
+    });
+  }
+  one.run((memory) => memory.move("ses_1", "ses_2", 3));
+  assert.deepEqual(open().run((memory) => [memory.files("ses_2").length, memory.files("ses_1"), memory.files(null)]), [20, [], []]);
+});
+
+test("what was read stays read, whichever tab says it last", () => {
+  const { open } = browser();
+  const [one, other] = [open(), open()];
+  one.run((memory) => memory.see("ses_1", 9));
+  other.run((memory) => memory.see("ses_1", 4));
+  assert.equal(one.run((memory) => memory.seen("ses_1")), 9);
+});
+
 test("where storage is forbidden everything is remembered as long as the page is there", () => {
   const refused = new Proxy({}, { get: () => () => { throw new Error("SecurityError"); } });
   Object.assign(globalThis, { localStorage: refused, sessionStorage: refused });

@@ -178,6 +178,44 @@ test("what could not be sent is a draft of its conversation", async () => {
   assert.equal(made.memory.draft("ses_2"), "late");
 });
 
+test("a first message that could not be sent is there after the page is reloaded, and with what was written elsewhere", async () => {
+  const made = stage(undefined, null, { open: () => Promise.reject(Object.assign(new Error("no"), { status: 0, code: "network" })) });
+  const file = { file: "file_1", name: "a.txt", mime: "text/plain", size: 10 };
+  made.actions.send("first", [file]);
+  await settled();
+  assert.equal(made.now().outbox[0]?.status, "failed");
+  made.actions.write("half");
+  made.memory.reclaim(null); // as the next page does
+  assert.deepEqual([made.actions.draft(), made.actions.attached()], ["first\n\nhalf", [file]]);
+});
+
+test("a message that fails when its conversation was left leaves what was written there", async () => {
+  let fail: (error: object) => void = () => undefined;
+  const made = stage(() => json(200, { id: "ses_2" }), "ses_1", { post: () => new Promise((_, reject) => (fail = reject)) });
+  made.actions.send("late");
+  made.actions.write("half");
+  await made.actions.open("ses_2");
+  fail(Object.assign(new Error("no"), { status: 0, code: "network" }));
+  await settled();
+  assert.equal(made.memory.draft("ses_1"), "late\n\nhalf");
+  made.actions.send("again");
+  await settled();
+  made.actions.renew();
+  await made.actions.open("ses_2");
+  fail(Object.assign(new Error("no"), { status: 0, code: "network" }));
+  await settled();
+  assert.equal(made.now().refused?.text, "again", "it comes back to where it is written");
+});
+
+test("the draft of a new conversation stays when the message of the one before opens that", async () => {
+  const made = stage(undefined, null);
+  made.actions.send("first");
+  made.actions.renew();
+  made.actions.write("other");
+  await settled();
+  assert.deepEqual([made.actions.draft(), made.memory.draft("ses_new1")], ["other", ""]);
+});
+
 test("a draft belongs to its conversation, also to one that its first message opens", async () => {
   const made = stage(undefined, null);
   made.actions.write("hel");

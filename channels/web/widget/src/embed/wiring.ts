@@ -87,7 +87,7 @@ export function wire(host: HTMLElement, { held, getToken, strings, signal, chang
   const view = (parts.view = createView({ strings, actions, request: client.request, access: client.access, load, links, signal }));
   void load("markdown").catch(() => undefined); // it is tried again with the first text
   document.addEventListener("visibilitychange", made.seen, { signal });
-  if (links || named !== null) void load("list").then(({ openLinked }) => openLinked(made, named, links, signal), () => undefined);
+  if (links || named !== null) void load("list").then(({ openLinked }) => openLinked(made, named, links, signal, storageKeyOf(host)), () => undefined);
   return { actions, view };
 }
 

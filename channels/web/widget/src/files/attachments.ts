@@ -2,8 +2,7 @@
 
 import { h, icon, setAttribute } from "../dom.js";
 import { merged } from "../words/merge.js";
-import type { SentFile } from "../wire/upload.js";
-import { createTray, type TrayOptions } from "./trayview.js";
+import { createTray, type Tray, type TrayOptions } from "./trayview.js";
 import { FILES } from "./words.js";
 
 export interface AttachmentOptions extends TrayOptions {
@@ -11,14 +10,9 @@ export interface AttachmentOptions extends TrayOptions {
   readonly field: HTMLElement;
 }
 
-export interface Attachments {
+export interface Attachments extends Pick<Tray, "restore" | "replace" | "sent" | "edited" | "take" | "count"> {
   readonly button: HTMLElement;
   readonly tray: HTMLElement;
-  /** Add files that are on the server already. */
-  restore(files: readonly SentFile[]): void;
-  /** Return what goes with the message; null while something of it is not ready, which the tray says. */
-  take(): readonly SentFile[] | null;
-  readonly count: number;
   /** Attach no more, and forget what is there. */
   end(): void;
 }
@@ -74,6 +68,9 @@ export function createAttachments({ field, ...options }: AttachmentOptions): Att
     button,
     tray: node,
     restore: tray.restore,
+    replace: tray.replace,
+    sent: tray.sent,
+    edited: tray.edited,
     take: tray.take,
     get count() {
       return tray.count;

@@ -15,6 +15,8 @@ export interface TrayOptions {
   readonly strings: Strings;
   /** Called when there is more or less to send. */
   readonly changed: () => void;
+  /** Called when what `take` had to refuse because of uploads is ready, and nothing was changed meanwhile. */
+  readonly ready?: () => void;
   readonly signal: AbortSignal;
 }
 
@@ -23,6 +25,12 @@ export interface Tray {
   add(files: Iterable<File>): void;
   /** Add files that are on the server already. */
   restore(files: readonly SentFile[]): void;
+  /** Forget what is there, uploads cancelled, and hold *files*, which are on the server, in its place. */
+  replace(files: readonly SentFile[]): void;
+  /** Return what is on the server by now. */
+  sent(): readonly SentFile[];
+  /** The message has changed: it does not go out by itself when the files are there. */
+  edited(): void;
   /** Return what is ready and forget it; null, and a sentence is said, while something is not. */
   take(): readonly SentFile[] | null;
   readonly count: number;
@@ -43,9 +51,13 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
   const going = new Map<number, AbortController>();
   let all: readonly Attached[] = [];
   let keys = 0;
+  let note = "";
+  /** The message goes out when the files are there. */
+  let awaited = false;
   node.replaceChildren(list, said);
 
-  const paint = (note = ""): void => {
+  const paint = (sentence = note): void => {
+    note = sentence;
     for (const [key, row] of rows) if (!all.some((each) => each.key === key)) rows.delete((row.end(), key));
     setChildren(list, all.map((each) => {
       const row = rows.get(each.key) ?? rowOf(each, words, { remove, retry });
@@ -57,20 +69,23 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
     node.hidden = !all.length && !note;
     options.changed();
   };
-  const change = (key: number, changes: Partial<Attached>): void => {
+  const sent = (): readonly SentFile[] => all.flatMap((each) => each.sent ?? []);
+  const change = (key: number, changes: Partial<Attached>, sentence?: string): void => {
     all = all.map((each) => (each.key === key ? { ...each, ...changes } : each));
-    paint();
+    paint(sentence);
   };
   const remove = (key: number): void => {
     going.get(key)?.abort();
     const at = all.findIndex((each) => each.key === key);
     all = all.filter((each) => each.key !== key);
-    paint();
+    awaited = false;
+    paint("");
     (list.children[Math.min(at, all.length - 1)]?.querySelector<HTMLElement>("button:last-of-type") ?? null)?.focus();
     begin();
   };
   const retry = (key: number): void => {
-    change(key, { fault: null, retryable: false, part: 0 });
+    awaited = false;
+    change(key, { fault: null, retryable: false, part: 0 }, "");
     begin();
   };
   const begin = (): void => {
@@ -85,11 +100,18 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
     signal.addEventListener("abort", end, { once: true, signal: controller.signal });
     going.set(key, controller);
     try {
-      const sent = await upload(access, file, (part) => change(key, { part }), controller.signal);
-      change(key, { sent, part: 1 });
+      const stored = await upload(access, file, (part) => change(key, { part }), controller.signal);
+      if (controller.signal.aborted) return;
+      change(key, { sent: stored, part: 1 }, awaited ? words.wait : words.ready.replace("{name}", file.name));
+      if (!awaited || stateOf(all, words).blocked) return;
+      awaited = false;
+      options.ready?.();
     } catch (error) {
+      if (controller.signal.aborted) return;
       const problem = asProblem(error);
-      if (!controller.signal.aborted) change(key, { fault: sentence(problem, rules, words), retryable: isPassing(problem) });
+      const fault = sentence(problem, rules, words);
+      awaited = false;
+      change(key, { fault, retryable: isPassing(problem) }, `${file.name}: ${fault}`);
     } finally {
       going.delete(key);
       controller.abort(); // ends the listener
@@ -105,23 +127,39 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
     add(files) {
       const wanted = [...files];
       const room = Math.max(0, rules.max_count - all.length);
-      all = [...all, ...wanted.slice(0, room).map((file) => chosen((keys += 1), file, rules, words))];
-      paint(wanted.length > room ? words.many.replace("{count}", String(rules.max_count)) : "");
+      const added = wanted.slice(0, room).map((file) => chosen((keys += 1), file, rules, words));
+      const faults = added.flatMap(({ name, fault }) => (fault === null ? [] : [`${name}: ${fault}`]));
+      all = [...all, ...added];
+      awaited = false;
+      paint([...faults, ...(wanted.length > room ? [words.many.replace("{count}", String(rules.max_count))] : [])].join(" "));
       begin();
     },
     restore(files) {
-      all = [...all, ...files.map((sent) => returned((keys += 1), sent))];
-      paint();
+      all = [...all, ...files.map((each) => returned((keys += 1), each))];
+      awaited = false;
+      paint("");
+    },
+    replace(files) {
+      for (const controller of going.values()) controller.abort();
+      all = files.map((each) => returned((keys += 1), each));
+      awaited = false;
+      paint("");
+    },
+    sent,
+    edited() {
+      if (awaited) paint("");
+      awaited = false;
     },
     take() {
       const { blocked } = stateOf(all, words);
       if (blocked) {
+        awaited = !all.some(({ fault }) => fault !== null);
         paint(blocked);
         return null;
       }
-      const ready = all.flatMap(({ sent }) => (sent ? [sent] : []));
+      const ready = sent();
       all = [];
-      paint();
+      paint("");
       return ready;
     },
   };

@@ -11,8 +11,8 @@ export interface Composer {
   update(state: { readonly canStop: boolean; readonly stopping: boolean }): void;
   /** Let files be attached by *rules*, chosen, pasted, or dropped on *field*; null: none may be. */
   attach(rules: FileRules | null, field: HTMLElement): void;
-  /** Show *text* in the place of what is written. */
-  write(text: string): void;
+  /** Show *text* and *files*, which are on the server, in the place of what is written and attached. */
+  write(text: string, files: readonly SentFile[]): void;
   /** Put back what was not taken. */
   restore(text: string, files: readonly SentFile[]): void;
   /** Return whether there is something that is not sent. */
@@ -31,6 +31,8 @@ export interface ComposerOptions {
   stop(): void;
   /** Called with what is written, whenever the person changes it. */
   typed?(text: string): void;
+  /** Called with the attached files that are on the server, whenever they are others. */
+  attached?(files: readonly SentFile[]): void;
 }
 
 const UP = "M12 19V5M5 12l7-7 7 7";
@@ -46,6 +48,8 @@ export function createComposer(options: ComposerOptions): Composer {
   const node = h("form", { class: "composer", part: "composer" }, area, stop, send);
   let allowed = "null";
   let attached: Attachments | null = null;
+  /** What is attached, as far as it is on the server; it waits here while files cannot be attached. */
+  let files: readonly SentFile[] = [];
   let canStop = false;
 
   const isTyped = (): boolean => area.value.trim() !== "" || !!attached?.count;
@@ -55,6 +59,11 @@ export function createComposer(options: ComposerOptions): Composer {
     send.hidden = canStop && empty;
     stop.hidden = !canStop;
   };
+  const changed = (): void => {
+    refresh();
+    const now = attached?.sent() ?? files;
+    if (now.map(({ file }) => file).join() !== files.map(({ file }) => file).join()) options.attached?.((files = now));
+  };
   const grow = (): void => {
     area.style.blockSize = "auto";
     if (area.scrollHeight) area.style.blockSize = `${Math.min(TALLEST, area.scrollHeight)}px`; // it has none while it is not on the screen
@@ -63,18 +72,18 @@ export function createComposer(options: ComposerOptions): Composer {
   const submit = (): void => {
     const text = area.value.trim();
     if (!isTyped()) return;
-    const files = attached ? attached.take() : [];
-    if (!files) return;
+    const taken = attached ? attached.take() : [];
+    if (!taken) return; // the tray says why
     area.value = "";
     grow();
     options.typed?.("");
-    options.send(text, files);
+    options.send(text, taken);
   };
 
   const listen = { signal };
   node.addEventListener("submit", (event) => (event.preventDefault(), submit(), area.focus()), listen);
   stop.addEventListener("click", () => (options.stop(), area.focus()), listen);
-  area.addEventListener("input", () => (grow(), options.typed?.(area.value)), listen);
+  area.addEventListener("input", () => (grow(), attached?.edited(), options.typed?.(area.value)), listen);
   area.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -99,17 +108,21 @@ export function createComposer(options: ComposerOptions): Composer {
       const wanted = allowed;
       load("files").then((chunk) => {
         if (wanted !== allowed || signal.aborted) return;
-        attached = chunk.attachments(node, { ...options, rules, field, changed: refresh });
+        attached = chunk.attachments(node, { ...options, rules, field, changed, ready: submit });
         node.prepend(attached.tray, attached.button);
+        if (files.length) attached.replace(files);
       }).catch(() => undefined); // without it messages go out without files
     },
-    write(text) {
+    write(text, given) {
       area.value = text;
+      files = given;
+      attached?.replace(given);
       grow();
     },
-    restore(text, files) {
+    restore(text, given) {
       area.value = [text, area.value].filter(Boolean).join("\n\n");
-      attached?.restore(files);
+      if (attached) attached.restore(given);
+      else if (given.length) options.attached?.((files = [...files, ...given]));
       options.typed?.(area.value);
       grow();
     },

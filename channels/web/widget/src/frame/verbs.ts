@@ -3,6 +3,7 @@
 import type { Load } from "../lazy.js";
 import { activeRun, type ViewState } from "../log/state.js";
 import type { Actions } from "../talk/conversation.js";
+import type { SentFile } from "../wire/upload.js";
 import type { Strings } from "../words/strings.js";
 
 /** Handle every click and key of the widget in one place. */
@@ -13,9 +14,9 @@ export function listen(node: HTMLElement, actions: Actions, stop: () => void, fo
     dismiss: () => actions.dismiss(),
     resend: (key) => actions.resend(key),
     withdraw: (run) => actions.stop(run),
-    again(text, { dataset: { asked } }) {
+    again(text, { dataset: { asked, files } }) {
       if (asked) void actions.regenerate(asked); // in the place of what failed
-      else actions.send(text);
+      else actions.send(text, JSON.parse(files ?? "[]") as readonly SentFile[]);
       focus();
     },
     copy: (_value, target) => copy(target),

@@ -58,7 +58,11 @@ export function createView({ strings, actions, request, access, load, links = fa
     scroller.follow();
     actions.send(text, files);
   };
-  const composer = createComposer({ strings, access, load, signal, send, stop, typed: actions.write });
+  /** Until another conversation is painted, what is in the tray belongs to the one before. */
+  const attached = (files: readonly SentFile[]): void => {
+    if (now?.talk === talk) actions.attach(files);
+  };
+  const composer = createComposer({ strings, access, load, signal, send, stop, typed: actions.write, attached });
   const scene: Scene = { strings, request, load, decide: actions.decide, offers: { ...actions, send, focus: composer.focus } };
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, part: "messages", tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
@@ -72,7 +76,7 @@ export function createView({ strings, actions, request, access, load, links = fa
     extras?.update(now);
     const run = activeRun(now.view);
     if (settled) transcript(now);
-    if (talk !== (talk = now.talk)) composer.write(actions.draft());
+    if (talk !== (talk = now.talk)) composer.write(actions.draft(), actions.attached());
     if (refused !== now.refused) giveBack((refused = now.refused));
     composer.attach(now.agent?.files ?? null, frameParts.node);
     composer.update({ canStop: run !== undefined, stopping: run !== undefined && (run.cancelling || now.stopping.includes(run.id)) });

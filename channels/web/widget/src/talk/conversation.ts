@@ -64,6 +64,10 @@ export interface Actions {
   draft(): string;
   /** Keep what is written and not sent. */
   write(text: string): void;
+  /** Return the files that were attached in this conversation and not sent. */
+  attached(): readonly SentFile[];
+  /** Keep which files are attached and not sent. */
+  attach(files: readonly SentFile[]): void;
   /** Return the newest fact of *session* that was read in this browser, if it is known. */
   read(session: string): number | undefined;
   /** What is shown may be seen from now on: ask `visible` again. */
@@ -124,14 +128,24 @@ export function converse(options: ConversationOptions): Actions {
   /** The agent is to be read with the next connection. */
   let isDue = false;
   const reported = new Set<string>();
+  /** The keys of the messages that are held as unsent, of the conversation that is shown. */
+  let held = "";
 
   const set = (changes: Partial<Conversation>): void => {
     if (signal.aborted) return;
     const { calls } = now.view;
     const next = { ...now, ...changes };
     now = { ...next, outbox: pruned(next.outbox, next.view) };
+    hold();
     options.changed(now);
     if (now.view.calls !== calls) notice(now.view.calls);
+  };
+  /** Keep what could not be sent where the next page finds it. */
+  const hold = (): void => {
+    const failed = now.outbox.filter(({ status }) => status === "failed");
+    const keys = failed.map(({ key }) => key).join(" ");
+    if (keys !== held) memory.hold(home.id, failed);
+    held = keys;
   };
   const setOutgoing = (key: string, changes: Partial<Outgoing>): void =>
     set({ outbox: now.outbox.map((each) => (each.key === key ? { ...each, ...changes } : each)) });
@@ -206,8 +220,9 @@ export function converse(options: ConversationOptions): Actions {
   /** Show *id*, or with null a conversation that is not opened yet; what could not be sent is kept with what was written. */
   const show = (id: string | null): void => {
     reading.abort();
-    const unsent = now.outbox.filter(({ status }) => status === "failed").map(({ text }) => text);
-    if (home.id !== null && unsent.length) memory.keep(home.id, [...unsent, memory.draft(home.id)].join("\n\n"));
+    memory.reclaim(home.id);
+    memory.reclaim(id);
+    held = "";
     home = { id };
     set({ ...FRESH, agent: now.agent, talk: now.talk + 1 });
     if (id === null) memory.save(id);
@@ -224,17 +239,27 @@ export function converse(options: ConversationOptions): Actions {
   const forget = (): void => {
     reading.abort();
     memory.save(null);
+    if (home.id !== null) memory.hold(home.id, []);
+    held = "";
     home.id = null;
     set({ ...FRESH, agent: now.agent, lost: true, talk: now.talk, outbox: now.outbox.map((each) => ({ ...each, since: 0 })) });
+  };
+  /** The conversation that is shown was opened as *id*: what was written in it goes along. */
+  const settle = (id: string): void => {
+    memory.keep(id, memory.draft(null));
+    memory.keep(null, "");
+    memory.attach(id, memory.files(null));
+    memory.attach(null, []);
+    memory.hold(null, []);
+    held = "";
+    proceed(id, EMPTY);
   };
   const ensure = (mine: Home): Promise<string> => {
     if (mine.id !== null) return Promise.resolve(mine.id);
     mine.opening ??= client
       .open(options.agent, signal)
       .then((id) => {
-        memory.keep(id, memory.draft(null));
-        memory.keep(null, "");
-        if (mine === home) proceed(id, EMPTY);
+        if (mine === home) settle(id);
         return (mine.id = id);
       })
       .finally(() => (mine.opening = null));
@@ -260,10 +285,10 @@ export function converse(options: ConversationOptions): Actions {
   };
   const enqueue = (outgoing: Outgoing, mine = home): void => {
     const fail = (error: unknown): void => {
-      const { key, text } = outgoing;
+      const { key } = outgoing;
       const problem = asProblem(error);
-      if (mine !== home && mine.id !== null) memory.keep(mine.id, text); // its conversation is not on the screen
-      if (mine !== home || !isRefusal(problem)) return setOutgoing(key, { status: "failed", problem });
+      if (mine.id !== home.id) return memory.reclaim(mine.id, [outgoing]); // its conversation is not on the screen
+      if (mine === home && !isRefusal(problem)) return setOutgoing(key, { status: "failed", problem });
       set({ outbox: now.outbox.filter((each) => each.key !== key), refused: { ...outgoing, problem } });
     };
     queue = queue.then(() => deliver(outgoing, mine)).catch(fail);
@@ -292,6 +317,7 @@ export function converse(options: ConversationOptions): Actions {
       memory.watch((to, from) => {
         if (from === home.id && !home.opening) proceed(to, EMPTY);
       }, signal);
+      memory.reclaim(home.id);
       options.changed(now);
       learn();
       if (home.id !== null) follow(home.id);
@@ -344,6 +370,8 @@ export function converse(options: ConversationOptions): Actions {
     remove: attempt("remove"),
     draft: () => memory.draft(home.id),
     write: (text) => memory.keep(home.id, text),
+    attached: () => memory.files(home.id),
+    attach: (files) => memory.attach(home.id, files),
     read: memory.seen,
     seen() {
       if (!visible()) return;

@@ -60,7 +60,8 @@ function notes({ mark, run, again, asked }: Answer, strings: Strings): readonly 
   if (run?.status === "requires_action") all.push(h("p", { class: "note" }, strings.action));
   if (run?.status === "failed") {
     const known = strings.failed[run.code ?? ""];
-    const retry = again !== null && quiet(strings.retry, "data-again", again);
+    const retry = again && quiet(strings.retry, "data-again", again.text);
+    if (retry) retry.dataset["files"] = JSON.stringify(again.files);
     if (retry && asked) retry.dataset["asked"] = asked;
     all.push(h("div", { class: "failure" }, h("p", {}, known ?? strings.failure), !known && run.error && h("p", { class: "detail" }, run.error), retry));
   }

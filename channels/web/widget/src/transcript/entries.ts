@@ -38,7 +38,7 @@ export interface Answer {
   /** Who answered in the agent's place: the name, empty without one; null for the agent's own answers. */
   readonly by: string | null;
   /** The question to ask again after a failure; only under the newest answer. */
-  readonly again: string | null;
+  readonly again: Pick<Question, "text" | "files"> | null;
   readonly newest: boolean;
   /** The message that it answers, where it may be answered once more: of the newest answer, once it is whole. */
   readonly asked: string | null;
@@ -230,6 +230,6 @@ function markRetry(entries: readonly Entry[]): readonly Entry[] {
   const last = entries.at(-1);
   if (last?.kind !== "answer" || last.run?.status !== "failed" || last.run.retryable === false) return entries;
   const asked = entries.findLast((entry) => entry.kind === "question");
-  const again = (asked as Question | undefined)?.text;
-  return again ? [...entries.slice(0, -1), { ...last, again }] : entries;
+  if (!asked?.text && !asked?.files.length) return entries;
+  return [...entries.slice(0, -1), { ...last, again: { text: asked.text, files: asked.files } }];
 }
