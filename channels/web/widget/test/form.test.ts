@@ -154,3 +154,17 @@ test("a schema that is odd makes a form all the same", () => {
     assert.ok(shapesOf(odd as Json, {}).length <= 1);
   }
 });
+
+test("a schema that is more than can be shown, or no schema at all, is JSON from there on, and never throws", () => {
+  const names = Array.from({ length: 40 }, (_, at) => `field_${at}`);
+  const wide = { type: "object", properties: Object.fromEntries(names.map((name) => [name, { $ref: "#/$defs/node" }])), required: names };
+  const count = (shapes: ReturnType<typeof shapesOf>): number => shapes.reduce((sum, { kind }) => sum + 1 + (kind.is === "group" ? count(kind.shapes) : 0), 0);
+  const shapes = shapesOf({ ...wide, $defs: { node: wide } }, {});
+  assert.deepEqual(shapes.map(({ name }) => name), names);
+  assert.ok(count(shapes) <= 200, `${count(shapes)} fields`);
+  assert.deepEqual([...new Set(shapes.map(({ kind }) => kind.is))], ["group", "json"]);
+  const kinds = (schema: Json): readonly unknown[] => shapesOf(schema, { x: 1 }).map(({ name, kind }) => [name, kind.is]);
+  assert.deepEqual(kinds({ properties: { x: { $ref: "#/%" }, y: { type: "string" } } }), [["x", "json"], ["y", "text"]]);
+  assert.deepEqual(kinds({ properties: { x: { oneOf: [{ const: 1, title: { toString: 1 } }] } } }), [["x", "json"]], "what cannot be read at all");
+  for (const schema of [{ properties: [] }, { properties: { x: { $ref: "#/properties/x" } } }, { required: 7, properties: { x: { enum: [{}], type: ["null"] } } }]) assert.deepEqual(kinds(schema as Json), [["x", "json"]]);
+});
