@@ -48,7 +48,7 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
   const paint = (note = ""): void => {
     for (const [key, row] of rows) if (!all.some((each) => each.key === key)) rows.delete((row.end(), key));
     setChildren(list, all.map((each) => {
-      const row = rows.get(each.key) ?? rowOf(each, words, { remove, retry });
+      const row = rows.get(each.key) ?? rowOf(each, words, strings.locale, { remove, retry });
       rows.set(each.key, row);
       row.update(each);
       return row.node;
@@ -89,7 +89,7 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
       change(key, { sent, part: 1 });
     } catch (error) {
       const problem = asProblem(error);
-      if (!controller.signal.aborted) change(key, { fault: sentence(problem, rules, words), retryable: isPassing(problem) });
+      if (!controller.signal.aborted) change(key, { fault: sentence(problem, rules, words, strings.locale), retryable: isPassing(problem) });
     } finally {
       going.delete(key);
       controller.abort(); // ends the listener
@@ -105,7 +105,7 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
     add(files) {
       const wanted = [...files];
       const room = Math.max(0, rules.max_count - all.length);
-      all = [...all, ...wanted.slice(0, room).map((file) => chosen((keys += 1), file, rules, words))];
+      all = [...all, ...wanted.slice(0, room).map((file) => chosen((keys += 1), file, rules, words, strings.locale))];
       paint(wanted.length > room ? words.many.replace("{count}", String(rules.max_count)) : "");
       begin();
     },
@@ -133,7 +133,7 @@ interface Row {
   end(): void;
 }
 
-function rowOf({ key, name, size, file }: Attached, words: FileWords, does: { remove(key: number): void; retry(key: number): void }): Row {
+function rowOf({ key, name, size, file }: Attached, words: FileWords, locale: string, does: { remove(key: number): void; retry(key: number): void }): Row {
   const address = file?.type.startsWith("image/") ? URL.createObjectURL(file) : null;
   const preview = h("span", { class: "files-preview", "aria-hidden": "true" }, icon(PAGE));
   const state = h("span", { class: "files-state" });
@@ -156,7 +156,7 @@ function rowOf({ key, name, size, file }: Attached, words: FileWords, does: { re
       setAttribute(cross, "aria-label", (isGoing ? words.cancel : words.remove).replace("{name}", name));
       again.hidden = !retryable;
       bar.value = part;
-      setText(state, fault ?? (isGoing && part >= 1 ? words.checking : sizeOf(size)));
+      setText(state, fault ?? (isGoing && part >= 1 ? words.checking : sizeOf(size, locale)));
       setAttribute(node, "aria-busy", isGoing ? "true" : null);
       if (isGoing !== (bar.parentNode !== null)) isGoing ? node.append(bar) : bar.remove();
     },
