@@ -10,9 +10,11 @@ import { stopRun } from "../src/frame/verbs.js";
 import type { Load } from "../src/lazy.js";
 import type { Frame } from "../src/log/events.js";
 import { reduce } from "../src/log/reduce.js";
-import { EMPTY, type Approval, type RunStatus, type ViewState } from "../src/log/state.js";
+import { EMPTY, type Approval, type Call, type RunStatus, type ViewState } from "../src/log/state.js";
 import type { Actions, Conversation } from "../src/talk/conversation.js";
-import { entriesOf } from "../src/transcript/entries.js";
+import { answerNode } from "../src/transcript/answer.js";
+import { entriesOf, type Answer } from "../src/transcript/entries.js";
+import type { Scene } from "../src/transcript/scene.js";
 import { explain, STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
@@ -281,6 +283,18 @@ test("a run that people are asked about is stopped once that is confirmed, any o
   assert.deepEqual([stopped.length, asked.length], [1, 1]);
   asked[0]?.();
   assert.deepEqual(stopped, ["run_1", "run_1"]);
+});
+
+test("an answer says that it waits for an approval only where no card says it", () => {
+  const scene = { strings: STRINGS, load: () => new Promise(() => undefined) } as unknown as Scene;
+  const call: Call = { id: "call_1", run: "run_1", message: null, name: "pay", status: "waiting", approval: ASKED };
+  const notes = (blocks: Answer["blocks"]): string | null | undefined => {
+    const shown = answerNode(scene);
+    const run = { id: "run_1", status: "waiting", started: true, cancelling: false } as const;
+    shown.update({ kind: "answer", key: "m", time: 0, blocks, busy: true, thinking: false, run, mark: null, by: null, again: null, newest: true, asked: null, feedback: undefined });
+    return shown.node.querySelector(".notes")?.textContent;
+  };
+  assert.deepEqual([notes([{ kind: "tool", key: "c", call }]), notes([])], ["", "Waiting for an approval."]);
 });
 
 test("a message that waits for a decision says so", () => {

@@ -29,7 +29,9 @@ function field({ node }: Editor, label: string): { input: Input; error: () => st
 const EACH: readonly (readonly [string, Json, unknown, string, string, unknown])[] = [
   // what, schema, given, type of the input, what is written, what is read
   ["a short text", { type: "string", maxLength: 20 }, "a", "text", "b", "b"],
-  ["a long text", { type: "string" }, "a", "textarea", "b\nc", "b\nc"],
+  ["a text without a bound", { type: "string" }, "a", "text", "b", "b"],
+  ["a long text", { type: "string", maxLength: 500 }, "a", "textarea", "b\nc", "b\nc"],
+  ["a text of several lines", { type: "string" }, "a\nb", "textarea", "b\nc", "b\nc"],
   ["a choice", { type: "string", enum: ["one", "two"] }, "one", "select-one", "1", "two"],
   ["a choice with names", { oneOf: [{ const: 1, title: "First" }, { const: 2, title: "Second" }] }, 1, "select-one", "1", 2],
   ["a whole number", { type: "integer", minimum: 1, maximum: 9 }, 5, "number", "7", 7],
@@ -167,4 +169,9 @@ test("a schema that is more than can be shown, or no schema at all, is JSON from
   assert.deepEqual(kinds({ properties: { x: { $ref: "#/%" }, y: { type: "string" } } }), [["x", "json"], ["y", "text"]]);
   assert.deepEqual(kinds({ properties: { x: { oneOf: [{ const: 1, title: { toString: 1 } }] } } }), [["x", "json"]], "what cannot be read at all");
   for (const schema of [{ properties: [] }, { properties: { x: { $ref: "#/properties/x" } } }, { required: 7, properties: { x: { enum: [{}], type: ["null"] } } }]) assert.deepEqual(kinds(schema as Json), [["x", "json"]]);
+});
+
+test("a choice shows what goes out beside its label, where that is something else", () => {
+  const made = form({ x: { oneOf: [{ const: 1, title: "First" }, { const: "two" }] } }, { x: 1 });
+  assert.deepEqual([...field(made, "X").input.querySelectorAll("option")].map((each) => each.textContent).slice(-2), ["First (1)", "two"]);
 });

@@ -31,7 +31,7 @@ export interface Shape {
 }
 
 const [DEEPEST, MOST_SHAPES, MOST_CHOICES, LONGEST_LABEL, LONGEST_HINT] = [3, 200, 200, 80, 500];
-const LONG = 60; // characters beyond which a text has more than one line to be written in
+const LONG = 60; // characters beyond which a text, or what its schema allows, has more than one line to be written in
 /** The types of inputs by the format of a text. */
 const INPUTS: ReadonlyMap<unknown, string> = new Map([["email", "email"], ["date", "date"], ["date-time", "datetime-local"], ["time", "time"], ["uri", "url"]]);
 
@@ -153,7 +153,7 @@ function textKind(schema: Json, value: unknown): Kind {
   const [least, most] = [bound(schema["minLength"]), bound(schema["maxLength"])];
   const format = schema["format"];
   const written = typeof value === "string" ? value : "";
-  const long = !INPUTS.has(format) && (most === undefined || most > LONG || /[\r\n]/.test(written));
+  const long = !INPUTS.has(format) && ((most ?? 0) > LONG || written.length > LONG || /[\r\n]/.test(written));
   return { is: "text", input: INPUTS.get(format) ?? "text", long, ...(least !== undefined && { least }), ...(most !== undefined && { most }) };
 }
 
@@ -165,6 +165,12 @@ function choicesOf(schema: Json): readonly Choice[] | null {
   if (!values.length || values.length > MOST_CHOICES || !values.every(isScalar)) return null;
   const names = listOf(schema["enumNames"]);
   return values.map((value, at) => ({ value, label: String((consts?.[at] ?? {})["title"] ?? names[at] ?? (typeof value === "string" ? value : JSON.stringify(value))) }));
+}
+
+/** Return *choice* as its label, and the value that goes out where that is something else. */
+export function chosenText({ label, value }: Choice): string {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return label === text ? text : `${label} (${text})`;
 }
 
 /** Return whether a field of *kind* can hold *value* as it is. */
