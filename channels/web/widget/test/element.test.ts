@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { json, problem, sse, standIn, stream } from "./server.js";
-import { testPage } from "./page.js";
+import { testPage, until } from "./page.js";
 
 let open = 0;
 const server = standIn(({ path }, signal) => {
@@ -43,8 +43,8 @@ test("the widget has the roles and names that assistive technology reads", () =>
 test("a message is sent, shown as text, and can be stopped; removal ends the connection", async () => {
   const chat = mount();
   write(chat, "<b>Hi</b>");
-  await wait();
   const root = chat.shadowRoot as ShadowRoot;
+  await until(() => root.querySelector(".bubble")?.textContent && open);
   assert.deepEqual([...root.querySelectorAll(".bubble")].map((each) => each.textContent), ["<b>Hi</b>"]);
   assert.equal((root.querySelector(".stop") as HTMLElement).hidden, false);
   assert.equal(open, 1);

@@ -5,7 +5,7 @@ import type { Actions, Conversation } from "../src/talk/conversation.js";
 import { json } from "./server.js";
 
 const { window } = new JSDOM("<!doctype html><body></body>", { url: "https://site.example/help?page=1#top" });
-const NAMES = ["document", "HTMLElement", "location", "Node", "Event", "KeyboardEvent", "ShadowRoot", "addEventListener"] as const;
+const NAMES = ["AbortController", "AbortSignal", "document", "HTMLElement", "location", "Node", "Event", "KeyboardEvent", "ShadowRoot", "addEventListener"] as const;
 /** Be on this page: other files of tests have theirs. */
 function enter(): void {
   for (const name of NAMES) Object.defineProperty(globalThis, name, { value: window[name as "document"], configurable: true, writable: true });
@@ -206,9 +206,9 @@ test("a search that finds nothing at first goes on, older ones are added, and wh
   made.button(LIST.more).click();
   await settled();
   assert.deepEqual([made.titles(), made.button(LIST.more).hidden], [["ses_2", "ses_3"], true]);
-  const failing = panel({ answer: async () => Promise.reject(Object.assign(new Error("no"), { status: 403, code: "forbidden", retryAfter: null, errors: [] })) });
+  const failing = panel({ answer: async () => Promise.reject(Object.assign(new Error("no"), { status: 404, code: "not_found", retryAfter: null, errors: [] })) });
   await settled();
-  assert.equal(failing.note(), STRINGS.problems["forbidden"]);
+  assert.equal(failing.note(), STRINGS.problems["not_found"]);
   const none = panel({ answer: () => json(200, { items: [], next_cursor: null }) });
   await settled();
   assert.equal(none.note(), LIST.none);

@@ -3,7 +3,7 @@
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
 
-const NAMES = ["window", "document", "CustomEvent", "HTMLElement", "HTMLDialogElement", "Element", "Node", "customElements", "localStorage", "requestAnimationFrame", "addEventListener", "AbortController", "AbortSignal", "location"] as const;
+const NAMES = ["window", "document", "CustomEvent", "HTMLElement", "ShadowRoot", "HTMLDialogElement", "Element", "Node", "customElements", "localStorage", "requestAnimationFrame", "addEventListener", "AbortController", "AbortSignal", "location"] as const;
 
 export interface TestPage {
   readonly window: JSDOM["window"];
