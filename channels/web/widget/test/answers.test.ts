@@ -227,3 +227,13 @@ test("files are named as people do", () => {
   const kinds = (["a.pdf|application/pdf", "b|image/png", "c|application/vnd.oasis.opendocument.text", "d.Tar.GZ|x/y"] as const).map((each) => each.split("|") as [string, string]);
   assert.deepEqual(kinds.map(([name, mime]) => kindOf({ file: "f", name, mime, size: 1 })), ["PDF", "PNG", "", "GZ"]);
 });
+
+test("times are written in the widget's language, not in the browser's", () => {
+  const [host, bubble] = [document.createElement("div"), document.createElement("p")];
+  const time = new Date(2026, 0, 5, 21, 30).getTime();
+  for (const [locale, shown, full] of [["de", "21:30", "Montag, 5. Januar 2026 um 21:30"], ["en-US", "9:30 PM", "Monday, January 5, 2026 at 9:30 PM"]] as const) {
+    questionFoot(host, bubble, { strings: { ...STRINGS, locale } } as Scene, {} as Offers, ANSWERS)({ ...QUESTION, time });
+    const node = host.querySelector("time");
+    assert.deepEqual([node?.textContent, node?.title].map((text) => text?.replace(/\s/g, " ")), [shown, full]);
+  }
+});

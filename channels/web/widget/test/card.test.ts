@@ -10,9 +10,11 @@ import { stopRun } from "../src/frame/verbs.js";
 import type { Load } from "../src/lazy.js";
 import type { Frame } from "../src/log/events.js";
 import { reduce } from "../src/log/reduce.js";
-import { EMPTY, type Approval, type RunStatus, type ViewState } from "../src/log/state.js";
+import { EMPTY, type Approval, type Call, type RunStatus, type ViewState } from "../src/log/state.js";
 import type { Actions, Conversation } from "../src/talk/conversation.js";
-import { entriesOf } from "../src/transcript/entries.js";
+import { answerNode } from "../src/transcript/answer.js";
+import { entriesOf, type Answer } from "../src/transcript/entries.js";
+import type { Scene } from "../src/transcript/scene.js";
 import { explain, STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
@@ -135,12 +137,23 @@ test("a person who may not decide sees whom it waits for; a refusal and a count 
   const { card } = shown({ responders: ["operators"] });
   assert.deepEqual(buttons(card), []);
   assert.match(card.node.textContent ?? "", /Waiting for the team to approve this\./);
+  assert.equal(card.node.querySelector("[role=status]")?.textContent, "", "how long others have is not theirs to watch");
   const quorum = shown({ quorum: 2 });
   quorum.set({ yes: 1 }, undefined);
   assert.match(quorum.card.node.querySelector("[role=status]")?.textContent ?? "", /^1 of 2 approvals/);
   const problem = Object.assign(new Error("x"), { status: 403, code: "not_an_approver", retryAfter: null, errors: [] });
   quorum.set({ yes: 1 }, { sending: false, problem });
   assert.match(quorum.card.node.textContent ?? "", /You may not decide this/);
+});
+
+test("a visitor reads what the tool is called in words, an operator and one without a title its name", () => {
+  const tool = (title: string | undefined, isOperator: boolean): string | null | undefined => {
+    const card = cardNode(ASKED, () => undefined, whole(STRINGS), isOperator);
+    card.update({ id: "call_1", run: "run_1", message: null, name: "pay", title, status: "waiting", approval: ASKED }, undefined);
+    return card.node.querySelector(".card-tool")?.textContent;
+  };
+  assert.deepEqual([tool("Pay a bill", false), tool("Pay a bill", true), tool(undefined, false)], ["Pay a bill", "pay", "pay"]);
+  assert.equal(tool(ASKED.title, false), undefined, "what the question says already");
 });
 
 test("the buttons wait while an answer is on its way", () => {
@@ -222,7 +235,9 @@ test("for whom a question waits is never an empty name", () => {
   assert.equal(said(["slack:"]), "Waiting for the team to approve this.");
   assert.equal(said(["operators", "asker"]), "Waiting for the team or the person who asked to approve this.");
   assert.equal(said(["not_asker"]), "Waiting for someone else to approve this.");
-  assert.equal(said(["slack:S1", "actor:bob"]), "Waiting for S1 or bob to approve this.");
+  assert.equal(said(["slack:S1", "group:S0123", "actor:bob"]), "Waiting for the team to approve this.", "ids say nothing to a visitor");
+  const operators = { ...ASKED, responders: ["slack:S1", "actor:bob"] };
+  assert.equal(waiting(operators, whole(STRINGS).approval, true), "Waiting for S1 or bob to approve this.");
   assert.equal(said([], { isForm: true }), "Waiting for the team to answer this.");
 });
 
@@ -230,7 +245,7 @@ test("how long there is left is said in words", () => {
   const said = (seconds: number): string => timeLeft(seconds * 1000, 0, whole(STRINGS).approval, STRINGS.locale);
   const [minute, hour] = [60, 3600];
   assert.deepEqual([20, 90, 5 * minute, 3 * hour, 72 * hour, -1].map(said), [
-    "less than a minute left to decide", "1 minute left to decide", "5 minutes left to decide", "3 hours left to decide", "3 days left to decide", "less than a minute left to decide",
+    "less than a minute left to decide", "2 minutes left to decide", "5 minutes left to decide", "3 hours left to decide", "3 days left to decide", "less than a minute left to decide",
   ]);
 });
 
@@ -268,6 +283,18 @@ test("a run that people are asked about is stopped once that is confirmed, any o
   assert.deepEqual([stopped.length, asked.length], [1, 1]);
   asked[0]?.();
   assert.deepEqual(stopped, ["run_1", "run_1"]);
+});
+
+test("an answer says that it waits for an approval only where no card says it", () => {
+  const scene = { strings: STRINGS, load: () => new Promise(() => undefined) } as unknown as Scene;
+  const call: Call = { id: "call_1", run: "run_1", message: null, name: "pay", status: "waiting", approval: ASKED };
+  const notes = (blocks: Answer["blocks"]): string | null | undefined => {
+    const shown = answerNode(scene);
+    const run = { id: "run_1", status: "waiting", started: true, cancelling: false } as const;
+    shown.update({ kind: "answer", key: "m", time: 0, blocks, busy: true, thinking: false, run, mark: null, by: null, again: null, newest: true, asked: null, feedback: undefined });
+    return shown.node.querySelector(".notes")?.textContent;
+  };
+  assert.deepEqual([notes([{ kind: "tool", key: "c", call }]), notes([])], ["", "Waiting for an approval."]);
 });
 
 test("a message that waits for a decision says so", () => {

@@ -58,6 +58,7 @@ test("the start screen has the agent's name, greeting, picture and prompts, and 
   const first = await until(() => find<HTMLButtonElement>(".prompt"));
   assert.deepEqual([find("h2").textContent, find(".greeting p").textContent, texts(root, ".face"), texts(root, ".prompt")], ["Shop", "Welcome!", ["🛍️", "🛍️"], ["📦Where is it?", "Return"]]);
   assert.equal(find("section").getAttribute("aria-label"), "Shop");
+  assert.deepEqual([...root.querySelectorAll<HTMLElement>(".prompt")].map(({ title }) => title), ["Where is my order?", "I return it"]);
   first.click();
   await until(() => find(".bubble"));
   assert.equal(find(".bubble").textContent, "Where is my order?");
@@ -70,6 +71,17 @@ test("the page's own words and prompts come before the agent's, and only texts a
   assert.deepEqual([find("h2").textContent, find(".greeting p").textContent], ["Help", "Hi"]);
   chat.prompts = [{ label: "Mine", prompt: "my own" }, null, { label: 7, prompt: "x" }, { label: "No", prompt: " " }] as never;
   await until(() => texts(root, ".prompt").join() === "Mine");
+});
+
+test("answers carry the agent's picture, those of people a letter", async () => {
+  localStorage.setItem("k", "ses_1");
+  const { root } = await mounted();
+  await until(() => server.seen.some(({ path }) => path.endsWith("/events")));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const parts = [{ type: "text", text: "It is Bo." }];
+  push(answering(1, "Hello.") + complete(1, "Hello.") + sse(16, "message.completed", null, { message: "a_2", role: "assistant", parts, stop: "done", actor: { id: "bo", name: "Bo" } }));
+  await until(() => root.querySelectorAll(".answer").length === 2);
+  assert.deepEqual(texts(root, ".avatar"), ["🛍️", "B"]);
 });
 
 test("a picture that cannot be loaded gives way to a letter, and is asked for without a referrer", async () => {

@@ -4,6 +4,7 @@ import { JSDOM } from "jsdom";
 import { fileCard } from "../src/answers/file.js";
 import { ANSWERS } from "../src/answers/words.js";
 import type { Scene } from "../src/transcript/scene.js";
+import { STRINGS } from "../src/words/strings.js";
 
 const { window } = new JSDOM("<!doctype html><body>");
 let near: (() => void) | null = null;
@@ -23,7 +24,7 @@ function shown(name: string, mime: string): { host: HTMLElement; asked: string[]
   const host = document.createElement("div");
   document.body.replaceChildren(host);
   const request = (path: string): Promise<Response> => (asked.push(path), Promise.reject(new Error("503")));
-  fileCard(host, { file: "file/1", name, mime, size: 2_345_678 }, { request } as unknown as Scene, ANSWERS);
+  fileCard(host, { file: "file/1", name, mime, size: 2_345_678 }, { request, strings: STRINGS } as unknown as Scene, ANSWERS);
   return { host, asked };
 }
 

@@ -29,7 +29,9 @@ function field({ node }: Editor, label: string): { input: Input; error: () => st
 const EACH: readonly (readonly [string, Json, unknown, string, string, unknown])[] = [
   // what, schema, given, type of the input, what is written, what is read
   ["a short text", { type: "string", maxLength: 20 }, "a", "text", "b", "b"],
-  ["a long text", { type: "string" }, "a", "textarea", "b\nc", "b\nc"],
+  ["a text without a bound", { type: "string" }, "a", "text", "b", "b"],
+  ["a long text", { type: "string", maxLength: 500 }, "a", "textarea", "b\nc", "b\nc"],
+  ["a text of several lines", { type: "string" }, "a\nb", "textarea", "b\nc", "b\nc"],
   ["a choice", { type: "string", enum: ["one", "two"] }, "one", "select-one", "1", "two"],
   ["a choice with names", { oneOf: [{ const: 1, title: "First" }, { const: 2, title: "Second" }] }, 1, "select-one", "1", 2],
   ["a whole number", { type: "integer", minimum: 1, maximum: 9 }, 5, "number", "7", 7],
@@ -153,4 +155,23 @@ test("a schema that is odd makes a form all the same", () => {
   for (const odd of [{ properties: null }, { properties: [] }, { properties: { x: null } }, { properties: { x: { enum: "no", required: 5, title: 7, oneOf: [null] } } }, { required: ["constructor"] }]) {
     assert.ok(shapesOf(odd as Json, {}).length <= 1);
   }
+});
+
+test("a schema that is more than can be shown, or no schema at all, is JSON from there on, and never throws", () => {
+  const names = Array.from({ length: 40 }, (_, at) => `field_${at}`);
+  const wide = { type: "object", properties: Object.fromEntries(names.map((name) => [name, { $ref: "#/$defs/node" }])), required: names };
+  const count = (shapes: ReturnType<typeof shapesOf>): number => shapes.reduce((sum, { kind }) => sum + 1 + (kind.is === "group" ? count(kind.shapes) : 0), 0);
+  const shapes = shapesOf({ ...wide, $defs: { node: wide } }, {});
+  assert.deepEqual(shapes.map(({ name }) => name), names);
+  assert.ok(count(shapes) <= 200, `${count(shapes)} fields`);
+  assert.deepEqual([...new Set(shapes.map(({ kind }) => kind.is))], ["group", "json"]);
+  const kinds = (schema: Json): readonly unknown[] => shapesOf(schema, { x: 1 }).map(({ name, kind }) => [name, kind.is]);
+  assert.deepEqual(kinds({ properties: { x: { $ref: "#/%" }, y: { type: "string" } } }), [["x", "json"], ["y", "text"]]);
+  assert.deepEqual(kinds({ properties: { x: { oneOf: [{ const: 1, title: { toString: 1 } }] } } }), [["x", "json"]], "what cannot be read at all");
+  for (const schema of [{ properties: [] }, { properties: { x: { $ref: "#/properties/x" } } }, { required: 7, properties: { x: { enum: [{}], type: ["null"] } } }]) assert.deepEqual(kinds(schema as Json), [["x", "json"]]);
+});
+
+test("a choice shows what goes out beside its label, where that is something else", () => {
+  const made = form({ x: { oneOf: [{ const: 1, title: "First" }, { const: "two" }] } }, { x: 1 });
+  assert.deepEqual([...field(made, "X").input.querySelectorAll("option")].map((each) => each.textContent).slice(-2), ["First (1)", "two"]);
 });

@@ -20,6 +20,7 @@ import type { Call } from "../src/log/state.js";
 import { lineOf } from "../src/tools/sentence.js";
 import { TOOLS, whole } from "../src/tools/words.js";
 import { merged } from "../src/words/merge.js";
+import { wordsFor } from "../src/words/language.js";
 import { plural } from "../src/words/plural.js";
 import { explain, STRINGS } from "../src/words/strings.js";
 import type { Problem } from "../src/wire/problem.js";
@@ -119,4 +120,14 @@ test("some words replace some, at any depth, and what is no text changes nothing
   assert.deepEqual([strings.ended, strings.failed, strings.stop, strings.heading], [STRINGS.ended, STRINGS.failed, STRINGS.stop, STRINGS.heading]);
   assert.deepEqual([strings.problems["network"], strings.problems["mine"]], [STRINGS.problems["network"], "own"]);
   for (const [key, text] of flat(strings)) assert.equal(typeof text, "string", key);
+});
+
+test("a locale that is no language does not stop the widget: the browser's is used, also where the page itself says it", () => {
+  const host = { getAttribute: () => null, closest: () => null } as unknown as Element;
+  const browsers = new Intl.DateTimeFormat().resolvedOptions().locale;
+  for (const [given, used] of [["de-CH", "de-CH"], ["no language!", browsers], ["", browsers], ["en_US", browsers]] as const) {
+    assert.equal((wordsFor(host, { locale: given }) as typeof STRINGS).locale, used, given);
+  }
+  const lang = { getAttribute: () => "en-", closest: () => null } as unknown as Element;
+  assert.equal((wordsFor(lang, undefined) as typeof STRINGS).locale, browsers);
 });

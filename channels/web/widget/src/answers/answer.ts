@@ -35,7 +35,7 @@ export function answerFoot(host: HTMLElement, body: HTMLElement, { offers, strin
     }
     if (tools) {
       setAttribute(host, "data-newest", answer.newest);
-      setChildren(bar, [...buttonsOf(answer, tools.offers, tools.rating, copy, again), ...[timeNode(answer.time) ?? []].flat(), said]);
+      setChildren(bar, [...buttonsOf(answer, tools.offers, tools.rating, copy, again), ...[timeNode(answer.time, strings.locale) ?? []].flat(), said]);
       tools.rating.update(answer);
       chips.replaceChildren(...chipsOf(answer, tools.offers, words));
     }

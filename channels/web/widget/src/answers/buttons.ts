@@ -48,10 +48,10 @@ async function copied({ text, html }: Copied): Promise<void> {
   await navigator.clipboard.writeText(text);
 }
 
-/** Return *time*, in milliseconds, as the reader's clock shows it; null for none. */
-export function timeNode(time: number): HTMLElement | null {
+/** Return *time*, in milliseconds, as the reader's clock shows it and *locale* writes it; null for none. */
+export function timeNode(time: number, locale: string): HTMLElement | null {
   if (!time) return null;
   const date = new Date(time);
-  const full = date.toLocaleString([], { dateStyle: "full", timeStyle: "short" });
-  return h("time", { datetime: date.toISOString(), title: full }, date.toLocaleTimeString([], { timeStyle: "short" }));
+  const full = date.toLocaleString(locale, { dateStyle: "full", timeStyle: "short" });
+  return h("time", { datetime: date.toISOString(), title: full }, date.toLocaleTimeString(locale, { timeStyle: "short" }));
 }

@@ -15,14 +15,14 @@ const LASTS = 10_000; // milliseconds until a file is surely being saved
 type Fetch = () => Promise<Blob>;
 
 /** Show in *host* the file of *part*. */
-export function fileCard(host: HTMLElement, part: SentFile, { request }: Scene, words: AnswerWords): void {
+export function fileCard(host: HTMLElement, part: SentFile, { request, strings }: Scene, words: AnswerWords): void {
   const fetched: Fetch = async () => (await request(`/v1/files/${encodeURIComponent(part.file)}`, {})).blob();
-  host.replaceChildren(DRAWN.test(part.mime) ? pictureCard(part, fetched, words, host.closest(".log")) : plainCard(part, fetched, words));
+  host.replaceChildren(DRAWN.test(part.mime) ? pictureCard(part, fetched, words, strings.locale, host.closest(".log")) : plainCard(part, fetched, words, strings.locale));
 }
 
-function plainCard(part: SentFile, fetched: Fetch, words: AnswerWords): HTMLElement {
+function plainCard(part: SentFile, fetched: Fetch, words: AnswerWords, locale: string): HTMLElement {
   const name = unmistakable(part.name);
-  const about = h("span", { class: "file-about" }, [kindOf(part), sizeOf(part.size, words)].filter(Boolean).join(" · "));
+  const about = h("span", { class: "file-about" }, [kindOf(part), sizeOf(part.size, words, locale)].filter(Boolean).join(" · "));
   const wrong = h("span", { class: "wrong", role: "alert" });
   const node = h("button", { type: "button", class: "file-card", title: `${words.download} ${name}` },
     icon(PICTURES.file), h("span", { class: "file-text" }, h("b", {}, h("span", { class: "hidden" }, `${words.download} `), name), about, wrong));
@@ -42,7 +42,7 @@ function plainCard(part: SentFile, fetched: Fetch, words: AnswerWords): HTMLElem
 }
 
 /** Return a picture in a box whose size it does not change; it is fetched when it comes near, and given back when it is gone. */
-function pictureCard(part: SentFile, fetched: Fetch, words: AnswerWords, root: Element | null): HTMLElement {
+function pictureCard(part: SentFile, fetched: Fetch, words: AnswerWords, locale: string, root: Element | null): HTMLElement {
   const name = unmistakable(part.name);
   const node = h("div", { class: "picture-card", "aria-busy": "true" });
   let url = "";
@@ -64,7 +64,7 @@ function pictureCard(part: SentFile, fetched: Fetch, words: AnswerWords, root: E
       node.replaceChildren(open);
     } catch {
       drop();
-      node.replaceChildren(plainCard(part, fetched, words), h("p", { class: "wrong", role: "alert" }, words.unfetched));
+      node.replaceChildren(plainCard(part, fetched, words, locale), h("p", { class: "wrong", role: "alert" }, words.unfetched));
     }
     setAttribute(node, "aria-busy", null);
   };
@@ -102,10 +102,10 @@ export function kindOf({ name, mime }: SentFile): string {
 }
 
 /** Return *bytes* in words, with three digits at most. */
-export function sizeOf(bytes: number, { sizes }: AnswerWords, language?: string): string {
+export function sizeOf(bytes: number, { sizes }: AnswerWords, locale: string): string {
   const units = [sizes.byte, sizes.kilobyte, sizes.megabyte, sizes.gigabyte];
   const power = Math.min(units.length - 1, bytes > 0 ? Math.floor(Math.log10(bytes) / 3) : 0);
-  const value = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 }).format(bytes / 1000 ** power);
+  const value = new Intl.NumberFormat(locale, { maximumSignificantDigits: 3 }).format(bytes / 1000 ** power);
   return `${value} ${units[power] ?? ""}`;
 }
 

@@ -43,7 +43,7 @@ export function questionFoot(host: HTMLElement, bubble: HTMLElement, { strings }
     const isEditable = question.editable && question.text !== "" && offers.edit !== undefined;
     if (!isEditable) end();
     setAttribute(host, "data-newest", question.editable);
-    const all = question.tag === "deleted" ? [] : [timeNode(question.time), question.text && copy, isEditable && edit, said];
+    const all = question.tag === "deleted" ? [] : [timeNode(question.time, strings.locale), question.text && copy, isEditable && edit, said];
     setChildren(bar, all.filter((each): each is HTMLElement => typeof each === "object" && each !== null));
     setChildren(host, [bar]);
   };

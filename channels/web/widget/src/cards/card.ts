@@ -21,8 +21,14 @@ export interface Card {
 
 type Mode = "look" | "edit" | "deny";
 
+/** A question as its reader sees it: a visitor reads what the tool is called in words, an operator its name. */
+interface Asked extends Approval {
+  readonly isOperator: boolean;
+  readonly toolTitle?: string | undefined;
+}
+
 /** Return the card of *first*; *decide* takes what the person says. */
-export function cardNode(first: Approval, decide: Decide, strings: CardStrings): Card {
+export function cardNode(first: Approval, decide: Decide, strings: CardStrings, isOperator = false): Card {
   const words = strings.approval;
   const title = h("p", { class: "card-title", id: `t-${first.id}` }, unmistakable(first.title));
   const place = h("div", { class: "card-body" });
@@ -32,7 +38,7 @@ export function cardNode(first: Approval, decide: Decide, strings: CardStrings):
   const node = h("section", { class: "card", "aria-labelledby": title.id, "aria-description": words.label }, title, place, status);
   let mode: Mode = "look";
   let last = "";
-  let now: { approval: Approval; deciding: Deciding | undefined } = { approval: first, deciding: undefined };
+  let now: { approval: Asked; deciding: Deciding | undefined } = { approval: { ...first, isOperator }, deciding: undefined };
   let draft: Draft = draftOf(first.isForm ? "edit" : "look", first, strings);
   let timer: ReturnType<typeof setTimeout> | undefined;
   let voted = false;
@@ -73,7 +79,7 @@ export function cardNode(first: Approval, decide: Decide, strings: CardStrings):
     tick();
   };
   /** Show one line for a question that is over; what it was about opens. */
-  const close = (approval: Approval): void => {
+  const close = (approval: Asked): void => {
     const isLeft = holdsFocus(node, voted);
     clearTimeout(timer);
     setText(summary, outcome(approval, words, strings.locale));
@@ -92,8 +98,9 @@ export function cardNode(first: Approval, decide: Decide, strings: CardStrings):
   });
   return {
     node,
-    update({ approval }, deciding) {
-      if (!approval) return;
+    update({ approval: asked, title: toolTitle }, deciding) {
+      if (!asked) return;
+      const approval = { ...asked, isOperator, toolTitle };
       const stamp = JSON.stringify([approval, deciding]);
       if (stamp === last) return;
       const isWritten = mode !== "look" || (approval.isForm && draft.fields?.changed());
@@ -130,23 +137,24 @@ interface Does {
   readonly busy: boolean;
 }
 
-function openBody(approval: Approval, mode: Mode, { fields, reason, remember }: Draft, does: Does, strings: CardStrings): readonly Node[] {
-  if (!mayDecide(approval)) return [...closedBody(approval, strings), h("p", { class: "note" }, waiting(approval, strings.approval))];
+function openBody(approval: Asked, mode: Mode, { fields, reason, remember }: Draft, does: Does, strings: CardStrings): readonly Node[] {
+  if (!mayDecide(approval)) return [...closedBody(approval, strings), h("p", { class: "note" }, waiting(approval, strings.approval, approval.isOperator))];
   if (mode === "deny" && reason) return [...closedBody(approval, strings), denyForm(reason, approval, does, strings)];
   if (fields) return [...aboutNodes(approval), ...notesOf(approval, strings), editForm(fields, remember, approval, does, strings)];
   return [...closedBody(approval, strings), ...rememberNodes(remember, strings), buttons(approval, does, strings)];
 }
 
 /** Return the call as it is asked about, to be read. */
-function closedBody(approval: Approval, strings: CardStrings): readonly Node[] {
+function closedBody(approval: Asked, strings: CardStrings): readonly Node[] {
   const { arguments: given, schema } = approval;
   const list = given && Object.keys(given).length ? [argumentsNode(given, schema, strings)] : [];
   return [...aboutNodes(approval), ...list, ...notesOf(approval, strings)];
 }
 
-function aboutNodes({ detail, tool }: Approval): readonly Node[] {
+function aboutNodes({ detail, tool, title, toolTitle, isOperator }: Asked): readonly Node[] {
   const more = detail ? [h("p", { class: "detail" }, unmistakable(detail))] : [];
-  return [...more, h("p", { class: "card-tool" }, h("code", {}, unmistakable(tool)))];
+  if (isOperator || !toolTitle) return [...more, h("p", { class: "card-tool" }, h("code", {}, unmistakable(tool)))];
+  return toolTitle === title ? more : [...more, h("p", { class: "card-tool" }, unmistakable(toolTitle))];
 }
 
 function notesOf({ arguments: given }: Approval, strings: CardStrings): readonly Node[] {
@@ -203,6 +211,7 @@ function statusOf(approval: Approval, deciding: Deciding | undefined, left: read
   const text = (said: string): readonly Node[] => [document.createTextNode(said)];
   if (problem && (left.length || !problem.errors.length)) return [h("span", { class: "wrong" }, explain(problem, strings))];
   if (deciding?.sending) return text(strings.sending);
-  const votes = approval.quorum > 1 ? `${words.votes.replace("{yes}", `${approval.yes}`).replace("{quorum}", `${approval.quorum}`)} · ` : "";
-  return text(`${votes}${timeLeft(approval.until, Date.now(), words, strings.locale)}`);
+  const votes = approval.quorum > 1 && words.votes.replace("{yes}", `${approval.yes}`).replace("{quorum}", `${approval.quorum}`);
+  const time = mayDecide(approval) && timeLeft(approval.until, Date.now(), words, strings.locale);
+  return text([votes, time].filter(Boolean).join(" · "));
 }

@@ -3,7 +3,7 @@
 import { h, setAttribute, setText } from "../dom.js";
 import { unmistakable } from "../legible.js";
 import { parseExact } from "../wire/json.js";
-import { isSame, type Kind, type Shape } from "./schema.js";
+import { chosenText, isSame, type Choice, type Kind, type Shape } from "./schema.js";
 import type { CardStrings, CardWords } from "./words.js";
 
 /** What is left out. */
@@ -101,10 +101,10 @@ function nothing({ required, nullable }: Shape, words: CardWords): unknown {
   return ABSENT;
 }
 
-function choice(shape: Shape, choices: readonly { label: string; value: unknown }[], value: unknown, words: CardWords): Control {
+function choice(shape: Shape, choices: readonly Choice[], value: unknown, words: CardWords): Control {
   const at = choices.findIndex((each) => isSame(each.value, value));
   const blank = at < 0 || !shape.required ? [h("option", { value: "" }, words.choose)] : [];
-  const input = h("select", {}, ...blank, ...choices.map(({ label }, index) => h("option", { value: `${index}` }, unmistakable(label))));
+  const input = h("select", {}, ...blank, ...choices.map((each, index) => h("option", { value: `${index}` }, unmistakable(chosenText(each)))));
   input.value = at < 0 ? "" : `${at}`;
   return { input, state: () => input.value, value: () => (input.value === "" ? nothing(shape, words) : choices[Number(input.value)]?.value) };
 }

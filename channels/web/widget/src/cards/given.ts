@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { doubt, unmistakable } from "../legible.js";
-import { shapesOf, isSame, type Json, type Shape } from "./schema.js";
+import { chosenText, shapesOf, isSame, type Json, type Shape } from "./schema.js";
 import { doubtful, type CardStrings } from "./words.js";
 
 /** Return *given* as a list of what its *schema* calls them, and values. */
@@ -22,7 +22,7 @@ export function doubtNodes(given: Json, strings: CardStrings): readonly HTMLElem
 
 function valueNode({ kind }: Shape, value: unknown, strings: CardStrings): Node {
   const chosen = kind.is === "choice" ? kind.choices.find((choice) => isSame(choice.value, value)) : undefined;
-  if (chosen && chosen.label !== textOf(value)) return pre(`${chosen.label} (${textOf(value)})`);
+  if (chosen) return pre(chosenText(chosen));
   if (typeof value === "boolean") return pre(value ? strings.approval.yes : strings.approval.no);
   if (kind.is === "group") {
     const inside = value as Json;

@@ -9,10 +9,10 @@ import css from "./cards.css";
 import { confirmStop } from "./onward.js";
 import { whole } from "./words.js";
 
-/** Return the card of *first*, shown in the root of *host*; *decide* takes what the person says. */
-export function card(host: HTMLElement, first: Approval, decide: Decide, strings: Strings): Card {
+/** Return the card of *first*, shown in the root of *host*; *decide* takes what the person says; only an operator reads ids and names of tools. */
+export function card(host: HTMLElement, first: Approval, decide: Decide, strings: Strings, isOperator: boolean): Card {
   adopt(host, css);
-  return cardNode(first, decide, whole(strings));
+  return cardNode(first, decide, whole(strings), isOperator);
 }
 
 /** Ask in the place of *composer* whether to withdraw an open question; *stop* does it. */

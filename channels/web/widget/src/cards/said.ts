@@ -7,9 +7,9 @@ import type { CardWords } from "./words.js";
 
 const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000];
 
-/** Return for whom the question waits; a visitor reads no names, and of roles that it does not know that the team is meant. */
-export function waiting({ responders, isForm }: Approval, words: CardWords): string {
-  const named = responders.map((each) => words.who[each] ?? (each.includes(":") ? unmistakable(each.slice(each.indexOf(":") + 1)) : words.team));
+/** Return for whom the question waits; only an operator reads ids, for others those, and roles without a word, are the team. */
+export function waiting({ responders, isForm }: Approval, words: CardWords, isOperator = false): string {
+  const named = responders.map((each) => words.who[each] ?? (isOperator && each.includes(":") ? unmistakable(each.slice(each.indexOf(":") + 1)) : words.team));
   const who = [...new Set(named)].filter(Boolean).join(words.or) || words.team;
   return (isForm ? words.waitsForm : words.waits).replace("{who}", who);
 }
@@ -19,7 +19,7 @@ export function timeLeft(until: number, now: number, words: CardWords, locale: s
   const left = until - now;
   if (left < MINUTE) return words.soon;
   const [unit, length] = left >= 2 * DAY ? (["day", DAY] as const) : left >= 2 * HOUR ? (["hour", HOUR] as const) : (["minute", MINUTE] as const);
-  const time = new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "long" }).format(Math.floor(left / length));
+  const time = new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "long" }).format(Math.ceil(left / length));
   return words.left.replace("{time}", time);
 }
 

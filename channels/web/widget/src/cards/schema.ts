@@ -30,19 +30,40 @@ export interface Shape {
   readonly kind: Kind;
 }
 
-const [DEEPEST, MOST_CHOICES, LONGEST_LABEL, LONGEST_HINT] = [3, 200, 80, 500];
-const LONG = 60; // characters beyond which a text has more than one line to be written in
+const [DEEPEST, MOST_SHAPES, MOST_CHOICES, LONGEST_LABEL, LONGEST_HINT] = [3, 200, 200, 80, 500];
+const LONG = 60; // characters beyond which a text, or what its schema allows, has more than one line to be written in
 /** The types of inputs by the format of a text. */
 const INPUTS: ReadonlyMap<unknown, string> = new Map([["email", "email"], ["date", "date"], ["date-time", "datetime-local"], ["time", "time"], ["uri", "url"]]);
 
-/** Return what *schema*, of an object, has: first what is required, then what is *given*, then the others. */
-export function shapesOf(schema: Json, given: Json, root: Json = schema, depth = 0): readonly Shape[] {
+/** What a schema is read with: the whole of it, and how many shapes there is still room for. */
+interface Reading {
+  readonly root: Json;
+  room: number;
+}
+
+/**
+ * Return what *schema*, of an object, has: first what is required, then what is *given*, then the others.
+ *
+ * Schemas come from foreign servers: what a `$ref` repeats beyond `MOST_SHAPES`, and all of a schema that cannot be read, is JSON.
+ */
+export function shapesOf(schema: Json, given: Json): readonly Shape[] {
+  try {
+    return shapesIn(schema, given, { root: schema, room: MOST_SHAPES }, 0);
+  } catch {
+    const properties = Object.fromEntries(Object.keys(objectOf(schema["properties"])).map((name) => [name, {}]));
+    return shapesIn({ properties, required: schema["required"] }, given, { root: {}, room: 0 }, 0);
+  }
+}
+
+function shapesIn(schema: Json, given: Json, reading: Reading, depth: number): readonly Shape[] {
   const known = objectOf(schema["properties"]);
-  const required = listOf(schema["required"]).filter((name): name is string => typeof name === "string");
-  const names = [...new Set([...required.filter((name) => Object.hasOwn(known, name)), ...Object.keys(given), ...Object.keys(known)])];
-  const shapes = names.map((name) => shapeOf(name, Object.hasOwn(known, name) ? known[name] : {}, Object.hasOwn(given, name) ? given[name] : undefined, required.includes(name), root, depth));
-  const twice = (label: string): boolean => shapes.filter((shape) => shape.label === label).length > 1;
-  return shapes.map((shape) => (twice(shape.label) ? { ...shape, label: `${shape.label} (${shape.name})` } : shape));
+  const required = new Set(listOf(schema["required"]).filter((name): name is string => typeof name === "string"));
+  const names = [...new Set([...[...required].filter((name) => Object.hasOwn(known, name)), ...Object.keys(given), ...Object.keys(known)])];
+  reading.room -= names.length;
+  const shapes = names.map((name) => shapeOf(name, Object.hasOwn(known, name) ? known[name] : {}, Object.hasOwn(given, name) ? given[name] : undefined, required.has(name), reading, depth));
+  const labels = new Map<string, number>();
+  for (const { label } of shapes) labels.set(label, (labels.get(label) ?? 0) + 1);
+  return shapes.map((shape) => ((labels.get(shape.label) ?? 0) > 1 ? { ...shape, label: `${shape.label} (${shape.name})` } : shape));
 }
 
 /** Return those of *given* that *schema* has a default for: the others only stand for something that is to be filled in. */
@@ -51,11 +72,11 @@ export function defaultsOf(schema: Json, given: Json): Json {
   return Object.fromEntries(Object.entries(given).filter(([name]) => Object.hasOwn(known, name) && Object.hasOwn(objectOf(known[name]), "default")));
 }
 
-function shapeOf(name: string, from: unknown, value: unknown, required: boolean, root: Json, depth: number): Shape {
-  const { schema, nullable } = plain(from, root);
+function shapeOf(name: string, from: unknown, value: unknown, required: boolean, reading: Reading, depth: number): Shape {
+  const { schema, nullable } = plain(from, reading.root);
   const said = [objectOf(from), schema];
   const label = textIn(said, "title").slice(0, LONGEST_LABEL) || inWords(name);
-  const kind = kindOf(schema, value, root, depth);
+  const kind = kindOf(schema, value, reading, depth);
   const fitting: Kind = value === undefined || fits(kind, value) || (nullable && value === null) ? kind : { is: "json" };
   return { name, label, hint: textIn(said, "description").slice(0, LONGEST_HINT), required, nullable, kind: fitting };
 }
@@ -79,13 +100,21 @@ function plain(from: unknown, root: Json, left = 8): { schema: Json; nullable: b
 function pointed(reference: string, root: Json): unknown {
   if (!reference.startsWith("#/")) return undefined;
   return reference.slice(2).split("/").reduce<unknown>((here, step) => {
-    const name = decodeURIComponent(step).replaceAll("~1", "/").replaceAll("~0", "~");
+    const name = decoded(step).replaceAll("~1", "/").replaceAll("~0", "~");
     const inside = objectOf(here);
     return Object.hasOwn(inside, name) ? inside[name] : undefined;
   }, root);
 }
 
-function kindOf(schema: Json, value: unknown, root: Json, depth: number): Kind {
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a sign that stands for itself
+  }
+}
+
+function kindOf(schema: Json, value: unknown, reading: Reading, depth: number): Kind {
   const choices = choicesOf(schema);
   if (choices) return { is: "choice", choices };
   switch (schema["type"]) {
@@ -97,16 +126,21 @@ function kindOf(schema: Json, value: unknown, root: Json, depth: number): Kind {
     case "string":
       return textKind(schema, value);
     case "object":
-      if (depth >= DEEPEST || !Object.keys(objectOf(schema["properties"])).length) return { is: "json" };
-      return { is: "group", shapes: shapesOf(schema, objectOf(value), root, depth + 1) };
+      return groupKind(schema, objectOf(value), reading, depth);
     case "array": {
-      const item = plain(schema["items"], root).schema;
+      const item = plain(schema["items"], reading.root).schema;
       const type = choicesOf(item) ? undefined : ({ string: "text", number: "number", integer: "whole" } as const)[item["type"] as "string"];
       return type ? { is: "lines", item: type } : { is: "json" };
     }
     default:
       return { is: "json" };
   }
+}
+
+function groupKind(schema: Json, value: Json, reading: Reading, depth: number): Kind {
+  const properties = Object.keys(objectOf(schema["properties"])).length;
+  if (depth >= DEEPEST || !properties || properties + Object.keys(value).length > reading.room) return { is: "json" };
+  return { is: "group", shapes: shapesIn(schema, value, reading, depth + 1) };
 }
 
 function numberKind(schema: Json): Kind {
@@ -119,7 +153,7 @@ function textKind(schema: Json, value: unknown): Kind {
   const [least, most] = [bound(schema["minLength"]), bound(schema["maxLength"])];
   const format = schema["format"];
   const written = typeof value === "string" ? value : "";
-  const long = !INPUTS.has(format) && (most === undefined || most > LONG || /[\r\n]/.test(written));
+  const long = !INPUTS.has(format) && ((most ?? 0) > LONG || written.length > LONG || /[\r\n]/.test(written));
   return { is: "text", input: INPUTS.get(format) ?? "text", long, ...(least !== undefined && { least }), ...(most !== undefined && { most }) };
 }
 
@@ -131,6 +165,12 @@ function choicesOf(schema: Json): readonly Choice[] | null {
   if (!values.length || values.length > MOST_CHOICES || !values.every(isScalar)) return null;
   const names = listOf(schema["enumNames"]);
   return values.map((value, at) => ({ value, label: String((consts?.[at] ?? {})["title"] ?? names[at] ?? (typeof value === "string" ? value : JSON.stringify(value))) }));
+}
+
+/** Return *choice* as its label, and the value that goes out where that is something else. */
+export function chosenText({ label, value }: Choice): string {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return label === text ? text : `${label} (${text})`;
 }
 
 /** Return whether a field of *kind* can hold *value* as it is. */

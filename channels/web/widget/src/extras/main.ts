@@ -31,6 +31,8 @@ export interface ExtrasOptions {
 
 export interface Extras {
   update(conversation: Conversation): void;
+  /** Show the agent's picture, where it has one, in *place* beside an answer, and keep it up to date. */
+  dress(place: HTMLElement): void;
 }
 
 /** Return what keeps the extras of *options.frame* up to date. */
@@ -42,10 +44,11 @@ export function extras(options: ExtrasOptions): Extras {
   const start = createStart(options, words);
   const update = createUpdate(options, words, announcer.say);
   return {
+    dress: start.dress,
     update(conversation) {
       styled ||= adopt(options.node, ANSWERS + css); // a launcher has the widget in its panel later
       announcer.update(conversation);
-      start(conversation.agent);
+      start.show(conversation.agent);
       update(conversation);
     },
   };

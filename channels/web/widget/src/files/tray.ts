@@ -21,7 +21,7 @@ export interface Attached {
 }
 
 /** Return the file *key* before it has gone anywhere, with what is wrong with it by *rules*. */
-export function chosen(key: number, file: File, rules: FileRules, words: FileWords, locale?: string): Attached {
+export function chosen(key: number, file: File, rules: FileRules, words: FileWords, locale: string): Attached {
   const fault = faultOf(file, rules, words, locale);
   return { key, name: file.name, size: file.size, file, sent: null, part: 0, fault, retryable: false };
 }
@@ -32,14 +32,14 @@ export function returned(key: number, sent: SentFile): Attached {
 }
 
 /** The server looks at what is in a file; here only what no server of ours would take is kept from being sent for nothing. */
-function faultOf({ size, type }: File, { max_bytes, accept }: FileRules, words: FileWords, locale?: string): string | null {
+function faultOf({ size, type }: File, { max_bytes, accept }: FileRules, words: FileWords, locale: string): string | null {
   if (size === 0) return words.empty;
   if (size > max_bytes) return words.large.replace("{most}", sizeOf(max_bytes, locale));
   return /^(video|audio|font|model)\//.test(type) && !accept.includes(type) ? words.kind : null;
 }
 
 /** Return *problem* as a sentence. */
-export function sentence({ status, code }: Problem, { max_bytes }: FileRules, words: FileWords, locale?: string): string {
+export function sentence({ status, code }: Problem, { max_bytes }: FileRules, words: FileWords, locale: string): string {
   if (status === 0) return words.network;
   if (status === 429) return words.limited;
   if (code === "too_large") return words.large.replace("{most}", sizeOf(max_bytes, locale));

@@ -60,7 +60,7 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
     note = sentence;
     for (const [key, row] of rows) if (!all.some((each) => each.key === key)) rows.delete((row.end(), key));
     setChildren(list, all.map((each) => {
-      const row = rows.get(each.key) ?? rowOf(each, words, { remove, retry });
+      const row = rows.get(each.key) ?? rowOf(each, words, strings.locale, { remove, retry });
       rows.set(each.key, row);
       row.update(each);
       return row.node;
@@ -109,7 +109,7 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
     } catch (error) {
       if (controller.signal.aborted) return;
       const problem = asProblem(error);
-      const fault = sentence(problem, rules, words);
+      const fault = sentence(problem, rules, words, strings.locale);
       awaited = false;
       change(key, { fault, retryable: isPassing(problem) }, `${file.name}: ${fault}`);
     } finally {
@@ -127,7 +127,7 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
     add(files) {
       const wanted = [...files];
       const room = Math.max(0, rules.max_count - all.length);
-      const added = wanted.slice(0, room).map((file) => chosen((keys += 1), file, rules, words));
+      const added = wanted.slice(0, room).map((file) => chosen((keys += 1), file, rules, words, strings.locale));
       const faults = added.flatMap(({ name, fault }) => (fault === null ? [] : [`${name}: ${fault}`]));
       all = [...all, ...added];
       awaited = false;
@@ -171,7 +171,7 @@ interface Row {
   end(): void;
 }
 
-function rowOf({ key, name, size, file }: Attached, words: FileWords, does: { remove(key: number): void; retry(key: number): void }): Row {
+function rowOf({ key, name, size, file }: Attached, words: FileWords, locale: string, does: { remove(key: number): void; retry(key: number): void }): Row {
   const address = file?.type.startsWith("image/") ? URL.createObjectURL(file) : null;
   const preview = h("span", { class: "files-preview", "aria-hidden": "true" }, icon(PAGE));
   const state = h("span", { class: "files-state" });
@@ -194,7 +194,7 @@ function rowOf({ key, name, size, file }: Attached, words: FileWords, does: { re
       setAttribute(cross, "aria-label", (isGoing ? words.cancel : words.remove).replace("{name}", name));
       again.hidden = !retryable;
       bar.value = part;
-      setText(state, fault ?? (isGoing && part >= 1 ? words.checking : sizeOf(size)));
+      setText(state, fault ?? (isGoing && part >= 1 ? words.checking : sizeOf(size, locale)));
       setAttribute(node, "aria-busy", isGoing ? "true" : null);
       if (isGoing !== (bar.parentNode !== null)) isGoing ? node.append(bar) : bar.remove();
     },

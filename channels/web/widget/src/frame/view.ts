@@ -63,7 +63,7 @@ export function createView({ strings, actions, request, access, load, links = fa
     if (now?.talk === talk) actions.attach(files);
   };
   const composer = createComposer({ strings, access, load, signal, send, stop, typed: actions.write, attached });
-  const scene: Scene = { strings, request, load, decide: actions.decide, offers: { ...actions, send, focus: composer.focus } };
+  const scene: Scene = { strings, request, load, decide: actions.decide, dress: (place) => extras?.dress(place), offers: { ...actions, send, focus: composer.focus } };
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, part: "messages", tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));

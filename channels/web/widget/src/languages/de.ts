@@ -72,7 +72,7 @@ export const words: Translation = {
   failure: "Etwas ist schiefgegangen.",
   problems: {
     network: "Der Server ist nicht erreichbar. Prüfen Sie Ihre Verbindung.",
-    token: "Dieser Chat konnte nicht geöffnet werden. Laden Sie die Seite neu.",
+    token: "Dieser Chat ist gerade nicht verfügbar. Melden Sie sich an oder versuchen Sie es später noch einmal.",
     unauthorized: "Ihr Zugang ist abgelaufen. Laden Sie die Seite neu.",
     forbidden: "Das ist Ihnen hier nicht erlaubt.",
     not_found: "Das ist nicht mehr verfügbar.",

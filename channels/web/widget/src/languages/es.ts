@@ -72,7 +72,7 @@ export const words: Translation = {
   failure: "Algo ha ido mal.",
   problems: {
     network: "No se puede conectar con el servidor. Compruebe su conexión.",
-    token: "No se ha podido abrir este chat. Vuelva a cargar la página.",
+    token: "Este chat no está disponible en este momento. Inicie sesión o inténtelo de nuevo más tarde.",
     unauthorized: "Su acceso ha caducado. Vuelva a cargar la página.",
     forbidden: "No tiene permiso para hacer eso aquí.",
     not_found: "Eso ya no está disponible.",

@@ -72,7 +72,7 @@ export const words: Translation = {
   failure: "Une erreur s’est produite.",
   problems: {
     network: "Le serveur est injoignable. Vérifiez votre connexion.",
-    token: "Cette discussion n’a pas pu s’ouvrir. Rechargez la page.",
+    token: "Ce chat n’est pas disponible pour le moment. Connectez-vous ou réessayez plus tard.",
     unauthorized: "Votre accès a expiré. Rechargez la page.",
     forbidden: "Vous n’êtes pas autorisé à faire cela ici.",
     not_found: "Cela n’est plus disponible.",

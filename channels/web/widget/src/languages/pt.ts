@@ -72,7 +72,7 @@ export const words: Translation = {
   failure: "Algo deu errado.",
   problems: {
     network: "Não foi possível acessar o servidor. Verifique sua conexão.",
-    token: "Não foi possível abrir este chat. Recarregue a página.",
+    token: "Este chat não está disponível no momento. Inicie sessão ou tente novamente mais tarde.",
     unauthorized: "Seu acesso expirou. Recarregue a página.",
     forbidden: "Você não tem permissão para fazer isso aqui.",
     not_found: "Isso não está mais disponível.",

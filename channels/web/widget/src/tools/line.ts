@@ -59,12 +59,12 @@ interface Asked {
 }
 
 /** Return the place of a question: its title, until the card is loaded. */
-function cardLater(first: Approval, { load, decide, strings }: Scene): Shown<Asked> {
+function cardLater(first: Approval, { load, decide, strings, offers }: Scene): Shown<Asked> {
   const node = h("div", { class: "asked" }, h("p", { class: "note" }, first.title));
   let card: Card | null = null;
   let last: Asked | null = null;
   load("cards").then((chunk) => {
-    card = chunk.card(node, first, decide, strings);
+    card = chunk.card(node, first, decide, strings, !offers);
     node.replaceChildren(card.node);
     if (last) card.update(last.call, last.deciding);
   }, () => node.append(h("p", { class: "note" }, strings.unloaded)));

@@ -20,8 +20,8 @@ export function lineOf(calls: readonly Call[], strings: ToolStrings): Line {
   const bad = calls.filter(({ status }) => status !== "done");
   const state = bad[0]?.status ?? "done";
   const { used, counted } = strings.tools;
-  const more = bad.length ? [counted.replace("{n}", `${bad.length}`).replace("{state}", strings.tool[state])] : [];
-  return { said: used.replace("{n}", `${calls.length}`), state, more };
+  const more = bad.length ? [counted.replace("{n}", numberIn(bad.length, strings)).replace("{state}", strings.tool[state])] : [];
+  return { said: used.replace("{n}", numberIn(calls.length, strings)), state, more };
 }
 
 function isOpen({ status }: Call): boolean {
@@ -39,5 +39,9 @@ export function stateOf(call: Call, strings: ToolStrings): readonly (Node | stri
   if (status === "running" && progress) return [progress];
   const word = status === "waiting" && call.on === "client" ? strings.onPage : strings.tool[status];
   const isSeen = status === "done" || status === "running" || status === "requested"; // by the icon
-  return [isSeen ? hidden(word) : word, seconds ? h("span", {}, strings.tools.seconds.replace("{n}", `${seconds}`)) : ""];
+  return [isSeen ? hidden(word) : word, seconds ? h("span", {}, strings.tools.seconds.replace("{n}", numberIn(seconds, strings))) : ""];
+}
+
+function numberIn(number: number, { locale }: ToolStrings): string {
+  return new Intl.NumberFormat(locale).format(number);
 }

@@ -19,6 +19,7 @@ export function answerNode(scene: Scene): Shown<Answer> {
   const trying = h("p", { class: "note" }, strings.trying);
   const avatar = h("div", { class: "avatar", "aria-hidden": "true" }, icon(SPARK));
   const name = h("div", { class: "by" });
+  scene.dress?.(avatar);
   const more = h("div", { class: scene.offers ? "under" : null });
   const turn = h("div", { class: "turn" }, body, foot, more);
   const showMore = extra<Answer>(scene, ({ answerFoot }, { markdownNodes }) => answerFoot(more, body, scene, (text) => markdownNodes(text, strings)));
@@ -31,6 +32,7 @@ export function answerNode(scene: Scene): Shown<Answer> {
       setAttribute(node, "aria-busy", answer.busy ? "true" : "false");
       if (answer.by !== null && !name.parentNode) {
         setText(name, answer.by || strings.person);
+        setAttribute(avatar, "data-agent", null);
         avatar.replaceChildren([...name.textContent][0] ?? "");
         node.firstElementChild?.remove(); // the name says who answers, also to a reader of the screen
         turn.prepend(name);
@@ -43,20 +45,21 @@ export function answerNode(scene: Scene): Shown<Answer> {
       });
       const waits = answer.thinking ? [dots, ...(answer.run?.trying ? [trying] : [])] : [];
       setChildren(body, [...nodes, ...waits]);
-      const stamp = JSON.stringify([answer.mark, answer.run, answer.again, answer.asked]);
-      if (stamp !== noted) foot.replaceChildren(...notes(answer, strings));
+      const isAsked = answer.blocks.some((block) => block.kind === "tool" && block.call.approval?.status === "open"); // its card says what it waits for
+      const stamp = JSON.stringify([answer.mark, answer.run, answer.again, answer.asked, isAsked]);
+      if (stamp !== noted) foot.replaceChildren(...notes(answer, isAsked, strings));
       noted = stamp;
       if (!answer.busy) showMore(answer);
     },
   };
 }
 
-function notes({ mark, run, again, asked }: Answer, strings: Strings): readonly Node[] {
+function notes({ mark, run, again, asked }: Answer, isAsked: boolean, strings: Strings): readonly Node[] {
   const all: Node[] = [];
   if (mark) all.push(h("p", { class: "note" }, strings[mark]));
   const ended = run?.status === "completed" && run.stopReason ? strings.ended[run.stopReason] : undefined;
   if (ended) all.push(h("p", { class: "note" }, ended));
-  if (run?.status === "waiting") all.push(h("p", { class: "note" }, strings.waiting));
+  if (run?.status === "waiting" && !isAsked) all.push(h("p", { class: "note" }, strings.waiting));
   if (run?.status === "requires_action") all.push(h("p", { class: "note" }, strings.action));
   if (run?.status === "failed") {
     const known = strings.failed[run.code ?? ""];

@@ -12,6 +12,8 @@ export interface Scene {
   readonly request: Request;
   readonly load: Load;
   readonly decide: Decide;
+  /** Show the agent's picture in *place*, where it has one. */
+  readonly dress?: (place: HTMLElement) => void;
   /** Missing on a page of someone else's conversation. */
   readonly offers?: Offers;
 }

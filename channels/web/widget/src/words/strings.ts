@@ -87,7 +87,7 @@ export const STRINGS = {
   /** By the code of a problem, those of `extras/words.ts` besides; `{when}` is "in 20 seconds", or `soon`. */
   problems: {
     network: "The server cannot be reached. Check your connection.",
-    token: "This chat could not be opened. Reload the page.",
+    token: "This chat is not available right now. Sign in, or try again later.",
     unauthorized: "Your access has expired. Reload the page.",
     forbidden: "You are not allowed to do that here.",
     not_found: "That is no longer available.",
