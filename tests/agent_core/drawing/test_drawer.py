@@ -64,8 +64,8 @@ async def test_a_small_grid_is_large_enough_to_read_and_a_charts_own_size_wins(d
 def test_drawings_have_the_widgets_colours():
     """Series of a drawing have the colours that they have in the widget, light and dark."""
     style = (ROOT / "channels/web/widget/src/drawn/drawn.css").read_text()
-    found = re.findall(r"--c[0-7]: var\(--parley-chart-[1-8], (#\w+)\)", style)
-    assert found == [*LIGHT.series, *DARK.series]
+    found = re.findall(r"--c[0-7]: var\(--parley-chart-[1-8], light-dark\((#\w+), (#\w+)\)\)", style)
+    assert found == list(zip(LIGHT.series, DARK.series, strict=True))
 
 
 async def test_what_is_drawn_already_needs_no_process(drawer: Drawer):
