@@ -11,6 +11,7 @@ from agent_core import Page
 from agent_core.domain.events import FACTS, LIVE
 from agent_core.runtime.forgetting import Forgotten
 from app.api.sse import SSE
+from app.api.stored import StoredFile
 from app.api.token_wire import AnonymousToken, TokenAnswer
 from app.api.wire import (
     Agent,
@@ -80,6 +81,7 @@ WIRE = (
     Session,
     SessionCost,
     SigningKeyAnswer,
+    StoredFile,
     ChannelPreview,
     TokenAnswer,
     AnonymousToken,

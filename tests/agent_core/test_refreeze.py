@@ -365,7 +365,9 @@ async def test_another_process_was_active_meanwhile(stage: Stage, clock: FakeClo
     clock.advance(PAUSE)
     assert (await other.play("four")).agent_version == 2
     assert (await stage.play("five")).agent_version == 2
-    assert instructions(stage) == ["Be brief.", "Be brief.", "Be long."]
+    asked = instructions(stage)  # the last once more where the clock has outrun a heartbeat, and the run is taken over
+    assert asked[:3] == ["Be brief.", "Be brief.", "Be long."]
+    assert set(asked[3:]) <= {"Be long."}
     assert await reasons(stage) == ["opened", "idle"]
 
 

@@ -20,7 +20,7 @@ INERT = frozenset(
         r"\w+",
         """a article b bdi blockquote br button canvas caption circle code col colgroup dd del details dialog div dl dt
         em fieldset figcaption figure footer form g h2 h3 h4 header hr i img input kbd label legend li line mark nav ol
-        optgroup option p path polygon polyline pre rect s search section select slot small span strong summary svg
+        optgroup option p path polygon polyline pre rect s search section select slot small span strong summary sup svg
         table tbody td text textarea th thead time title tr ul""",
     )
 )

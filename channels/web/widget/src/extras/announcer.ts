@@ -24,13 +24,14 @@ export function createAnnouncer({ strings, node, list, signal }: ExtrasOptions, 
   const known = new Map<string, string>(); // of a call or a run: its state
   let pace: ReturnType<typeof setTimeout> | undefined;
   let past: ReturnType<typeof setTimeout> | undefined;
+  let slow: ReturnType<typeof setTimeout> | undefined;
   let opened: number | null = null;
   let live = false;
   let now: Conversation | null = null;
 
   node.append(region);
   list.setAttribute("aria-live", "off");
-  signal.addEventListener("abort", () => (clearTimeout(pace), clearTimeout(past)), { once: true });
+  signal.addEventListener("abort", () => [pace, past, slow].forEach(clearTimeout), { once: true });
 
   const flush = (): void => {
     pace = undefined;
@@ -85,7 +86,10 @@ export function createAnnouncer({ strings, node, list, signal }: ExtrasOptions, 
     update(conversation) {
       const before = now;
       now = conversation;
-      if (conversation.link === "connecting" && before?.link !== "connecting") setTimeout(() => !signal.aborted && now?.link === "connecting" && say(words.connecting), PATIENCE);
+      if (conversation.link !== before?.link) {
+        clearTimeout(slow);
+        if (conversation.link === "connecting") slow = setTimeout(() => say(words.connecting), PATIENCE);
+      }
       if (live && before?.view === conversation.view) return;
       if (conversation.view.seq < (before?.view.seq ?? 0)) [live, opened] = [false, null]; // another conversation, or this one read again
       if (live) go(conversation, true);
