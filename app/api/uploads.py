@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from agent_core import LARGEST_FILE, File, FileObject, Forbidden, InvalidInput, NotFound
+from agent_core import FILE_KINDS, LARGEST_FILE, File, FileObject, Forbidden, InvalidInput, NotFound
 from app.api.deps import PERSONS, Caller, Services, Wired, origin_of, owns
 from app.api.files import file as as_file
 from app.api.files import known
 from app.api.forms import FORM, sent_form
-from app.api.problems import answers
+from app.api.problems import answers, reference
 from app.api.stored import StoredFile, file_wire
 from app.api.wire import answer
 from channels.web.identity import Principal
@@ -23,7 +23,6 @@ OPERATORS = WebFiles(max_bytes=LARGEST_FILE, max_count=20)
 INERT = {"Content-Security-Policy": "sandbox; default-src 'none'"}
 _ID = re.compile(r"file_[\w-]{1,40}", re.ASCII)
 _SAME = {304: {"description": "Not Modified"}}
-_ANY = "application/octet-stream"
 router = APIRouter(prefix="/v1/files", tags=["files"])
 
 
@@ -78,7 +77,10 @@ async def own_file(id: str, wired: Wired, principal: Caller) -> FileObject:
     raise NotFound("file", id)
 
 
-@router.get("/{id}", response_class=Response, responses=answers("File", 401, 403, 404, 422, media=_ANY) | _SAME)
+_BYTES = {200: {"description": "OK", "content": {mime: {"schema": reference("File")} for mime in FILE_KINDS}}}
+
+
+@router.get("/{id}", response_class=Response, responses=answers("File", 401, 403, 404, 422) | _SAME | _BYTES)
 async def get_file(request: Request, wired: Wired, file: Annotated[FileObject, Depends(own_file)]) -> Response:
     """Download a file as it is kept."""
     tag = f'"{file.id}"'  # a file never changes
