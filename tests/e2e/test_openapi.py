@@ -37,7 +37,7 @@ FLAGS = (
 )
 # How an operator tries it, the requests that makes at least, and the runs that come of them: whole, and in the gate.
 LONG = (("-n", "15"), 1_000, 20)
-SHORT = (("--phases", "fuzzing,stateful", "-n", "4"), 120, 1)
+SHORT = (("--phases", "fuzzing,stateful", "-n", "4"), 120, 3)
 
 CAREFUL = {
     "name": "careful",
