@@ -36,7 +36,7 @@ async def test_a_cut_text_is_replaced_by_the_next_attempt(server: Server):
         session, _ = await ask(client)
         follower = Follower(server, f"{session}/events", ends)
         await follower.text_of(60)
-        server.hurry(rate=400)
+        server.hurry(rate=150)
         await follower.restart(server.kill)
         frames = await follower.end()
     deltas = [frame.data for frame in frames.of("text.delta")]

@@ -123,6 +123,20 @@ test("on a public page its developer finds the reason on the console, and the vi
   assert.equal(chat.shadowRoot?.querySelector(".notice"), null);
 });
 
+test("a page under development asks its token route once: the second answer could be another visitor's", async (): Promise<void> => {
+  const asked: string[] = [];
+  const { fetch: real } = globalThis;
+  globalThis.fetch = (async (input: RequestInfo | URL) => {
+    asked.push(String(input));
+    if (String(input) === "/own-token") return Response.json({ token: "tok", expires_at: "2999-01-01T00:00:00.000Z" });
+    return Response.json({ agent: { id: "agt_1", name: "sales" }, build: "b" });
+  }) as typeof fetch;
+  document.body.innerHTML = '<parley-chat token-url="/own-token" storage-key="k" debug></parley-chat>';
+  const diagnosed = (): boolean => asked.filter((each) => each.endsWith("/v1/web/agent")).length > 1; // the face's, and the diagnosis'
+  await until(diagnosed).finally(() => (globalThis.fetch = real));
+  assert.deepEqual(asked.filter((each) => each === "/own-token").length, 1);
+});
+
 test("what happens to a call and to the question about it is reported once each", () => {
   const call = { call: "call_1", name: "refund", arguments: {}, message: "msg_1" };
   const approval = { approval: "apr_1", call: "call_1", tool: "refund", title: "Refund 5 EUR", arguments: {}, responders: ["asker"], quorum: 1, timeout_s: 300 };

@@ -18,7 +18,7 @@ const html = (status: number): Response => new Response("<!doctype html>", { sta
 async function code(answer: Answer, changes: Partial<Setup> = {}): Promise<string | null> {
   const setup: Setup = {
     page: "http://localhost:3000/help", server: "https://parley.example", agent: "sales", token: null, tokenUrl: "/token", anonymous: false,
-    getToken: null, fetch: standIn(answer).fetch, signal: new AbortController().signal, blocked: () => false, ...changes,
+    getToken: null, shared: () => Promise.reject(new Error("The widget has none.")), fetch: standIn(answer).fetch, signal: new AbortController().signal, blocked: () => false, ...changes,
   };
   const found = await diagnose(setup);
   assert.ok(!found || (found.fault && found.remedy), "each finding has its remedy");
@@ -34,6 +34,14 @@ test("nothing is wrong with a site that works, in each of the ways to a token", 
   assert.equal(await code(fine, { tokenUrl: null, token: "tok" }), null);
   assert.equal(await code(fine, { tokenUrl: null, anonymous: true }), null);
   assert.equal(await code(fine, { getToken: async () => "tok" }), null);
+});
+
+test("a token that the widget has is the one that is tried: the route is asked again only when it is refused", async () => {
+  const shared = (): Promise<string> => Promise.resolve("tok");
+  assert.equal(await code((seen, signal) => (seen.path === "/token" ? assert.fail("asked twice") : fine(seen, signal)), { shared }), null);
+  assert.equal(await code(server(() => problem(404, "not_found")), { shared }), "agent_unknown");
+  const expired = (): Response => json(200, { token: "tok", expires_at: "2020-01-01T00:00:00Z" });
+  assert.equal(await code(({ path }) => (path === "/token" ? expired() : problem(401, "unauthorized")), { shared }), "token_expired");
 });
 
 const TOKENS: [string, () => Response][] = [

@@ -8,11 +8,11 @@ import { wordsFor } from "../words/language.js";
 import { STRINGS, type Strings } from "../words/strings.js";
 import { styleSheet } from "../styles/styles.js";
 import type { StartPrompt } from "../talk/face.js";
-import type { GetToken } from "../wire/token.js";
+import type { GetToken, TokenSource } from "../wire/token.js";
 import { OBSERVED, QUIET, reflect, WORDS, type Properties } from "./attributes.js";
 import { runCommands } from "./commands.js";
 import { raise, type ParleyEventMap } from "./events.js";
-import { isRemembered, wire, type HeldToken, type Wired } from "./wiring.js";
+import { isRemembered, tokensOf, wire, type HeldToken, type Wired } from "./wiring.js";
 
 export class ParleyChat extends HTMLElement {
   static readonly observedAttributes = OBSERVED;
@@ -26,6 +26,7 @@ export class ParleyChat extends HTMLElement {
   readonly #waiting: ((wired: Wired) => void)[] = [];
   /** Ends what the element does between being put on the page, or set up otherwise, and the end of that. */
   #life: AbortController | null = null;
+  #tokens: TokenSource | null = null;
   #restarting = false;
   #wired: Wired | null = null;
   #launcher: Launcher | null = null;
@@ -134,11 +135,12 @@ export class ParleyChat extends HTMLElement {
   #start(): void {
     this.#life = new AbortController();
     const { signal } = this.#life;
+    const tokens = (this.#tokens = tokensOf(this, this.#held, this.#getToken, signal));
     const early: Parameters<Observe>[] = [];
     this.#observe = (...each) => void early.push(each);
     void load("host").then(({ attend }) => {
       if (signal.aborted) return;
-      this.#observe = attend(this, load, this.#held, this.#getToken, signal);
+      this.#observe = attend(this, load, this.#held, this.#getToken, tokens, signal);
       for (const each of early) this.#observe(...each);
     }, (error: unknown) => console.error(error));
     const words = wordsFor(this, this.#strings);
@@ -161,11 +163,10 @@ export class ParleyChat extends HTMLElement {
 
   /** Return what is at work, begun if it was not; null while the element is not on a page. */
   #begun(): Wired | null {
-    if (this.#wired || !this.#life || !this.#words) return this.#wired;
+    if (this.#wired || !this.#life || !this.#words || !this.#tokens) return this.#wired;
     const { signal } = this.#life;
     this.#wired = wire(this, {
-      held: this.#held,
-      getToken: this.#getToken,
+      tokens: this.#tokens,
       strings: this.#words,
       signal,
       called: (call, isOpen, server) => void this.#pageCalls().then((calls) => calls.offer(call, isOpen, server, signal)),

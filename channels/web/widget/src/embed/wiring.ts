@@ -8,7 +8,7 @@ import { converse, type Actions, type Conversation } from "../talk/conversation.
 import { browserMemory } from "../talk/storage.js";
 import { createClient, type Client } from "../wire/client.js";
 import { pause } from "../wire/pause.js";
-import { tokenSource, type GetToken } from "../wire/token.js";
+import { tokenSource, type GetToken, type TokenSource } from "../wire/token.js";
 import type { Strings } from "../words/strings.js";
 import { serverOf, storageKeyOf } from "./attributes.js";
 import { raise } from "./events.js";
@@ -24,8 +24,7 @@ export interface HeldToken {
 }
 
 export interface WiringOptions {
-  readonly held: HeldToken;
-  readonly getToken: GetToken | null;
+  readonly tokens: TokenSource;
   readonly strings: Strings;
   readonly signal: AbortSignal;
   /** Called with each value of the conversation, and the last fact that is older than the page. */
@@ -38,21 +37,26 @@ export function isRemembered(host: HTMLElement): boolean {
   return browserMemory(storageKeyOf(host)).load() !== null;
 }
 
-/** Return what works for *host* as its attributes say; `options.signal` ends it. */
-export function wire(host: HTMLElement, { held, getToken, strings, signal, changed, called }: WiringOptions): Wired {
-  const server = serverOf(host);
-  const agent = host.getAttribute("agent");
-  const [named, links] = [host.getAttribute("conversation"), host.hasAttribute("links")];
-  const ask = fetch.bind(globalThis);
-  const source = { token: host.getAttribute("token"), url: host.getAttribute("token-url"), getToken: getToken ?? anonymous(host, server, agent) };
-  const configured = tokenSource({ ...source, fetch: ask, signal, now: Date.now });
-  const tokens = {
+/** Return the one source of the tokens of *host*, until *signal* ends it: a route may make a visitor each time it is asked. */
+export function tokensOf(host: HTMLElement, held: HeldToken, getToken: GetToken | null, signal: AbortSignal): TokenSource {
+  const own = getToken ?? anonymous(host, serverOf(host), host.getAttribute("agent"));
+  const source = { token: host.getAttribute("token"), url: host.getAttribute("token-url"), getToken: own };
+  const configured = tokenSource({ ...source, fetch: fetch.bind(globalThis), signal, now: Date.now });
+  return {
     get: () => (held.token === null ? configured.get() : Promise.resolve(held.token)),
-    drop: (used: string | null): void => {
+    drop: (used) => {
       if (held.token === used) held.token = null;
       configured.drop(used);
     },
   };
+}
+
+/** Return what works for *host* as its attributes say; `options.signal` ends it. */
+export function wire(host: HTMLElement, { tokens, strings, signal, changed, called }: WiringOptions): Wired {
+  const server = serverOf(host);
+  const agent = host.getAttribute("agent");
+  const [named, links] = [host.getAttribute("conversation"), host.hasAttribute("links")];
+  const ask = fetch.bind(globalThis);
   const client = createClient({ server, tokens, fetch: ask, pause, random: Math.random });
   let backlog = 0;
   let opened: string | null = null;

@@ -4,7 +4,7 @@ import type { HeldToken } from "../embed/wiring.js";
 import { raise } from "../embed/events.js";
 import type { Load } from "../lazy.js"; // a chunk knows no hashes: what loads others is given to it
 import type { Conversation } from "../talk/conversation.js";
-import type { GetToken } from "../wire/token.js";
+import type { GetToken, TokenSource } from "../wire/token.js";
 import { serverOf } from "../embed/attributes.js";
 import { isLoopback } from "./loopback.js";
 import { happened } from "./observe.js";
@@ -16,7 +16,7 @@ export type Observe = (now: Conversation, backlog: number) => void;
 const SITES = new Set(["token", "network", "unauthorized", "forbidden", "not_found"]);
 
 /** Return what observes the conversations of *host*, until *signal* ends it. */
-export function attend(host: HTMLElement, load: Load, held: HeldToken, getToken: GetToken | null, signal: AbortSignal): Observe {
+export function attend(host: HTMLElement, load: Load, held: HeldToken, getToken: GetToken | null, tokens: TokenSource, signal: AbortSignal): Observe {
   let before: Conversation | null = null;
   let looked = false;
   const look = async (isShown: boolean): Promise<void> => {
@@ -25,7 +25,7 @@ export function attend(host: HTMLElement, load: Load, held: HeldToken, getToken:
     const given = (name: string): string | null => host.getAttribute(name);
     const { report } = await load("notice");
     const setup = { agent: given("agent"), token: held.token ?? given("token"), tokenUrl: given("token-url"), anonymous: host.hasAttribute("anonymous") };
-    await report(host, { ...setup, page: location.href, server: serverOf(host), getToken, fetch: fetch.bind(globalThis), signal }, isShown);
+    await report(host, { ...setup, page: location.href, server: serverOf(host), getToken, shared: () => tokens.get(), fetch: fetch.bind(globalThis), signal }, isShown);
   };
   const isTrying = isLoopback(location.hostname) || host.hasAttribute("debug");
   // An empty token is one that the page has not got yet: `setToken` gives it.

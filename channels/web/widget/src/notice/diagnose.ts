@@ -13,6 +13,8 @@ export interface Setup {
   readonly tokenUrl: string | null;
   readonly anonymous: boolean;
   readonly getToken: GetToken | null;
+  /** The widget's own token, which it asks for once. */
+  readonly shared: () => Promise<string | null>;
   readonly fetch: typeof fetch;
   readonly signal: AbortSignal;
   /** Return whether the page's policy has refused the request that was made last. */
@@ -32,6 +34,10 @@ const MANUAL = "docs/widget.md";
 export async function diagnose(setup: Setup): Promise<Finding | null> {
   const server = addressOf(setup);
   if (typeof server !== "string") return server;
+  // First the token that the widget has itself: a route may make a visitor, with a cookie, each time it is asked.
+  const shared = await attempt(setup.shared());
+  const refused = shared ? await ask(setup, server, shared) : null;
+  if (shared && refused?.code !== "token_invalid") return refused;
   const token = await tokenOf(setup, server);
   return typeof token === "string" ? await ask(setup, server, token) : token;
 }
