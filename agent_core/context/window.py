@@ -138,7 +138,7 @@ class Window:
             self._note(fact.seq, fact.body)
 
     def preview(self, held: Iterable[FactBody]) -> "Window":
-        """Return a copy with *held* folded in; this window stays as it is."""
+        """Return a copy with *held* folded in, as if they were written now; this window stays as it is."""
         copy = Window(self._encode, marker=self.frames.marker)
         copy.seq, copy.snapshot, copy.entries = self.seq, self.snapshot, list(self.entries)
         copy.history = self.history
@@ -148,6 +148,7 @@ class Window:
         copy._outputs = dict(self._outputs)
         for body in held:
             copy._fold(self.seq, body)
+            copy.history = copy.history.with_body(body, copy.history.newest, len(copy.entries))
         return copy
 
     def recode(self, encode: Encode) -> None:
