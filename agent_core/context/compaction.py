@@ -157,6 +157,7 @@ def filling(
         steps=_steps(window, calibration),
         prune=_freed(prunes, tails[-1].entries) if tails else None,
         own=_own(window, prunes),
+        unread=_freed(prunes, 0) if any(each.entries == 1 for each in prunes) else None,
     )
 
 

@@ -358,11 +358,11 @@ class Window:
         return [WindowEntry(body.window_seq - 1, message, self._encode, summary=True), *kept]
 
     def _pruned(self, from_seq: int) -> list[WindowEntry]:
-        """Return the entries with placeholders for the large results before *from_seq*."""
+        """Return the entries with placeholders for the large results before *from_seq*; no step has read the last."""
         older = [entry for entry in self.entries if entry.seq < from_seq]
         tools = {part.call: part.name for x in older for part in x.message.parts if isinstance(part, ToolCall)}
         return [
-            entry.changed(pruned(entry.message, tools, self.frames))
+            entry.changed(pruned(entry.message, tools, self.frames, unread=entry is self.entries[-1]))
             if entry.seq < from_seq and entry.prunable
             else entry
             for entry in self.entries
