@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_core import AgentDefaults, Controls, Limits, StepCompleted, StepFailed
+from agent_core import AgentDefaults, Compaction, ContextCompacted, Controls, Limits, StepCompleted, StepFailed
 from agent_core.context.snapshot import freeze
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.messages import Actor, Message, Text
@@ -322,3 +322,28 @@ async def test_a_session_with_pauses_is_kept_for_an_hour(scene):
 
 def _size(step: StepCompleted) -> int:
     return (step.usage.cache_read or 0) + written(step)
+
+
+@BILLED
+async def test_a_summary_reads_what_the_last_request_left(scene, wire):
+    """Where the older part ends nothing is in Anthropic's cache any more: the whole prompt is sent, and read."""
+    clock = FakeClock()
+
+    def script(asked: ModelCall) -> list[Any]:
+        return [say("They talked." if b"Write a summary" in asked.raw else "Fine. " * 200)]
+
+    own, ten = Compaction(model=wire.full), Limits(max_context_messages=10)
+    server = {"clock": clock}
+    stage = await scene(wire, script, clock=clock, instructions=RULES, server=server, limits=ten, compaction=own)
+    for n in range(6):
+        clock.advance(130)
+        await stage.play(f"m{n} {'x' * 2_000}")
+    (made,) = await stage.said(ContextCompacted)
+    before = (await stage.said(StepCompleted))[4]
+    assert made.usage is not None
+    assert made.usage.cache_read == (before.usage.cache_read or 0) + written(before)
+    assert (made.usage.input or 0) <= 4
+    fork, after = stage.requests[-2:]
+    assert fork[:-1] == stage.requests[-3] + fork[len(stage.requests[-3]) : -1], "it begins as the last request did"
+    assert b"before the newest message that people wrote" in fork[-1]
+    assert fork[-3] in after, "what stays was in it"
