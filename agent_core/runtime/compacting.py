@@ -133,10 +133,11 @@ class Compactor:
 
         What was spent on a summary until a stop, or until it took too long, is in the fact: it is billed.
         """
+        by = self.calibration((move.controls and move.controls.model) or agent.snapshot.model)
         if move.kind == "cut":
-            return window.cut(move.keep, whole=move.whole, inside=move.inside)
+            return window.cut(move.keep, whole=move.whole, inside=move.inside, by=by)
         if move.kind == "prune":
-            return window.compacted("prune", window.seq_at(len(window.entries) - move.keep))
+            return window.compacted("prune", window.seq_at(len(window.entries) - move.keep), by=by)
         place = window.start_of(move.keep, whole=move.whole, inside=move.inside)
         from_seq, spent = window.seq_at(place), SummarySpending()
         patience = PATIENCE_TO_FIT if move.must else PATIENCE
@@ -208,11 +209,12 @@ class Compactor:
         while again := _again(fork, said):
             fork = again
             said, text = await self._written(fork)
-        if said.code == OVERFLOW:
-            return self._summed(fork, fork.window.compacted("cut", from_seq, kept_seq=kept_seq), None)
-        if said.code is not None:
+        if said.code not in (None, OVERFLOW):
             return fork.spent.failed(said.code, said.message)
-        return self._summed(fork, fork.window.compacted("summary", from_seq, kept_seq=kept_seq), text)
+        kind, summary = ("cut", None) if said.code else ("summary", text)
+        by = self.calibration(fork.own)
+        made = fork.window.compacted(kind, from_seq, kept_seq=kept_seq, by=by)
+        return _summed(fork, made, summary, by.tokens(Weight(len((summary or "").encode()), 0)))
 
     async def _written(self, fork: Fork) -> tuple[SummaryAnswer, str]:
         """Ask for the summary, in ever smaller pieces while they do not fit; return the last answer and its text."""
@@ -281,21 +283,6 @@ class Compactor:
 
     def _is_warm(self, window: Window, agent: Agent, model: str) -> bool:
         return agent.prompt_caching and is_warm(window, agent, model, self._clock.now())
-
-    def _summed(self, fork: Fork, made: e.ContextCompacted, text: str | None) -> e.ContextCompacted:
-        """Return the fact *made* with the summary *text*, and with what it cost to try."""
-        spent, tokens = fork.spent, UNCALIBRATED.tokens(Weight(len(text or ""), 0))
-        after = None if made.tokens_after is None else made.tokens_after + tokens
-        cost, uncached = spent.costs
-        return replace(
-            made,
-            summary=text,
-            tokens_after=after,
-            model=spent.model,
-            usage=spent.usage,
-            cost=cost,
-            uncached_cost=uncached,
-        )
 
     def _summariser(self, own: str, agent: Agent, tokens: int, summary: int, *, cached: int) -> str:
         """Return the model that sums up a prompt of *tokens* tokens: the agent's choice, or the cheaper one.
@@ -380,6 +367,21 @@ def is_warm(window: Window, agent: Agent, model: str, now: int) -> bool:
         return False
     life = life_of(agent, last)
     return life is not None and now - last.time < life
+
+
+def _summed(fork: Fork, made: e.ContextCompacted, text: str | None, tokens: int) -> e.ContextCompacted:
+    """Return the fact *made* with the summary *text* of so many *tokens*, and with what it cost to try."""
+    spent = fork.spent
+    cost, uncached = spent.costs
+    return replace(
+        made,
+        summary=text,
+        tokens_after=None if made.tokens_after is None else made.tokens_after + tokens,
+        model=spent.model,
+        usage=spent.usage,
+        cost=cost,
+        uncached_cost=uncached,
+    )
 
 
 def _again(fork: Fork, said: SummaryAnswer) -> Fork | None:

@@ -348,7 +348,8 @@ async def test_old_results_become_placeholders_first(make_core: MakeCore):
     (made,) = await stage.said(ContextCompacted)
     assert made.kind == "prune"
     assert made.usage is None
-    assert (made.tokens_after or 0) < (made.tokens_before or 0)
+    assert (made.tokens_after or 0) < 60_000
+    assert (made.tokens_before or 0) > 90_000, "by what the calls of this model were counted at"
     last = [unmarked(text_of(result.parts)) for result in results(stage.provider.requests[-1])]
     pruned = [text for text in last if "was left out to make room" in text]
     assert 0 < len(pruned) < len(last)
