@@ -237,7 +237,8 @@ class McpCatalog:
         found: dict[str, Tool] = {}
         for tool in offered_of(server, listing, stored.accepted):
             name = self._names[server.name, tool.name]
-            found[name] = ServedTool(spec_of(server, tool, name), server, tool.name, self._connections, self._values)
+            spec = spec_of(server, tool, name)
+            found[name] = ServedTool(spec, server, tool.name, self._connections, self._values, tool.parameters)
         return found
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from msgspec import structs
@@ -12,6 +12,8 @@ from agent_core.domain.masking import scrubbed
 from agent_core.domain.mcp import FilledServer, McpServer
 from agent_core.domain.mcp_tools import strings_of
 from agent_core.domain.messages import Part, Text
+from agent_core.domain.schemas import problems
+from agent_core.domain.tool_schemas import fitted
 from agent_core.domain.tools import filled, secrets_in
 from agent_core.errors import ParleyError
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, ToolError
@@ -83,8 +85,14 @@ class ServedTool:
     tool: str
     connections: McpConnections
     secrets: ServerSecrets
+    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the server says of its arguments; models are shown what vendors take of it."""
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
+        fit = fitted(self.parameters)
+        arguments = fit.restored(arguments)
+        if fit.shown is not fit.whole and (faults := problems(fit.whole, arguments)):
+            return ToolError(f"The arguments do not fit `{self.spec.name}`: {'; '.join(map(str, faults))}")
         try:
             server, values = await ready(self.server, self.secrets)
         except MissingSecret as error:
