@@ -186,7 +186,7 @@ def _both(one: Any, other: Any, how: str) -> Any:
     values = [_values(each) for each in (one, other)]
     if how == "anyOf" and values[0] and values[1]:  # what tells choices apart, such as `kind`
         return {**_without(one), **_without(other), "enum": [*values[0], *(x for x in values[1] if x not in values[0])]}
-    before = _list(cast("Schema", one)[how]) if isinstance(one, dict) and one.keys() == {how} else [one]
+    before: list[Any] = _list(cast("Schema", one)[how]) if isinstance(one, dict) and one.keys() == {how} else [one]
     return {how: before if other in before else [*before, other]}
 
 
