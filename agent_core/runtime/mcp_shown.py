@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import asdict, replace
 
-from agent_core.domain.mcp import McpListing, McpServer, McpTool
+from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.domain.mcp_objects import McpServerObject, ServedToolObject, ServerInfo, ServerStatus
 from agent_core.domain.mcp_tools import McpChange, changes_of, digest_of, is_held, offered_of, spec_of
 from agent_core.runtime.mcp_private import masked
@@ -69,4 +69,5 @@ def _tool(server: McpServer, tool: McpTool, name: str) -> ServedToolObject:
         effect=spec.effect,
         idempotent=spec.idempotent,
         parameters=spec.parameters,
+        annotations=tool.annotations if tool.annotations != McpAnnotations() else None,
     )

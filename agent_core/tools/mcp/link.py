@@ -1,11 +1,14 @@
 """The connection to one MCP server: which era it speaks, what is open to it, and every use of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 import mcp_types as wire
+import msgspec
 import structlog
 from mcp import Client
 from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
@@ -14,13 +17,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_core.clock import Clock, within
+from agent_core.domain.masking import scrubbed
 from agent_core.domain.mcp import McpListing, McpServer
+from agent_core.domain.mcp_tools import strings_of
 from agent_core.loop.announce import UNKNOWN
 from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, leaf, may_have_run
 from agent_core.tools.mcp.http_client import check_headers
 from agent_core.tools.mcp.listing import described, listed
 from agent_core.tools.mcp.marks import CURRENT, CallMark
+from agent_core.tools.mcp.masking import changed_outcome
 from agent_core.tools.mcp.owner import ClientOwner
 from agent_core.tools.mcp.port import McpUnavailable
 from agent_core.tools.mcp.questions import Unanswerable
@@ -58,6 +64,11 @@ class Carrier(Protocol):
         """Return whether the stream of news has ended; the SDK opens it again, and gives up without a word."""
         ...
 
+    @property
+    def tokens(self) -> Sequence[str]:
+        """Return the newest access tokens that went to the server, which it may repeat."""
+        ...
+
     def opens(self, lost: Callable[[], None]) -> None:
         """Call *lost* when the client that is opened next is of no more use."""
         ...
@@ -91,7 +102,10 @@ class Link:
         CURRENT.set(mark)
         try:
             async with within(self._clock, DISCOVERY if self._carrier.per_call else CHILD_DISCOVERY):
-                return await self._again(mark, self._listing, fresh=True)
+                listing = await self._again(mark, self._listing, fresh=True)
+            if not self._carrier.tokens:
+                return listing
+            return msgspec.convert(strings_of(msgspec.to_builtins(listing), self._plain), McpListing)
         except Exception as error:  # noqa: BLE001 - whatever a stranger's server does is one kind of failure
             raise self._failure(error, mark) from None
 
@@ -110,8 +124,16 @@ class Link:
         self._calls.add(mark)
         try:
             check_headers(self.server.name, headers)
-            use = ToolUse(self.server, tool, arguments, context, mark, repeatable=repeatable)
-            return await self._again(mark, use)
+
+            def progress(text: str) -> None:
+                context.progress(self._plain(text))
+
+            shown = replace(context, progress=progress)
+            use = ToolUse(self.server, tool, arguments, shown, mark, repeatable=repeatable)
+            outcome = await self._again(mark, use)
+            if not self._carrier.tokens:
+                return outcome
+            return await asyncio.to_thread(changed_outcome, outcome, self._plain)
         except Unanswerable as error:
             return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")
         except Exception as error:  # noqa: BLE001 - as above
@@ -265,8 +287,13 @@ class Link:
         """Return whether the server ran nothing, as it does not know the session or the era that it had before."""
         return isinstance(error, MCPError) and (mark.status == _GONE or error.code in NOT_RUN)
 
-    def _failure(self, error: BaseException, mark: CallMark) -> Exception:
-        return failure(self.server, error, mark, self._carrier.words)
+    def _failure(self, error: BaseException, mark: CallMark) -> McpUnavailable:
+        found = failure(self.server, error, mark, self._carrier.words)
+        return McpUnavailable(self._plain(str(found)), found.status)
+
+    def _plain(self, text: str) -> str:
+        """Return *text* of the server without access tokens."""
+        return reduce(lambda said, token: scrubbed(said, {"access token": token}), self._carrier.tokens, text)
 
     # What servers say by themselves.
 
