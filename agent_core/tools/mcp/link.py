@@ -23,14 +23,15 @@ from agent_core.domain.mcp_tools import strings_of
 from agent_core.loop.announce import UNKNOWN
 from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, leaf, may_have_run
+from agent_core.tools.mcp.held import HeldCall, HeldCalls, Progress
 from agent_core.tools.mcp.http_client import check_headers
 from agent_core.tools.mcp.listing import described, listed
 from agent_core.tools.mcp.marks import CURRENT, CallMark
 from agent_core.tools.mcp.masking import changed_outcome
 from agent_core.tools.mcp.owner import ClientOwner
 from agent_core.tools.mcp.port import McpUnavailable
-from agent_core.tools.mcp.questions import Unanswerable
-from agent_core.tools.mcp.use import ToolUse
+from agent_core.tools.mcp.questions import Unanswerable, taken_up
+from agent_core.tools.mcp.use import SPARE, ToolUse
 
 DISCOVERY = 10.0
 """Seconds for a whole discovery over HTTP."""
@@ -95,6 +96,7 @@ class Link:
         self._calls: set[CallMark] = set()
         self._changed: Callable[[], None] | None = None
         self._closed = False
+        self._held = HeldCalls(server.name)
 
     async def discover(self) -> McpListing:
         """Return what the server lists; raises `McpUnavailable`, within ten seconds, or thirty of a child process."""
@@ -119,21 +121,34 @@ class Link:
         repeatable: bool,
     ) -> Outcome:
         """Call a tool; what goes wrong is a `ToolError` that names the server."""
-        mark = CallMark(headers=headers)
-        CURRENT.set(mark)
+        seconds = self.server.timeout_s + SPARE
+        try:
+            if taken_up(context.answer).held:
+                ended = await self._held.resumed(context.call, context.answer, context.progress, seconds)
+            else:
+                mark, progress = CallMark(headers=headers), Progress(context.progress, self._plain)
+                CURRENT.set(mark)
+                shown = replace(context, progress=progress)
+                use = ToolUse(self.server, tool, arguments, shown, mark, repeatable=repeatable)
+                work = self._ended(mark, use, repeatable=repeatable)
+                if repeatable:  # it ends with its question
+                    ended = await work
+                else:
+                    held = HeldCall(use.questions, asyncio.create_task(work), progress)
+                    ended = await self._held.begun(context.call, held, seconds)
+        except Unanswerable as error:
+            return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")
+        if ended is None:
+            late = failure(self.server, TimeoutError(), CallMark(), self._carrier.words)
+            return ToolError(f"{late} {UNKNOWN}", unknown=True)
+        return await asyncio.to_thread(changed_outcome, ended, self._plain) if self._carrier.tokens else ended
+
+    async def _ended(self, mark: CallMark, use: ToolUse, *, repeatable: bool) -> Outcome:
+        """Return how a call ends, or what it asks; errors are outcomes."""
         self._calls.add(mark)
         try:
-            check_headers(self.server.name, headers)
-
-            def progress(text: str) -> None:
-                context.progress(self._plain(text))
-
-            shown = replace(context, progress=progress)
-            use = ToolUse(self.server, tool, arguments, shown, mark, repeatable=repeatable)
-            outcome = await self._again(mark, use)
-            if not self._carrier.tokens:
-                return outcome
-            return await asyncio.to_thread(changed_outcome, outcome, self._plain)
+            check_headers(self.server.name, mark.headers)
+            return await self._again(mark, use)
         except Unanswerable as error:
             return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")
         except Exception as error:  # noqa: BLE001 - as above
@@ -168,6 +183,7 @@ class Link:
     async def close(self) -> None:
         """Close what is open, for good; nothing of it is left."""
         self._closed = True
+        await self._held.close()
         self._retire()
         await asyncio.gather(*(owner.close() for owner in self._old))
         self._old.clear()
