@@ -140,7 +140,7 @@ def changes_of(server: McpServer, listing: McpListing | None, accepted: Accepted
         old, new = before.get(name), now.get(name)
         if old is None or new is None:
             found.append(McpChange(tool=name, change="added" if old is None else "removed", before=old, now=new))
-        elif pin(old) != pin(new):
+        elif old != new and pin(old) != pin(new):
             found.append(McpChange(tool=name, change="changed", before=old, now=new))
     return tuple(found)
 

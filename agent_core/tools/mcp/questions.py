@@ -128,7 +128,7 @@ def read(params: wire.ElicitRequestParams) -> ServerQuestion | str:
     """Return the form that a server asks for, or the sentence that says why it is declined."""
     if isinstance(params, wire.ElicitRequestURLParams):
         return "The server asked the person to open a web address; that was declined, as this client has forms only."
-    schema: dict[str, Any] = params.requested_schema
+    schema = _without_null(params.requested_schema)
     if not _is_flat(schema):
         return "The server asked the person for more than plain fields; that was declined."
     if len(params.message) > _LONGEST_MESSAGE or len(msgspec.json.encode(schema)) > _LONGEST_SCHEMA:
@@ -205,6 +205,22 @@ def _future() -> "asyncio.Future[Any]":
     return asyncio.get_running_loop().create_future()
 
 
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return *schema* with fields that may be null as fields that may be left out: a form has no null."""
+    fields: object = schema.get("properties")
+    if not isinstance(fields, dict):
+        return schema
+    plain, empty = dict[str, Any](), set[str]()
+    for name, field in cast("dict[str, Any]", fields).items():
+        kinds: object = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None
+        others = [each for each in cast("list[object]", kinds) if each != "null"] if isinstance(kinds, list) else []
+        plain[name] = {**field, "type": others[0]} if len(others) == 1 else field
+        if plain[name] is not field:
+            empty.add(name)
+    required = [name for name in schema.get("required") or () if name not in empty]
+    return {**schema, "properties": plain, **({"required": required} if "required" in schema else {})}
+
+
 def _is_flat(schema: Mapping[str, Any]) -> bool:
     fields = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(fields, dict):
@@ -217,7 +233,12 @@ def _is_primitive(field: object) -> bool:
     if not isinstance(field, dict):
         return False
     given = cast("dict[str, Any]", field)
-    return given.get("type") in _PRIMITIVES and not given.keys() & {"properties", "items", "anyOf", "allOf", "$ref"}
+    kind: object = given.get("type")
+    return (
+        isinstance(kind, str)
+        and kind in _PRIMITIVES
+        and not given.keys() & {"properties", "items", "anyOf", "allOf", "$ref"}
+    )
 
 
 def _hides(value: object, key: str = "") -> bool:

@@ -158,7 +158,7 @@ async def test_ten_thousand_calls_leave_nothing(port: int, era: str) -> None:
 
     async with staged(f"127.0.0.1:{port}") as stage:
         server: Any = McpServer(name="official", url=f"http://127.0.0.1:{port}/mcp")
-        await _started(stage, server)
+        await _started(stage, server, "2026-07-28" if era == "modern" else "2025-11-25")
         await asyncio.gather(*(stage.call(server, "echo", text="hi") for _ in range(20)))
         tasks, open_ = len(client_tasks()), sockets()
         for _ in range(500):
