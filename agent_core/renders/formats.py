@@ -14,8 +14,8 @@ FORMATS = ("text", "number", "integer", "percent (0.12 is 12 %)", "date", "datet
 """The formats in words; see `FORMAT`."""
 FORMAT = re.compile(r"text|number|integer|percent|date|datetime|currency:[A-Z]{3}")
 """What the `format` of a column may be; `percent` shows 0.12 as 12 %, a currency is its ISO 4217 code."""
-NUMERIC = re.compile(r"number|integer|percent|currency:[A-Z]{3}")
-"""The formats of numbers, whose columns are aligned right."""
+NUMERIC = re.compile(r"(?:(number|integer|percent)|currency:([A-Z]{3}))(?:\.([0-9]))?")
+"""The formats of numbers, whose columns are aligned right; those of a chart may fix the decimals: `percent.1`."""
 
 # Signs and decimals as the English locale of CLDR has them; a currency without a sign is written as its code.
 _SIGNS = {
@@ -73,6 +73,15 @@ def number_of(value: Any) -> Decimal | None:
     return Decimal(value)
 
 
+def amount_sign(format: str | None) -> str:
+    """Return the sign that *format* writes at each amount: `%`, that of a currency, or the empty text."""
+    found = NUMERIC.fullmatch(format or "")
+    if found is None:
+        return ""
+    kind, currency, _ = found.groups()
+    return "%" if kind == "percent" else _sign(currency).strip() if currency else ""
+
+
 def alignments(table: DataTable) -> tuple[Align, ...]:
     """Return how each column of *table* is aligned: as it says, numbers right, all else left."""
     return tuple(
@@ -110,19 +119,36 @@ def _is_far(number: Decimal) -> bool:
 
 
 def _numbered(number: Decimal, format: str) -> str:
-    kind, _, currency = format.partition(":")
+    found = NUMERIC.fullmatch(format)
+    assert found is not None
+    kind, currency, decimals = found.groups()
+    fixed = None if decimals is None else int(decimals)
     if _is_far(number):
         return f"{number:.3g}" if abs(number) < 1 else f"{number:.15g}"
     if kind == "integer":
         return _rounded(number, 0)
     if kind == "percent":
-        return f"{_trimmed(_rounded(_scaled(number, 2), _places(_scaled(number, 2), most=1, digits=2)))}%"
+        return f"{_decimal(_scaled(number, 2), fixed, most=1, digits=2)}%"
     if kind == "number":
-        return _trimmed(_rounded(number, _places(number, most=3, digits=3)))
-    decimals = 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
-    amount = _rounded(number, decimals)
-    sign = _SIGNS.get(currency, f"{currency}\u00a0")
+        return _decimal(number, fixed, most=3, digits=3)
+    amount = _rounded(number, _decimals(currency) if fixed is None else fixed)
+    sign = _sign(currency)
     return f"-{sign}{amount[1:]}" if amount.startswith("-") else f"{sign}{amount}"
+
+
+def _sign(currency: str) -> str:
+    return _SIGNS.get(currency, f"{currency}\u00a0")
+
+
+def _decimals(currency: str) -> int:
+    return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
+
+
+def _decimal(number: Decimal, fixed: int | None, *, most: int, digits: int) -> str:
+    """Return *number* with *fixed* decimals; without these, with as many as it needs."""
+    if fixed is not None:
+        return _rounded(number, fixed)
+    return _trimmed(_rounded(number, _places(number, most=most, digits=digits)))
 
 
 def _scaled(number: Decimal, places: int) -> Decimal:

@@ -6,6 +6,8 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
+from msgspec import structs
+
 from agent_core import PlainChart, PlainSeries
 
 _ADDABLE = frozenset({"sum", "count"})
@@ -94,9 +96,7 @@ def coarser(chart: PlainChart, most: int) -> tuple[PlainChart, str] | None:
             found = [places[day] for day in begins]
             series = tuple(PlainSeries(each.name, _added(each.values, found, len(kept))) for each in chart.series)
             labels = tuple(unit.label(day) for day in kept)
-            return PlainChart(
-                chart.type, labels, series, chart.title, chart.x, chart.y, chart.stacked, chart.horizontal
-            ), unit.name
+            return structs.replace(chart, categories=labels, series=series), unit.name
     return None
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent_core import PlainChart, chart_of
+from agent_core import PlainChart, PlainSeries, chart_of, chart_text
 from channels.base import ShownRender
 from channels.slack.outbound.drawn.choose import choose, ladder_of
 from channels.slack.outbound.drawn.form import ChartLink, Form, PngUpload
@@ -55,6 +55,25 @@ def test_series_and_axes(type: str):
         ],
         "axis_config": {"categories": ["Jan", "Feb"], "x_label": "Month", "y_label": "Orders"},
     }
+
+
+@pytest.mark.parametrize(
+    ("format", "values", "y", "shown", "label"),
+    [
+        ("percent.1", [0.07, 0.1234], "Rate", [7, 12.34], "Rate (%)"),
+        ("percent", [0.07, None], "Rate in %", [7, 0], "Rate in %"),
+        ("percent", [1, 2], None, [100, 200], "%"),
+        ("percent", [1, 2], "r" * 60, [100, 200], "r" * 45 + "… (%)"),
+        ("currency:USD.2", [1.5, 2], "Sales", [1.5, 2], "Sales ($)"),
+        ("number.2", [1.5, 2], "Sales", [1.5, 2], "Sales"),
+    ],
+)
+def test_signs_of_amounts_are_beside_the_axis(format: str, values: list[Any], y: str, shown: list[float], label: str):
+    """Slack's block has no format: percents are hundredths, and the sign of amounts is in the title of their axis."""
+    found = native_of(chart("bar", ["a", "b"], {"n": values}, y=y, format=format))
+    assert [each["value"] for each in found["series"][0]["data"]] == shown
+    assert found["axis_config"]["y_label"] == label
+    assert chart_text(PlainChart("bar", ("a",), (PlainSeries("n", (0.5,)),), format="percent.1")).count("50.0%") == 1
 
 
 def test_horizontal_bars_stand_up():
