@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
 from typing import Any
 
 from agent_core.renders.values import Align, DataTable, TableColumn
@@ -52,9 +53,10 @@ def formatted(value: Any, format: str | None = None) -> str:
         return "yes" if value else "no"
     if format in ("date", "datetime"):
         return _dated(value, with_time=format == "datetime")
-    number = number_of(value) if format and NUMERIC.fullmatch(format) else None
-    if number is not None and format:
-        return _numbered(number, format)
+    numeric = _numeric(format) if format else None
+    number = number_of(value) if numeric else None
+    if number is not None and numeric:
+        return _numbered(number, numeric)
     if isinstance(value, str):
         return value
     if isinstance(value, int | float):
@@ -118,11 +120,18 @@ def _is_far(number: Decimal) -> bool:
     return number.as_tuple().exponent != 0 and bool(number) and not _TINY <= abs(number) < _HUGE
 
 
-def _numbered(number: Decimal, format: str) -> str:
+@lru_cache(256)
+def _numeric(format: str) -> tuple[str | None, str, int | None] | None:
+    """Return what a format of numbers says: its kind or its currency, and the decimals that it fixes."""
     found = NUMERIC.fullmatch(format)
-    assert found is not None
+    if found is None:
+        return None
     kind, currency, decimals = found.groups()
-    fixed = None if decimals is None else int(decimals)
+    return kind, currency, None if decimals is None else int(decimals)
+
+
+def _numbered(number: Decimal, format: tuple[str | None, str, int | None]) -> str:
+    kind, currency, fixed = format
     if _is_far(number):
         return f"{number:.3g}" if abs(number) < 1 else f"{number:.15g}"
     if kind == "integer":
