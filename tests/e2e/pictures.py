@@ -115,7 +115,7 @@ BOXES = Rendered(
             "data": {"values": WAITS},
             "mark": "boxplot",
             "encoding": {
-                "x": {"field": "day", "type": "nominal", "sort": list(DAYS)},
+                "x": {"field": "day", "type": "nominal", "sort": list(DAYS), "axis": {"labelAngle": 0}},
                 "y": {"field": "minutes", "type": "quantitative"},
             },
         }
