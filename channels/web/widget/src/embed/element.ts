@@ -93,6 +93,7 @@ export class ParleyChat extends HTMLElement {
   /** Use *token* from now on, without an end to the conversation; one that is refused gives way to the configured source. */
   setToken(token: string): void {
     this.#held.token = token;
+    this.#held.arrived?.(token);
     this.#wired?.actions.refresh();
   }
   override focus(): void {

@@ -21,6 +21,8 @@ export interface Wired {
 /** The token that `setToken` gave, until the server refuses it. */
 export interface HeldToken {
   token: string | null;
+  /** Called with the token that `setToken` gives, where one is awaited. */
+  arrived?: (token: string) => void;
 }
 
 export interface WiringOptions {
@@ -42,8 +44,12 @@ export function tokensOf(host: HTMLElement, held: HeldToken, getToken: GetToken 
   const own = getToken ?? anonymous(host, serverOf(host), host.getAttribute("agent"));
   const source = { token: host.getAttribute("token"), url: host.getAttribute("token-url"), getToken: own };
   const configured = tokenSource({ ...source, fetch: fetch.bind(globalThis), signal, now: Date.now });
+  // An empty token is one that the page gives later, by `setToken`: nothing is asked of the server until then.
+  const isGivenLater = source.token === "" && source.url === null && own === null;
+  let awaited: Promise<string> | null = null;
+  const later = (): Promise<string> => (awaited ??= new Promise<string>((resolve) => (held.arrived = resolve)).finally(() => (awaited = null)));
   return {
-    get: () => (held.token === null ? configured.get() : Promise.resolve(held.token)),
+    get: () => (held.token !== null ? Promise.resolve(held.token) : isGivenLater ? later() : configured.get()),
     drop: (used) => {
       if (held.token === used) held.token = null;
       configured.drop(used);
