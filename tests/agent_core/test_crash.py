@@ -222,7 +222,7 @@ class Process:
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
-            await self.end(grace=0.1)  # what waits for a database that is gone never ends
+            await self.end(grace=0.01)  # what waits for a database that is gone never ends
             return False
         await work
         return True
