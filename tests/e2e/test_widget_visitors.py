@@ -67,7 +67,7 @@ async def test_files_go_with_a_message(browser: Browser, server: Server):
         assert site.complaints == []
 
 
-async def test_who_has_no_name_is_the_same_visitor_after_a_reload(browser: Browser, server: Server):
+async def test_an_anonymous_visitor_is_the_same_after_a_reload(browser: Browser, server: Server):
     """The page needs no token route; the conversation is there again, and another browser has none of it."""
     async with visited(browser, server) as site:
         await site.open(script(server, 'agent="open" anonymous'))
