@@ -10,12 +10,13 @@ from agent_core.context.history import LONG_LIFE, SHORT_LIFE
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.caching import thinking_budget
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool, is_forced
+from agent_core.net.trust import trusted
 from agent_core.providers import models
 from agent_core.providers.anthropic.encode import MARKS, encoder_of, wires
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, ModelDelta, Request, RequestEntry
 from agent_core.providers.caching import BUDGETS, of_anthropic
-from agent_core.providers.client import Sdk, SdkClient, trusted
+from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.marking import CacheFields
 from agent_core.providers.wording import Starts, joined

@@ -10,10 +10,11 @@ import msgspec
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool
 from agent_core.domain.structured import is_closed
+from agent_core.net.trust import trusted
 from agent_core.providers import models
 from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai
-from agent_core.providers.client import Sdk, SdkClient, trusted
+from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras

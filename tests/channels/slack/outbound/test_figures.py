@@ -198,13 +198,16 @@ def is_right(shown: Showing, images: int, names: list[str]) -> bool:
 
 WRONG = (
     *(
-        fault
-        for on in ("files.getUploadURLExternal", "upload", "files.completeUploadExternal")
-        for fault in (
-            InjectedFault("server_error", on=on),
-            InjectedFault("answer_lost", on=on),
-            InjectedFault("request_lost", on=on, times=2),
-            InjectedFault("ratelimited", on=on, seconds=3),
+        # Each call and each kind of fault, and of their pairs every second.
+        pytest.param(fault, marks=WHOLE if (call + kind) % 2 else ())
+        for call, on in enumerate(("files.getUploadURLExternal", "upload", "files.completeUploadExternal"))
+        for kind, fault in enumerate(
+            (
+                InjectedFault("server_error", on=on),
+                InjectedFault("answer_lost", on=on),
+                InjectedFault("request_lost", on=on, times=2),
+                InjectedFault("ratelimited", on=on, seconds=3),
+            )
         )
     ),
     InjectedFault("server_error", on="files.completeUploadExternal", effect=True),
