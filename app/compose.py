@@ -86,6 +86,7 @@ from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
 from channels.spec import ChannelSpec
 from channels.web.demo import Door
+from channels.web.frame_page import frame_router
 from channels.web.identity import OPERATOR, SCOPES, Principal, TokenSigner
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 
@@ -286,7 +287,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     for routes in ROUTES:
         app.include_router(routes.router)
     app.include_router(token_router(core, tokens, operator=operator, described=_described()))
-    for routes in (*channels, script_router(), console.router):
+    for routes in (*channels, script_router(), frame_router(settings.frame_ancestors), console.router):
         app.include_router(routes)
     if settings.demo:
         holds, described = credentials.holds, _described()
