@@ -32,6 +32,7 @@ async def test_one_line_is_a_conversation_in_a_corner(browser: Browser, server: 
         await bubble.click()
         area = page.get_by_label("Your message")
         await expect(area).to_be_focused()
+        await expect(chat.get_by_role("button", name="Close the conversation")).to_have_count(1)  # the bubble itself
         await area.fill("What is 2+2?")
         await area.press("Enter")
         await expect(chat.locator('.answer[aria-busy="false"] .blocks')).not_to_be_empty()
