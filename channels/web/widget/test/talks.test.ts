@@ -36,6 +36,7 @@ function stage(answer: Answer = () => problem(404, "not_found"), remembered: str
       return response;
     },
     agent: () => Promise.reject(new Error("not asked here")),
+    ratings: async () => ({}),
     open: async () => `ses_new${(opened += 1)}`,
     post,
     cancel: async () => undefined,

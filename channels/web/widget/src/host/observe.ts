@@ -17,8 +17,8 @@ export function happened(before: Conversation, after: Conversation, backlog: num
   }
   if ((after.unread ?? 0) !== (before.unread ?? 0)) found.push(["parley:unread", { count: after.unread ?? 0 }]);
   for (const [run, given] of Object.entries(after.feedback ?? {})) {
-    const { rating, comment, sending, problem } = given;
-    const isNew = before.feedback?.[run] !== given && !sending && !problem;
+    const { rating, comment, sending, problem, isOlder } = given;
+    const isNew = before.feedback?.[run] !== given && !sending && !problem && !isOlder;
     if (isNew && rating) found.push(["parley:feedback", { run, rating, ...(comment !== undefined && { comment }) }]);
   }
   if (after.view === before.view || after.view.seq <= backlog) return found;

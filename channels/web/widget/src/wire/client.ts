@@ -2,7 +2,7 @@
 
 import type { Vote } from "../talk/deciding.js";
 import type { AgentFace } from "../talk/face.js";
-import type { Rating } from "../talk/feedback.js";
+import type { Feedback, Rating } from "../talk/feedback.js";
 import type { Frame } from "../log/events.js";
 import { parseFrame } from "./json.js";
 import { onWake } from "./pause.js";
@@ -58,8 +58,17 @@ export interface Client {
   output(run: string, output: Output, signal: AbortSignal): Promise<void>;
   /** Rate an answer; a person's second rating replaces the first. */
   feedback(run: string, rating: Rating, comment: string | undefined, signal: AbortSignal): Promise<void>;
+  /** Read what the visitor has said of the answers of *session*. */
+  ratings(session: string, signal: AbortSignal): Promise<Feedback>;
   /** Follow *session* until *signal* ends it; throws a problem that no retry can solve. */
   follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
+}
+
+/** A rating as the server has it. */
+interface Rated {
+  readonly run: string;
+  readonly rating: Rating;
+  readonly comment: string | null;
 }
 
 const SILENCE = 45_000; // the server sends a comment every 15 s
@@ -98,6 +107,10 @@ export function createClient(options: ClientOptions): Client {
     },
     async feedback(run, rating, comment, signal) {
       await send(`/v1/runs/${encodeURIComponent(run)}/feedback`, { rating, comment }, signal);
+    },
+    async ratings(session, signal) {
+      const given = (await (await request(`/v1/web/conversations/${encodeURIComponent(session)}/feedback`, { signal, cache: "no-store" })).json()) as { items: readonly Rated[] };
+      return Object.fromEntries(given.items.map(({ run, rating, comment }) => [run, { rating, ...(comment && { comment }), sending: false, isOlder: true }]));
     },
     follow: (session, follower, signal) => follow(options, request, session, follower, signal),
   };
