@@ -7,7 +7,7 @@ import type { Happened } from "../embed/events.js";
 /** Return what of *after* is news to one who knows *before*; up to the fact *backlog* is what was there when the page came. */
 export function happened(before: Conversation, after: Conversation, backlog: number): readonly Happened[] {
   const found: Happened[] = [];
-  const failures = (each: Conversation) => [each.problem, ...each.outbox.map(({ problem }) => problem)];
+  const failures = (each: Conversation) => [each.problem, each.refused?.problem, ...each.outbox.map(({ problem }) => problem)];
   const older = failures(before);
   for (const problem of failures(after)) {
     if (problem && !older.includes(problem)) {

@@ -6,7 +6,7 @@ import type { Feedback, Rating } from "../talk/feedback.js";
 import type { Frame } from "../log/events.js";
 import { parseFrame } from "./json.js";
 import { onWake } from "./pause.js";
-import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
+import { asProblem, isPassing, problemOf, refused, type Problem } from "./problem.js";
 import { readEvents, type ServerEvent } from "./sse.js";
 import type { TokenSource } from "./token.js";
 import type { Access } from "./upload.js";
@@ -148,18 +148,34 @@ export function sender(options: ClientOptions, request: Request): Send {
   };
 }
 
-/** Return what *ask* gives, asked a few times while the reason for failing may pass. */
-async function patiently<T>({ pause, random }: ClientOptions, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+/**
+ * Return what *ask* gives, asked a few times while the reason for failing may pass.
+ *
+ * A server that this page may not ask looks like one that is away. If it answers what needs no permission, and the next try fails
+ * too, that is the reason: it does not pass.
+ */
+async function patiently<T>(options: ClientOptions, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+  const { pause, random } = options;
+  let isThere = false;
   for (let tries = 1; ; tries += 1) {
     try {
       return await ask();
     } catch (error) {
       signal.throwIfAborted();
       const problem = asProblem(error);
+      if (problem.status === 0 && isThere) throw refused();
+      isThere = problem.status === 0 && tries > 1 && (await answers(options, signal));
+      if (isThere) continue;
       if (!isPassing(problem) || tries === TRIES || (problem.retryAfter ?? 0) > LONGEST) throw problem;
       await pause(delay(tries, problem, random), signal);
     }
   }
+}
+
+/** Return whether the server answers a page that may not read what it says. */
+async function answers({ server, fetch: ask }: ClientOptions, signal: AbortSignal): Promise<boolean> {
+  const asked = server && ask(`${server}/healthz`, { mode: "no-cors", credentials: "omit", cache: "no-store", signal });
+  return asked ? asked.then(() => true, () => false) : false; // a page may ask its own origin
 }
 
 /** Why a connection is given up that was silent over a sleep: the next one is tried at once. */
