@@ -13,7 +13,7 @@ from channels.web.routes import Widget, widget
 FRAME = "/widget/frame"
 POLICY = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data: blob:; base-uri 'none'; "
-    "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'; frame-ancestors "
+    "form-action 'none'; require-trusted-types-for 'script'; trusted-types parley-chat; frame-ancestors "
 )
 SCRIPTS = ("parley-chat.js", "parley-frame.js")
 DOCUMENT = """<!doctype html>
