@@ -51,7 +51,7 @@ check: lint typecheck ## Run what needs no test: style, format, import layers, t
 
 whole: workshop browser ## Run every test there is, on both databases, with all cases and examples (hours)
 	@scratch=$$(scripts/scratch); trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' INT TERM; \
-	TMPDIR=$$scratch $(PYTEST) $(PARALLEL) --whole
+	PARLEY_PICTURES=1 TMPDIR=$$scratch $(PYTEST) $(PARALLEL) --whole
 
 browser: workshop ## Find a Chromium for the browser tests, or install one
 	@scripts/browser
@@ -86,7 +86,7 @@ chaos: workshop ## Kill processes on Postgres 200 times under load, race approva
 		tests/e2e/test_stop.py tests/e2e/test_approvals.py
 	@$(PYTEST) --whole -q $(PARALLEL) -k "kill or fault or crowd" tests/channels/slack
 	@$(PYTEST) --whole -q -s --timeout=600 tests/e2e/test_edges.py
-	@PARLEY_ROUNDS=50 $(PYTEST) -q tests/e2e/test_cuts.py
+	@PARLEY_ROUNDS=50 $(PYTEST) --whole -q tests/e2e/test_cuts.py
 
 load: workshop ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write

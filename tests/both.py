@@ -47,7 +47,8 @@ BOTH = (
     "channels/slack/cards/test_cards.py::test_a_late_click_gets_the_outcome_and_its_card_is_updated",
     "channels/slack/cards/test_cards.py::test_each_call_of_a_step_has_its_card",
     "channels/slack/cards/test_cards.py::test_two_workspaces_do_not_mix",
-    "e2e/test_kill.py",
+    "e2e/test_kill.py::test_a_reader_of_a_killed_server_ends_with_the_text_once",
+    "e2e/test_kill.py::test_a_tool_call_before_the_kill_is_not_made_again",
 )
 """Files, folders and tests that run on SQLite and on Postgres: what is stored, raced for, or left by a crash.
 

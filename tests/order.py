@@ -12,6 +12,8 @@ FIRST = (
     "e2e/test_processes.py",
     "e2e/test_edges.py",
     "e2e/test_slack.py",
+    "e2e/test_load.py",
+    "channels/web/test_widget_bundle.py",
     "agent_core/engine/test_outage.py",
     "agent_core/engine/test_processes.py",
     "e2e/test_browser.py",

@@ -14,8 +14,7 @@ import pytest
 
 from agent_core.testing import fail, say
 from agent_core.testing.models import FakeModels
-from app.settings import Settings
-from app.storage.migrate import migrate
+from tests.app.processes import Shell
 
 ROOT = Path(__file__).parents[2]
 # Modules that a server on SQLite does not import, and what needs them.
@@ -43,9 +42,9 @@ main()
 """
 
 
-async def imported(data: Path, **keys: str) -> set[str]:
+async def imported(shell: Shell, **keys: str) -> set[str]:
     """Return what `parley serve` imports until it has answered once and refused once."""
-    migrate(Settings(_env_file=None, data=data))  # type: ignore[call-arg]
+    data = shell.data
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PORT": "0", "PARLEY_DATA": str(data)}
     environment |= {"PARLEY_AGENTS": str(ROOT / "agents"), "PARLEY_API_KEY": KEY, "PARLEY_DEMO_RATE": "0", **keys}
     command = (sys.executable, "-c", SERVE)
@@ -65,9 +64,9 @@ async def imported(data: Path, **keys: str) -> set[str]:
     return set(json.loads(out.splitlines()[-1]))
 
 
-async def test_without_a_key_no_sdk_is_imported(tmp_path: Path):
+async def test_without_a_key_no_sdk_is_imported(shell: Shell, template: Path):
     """A server without keys imports no SDK, nothing for Postgres or Slack and nothing of other commands."""
-    found = await imported(tmp_path)
+    found = await imported(shell.migrated(template))
     assert found & {*UNUSED, *SDKS, "aiohttp", "httpx2"} == set()
     assert "fastapi" in found
 
@@ -76,10 +75,12 @@ async def test_without_a_key_no_sdk_is_imported(tmp_path: Path):
     ("vendor", "other", "path"),
     [("anthropic", "openai", ""), pytest.param("openai", "anthropic", "/v1", marks=pytest.mark.whole)],
 )
-async def test_a_key_imports_the_sdk_of_its_vendor_alone(tmp_path: Path, vendor: str, other: str, path: str):
+async def test_a_key_imports_the_sdk_of_its_vendor_alone(
+    shell: Shell, template: Path, vendor: str, other: str, path: str
+):
     """A key brings the SDK of its vendor, and not that of another one."""
     async with FakeModels([(fail("overloaded"),), (say("Hello."),)]) as models:
         keys = {f"{vendor.upper()}_API_KEY": "any", f"{vendor.upper()}_BASE_URL": models.url + path}
-        found = await imported(tmp_path, **keys)
+        found = await imported(shell.migrated(template), **keys)
     assert found & {*UNUSED, other} == set()
     assert vendor in found

@@ -160,17 +160,17 @@ def frames_of(events: Sequence[Mapping[str, Any]]) -> list[float]:
     return [sum(end - begin for begin, end in spans if first <= begin < last) / 1e6 for first, last in pairwise(starts)]
 
 
-async def leaked(browser: Browser) -> Kept:
-    """Return what each of `MOUNTS` mounts leaves."""
+async def leaked(browser: Browser, mounts: int = MOUNTS) -> Kept:
+    """Return what each of *mounts* leaves."""
     async with served(Stream(200)) as stream:
         context, page, cdp = await opened(browser, stream)
         await page.goto(f"{stream.url}/page")
         await page.evaluate(REMOUNT, SETTLED)
         before = await held(cdp)
-        await page.evaluate(REMOUNT, MOUNTS)
+        await page.evaluate(REMOUNT, mounts)
         after = await held(cdp)
         await context.close()
-    return Kept(*((last - first) / MOUNTS for first, last in zip(before, after, strict=True)))
+    return Kept(*((last - first) / mounts for first, last in zip(before, after, strict=True)))
 
 
 async def held(cdp: CDPSession) -> Kept:

@@ -1,8 +1,10 @@
 """A real Chromium: pages that note every request and complaint, and pictures of what they show."""
 
+import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, Route, async_playwright, expect
 
@@ -20,6 +22,7 @@ FLAGS = (
     "--disable-lcd-text",
 )
 ARTIFACTS = ROOT / "artifacts/browser"
+PICTURES = os.environ.get("PARLEY_PICTURES", "") not in {"", "0"}
 PATIENCE = 60_000
 """Milliseconds after which a test gives up: far more than a page on a busy machine takes."""
 # Wait for whatever fades in, not for what pulses as long as it is there.
@@ -27,6 +30,13 @@ STILL = """chat => Promise.all(
     chat.shadowRoot.getAnimations()
         .filter(each => each.effect.getComputedTiming().iterations !== Infinity)
         .map(each => each.finished.catch(() => null)))"""
+
+
+async def photograph(page: Page, name: str, **options: Any) -> None:
+    """Keep what *page* shows as the artifact *name*, if PARLEY_PICTURES asks for pictures: only people look at them."""
+    if PICTURES:
+        ARTIFACTS.mkdir(parents=True, exist_ok=True)
+        assert await page.screenshot(path=ARTIFACTS / f"{name}.png", **options)
 
 
 @asynccontextmanager
@@ -124,7 +134,6 @@ class Tab:
 
     async def picture(self, name: str) -> None:
         """Keep what the tab shows as an artifact."""
-        ARTIFACTS.mkdir(parents=True, exist_ok=True)
-        path = ARTIFACTS / f"{name}.png"
-        await self.chat.evaluate(STILL)
-        assert await self.page.screenshot(path=path)
+        if PICTURES:
+            await self.chat.evaluate(STILL)
+        await photograph(self.page, name)

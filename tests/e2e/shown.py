@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from playwright.async_api import Browser, BrowserContext, Locator, Page, Route
 
 from channels.web.routes import POLICY, STATIC, widget
-from tests.e2e.browser import ARTIFACTS, PATIENCE, STILL
+from tests.e2e.browser import PATIENCE, PICTURES, STILL, photograph
 from tests.polling import until
 
 HOST = "https://parley.test"
@@ -93,9 +93,9 @@ class Shown:
 
     async def picture(self, name: str) -> None:
         """Keep what the page shows as an artifact."""
-        ARTIFACTS.mkdir(parents=True, exist_ok=True)
-        await self.settled()
-        assert await self.page.screenshot(path=ARTIFACTS / f"{name}.png")
+        if PICTURES:
+            await self.settled()
+        await photograph(self.page, name)
 
     async def answer(self, route: Route) -> None:
         """Answer what the page asks for, as the server does."""

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 from playwright.async_api import Browser, BrowserContext, Page, Route
 
-from tests.e2e.browser import ARTIFACTS, PATIENCE
+from tests.e2e.browser import PATIENCE, photograph
 from tests.e2e.server import KEY, Server
 
 SHOP = "http://localhost:3999"
@@ -68,8 +68,7 @@ class Site:
 
     async def picture(self, name: str) -> None:
         """Keep what the page shows as an artifact."""
-        ARTIFACTS.mkdir(parents=True, exist_ok=True)
-        assert await self.page.screenshot(path=ARTIFACTS / f"{name}.png", animations="disabled")
+        await photograph(self.page, name, animations="disabled")
 
 
 @asynccontextmanager

@@ -142,8 +142,9 @@ async def test_earlier_messages_come_as_one_scrolls_up(browser: Browser):
         await context.close()
 
 
-async def test_twenty_mounts_leave_nothing(browser: Browser):
+@pytest.mark.parametrize("mounts", [8, pytest.param(20, marks=pytest.mark.whole)])
+async def test_mounts_leave_nothing(browser: Browser, mounts: int):
     """What a mount made is collected after it: no node, no listener, and no more heap than noise."""
-    left = await leaked(browser)
+    left = await leaked(browser, mounts)
     assert (left.nodes, left.listeners) == (0, 0)
     assert left.heap < 50_000

@@ -8,7 +8,7 @@ import pytest_asyncio
 import yaml
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.e2e.browser import ARTIFACTS, PATIENCE
+from tests.e2e.browser import PATIENCE, photograph
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import KEY, ROOT, Server
 from tests.polling import until_async
@@ -77,8 +77,7 @@ class Desk:
 
     async def picture(self, name: str) -> None:
         """Keep what the page shows as an artifact."""
-        ARTIFACTS.mkdir(parents=True, exist_ok=True)
-        assert await self.page.screenshot(path=ARTIFACTS / f"{name}.png")
+        await photograph(self.page, name)
 
     def check(self) -> None:
         """Check that nothing of what was shown ran, and that no other host was asked."""
