@@ -1,5 +1,6 @@
 """YAML of bounded size, depth and expansion: a file of a few bytes cannot hold up the start."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ MAX_DEPTH = 64
 """Levels of lists and mappings: far more than any agent has, far fewer than the parser's recursion takes."""
 MAX_VALUES = 20_000
 """Values once every alias is replaced by what it repeats."""
+MAX_NUMBER = 100
+"""Characters of a number: reading one takes time that grows with the square of its length."""
+_NUMBER = re.compile(r"[-+]?(?:0x[0-9a-fA-F_]+|0b[01_]+|[0-9.][0-9_:.eE+-]*)", re.ASCII)
 _OPENS = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
 _CLOSES = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 
@@ -38,6 +42,9 @@ def parse_yaml(text: str, most: int = MAX_VALUES) -> Any:
         raise InvalidYaml(_fault(error)) from None
     except ValueError as error:  # a date or a number that is none
         raise InvalidYaml(str(error)[:200]) from None
+    except (LookupError, ArithmeticError, AttributeError, TypeError, RecursionError) as error:
+        # What the library's constructors raise for a value that is not of the type that they took it for.
+        raise InvalidYaml(f"a value cannot be read ({type(error).__name__})") from None
 
 
 def _check(text: str, most: int) -> None:
@@ -47,6 +54,8 @@ def _check(text: str, most: int) -> None:
     count = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         where = f"line {event.start_mark.line + 1}: "
+        if getattr(event, "tag", None) is not None:
+            raise InvalidYaml(f"{where}the tag `{event.tag[:40]}`; write the value without one")
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 raise InvalidYaml(f"{where}`*{event.anchor[:40]}` repeats itself, or nothing")
@@ -60,12 +69,19 @@ def _check(text: str, most: int) -> None:
                 sizes[anchor] = count - before
         elif isinstance(event, yaml.ScalarEvent):
             count += 1
+            if event.style is None and len(event.value) > MAX_NUMBER and _is_number(event.value):
+                raise InvalidYaml(f"{where}a number of {len(event.value):,} characters, the limit is {MAX_NUMBER}")
             if event.anchor is not None:
                 sizes[event.anchor] = 1
         if len(open_) > MAX_DEPTH:
             raise InvalidYaml(f"{where}nested more than {MAX_DEPTH} levels deep")
         if count > most:
             raise InvalidYaml(f"{where}more than {most:,} values, aliases counted as what they repeat")
+
+
+def _is_number(text: str) -> bool:
+    """Return whether the library may take a plain *text* for a number; a hash with letters among its digits is none."""
+    return _NUMBER.fullmatch(text) is not None
 
 
 def _fault(error: yaml.YAMLError) -> str:
