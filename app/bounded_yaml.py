@@ -54,8 +54,7 @@ def _check(text: str, most: int) -> None:
     count = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         where = f"line {event.start_mark.line + 1}: "
-        if getattr(event, "tag", None) is not None:
-            raise InvalidYaml(f"{where}the tag `{event.tag[:40]}`; write the value without one")
+        _check_value(event, where)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 raise InvalidYaml(f"{where}`*{event.anchor[:40]}` repeats itself, or nothing")
@@ -69,8 +68,6 @@ def _check(text: str, most: int) -> None:
                 sizes[anchor] = count - before
         elif isinstance(event, yaml.ScalarEvent):
             count += 1
-            if event.style is None and len(event.value) > MAX_NUMBER and _is_number(event.value):
-                raise InvalidYaml(f"{where}a number of {len(event.value):,} characters, the limit is {MAX_NUMBER}")
             if event.anchor is not None:
                 sizes[event.anchor] = 1
         if len(open_) > MAX_DEPTH:
@@ -79,9 +76,17 @@ def _check(text: str, most: int) -> None:
             raise InvalidYaml(f"{where}more than {most:,} values, aliases counted as what they repeat")
 
 
-def _is_number(text: str) -> bool:
-    """Return whether the library may take a plain *text* for a number; a hash with letters among its digits is none."""
-    return _NUMBER.fullmatch(text) is not None
+def _check_value(event: yaml.Event, where: str) -> None:
+    """Raise `InvalidYaml` for a value with a tag, and for a number that takes long to be read.
+
+    A hash with letters among its digits is no number.
+    """
+    if (tag := getattr(event, "tag", None)) is not None:
+        raise InvalidYaml(f"{where}the tag `{tag[:40]}`; write the value without one")
+    if not isinstance(event, yaml.ScalarEvent) or event.style is not None or len(event.value) <= MAX_NUMBER:
+        return
+    if _NUMBER.fullmatch(event.value):
+        raise InvalidYaml(f"{where}a number of {len(event.value):,} characters, the limit is {MAX_NUMBER}")
 
 
 def _fault(error: yaml.YAMLError) -> str:

@@ -72,7 +72,7 @@ class Bystander:
 async def bystander(server: Server, what: str) -> AsyncIterator[Bystander]:
     """Give someone who is answered while the block runs; print how long small things took, alone and in it.
 
-    What counts is the longest that one took while the block ran. At the end the answer must be whole, on one connection.
+    What counts is the longest that one took meanwhile. At the end the answer must be whole, on one connection.
     """
     async with server.client() as client, server.client() as probe:
         session = await opened(client)
