@@ -22,6 +22,7 @@ def stored_agents(settings: Settings) -> Sequence[AgentObject]:
 def _read(connection: Connection) -> Sequence[AgentObject]:
     try:
         found = catalog.listed(connection, limit=MOST, after=0).items
-    except msgspec.ValidationError:  # a newer version wrote one: the migrations are a finding of their own
+    except (msgspec.ValidationError, connection.dialect.loaded_dbapi.Error):
+        # Of another version, or empty: that is a finding of the migrations. Prepared statements raise the driver's own.
         return ()
     return [agent for agent in found if agent.source == "api"]

@@ -25,8 +25,8 @@ MESSAGES = "/v1/sessions/x/messages"
 MESSAGE_BYTES, OTHER_BYTES = 409_600, 64_000
 PROBES = 15
 MOST_TIMES, MOST_SECONDS = 100, 2.0
-"""The longest that a bystander waits while others misbehave, as often as alone, and in any case: not much more than what
-a busy machine does by itself. The bench has the bound of 100 ms for one hostile client, where nothing else runs."""
+"""The longest that a bystander waits while others misbehave, as often as alone, and in any case: not much more than a
+busy machine does by itself. The bench has the bound of 100 ms for one hostile client, where nothing else runs."""
 
 
 @pytest.fixture(scope="module")
