@@ -1,5 +1,6 @@
 """YAML of bounded size, depth and expansion: a file of a few bytes cannot hold up the start."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ MAX_DEPTH = 64
 """Levels of lists and mappings: far more than any agent has, far fewer than the parser's recursion takes."""
 MAX_VALUES = 20_000
 """Values once every alias is replaced by what it repeats."""
+MAX_NUMBER = 100
+"""Characters of a number: reading one takes time that grows with the square of its length."""
+_NUMBER = re.compile(r"[-+]?(?:0x[0-9a-fA-F_]+|0b[01_]+|[0-9.][0-9_:.eE+-]*)", re.ASCII)
 _OPENS = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
 _CLOSES = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 
@@ -38,6 +42,9 @@ def parse_yaml(text: str, most: int = MAX_VALUES) -> Any:
         raise InvalidYaml(_fault(error)) from None
     except ValueError as error:  # a date or a number that is none
         raise InvalidYaml(str(error)[:200]) from None
+    except (LookupError, ArithmeticError, AttributeError, TypeError, RecursionError) as error:
+        # What the library's constructors raise for a value that is not of the type that they took it for.
+        raise InvalidYaml(f"a value cannot be read ({type(error).__name__})") from None
 
 
 def _check(text: str, most: int) -> None:
@@ -47,6 +54,7 @@ def _check(text: str, most: int) -> None:
     count = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         where = f"line {event.start_mark.line + 1}: "
+        _check_value(event, where)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 raise InvalidYaml(f"{where}`*{event.anchor[:40]}` repeats itself, or nothing")
@@ -66,6 +74,19 @@ def _check(text: str, most: int) -> None:
             raise InvalidYaml(f"{where}nested more than {MAX_DEPTH} levels deep")
         if count > most:
             raise InvalidYaml(f"{where}more than {most:,} values, aliases counted as what they repeat")
+
+
+def _check_value(event: yaml.Event, where: str) -> None:
+    """Raise `InvalidYaml` for a value with a tag, and for a number that takes long to be read.
+
+    A hash with letters among its digits is no number.
+    """
+    if (tag := getattr(event, "tag", None)) is not None:
+        raise InvalidYaml(f"{where}the tag `{tag[:40]}`; write the value without one")
+    if not isinstance(event, yaml.ScalarEvent) or event.style is not None or len(event.value) <= MAX_NUMBER:
+        return
+    if _NUMBER.fullmatch(event.value):
+        raise InvalidYaml(f"{where}a number of {len(event.value):,} characters, the limit is {MAX_NUMBER}")
 
 
 def _fault(error: yaml.YAMLError) -> str:

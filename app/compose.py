@@ -70,6 +70,7 @@ from app.api.operations import Recording
 from app.api.peers import Hosts
 from app.api.problems import answers, slowed, unauthorized
 from app.api.scopes import admitted
+from app.api.spare import SparePlaces
 from app.api.token_wire import TokenAnswer
 from app.channels import CHANNELS
 from app.console import routes as console
@@ -340,6 +341,7 @@ def _protect(
     app.add_middleware(recording)
     settle = partial(_settled, core, credentials)
     app.add_middleware(Callers, identify=credentials.identify, refuse=partial(_refusal, credentials), settle=settle)
+    app.add_middleware(SparePlaces, identify=credentials.identify)
     app.add_middleware(Cors, origins=settings.origins, agents=AgentOrigins(core))
     if settings.hosts:
         app.add_middleware(Hosts, hosts=settings.hosts)

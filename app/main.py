@@ -114,13 +114,13 @@ def _credentials(settings: Settings, core: Core, tokens: TokenSigner, api_key: A
 async def _serve(
     settings: Settings, kind: Kind, tools: Sequence[Tool] | None, live: Files | None, *, known_here: bool
 ) -> None:
-    readers, connections, shared = Readers(), _connections(settings), settings.postgres is not None
+    readers, connections = Readers(most_of_address=settings.connections_per_address), _connections(settings)
     with Signals().taken() as signals, listening(settings.host, settings.port) as sock:
         async with (
             running_models(settings, SystemClock()) as models,
             running(settings, models, kind=kind, tools=tools, grace=_grace(settings), live=live) as found,
             # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
-            serving_channels(found.core, found.database, settings, socket=not shared) as routes,
+            serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
         ):
             api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
             credentials = _credentials(settings, found.core, tokens, api_key, readers)

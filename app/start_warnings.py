@@ -6,7 +6,7 @@ from datetime import date
 import structlog
 
 from agent_core import AgentObject, Core
-from agent_core.hooks.check import is_name, unmatched
+from agent_core.hooks.check import is_name, unmatched, warn_open
 from agent_core.runtime.offers import names_of, wrapped
 from agent_core.tools.toolset import Scope
 from app.models import Models, models_of, warn_of_model
@@ -29,6 +29,8 @@ async def warn(core: Core, settings: Settings, models: Models, today: date, look
         )
     known = await core.tools.toolset.tools(Scope())
     async for agent in _agents(core):
+        if agent.source == "api":  # those of files were warned of when they were read
+            warn_open(agent.definition)
         named = [*names_of(agent.definition.tools), *wrapped(agent.definition, known)]
         for place, matcher in unmatched(agent.definition, named):
             if is_name(matcher):  # a glob was warned of when the agent was made

@@ -43,17 +43,25 @@ _ODD = re.compile(
     "[\u0251\u0261\u2044\u2215\u29f8\ua789\u2236\u2024\u01c3\u2010\u2011\u037e\u2100-\u214f\u2160-\u217f"
     "\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]"
 )
+# Signs of East Asian texts that pass for those of ASCII: beside a letter of such a script they are what they are.
+_WIDE = re.compile("[\u3002\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff5e\uff61]")
+_DIGITS = frozenset("0123456789")
 _WORD = re.compile(r"[^\s!-/:-@\[-^`{-~]+")
 _LINES = str.maketrans("", "", "\n\t")
 
 
 class _Word(NamedTuple):
-    """A word from *start* on, the *scripts* of its letters, and whether all of several look like Latin ones."""
+    """A word from *start* on, the *scripts* of its letters, and whether all of several look like Latin ones.
+
+    Its only letter may be *lone*, one that looks like a Latin one, and *numeric*, beside a digit of ASCII.
+    """
 
     start: int
     text: str
     scripts: frozenset[str]
     alike: bool
+    lone: bool
+    numeric: bool
 
 
 def visible(text: str) -> str:
@@ -100,14 +108,15 @@ def doubt(text: str) -> str | None:
     if text.isascii():
         return None
     words = [word for word in _words(text) if word.scripts]
-    suspects = _suspects(words)
+    has_latin = any("Latin" in word.scripts for word in words)
+    suspects = [word for word in _suspects(words) if has_latin or len(word.scripts) > 1]
     if suspects:
         found = {script for word in suspects for script in word.scripts}
         if any(len(word.scripts) == 1 for word in suspects):
             found.add("Latin")
         *others, last = [script for script in _SCRIPTS if script in found]
         return f"mixes {', '.join(others)} and {last} letters"
-    if words and all(word.alike for word in words):
+    if words and all(word.alike or word.numeric for word in words):
         return "has no Latin letters, but looks as if it had"
     return None
 
@@ -171,21 +180,32 @@ def _is_mistakable(text: str) -> Callable[[str, int], bool]:
     }
 
     def test(said: str, at: int) -> bool:
-        return at in alike or _is_hidden(said, at) or _is_odd(said[at])
+        return at in alike or _is_hidden(said, at) or _is_odd(said, at)
 
     return test
 
 
-def _is_odd(sign: str) -> bool:
+def _is_odd(text: str, at: int) -> bool:
+    sign = text[at]
     if sign.isascii():
         return False
+    if _WIDE.match(sign):
+        return not any(unicodedata.category(each) == "Lo" for each in text[max(at - 1, 0) : at + 2])
     return _ODD.match(sign) is not None or unicodedata.category(sign) == "Zs"
 
 
 def _suspects(words: list[_Word]) -> list[_Word]:
-    """Return the words that mix scripts, and those that look like Latin ones among such."""
+    """Return the words that mix scripts, and those that look like Latin ones among such, or like digits.
+
+    One letter alone is one where all other words are Latin: in other texts it may be a word.
+    """
     has_latin = any("Latin" in word.scripts for word in words)
-    return [word for word in words if len(word.scripts) > 1 or (has_latin and word.alike)]
+    is_latin = has_latin and all(word.lone or word.scripts == frozenset({"Latin"}) for word in words)
+    return [
+        word
+        for word in words
+        if len(word.scripts) > 1 or word.numeric or (has_latin and word.alike) or (is_latin and word.lone)
+    ]
 
 
 def _words(text: str) -> list[_Word]:
@@ -195,7 +215,11 @@ def _words(text: str) -> list[_Word]:
 def _word(start: int, text: str) -> _Word:
     letters = [sign for sign in text if unicodedata.category(sign) in _LETTERS]
     scripts = frozenset(script for sign in letters if (script := _script(sign)))
-    return _Word(start, text, scripts, len(letters) > 1 and all(sign in _ALIKE for sign in letters))
+    alike = all(sign in _ALIKE for sign in letters)
+    lone = alike and len(letters) == 1
+    at = text.index(letters[0]) if lone else 0
+    numeric = lone and not _DIGITS.isdisjoint(text[max(at - 1, 0) : at + 2])
+    return _Word(start, text, scripts, alike and len(letters) > 1, lone, numeric)
 
 
 def _script(letter: str) -> str | None:

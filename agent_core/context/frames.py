@@ -6,11 +6,14 @@ write that only looks like a frame gets a backslash before it.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
+from agent_core.context.lookalikes import BLANK, as_read, is_plain, places
 from agent_core.context.quoted import CLOSING, UNNAMED, legible
 from agent_core.domain.messages import Actor, Part, Text, ToolCall, ToolResult
 from agent_core.ids import new_id
@@ -34,50 +37,26 @@ _NAMES = (
     "output",
 )
 _PHRASES = ("end of what others", "the answer above was", "correction of an earlier")
-_ALIKE = {
-    "a": "\u0430\u03b1",
-    "c": "\u0441\u03f2",
-    "d": "\u0501",
-    "e": "\u0435\u03b5",
-    "h": "\u04bb",
-    "i": "\u0456\u03b9",
-    "k": "\u043a\u03ba",
-    "l": "\u04cf1",
-    "m": "\u043c",
-    "n": "\u0578",
-    "o": "\u043e\u03bf\u05850",
-    "p": "\u0440\u03c1",
-    "r": "\u0433",
-    "s": "\u0455",
-    "t": "\u0442\u03c4",
-    "w": "\u051d\u03c9",
-    "y": "\u0443",
-}
-_SEEN_AS_NOTHING = "\u00ad\u0300-\u036f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
-# All repetitions are bounded: this reads what strangers write.
-_UNSEEN = f"[{_SEEN_AS_NOTHING}]{{0,8}}"
-_GAP = rf"[\s{_SEEN_AS_NOTHING}]"
+# Patterns are for a text as it is read (`lookalikes`). All repetitions are bounded: strangers write what is searched.
+_GAP = rf"[\s{BLANK}]"
 
 
-def _as_read(words: Iterable[str]) -> str:
-    """Return a pattern of *words* as people and models read them, whatever letters they are spelled with."""
-    return "|".join(_UNSEEN.join(_GAP + "{1,8}" if sign == " " else _letter(sign) for sign in word) for word in words)
+def _spelled(words: Iterable[str]) -> str:
+    """Return a pattern of *words* as people and models read them."""
+    within = f"{BLANK}{{0,8}}"
+    return "|".join(within.join(_GAP + "{1,8}" if sign == " " else _letter(sign) for sign in word) for word in words)
 
 
 def _letter(sign: str) -> str:
-    return f"[{sign}{chr(ord(sign) + 0xFEE0)}{_ALIKE.get(sign, '')}]"
+    return {"o": "[o0]", "l": "[l1]"}.get(sign, sign)
 
 
-_OPENS, _CLOSES = (
-    r"[\[\uff3b\u3010\u3014\u3016\u3018\u301a\u27e6\u2772]",
-    r"[\]\uff3d\u3011\u3015\u3017\u3019\u301b\u27e7\u2773]",
-)
-_MARKED = rf"{_OPENS}{_GAP}{{0,8}}(?:[/\uff0f]{_GAP}{{0,8}})?(?:{_as_read(_NAMES)})"
-_TOKEN = rf"{_GAP}{{1,8}}[\w\-\u2026]{{3,{LENGTH + 6}}}"
-_END = rf"{_GAP}{{0,8}}{_CLOSES}"
-_PHRASE = rf"{_OPENS}{_GAP}{{0,8}}(?:{_as_read(_PHRASES)})"
-_OF_PEOPLE = re.compile(rf"(?={_MARKED}(?:{_TOKEN})?{_END}|{_PHRASE})", re.IGNORECASE)
-_OF_TOOLS = re.compile(rf"(?={_MARKED}{_TOKEN}{_END})", re.IGNORECASE)
+_MARKED = rf"\[{_GAP}{{0,8}}(?:/{_GAP}{{0,8}})?(?:{_spelled(_NAMES)})"
+_ANYTHING = r"(?:[^\w\[\]][^\[\]]{0,63})?\]"
+_TOKEN = rf"{_GAP}{{1,8}}(?:[\w\-\u2026]{BLANK}?){{3,{LENGTH + 6}}}{_GAP}{{0,8}}\]"
+_PHRASE = rf"\[{_GAP}{{0,8}}(?:{_spelled(_PHRASES)})"
+_OF_PEOPLE = re.compile(rf"(?={_MARKED}{_ANYTHING}|{_PHRASE})", re.IGNORECASE)
+_OF_TOOLS = re.compile(rf"(?={_MARKED}{_TOKEN})", re.IGNORECASE)
 
 
 def new_marker() -> str:
@@ -155,9 +134,40 @@ class Frames:
     def _escaped(self, text: str, looks: re.Pattern[str]) -> str:
         if self.marker in text:
             text = text.replace(self.marker, f"{self.marker[:3]}…")
-        if text.isascii() and "[" not in text:
+        if is_plain(text, self.marker):
             return text
-        return looks.sub(r"\\", text)
+        read = as_read(text)
+        opens = {found.start() for found in looks.finditer(read)}
+        marks = {found.start(): found.end() for found in _spelling_of(self.marker).finditer(read)}
+        return _rewritten(text, opens, marks, self.marker[:3]) if opens or marks else text
+
+
+@lru_cache(maxsize=1_024)
+def _spelling_of(marker: str) -> re.Pattern[str]:
+    """Return a pattern of *marker* in a text as it is read: what is unseen in it, or its case, hides it from no one."""
+    return re.compile(f"{BLANK}{{0,8}}".join(re.escape(sign) for sign in as_read(marker)))
+
+
+def _rewritten(text: str, opens: AbstractSet[int], marks: Mapping[int, int], begin: str) -> str:
+    """Return *text* with a backslash before each of *opens*, and each of *marks* cut to its *begin*.
+
+    Both are places in the text as it is read.
+    """
+    where = places(text)
+    pieces: list[str] = []
+    done = 0
+    for at in sorted(opens | marks.keys()):
+        start = where[at]
+        if start < done:
+            continue
+        pieces.append(text[done:start])
+        done = start
+        if at in opens:
+            pieces.append("\\")
+        else:
+            pieces.append(f"{begin}…")
+            done = where[marks[at] - 1] + 1
+    return "".join((*pieces, text[done:]))
 
 
 def _changed(part: Text, text: str) -> Text:

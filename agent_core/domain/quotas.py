@@ -19,6 +19,8 @@ MOST = 10**15
 NANO = 1_000_000_000
 MOST_CHARGED = 1_000 * NANO
 """The most that one model call counts for, in billionths of a dollar: no server's counts make the sums overflow."""
+DEFAULT_STREAMS = 16
+"""Open streams of one visitor: tabs of a browser, and what each reads."""
 NEVER = 3600
 """Seconds to wait for what no time frees: stored bytes, until some are deleted."""
 Scope = Literal["visitor", "user", "address", "everyone"]
@@ -29,7 +31,7 @@ class Quota(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """How much one may use of an agent; None sets no bound.
 
     Days and minutes end at the present moment. *cost_per_day* is US dollars as a decimal text; *stored_bytes* what is
-    kept of runs that have ended.
+    kept of runs that have ended. *open_streams* are those of visitors at one process, which counts them by itself.
     """
 
     messages_per_minute: int | None = None
@@ -38,6 +40,7 @@ class Quota(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     tokens_per_day: int | None = None
     cost_per_day: str | None = None
     stored_bytes: int | None = None
+    open_streams: int | None = None
 
 
 class VisitorQuota(Quota, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -49,6 +52,7 @@ class VisitorQuota(Quota, frozen=True, forbid_unknown_fields=True, kw_only=True)
     tokens_per_day: int | None = 5_000_000
     cost_per_day: str | None = "20"
     stored_bytes: int | None = 100_000_000
+    open_streams: int | None = DEFAULT_STREAMS
 
 
 class AddressQuota(Quota, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -168,7 +172,8 @@ def read(stored: bytes | None) -> Quotas:
 
 
 def _is_bound(quota: Quota) -> bool:
-    return any(getattr(quota, name) is not None for name in quota.__struct_fields__)
+    counted = (name for name in quota.__struct_fields__ if name != "open_streams")  # they are in no row
+    return any(getattr(quota, name) is not None for name in counted)
 
 
 def check(scope: Scope, quota: Quota) -> None:

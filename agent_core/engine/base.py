@@ -67,8 +67,8 @@ class Engine(Protocol):
         """Have the sweep choose soon among the runs that wait, if there is capacity."""
         ...
 
-    def reserve(self) -> AbstractContextManager[bool]:
-        """Reserve capacity for a run that is about to begin here; yields False when there is none."""
+    def reserve(self, actor: int) -> AbstractContextManager[bool]:
+        """Reserve capacity for a run of *actor* that is about to begin here; yields False when there is none."""
         ...
 
     async def start(self) -> None:

@@ -80,8 +80,8 @@ class DbosEngine:
     def hurry(self) -> None:
         self.pool.hurry()
 
-    def reserve(self) -> AbstractContextManager[bool]:
-        return self.pool.reserve()
+    def reserve(self, actor: int) -> AbstractContextManager[bool]:
+        return self.pool.reserve(actor)
 
     async def start(self) -> None:
         """Write the first heartbeat: before it no other process knows whose a run is."""

@@ -26,8 +26,8 @@ class LocalEngine:
     def hurry(self) -> None:
         self.pool.hurry()
 
-    def reserve(self) -> AbstractContextManager[bool]:
-        return self.pool.reserve()
+    def reserve(self, actor: int) -> AbstractContextManager[bool]:
+        return self.pool.reserve(actor)
 
     async def start(self) -> None:
         """There is no other worker to announce this one to."""

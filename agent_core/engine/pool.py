@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from agent_core.engine.losses import Losses
 from agent_core.engine.membership import Membership
 from agent_core.errors import LostRun, NewerRun, Unavailable
 from agent_core.store.log import RunRef
+from agent_core.store.work.due import Due
 from agent_core.store.work.runs import WOKEN
 from agent_core.traces import trace_of
 
@@ -34,27 +36,34 @@ class Driven:
 
 
 class Pool:
-    """Drives up to *max_runs* runs."""
+    """Drives up to *max_runs* runs.
+
+    The last free places, `kept` of them, are for actors who have no run here: a run that runs is never displaced, so
+    an actor who fills all other places would otherwise let one who asks for the first time wait for the end of a run.
+    """
 
     def __init__(self, runs: Runs, membership: Membership, *, max_runs: int) -> None:
         self._runs, self._membership, self._max_runs = runs, membership, max_runs
+        self.kept = kept_of(max_runs)
         self.driven: dict[int, Driven] = {}
         """What is driven, by the run's key."""
         self.losses = Losses()
         self.is_closed = False
         self.is_crowded = False
         """Whether runs wait for room here; the sweep, which chooses the next one, notes when none does any more."""
-        self._reserved = 0
+        self._new_wait = False
+        """Whether a run that a kept place would do for waits too."""
+        self._reserved: Counter[int] = Counter()
         self._taking: dict[int, asyncio.Future[None]] = {}
         self._again: set[int] = set()
         self._freed = asyncio.Event()
 
     @property
     def capacity(self) -> int:
-        """How many more runs this worker may drive."""
+        """How many more runs this worker may drive, in the kept places too."""
         if self.is_closed or not self._membership.is_well:
             return 0
-        return max(0, self._max_runs - len(self.driven) - len(self._taking) - self._reserved)
+        return max(0, self._max_runs - len(self.driven) - len(self._taking) - self._reserved.total())
 
     @property
     def load(self) -> float:
@@ -62,29 +71,52 @@ class Pool:
         return len(self.driven) / self._max_runs if self._max_runs else 1.0
 
     def has_capacity(self) -> bool:
-        """Return whether one more run may begin at once: there is room, and it is not for one that waits."""
-        return self.capacity > 0 and not self.is_crowded
+        """Return whether one more run of anyone may begin at once: there is room, and it is not for one that waits."""
+        return self.capacity > self.kept and not self.is_crowded
 
     @contextmanager
-    def reserve(self) -> Generator[bool]:
-        """Keep room for a run that is about to begin; False when there is none: then it waits with the others."""
-        kept = self.has_capacity()
-        self.is_crowded |= not kept
-        self._reserved += kept
+    def reserve(self, actor: int) -> Generator[bool]:
+        """Reserve room for a run of *actor* that is about to begin; False when there is none: then it waits."""
+        found = self.has_capacity()
+        if not found and actor not in self._busy():
+            found = self.capacity > 0 and not self._new_wait
+            self._new_wait |= not found
+        self.is_crowded |= not found
+        self._reserved[actor] += found
         try:
-            yield kept
+            yield found
         finally:
-            self._reserved -= kept
+            self._reserved[actor] -= found
+            if not self._reserved[actor]:
+                del self._reserved[actor]
             self._offer()
+
+    def choose(self, waiting: Sequence[Due], room: int) -> tuple[list[Due], list[Due]]:
+        """Return which of *waiting*, first come first, may begin in *room* places, and which are left."""
+        chosen: list[Due] = []
+        left: list[Due] = []
+        busy = self._busy()
+        for run in waiting:
+            free = room - len(chosen)
+            (chosen if free > self.kept or (free > 0 and run.actor not in busy) else left).append(run)
+            if free > 0:
+                busy.add(run.actor)
+        if room:
+            self.is_crowded, self._new_wait = bool(left), any(run.actor not in busy for run in left)
+        return chosen, left
 
     def hurry(self) -> None:
         """Have the sweep choose among the runs that wait: soon if there is room, else once there is."""
-        self.is_crowded = True
+        self.is_crowded = self._new_wait = True
         self._offer()
+
+    def _busy(self) -> set[int]:
+        """Return the actors who have a run here, or are about to."""
+        return {driven.run.actor for driven in self.driven.values()} | self._reserved.keys()
 
     def _offer(self) -> None:
         """Notify the sweep if there is room for which runs wait."""
-        if self.is_crowded and self.capacity:
+        if self.is_crowded and self.capacity > (0 if self._new_wait else self.kept):
             self._notify_freed()
 
     async def freed(self) -> None:
@@ -217,6 +249,11 @@ class Pool:
     def _notify_freed(self) -> None:
         self._freed.set()
         self._freed.clear()
+
+
+def kept_of(max_runs: int) -> int:
+    """Return how many of *max_runs* places are kept for actors without a run: an eighth, and one of a few."""
+    return max(0, min(max(1, max_runs // 8), max_runs - 1))
 
 
 def report(error: Exception, membership: Membership) -> None:

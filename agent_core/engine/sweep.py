@@ -109,12 +109,11 @@ class Sweep:
         own = {run.key for run in free if run.owner == self._worker}
         known = pool.losses.update(before, found={run.key for run in found}, own=own)
         wanted = [run for run in free if (run.owner != self._worker or run.key in known) and not self._is_paused(run)]
-        room = min(looked_for, pool.capacity)  # of what was beyond the room at the query nothing is known
-        if room:
-            pool.is_crowded = len(wanted) > room
-        await self._take(wanted[:room])
+        # Of what was beyond the room at the query nothing is known.
+        chosen, left = pool.choose(wanted, min(looked_for, pool.capacity))
+        await self._take(chosen)
         if self._overflow is not None:
-            self._overflow.offer(wanted[room:])
+            self._overflow.offer(left)
         if (now := self._clock.now()) - self._tidied >= _TIDY_EVERY:
             self._tidied = now
             await self._runs.tidy()

@@ -7,6 +7,8 @@ from typing import Any
 
 import structlog
 
+from agent_core.domain.messages import Actor
+from agent_core.domain.quotas import key_of
 from agent_core.engine.base import Engine, Runs, Segment
 from agent_core.errors import Unavailable
 from agent_core.store.bus import Bus
@@ -56,9 +58,9 @@ class Dispatcher:
         """Return the name of this worker while it has room for another run."""
         return self._engine.worker if self._engine.has_capacity() else None
 
-    def reserve(self) -> AbstractContextManager[bool]:
-        """Keep room for a run that is about to begin here; False when there is none."""
-        return self._engine.reserve()
+    def reserve(self, actor: Actor) -> AbstractContextManager[bool]:
+        """Keep room for a run of *actor* that is about to begin here; False when there is none."""
+        return self._engine.reserve(key_of(actor.kind, actor.id))
 
     def begin(self, run: RunRef, segment: Segment) -> None:
         """Drive a run that this worker owns already."""

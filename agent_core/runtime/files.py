@@ -45,8 +45,9 @@ class SentFiles:
             raise InvalidInput("file", f"files of the type {mime} are not taken here.")
         now, least = self._store.clock.now(), least_kept(data, mime)
         await self._store.read(lambda connection: files.check_room(connection, agent, actor, origin, least, now=now))
-        owner = f"address:{origin.address}" if origin.is_anonymous else f"{actor.kind}:{actor.id}"
-        found = await self._reader.read(data, name=name, mime=mime, owner=owner)
+        whose = "operator" if origin.is_operator else actor.kind  # an operator may name any actor
+        owner = f"address:{origin.address}" if origin.is_anonymous else f"{whose}:{actor.id}"
+        found = await self._reader.read(data, name=name, mime=mime, owner=owner, apart=origin.is_operator)
         new = NewFile(
             name=found.name,
             mime=found.mime,

@@ -142,7 +142,7 @@ class Openings:
         own, refreeze = (cached.agent, None) if found is None else found
         window = cached.window
         asks = await self._segments.sources.asked_by(own, window.history)
-        with self._dispatcher.reserve() as has_capacity:
+        with self._dispatcher.reserve(inbound.actor) as has_capacity:
             prefix = refreeze.prefix_after(cached.ref.snapshot, window.snapshot) if refreeze else window.snapshot
             prepared = self._prepare(asks, window, inbound, after=window.seq, has_capacity=has_capacity, prefix=prefix)
             wanted = msgspec.structs.replace(prepared.intake, agent=owner, loaded=cached.ref, refreeze=refreeze)
@@ -188,7 +188,7 @@ class Openings:
         opening = self._opening(found, inbound.actor, metadata, None, inbound.origin)
         window = self._cache.window(found.agent, opening.marker)
         asks = await self._segments.sources.asked_by(found.agent, window.history)
-        with self._dispatcher.reserve() as has_capacity:
+        with self._dispatcher.reserve(inbound.actor) as has_capacity:
             prepared = self._prepare(
                 asks, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity, prefix=window.snapshot
             )

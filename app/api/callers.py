@@ -38,7 +38,7 @@ class Callers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
         if scope["type"] == "http" and scope["path"].startswith(GUARDED) and scope["path"] not in OPEN:
-            if (principal := self._caller(Headers(scope=scope))) is None:
+            if (principal := self._caller(scope)) is None:
                 app = self._refuse(scope)
             elif NUL in scope["path"]:
                 app = problem(404, "Ids and names do not contain U+0000.")
@@ -50,6 +50,12 @@ class Callers:
             scope["parley.principal"] = principal
         await app(scope, receive, send)
 
-    def _caller(self, headers: Headers) -> Principal | None:
-        scheme, _, text = headers.get("authorization", "").partition(" ")
-        return self._identify(text.strip()) if scheme.lower() == "bearer" else None
+    def _caller(self, scope: Scope) -> Principal | None:
+        text = bearer(scope)
+        return None if text is None else self._identify(text)
+
+
+def bearer(scope: Scope) -> str | None:
+    """Return the bearer credential that a request was sent with."""
+    scheme, _, text = Headers(scope=scope).get("authorization", "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else None

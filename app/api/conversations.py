@@ -12,7 +12,7 @@ from starlette.responses import Response
 from agent_core import Page, SessionBusy
 from agent_core.store.reading.listing import Wanted
 from app.api.bodies import BranchBody, TitleBody
-from app.api.deps import Caller, Cursor, Limit, OwnSession, Show, Wired, origin_of
+from app.api.deps import Caller, Cursor, Limit, OwnSession, Share, Show, Wired, origin_of
 from app.api.problems import answers
 from app.api.sessions import Sought, wanted_of
 from app.api.wire import (
@@ -34,6 +34,7 @@ async def list_conversations(
     wired: Wired,
     principal: Caller,
     limit: Limit,
+    share: Share,
     wanted: Annotated[Wanted, Depends(wanted_of)],
     q: Sought | None = None,
     cursor: Cursor = None,
@@ -44,7 +45,7 @@ async def list_conversations(
     200: a page of it may be short, or empty, and still have a `next_cursor`.
     """
     own = replace(wanted, own=True)
-    with nullcontext() if q is None else wired.searches.turn(principal):
+    with nullcontext() if q is None else wired.searches.turn(principal, share):
         found = await wired.core.conversations.find(own, q, limit=limit, cursor=cursor)
     return page(found, conversation_wire)
 

@@ -11,11 +11,11 @@ from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 
 from agent_core import Actor, Core, Forbidden, InvalidInput, NotFound, Origin, RunObject, SessionObject, UnknownCursor
-from app.addresses import is_shared, place_of
 from app.serving.credentials import Credentials
 from app.serving.drawings import SEARCHES, Drawings
 from app.serving.newcomers import Newcomers
-from app.serving.readers import Readers
+from app.serving.readers import Readers, Seat, StreamBounds
+from app.serving.shares import address_in, share_of
 from channels.web.identity import ACT_AS, Principal, TokenSigner
 from channels.web.settings import settings_of
 from channels.web.visible import ShowTools
@@ -24,8 +24,6 @@ from channels.web.visible import ShowTools
 MAX_SEQ = 2**63 - 1
 # Whose sessions a visitor's token opens: those that the embedding site opened for the person count too.
 PERSONS = frozenset({"visitor", "user"})
-ELSEWHERE = "elsewhere"
-"""The address of all anonymous visitors whose own is not known."""
 NAMED = "the token already names the caller and the agent; leave it out, or give the same."
 
 
@@ -66,14 +64,8 @@ async def operator(request: Request) -> Principal:
 
 
 def address_of(request: Request) -> str | None:
-    """Return the network address that *request* came from; of IPv6 the network of 64 bits that one customer has.
-
-    This is the one place that says so: it is the connection's peer, or what a proxy of PARLEY_TRUSTED_PROXIES names.
-    None for this machine and private networks: without that setting it is a proxy, which all visitors come through.
-    """
-    if request.client is None or is_shared(request.client.host):
-        return None
-    return place_of(request.client.host)
+    """Return the network address that *request* came from, None where it stands for many."""
+    return address_in(request.scope)
 
 
 def origin_of(request: Request) -> Origin:
@@ -84,10 +76,7 @@ def origin_of(request: Request) -> Origin:
     principal: Principal = request.scope["parley.principal"]
     if not principal.visitor:
         return Origin(is_operator=True)
-    address = address_of(request)
-    if principal.is_anonymous:
-        return Origin(address=address or ELSEWHERE, is_anonymous=True)
-    return Origin(address=address)
+    return Origin(address=share_of(principal, request.scope), is_anonymous=principal.is_anonymous)
 
 
 async def known_query(request: Request) -> None:
@@ -140,6 +129,24 @@ def _seq(name: str, text: str | None) -> int:
     return int(text)
 
 
+async def share(request: Request, principal: Caller) -> str | None:
+    """Return the address whose share of what visitors may use the caller's is."""
+    return share_of(principal, request.scope)
+
+
+async def seat_of(request: Request, session: str) -> Seat:
+    """Return where a stream of *session* to *request*'s caller is counted, with the bounds of a visitor's agent."""
+    found: Services = request.app.state.services
+    principal: Principal = request.scope["parley.principal"]
+    bounds = None
+    if principal.agent is not None:
+        limits = (await found.core.agents.get(principal.agent)).definition.limits
+        scopes = (limits.visitor, limits.address, limits.everyone)
+        bounds = StreamBounds(*(each.open_streams for each in scopes))
+    return found.readers.of(principal, session, share=share_of(principal, request.scope), bounds=bounds)
+
+
+Share = Annotated[str | None, Depends(share)]
 Show = Annotated[ShowTools | None, Depends(show_of)]
 Limit = Annotated[int, Depends(limit_of)]
 After = Annotated[int, Depends(seq_of)]

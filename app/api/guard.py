@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -13,12 +14,12 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_core import Forbidden
-from app.addresses import is_shared, place_of
 from app.api.body import fault_in, no_json, too_complex
 from app.api.entrances import FORMS, Entrance, Entrances
 from app.api.problems import problem, unauthorized
 from app.api.scan import Scan
 from app.api.scopes import check_scope
+from app.serving.shares import address_in, share_of
 from channels.slack.inbound.headers import UNSIGNED, signature, unsigned_bytes
 from channels.web.identity import Principal
 
@@ -29,11 +30,16 @@ QUICK_BYTES, QUICK_VALUES = 64_000, 1_000
 """A body of no more bytes and values is checked in under 1 ms; a larger one is checked outside of the event loop."""
 MOST_HELD, MOST_VISITORS, MOST_UNKNOWN = 128_000_000, 64_000_000, 64_000_000
 """Bytes of bodies that have not arrived whole, in this process: of operators, of visitors, of unidentified callers."""
+EACH_VISITOR, EACH_UNKNOWN, EACH_ADDRESS = 2_000_000, 2_000_000, 16_000_000
+"""Bytes of them of one visitor, of one address whose callers are not identified, and of all visitors at one address:
+none of them can use up those of all."""
 MOST_FORMS, EACH_FORM, EACH_PLACE = 500_000_000, 50_000_000, 125_000_000
 """Bytes of forms with files that are on their way or read, on disk: of all callers of a kind, of one visitor, and of
 all visitors at one address."""
-EACH_VISITOR = EACH_UNKNOWN = 2_000_000
-"""Bytes of them of one visitor, and of one address whose callers are not identified: one cannot use up those of all."""
+
+
+Named = tuple[Literal["visitor", "address"], str]
+"""Whose bytes are counted."""
 
 
 class ClientDisconnected(Exception):
@@ -50,11 +56,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Whose bytes a body's are: *most* of all callers of a kind, *each* of the caller *name*, if there is one."""
+    """Whose bytes a body's are: *most* of all callers of a kind, and of each that is *named* as many as it says."""
 
     most: int
-    name: str | None = None
-    each: int = 0
+    named: tuple[tuple[Named, int], ...] = ()
 
 
 class UnreadBodies:
@@ -62,20 +67,20 @@ class UnreadBodies:
 
     def __init__(self) -> None:
         self._all = 0
-        self._of: Counter[str] = Counter()
+        self._of: Counter[Named] = Counter()
 
     @contextmanager
     def counted(self, share: Share) -> Iterator[Callable[[int], None]]:
         """Give a function that counts more bytes until the end of the block; it raises `Refused` beyond *share*."""
-        own, name = 0, share.name
+        own = 0
 
         def add(size: int) -> None:
             nonlocal own
             own += size
             self._all += size
-            if name is not None:
+            for name, _ in share.named:
                 self._of[name] += size
-            if self._all > share.most or (name is not None and self._of[name] > share.each):
+            if self._all > share.most or any(self._of[name] > most for name, most in share.named):
                 detail = "Too many large requests arrive at once; send this one again in a moment."
                 raise Refused(problem(503, detail, headers={"Retry-After": "2"}))
 
@@ -83,7 +88,7 @@ class UnreadBodies:
             yield add
         finally:
             self._all -= own
-            if name is not None:
+            for name, _ in share.named:
                 self._of[name] -= own
                 if not self._of[name]:
                     del self._of[name]
@@ -103,7 +108,6 @@ class RequestGuard:
         self._app, self._routes, self._holds = app, routes, holds
         self._operators, self._visitors, self._unknown = UnreadBodies(), UnreadBodies(), UnreadBodies()
         self._forms = {True: UnreadBodies(), False: UnreadBodies()}
-        self._places = UnreadBodies()
 
     @cached_property
     def _entrances(self) -> Entrances:
@@ -135,18 +139,12 @@ class RequestGuard:
 
     async def _form(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the route read a form as it arrives; its bytes count until the answer, for so long it is kept."""
-        name = principal.actor.id if principal.visitor else None
-        place = _place(scope) if principal.visitor else None
-        if principal.is_anonymous:
-            place = place or ""  # without an address they have one share: a new id costs them nothing
-        forms = self._forms[principal.visitor].counted(Share(MOST_FORMS, name, EACH_FORM))
-        with forms as hold, self._places.counted(Share(MOST_FORMS, place, EACH_PLACE)) as hold_here:
+        share = Share(MOST_FORMS, _names(principal, scope, EACH_FORM, EACH_PLACE))
+        with self._forms[principal.visitor].counted(share) as hold:
 
             async def counted() -> Message:
                 message = await receive()
-                size = len(message.get("body", b""))
-                hold(size)
-                hold_here(size)
+                hold(len(message.get("body", b"")))
                 return message
 
             await self._app(scope, counted, send)
@@ -154,16 +152,21 @@ class RequestGuard:
     def _counted(self, principal: Principal | None, scope: Scope) -> AbstractContextManager[Callable[[int], None]]:
         """Return what counts a body's bytes: each kind of callers has its own, so that none can use up another's."""
         if principal is None:
-            return self._unknown.counted(Share(MOST_UNKNOWN, _place(scope), EACH_UNKNOWN))
+            address = address_in(scope)
+            named: Named | None = None if address is None else ("address", address)
+            return self._unknown.counted(Share(MOST_UNKNOWN, () if named is None else ((named, EACH_UNKNOWN),)))
         if principal.visitor:
-            return self._visitors.counted(Share(MOST_VISITORS, principal.actor.id, EACH_VISITOR))
+            return self._visitors.counted(Share(MOST_VISITORS, _names(principal, scope, EACH_VISITOR, EACH_ADDRESS)))
         return self._operators.counted(Share(MOST_HELD))
 
 
-def _place(scope: Scope) -> str | None:
-    """Return the address that counts as one caller's; None for one that many share."""
-    address = (scope.get("client") or ("",))[0]
-    return None if is_shared(address) else place_of(address)
+def _names(principal: Principal, scope: Scope, each: int, here: int) -> tuple[tuple[Named, int], ...]:
+    """Return as whose a caller's bytes count: a visitor's own, *each* at most, and *here* of all at the address."""
+    if not principal.visitor:
+        return ()
+    own: tuple[Named, int] = (("visitor", principal.actor.id), each)
+    address = share_of(principal, scope)
+    return (own,) if address is None else (own, (("address", address), here))
 
 
 def check_entrance(entrance: Entrance, principal: Principal | None, method: str, headers: Headers) -> None:

@@ -16,7 +16,7 @@ from agent_core.renders.heads import head_of
 from agent_core.renders.vega.lint import checked
 from agent_core.runtime.shown import ChartDrawer
 from agent_core.store.reading.listing import Wanted
-from app.api.deps import PERSONS, Caller, Operator, Wired
+from app.api.deps import PERSONS, Caller, Operator, Share, Wired
 from app.api.files import INERT, SVG, file, file_name, known, tag_of
 from app.api.previews import PreviewBody, check_drawn, csv_file, drafted, on_channel
 from app.api.problems import answers, problem
@@ -50,7 +50,13 @@ OwnRender = Annotated[RenderObject, Depends(own_render)]
 
 @router.get("/{id}.png", response_class=Response, responses=answers("File", 401, 403, 404, 422, 429, media=PNG) | _SAME)
 async def get_png(
-    request: Request, wired: Wired, principal: Caller, render: OwnRender, scale: Scale = 2, theme: Theme = "light"
+    request: Request,
+    wired: Wired,
+    principal: Caller,
+    render: OwnRender,
+    share: Share,
+    scale: Scale = 2,
+    theme: Theme = "light",
 ) -> Response:
     """Draw a chart as a picture, `scale` pixels per unit; other renders have none."""
     if (spec := _chart_in(render)) is None:
@@ -58,7 +64,7 @@ async def get_png(
     tag = tag_of(render, "png", scale, theme)
     if (same := known(request, tag)) is not None:
         return same
-    with wired.drawings.turn(principal):
+    with wired.drawings.turn(principal, share):
         clean = await asyncio.to_thread(checked, spec)
         data = await _drawer(wired.core).png(clean, scale=scale, dark=theme == "dark", owner=render.session)
     return file(data, PNG, tag)
@@ -66,7 +72,7 @@ async def get_png(
 
 @router.get("/{id}.svg", response_class=Response, responses=answers("File", 401, 403, 404, 422, 429, media=SVG) | _SAME)
 async def get_svg(
-    request: Request, wired: Wired, principal: Caller, render: OwnRender, theme: Theme = "light"
+    request: Request, wired: Wired, principal: Caller, render: OwnRender, share: Share, theme: Theme = "light"
 ) -> Response:
     """Draw a chart as SVG without a background, for a page of the `theme`'s colours; other renders have none."""
     if (spec := _chart_in(render)) is None:
@@ -74,7 +80,7 @@ async def get_svg(
     tag = tag_of(render, "svg", theme)
     if (same := known(request, tag)) is not None:
         return same
-    with wired.drawings.turn(principal):
+    with wired.drawings.turn(principal, share):
         clean = await asyncio.to_thread(checked, spec)
         data = await _drawer(wired.core).svg(clean, dark=theme == "dark", owner=render.session)
     return file(data, SVG, tag, attached=file_name(render.title, "svg"))

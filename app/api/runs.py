@@ -25,6 +25,7 @@ from app.api.deps import (
     OwnRun,
     Show,
     Wired,
+    seat_of,
     sender,
 )
 from app.api.problems import answers, unauthorized
@@ -61,12 +62,12 @@ async def run_agent(request: Request, wired: Wired, principal: Operator, id: Age
             return await open_stream(
                 core.follow_answer(receipt),
                 show=None,
-                readers=wired.readers.of(principal, receipt.session),
+                readers=await seat_of(request, receipt.session),
                 headers={"Parley-Run": receipt.run, "Parley-Session": receipt.session},
                 gone=stopping,
             )
         case "wait":
-            seat = wired.readers.of(principal, receipt.session)
+            seat = await seat_of(request, receipt.session)
             run = await _settled(core, seat, receipt.run, body.timeout, request, stopping)
             if not wired.credentials.holds(principal):
                 return unauthorized()
@@ -103,14 +104,12 @@ async def get_run(wired: Wired, _: Operator, id: str) -> Response:
     response_class=Response,
     responses=answers(SSE, 400, 401, 403, 404, 422, 429, media="text/event-stream"),
 )
-async def run_events(
-    wired: Wired, principal: Caller, run: OwnRun, show: Show, mine: Deciding, after: After
-) -> Response:
+async def run_events(request: Request, wired: Wired, run: OwnRun, show: Show, mine: Deciding, after: After) -> Response:
     """Follow a run and its descendants until it ends or waits, as server-sent events."""
     return await open_stream(
         wired.core.follow_run(run.id, after=after),
         show=show,
-        readers=wired.readers.of(principal, run.session),
+        readers=await seat_of(request, run.session),
         mine=mine,
         headers={"Parley-Run": run.id, "Parley-Session": run.session},
     )

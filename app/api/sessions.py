@@ -25,6 +25,7 @@ from app.api.deps import (
     Wired,
     agent_for,
     origin_of,
+    seat_of,
     sender,
 )
 from app.api.problems import NOT_BLANK, answers
@@ -209,8 +210,8 @@ async def reply(wired: Wired, principal: Operator, id: str, body: ReplyBody) -> 
     responses=answers(SSE, 400, 401, 403, 404, 422, 429, media="text/event-stream"),
 )
 async def session_events(
+    request: Request,
     wired: Wired,
-    principal: Caller,
     session: OwnSession,
     show: Show,
     mine: Deciding,
@@ -219,7 +220,7 @@ async def session_events(
 ) -> Response:
     """Follow a session: its facts after the cursor, then what happens, as server-sent events."""
     source = wired.core.follow(session.id, after=after, until_idle=until == "idle")
-    readers = wired.readers.of(principal, session.id)
+    readers = await seat_of(request, session.id)
     # What a page needs to tell news from what was there, whatever its own clock says.
     headers = {"Parley-Time": rfc3339(SystemClock().now())}
     return await open_stream(source, show=show, readers=readers, mine=mine, headers=headers)

@@ -28,6 +28,7 @@ from app.models import ANTHROPIC_URL, OPENAI_URL, UNLISTED, is_unlisted, models_
 from app.own_tools.toolset import OwnTools
 from app.printer import say
 from app.settings import SERVER_FILE, Settings, check, load_settings, with_providers
+from app.storage.agents import stored_agents
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
 
@@ -61,7 +62,9 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
     own, said = OwnTools.of(settings), set[str]()
     own.load()
     tools = chain(own_tools(own), tool_files(settings, own), mcp_servers(settings))
-    for finding in chain([_settings(settings)], edges(settings), _kept(settings), tools, _models(settings)):
+    for finding in chain(
+        [_settings(settings)], edges(settings), _kept(settings), tools, _models(settings), stored_hooks(settings)
+    ):
         said.add(finding.text)
         yield finding
     # A start stops at its first fault, which may have been reported above, beside others of its kind.
@@ -89,7 +92,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
             definition = read_agent(path)
             named.update(models_of(definition))
             yield from _unavailable(path, definition, settings)
-            yield from _hooks(path, definition, TargetGuard.of(settings.fetch_allow))
+            yield from _hooks(path.name, definition, TargetGuard.of(settings.fetch_allow))
         except ConfigError as error:
             yield Finding("fail", "agents", str(error))
     for model in sorted(each for each in named if is_unlisted(settings.listed_as(each))):
@@ -108,15 +111,22 @@ def _unavailable(path: Path, definition: Definition, settings: Settings) -> Iter
         yield Finding("warn", "agents", said, f"{'set' if needs else 'define'} it, or give the agent another model")
 
 
-def _hooks(path: Path, definition: Definition, guard: TargetGuard) -> Iterator[Finding]:
-    """Report the webhooks of an agent's file that could never be asked, and those that fail open unsaid."""
+def stored_hooks(settings: Settings) -> Iterator[Finding]:
+    """Report the webhooks of agents that were made over HTTP, as those of files are."""
+    guard = TargetGuard.of(settings.fetch_allow)
+    for agent in stored_agents(settings):
+        yield from _hooks(f"`{agent.definition.name}`", agent.definition, guard)
+
+
+def _hooks(where: str, definition: Definition, guard: TargetGuard) -> Iterator[Finding]:
+    """Report the webhooks of an agent that could never be asked, and those that fail open unsaid."""
     try:
         check_addresses(definition.hooks, guard)
     except InvalidInput as error:
-        yield Finding("fail", "hooks", f"{path.name}: {error}")
+        yield Finding("fail", "hooks", f"{where}: {error}")
     if found := fails_open(definition.hooks):
         named = ", ".join(definition.hooks[place].name or f"hook {place + 1}" for place in found)
-        said = f"{path.name}: {named} allows what it cannot be asked about"
+        said = f"{where}: {named} allows what it cannot be asked about"
         yield Finding("warn", "hooks", said, "say `on_error: deny`, or `on_error: allow`, in its config")
 
 

@@ -26,6 +26,13 @@ Reason = Literal[
 """Why a connection was refused or closed, as the log and `parley_connections_refused_total` name it."""
 REFUSED = 256
 """Refused connections that are kept open at once, for their clients to read why; more are closed unanswered."""
+SPARE = "parley.spare"
+"""In the scope of a request on a spare connection: what counts its refusal."""
+MOST_SPARE = 32
+"""Connections that are kept for health checks and operators; of a server with few, an eighth."""
+TRY_AGAIN = 10
+"""Seconds after which a refused client may try again."""
+FULL = "The server has as many connections as it takes; try again in a moment."
 EVERY = 1.0
 """Seconds between two looks at all connections."""
 _log = structlog.get_logger("parley.connections")
@@ -88,6 +95,8 @@ class Connections:
         self._trusted, self._clock = tuple(trusted), clock
         self._open: dict[Bounded, str] = {}
         self._refused: set[Bounded] = set()
+        self._spare: set[Bounded] = set()
+        self._ordinary = self.bounds.connections - min(MOST_SPARE, self.bounds.connections // 8)
         self._by_address: Counts[str] = Counts()
         self.refused = Counter(
             "parley_connections_refused", "Connections that were refused or closed.", ("reason",), registry=None
@@ -112,9 +121,17 @@ class Connections:
             return "full"
         if self._by_address[place] >= self.bounds.per_address and not self._exempt(place):
             return "address"
+        if len(self._open) >= self._ordinary:
+            self._spare.add(connection)
         self._open[connection] = place
         self._by_address[place] += 1
         return None
+
+    def is_spare(self, connection: Bounded) -> bool:
+        """Return whether *connection* is one of the last, which serve health checks and operators alone."""
+        if connection in self._spare and len(self._open) <= self._ordinary:
+            self._spare.discard(connection)  # others have left: it is one like any other
+        return connection in self._spare
 
     def keep(self, connection: Bounded) -> bool:
         """Look at a refused *connection* too; return whether there is room for it, else it must be closed at once."""
@@ -126,6 +143,7 @@ class Connections:
     def leave(self, connection: Bounded) -> None:
         """Count *connection* out."""
         self._refused.discard(connection)
+        self._spare.discard(connection)
         place = self._open.pop(connection, None)
         if place is None:
             return

@@ -5,20 +5,21 @@ keeps its answer in memory, and requests may be pipelined without end. What it c
 
 The class is the smallest subclass that sees what it must: the parser's callbacks, the end of an answer, and the
 transport's. It relies on these names of `HttpToolsProtocol`, which a test holds against the installed version:
-`parser, transport, flow, cycle, pipeline, headers, url, client, on_message_begin, on_header, on_headers_complete,
-on_body, on_message_complete, on_response_complete, _unset_keepalive_if_required`.
+`parser, transport, flow, cycle, pipeline, scope, headers, url, client, on_message_begin, on_header, on_body,
+on_headers_complete, on_message_complete, on_response_complete, _unset_keepalive_if_required`.
 """
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from app.serving.connections import Connections, Reason
+from app.serving.connections import FULL, SPARE, TRY_AGAIN, Connections, Reason
 
 SLICE = 32_768
 """Bytes that the parser gets at once: the bounds are checked between two slices."""
@@ -106,6 +107,9 @@ class Connection(HttpToolsProtocol):
         if self._reading != "head":
             self._begin("head")
         super().on_message_begin()
+        if self._all.is_spare(self):
+            scope: dict[str, Any] = cast("Any", self.scope)
+            scope[SPARE] = partial(self._all.note, "full", self._address)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reading != "body":
@@ -231,7 +235,7 @@ def refusal(reason: Reason) -> bytes:
     """Return the answer to a client whose connection is refused or closed for *reason*, after which it is closed."""
     match reason:
         case "full":
-            return _answer(503, "unavailable", "The server has as many connections as it takes; try again in a moment.")
+            return _answer(503, "unavailable", FULL)
         case "address":
             detail = "Too many connections from this address; close some, or try again in a moment."
             return _answer(429, "rate_limited", detail)
@@ -252,6 +256,6 @@ def _answer(status: int, code: str, detail: str) -> bytes:
     title = HTTPStatus(status).phrase
     body = {"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}
     content = msgspec.json.encode(body)
-    again = b"retry-after: 10\r\n" if status in AGAIN else b""
+    again = b"retry-after: %d\r\n" % TRY_AGAIN if status in AGAIN else b""
     head = b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(content)
     return b"".join([STATUS_LINE[status], again, head, b"\r\n", content])

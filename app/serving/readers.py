@@ -5,22 +5,35 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from agent_core import RateLimited, SystemClock
+from agent_core.domain.quotas import DEFAULT_STREAMS
 from channels.web.identity import Principal
 
 
 @dataclass(frozen=True, slots=True)
+class StreamBounds:
+    """Open streams of one visitor, of all at one address, and of all visitors, of an agent; None sets no bound."""
+
+    visitor: int | None = None
+    address: int | None = None
+    everyone: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads, and of which session."""
+    """Who reads, and of which session; *share* is the address that the stream counts towards, *bounds* the agent's."""
 
     principal: Principal
     session: str
+    share: str | None = None
+    bounds: StreamBounds | None = None
 
 
-MOST_OF_ONE = 16
-"""Open streams of one visitor: tabs of a browser, and what each reads."""
+MOST_OF_ONE = DEFAULT_STREAMS
+MOST_OF_ADDRESS = 256
+"""Open streams of all visitors at one address, however many connections they share: a large office's."""
 RETRY_AFTER = 5
 """Seconds after which one more is worth a try."""
 
@@ -43,10 +56,17 @@ class Readers:
     A task ends with what its reader sent as a credential, at the latest; *now* returns milliseconds since the epoch.
     """
 
-    def __init__(self, *, most_of_one: int = MOST_OF_ONE, now: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        most_of_one: int = MOST_OF_ONE,
+        most_of_address: int = MOST_OF_ADDRESS,
+        now: Callable[[], int] | None = None,
+    ) -> None:
         self._open: dict[asyncio.Task[Any], Reader | None] = {}
         self._now = now or SystemClock().now
-        self._most, self._counts = most_of_one, Counter[tuple[str | None, str] | None]()
+        self._default, self._of_address = StreamBounds(most_of_one), most_of_address
+        self._counts = Counter[_Counted]()
         self._is_refused: Callable[[Reader], bool] = lambda _: False
         self.closed = False
 
@@ -71,24 +91,41 @@ class Readers:
             if reader is not None and self._is_refused(reader):
                 task.cancel()
 
-    def of(self, principal: Principal, session: str) -> "Seat":
-        """Return what holds the tasks that serve *principal* with what happens in *session*."""
-        return Seat(self, Reader(principal, session))
+    def of(
+        self, principal: Principal, session: str, *, share: str | None = None, bounds: StreamBounds | None = None
+    ) -> "Seat":
+        """Return what holds the tasks that serve *principal*, at the address *share*, with the events of *session*."""
+        return Seat(self, Reader(principal, session, share, bounds))
 
     def check(self) -> None:
         """Let any number by: an operator's streams are not counted."""
 
-    def check_one(self, principal: Principal) -> None:
-        """Raise `RateLimited` if *principal* is a visitor who has as many streams as one may have."""
-        if principal.visitor and self._counts[_name(principal)] >= self._most:
-            raise RateLimited(f"You have {self._most} open streams; close one first.", RETRY_AFTER, limit="streams")
+    def check_one(self, reader: Reader) -> None:
+        """Raise `RateLimited` if *reader*, or its address, has as many streams as visitors may have open."""
+        for counted, who in _counted(reader):
+            if (most := self._most(reader, counted)) is not None and self._counts[counted] >= most:
+                said = f"{who} {most} open stream{'' if most == 1 else 's'}, as many as are allowed"
+                raise RateLimited(f"{said}; close one first, or try again in a moment.", RETRY_AFTER, limit="streams")
+
+    def _most(self, reader: Reader, counted: "_Counted") -> int | None:
+        """Return how many streams there may be of *counted*."""
+        bounds = reader.bounds or self._default
+        match counted[0]:
+            case "visitor":
+                return bounds.visitor
+            case "address" if counted[1] is None:
+                return self._of_address
+            case "address":
+                return bounds.address
+            case "everyone":
+                return bounds.everyone
 
     @contextmanager
     def holding(self, task: asyncio.Task[Any], reader: Reader | None = None) -> Iterator[None]:
         """Keep *task*, which serves *reader*, known while the block runs."""
         self._open[task] = reader
-        counted = None if reader is None else _name(reader.principal)
-        self._counts[counted] += 1
+        counted = [] if reader is None else [each for each, _ in _counted(reader)]
+        self._counts.update(counted)
         if self.closed or (reader is not None and self._is_refused(reader)):
             task.cancel()
         expiry = None if reader is None else self._expiry(reader.principal, task)
@@ -98,9 +135,8 @@ class Readers:
             if expiry is not None:
                 expiry.cancel()
             self._open.pop(task, None)
-            self._counts[counted] -= 1
-            if not self._counts[counted]:
-                del self._counts[counted]
+            for each in counted:
+                leave(self._counts, each)
             task.cancel()
 
     def _expiry(self, principal: Principal, task: asyncio.Task[Any]) -> asyncio.TimerHandle | None:
@@ -119,12 +155,32 @@ class Seat:
 
     def check(self) -> None:
         """Raise `RateLimited` if this reader has as many streams as one may have."""
-        self.readers.check_one(self.reader.principal)
+        self.readers.check_one(self.reader)
 
     def holding(self, task: asyncio.Task[Any]) -> AbstractContextManager[None]:
         """Keep *task* known while the block runs."""
         return self.readers.holding(task, self.reader)
 
 
-def _name(principal: Principal) -> tuple[str | None, str]:
-    return principal.agent, principal.actor.id
+_Counted = tuple[Literal["visitor", "address", "everyone"], str | None, str]
+"""Whose streams are counted: of which agent, None for all of them, and whose."""
+
+
+def _counted(reader: Reader) -> list[tuple[_Counted, str]]:
+    """Return what a stream of *reader* counts towards, and how a refusal calls it; an operator's counts nowhere."""
+    principal = reader.principal
+    if not principal.visitor:
+        return []
+    agent, share, here = principal.agent, reader.share, "Your network address has"
+    at: list[tuple[_Counted, str]] = []
+    if share is not None:
+        at = [(("address", agent, share), here), (("address", None, share), here)]
+    own: _Counted = ("visitor", agent, principal.actor.id)
+    return [(own, "You have"), *at, (("everyone", agent, ""), "The people who use this assistant have")]
+
+
+def leave(counts: Counter[Any], name: object) -> None:
+    """Count *name* down in *counts*, which keep no zeros."""
+    counts[name] -= 1
+    if not counts[name]:
+        del counts[name]

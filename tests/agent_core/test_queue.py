@@ -186,6 +186,24 @@ def test_runs_start_in_rounds_by_actor(database, moves: list[tuple[int, ...]]):
     database(partial(play, moves=moves))
 
 
+def test_a_backlog_of_operators_hides_no_run_of_people(database):
+    """When operators' runs fill what a look may read, it reads people's too: a place is kept for them."""
+
+    def look(connection: Connection) -> None:
+        for table in (RUN, SESSION, SERVED):
+            connection.execute(delete(table))
+        catalog.ensure_project(connection)
+        first = agent_key(connection, "first", None)
+        model = Model((first, first))
+        for lane, actor in ((OPERATORS, 1), (OPERATORS, 1), (OPERATORS, 2), (PEOPLE, 3), (PEOPLE, 3), (PEOPLE, 4)):
+            model.now += 1
+            arrive(connection, model, actor, 0, model.now, lane)
+        read = [[each.actor for each in due.due(connection, model.now, limit=most)] for most in (2, 4)]
+        assert read == [[1, 2, 3, 4], [1, 2, 1, 3]]
+
+    database(look)
+
+
 async def test_one_who_asks_comes_before_the_second_of_any_who_flood(make_core: MakeCore):
     """Three visitors have filled the queue; one who then asks is answered after at most one run of each of them."""
     order, gates, core = await flooded(make_core)

@@ -1,4 +1,4 @@
-"""Fairness over HTTP: three visitors flood, one asks, and is served before any of them is served again."""
+"""Fairness over HTTP: three visitors flood, one asks, and is served at once, or before one of them is served again."""
 
 import asyncio
 from functools import partial
@@ -38,9 +38,9 @@ def model() -> Gated:
 
 
 @pytest.fixture
-async def core(make_core, model: Gated) -> Core:
-    """A core that answers two sessions at once."""
-    return await make_core(model.provider, engine=partial(LocalEngine, max_runs=2))
+async def core(make_core, model: Gated, request: pytest.FixtureRequest) -> Core:
+    """A core that answers as many sessions at once as the test says."""
+    return await make_core(model.provider, engine=partial(LocalEngine, max_runs=request.param))
 
 
 async def ask(http: httpx.AsyncClient, token: str) -> str:
@@ -52,6 +52,25 @@ async def ask(http: httpx.AsyncClient, token: str) -> str:
     return session
 
 
+@pytest.mark.parametrize("core", [4], indirect=True, ids=["four-places"])
+async def test_one_who_asks_starts_at_once_while_three_flood(
+    app: FastAPI, core: Core, readers: Readers, tokens: TokenSigner, model: Gated
+):
+    """Beside fifteen runs of three visitors, none of which ends, a fourth's is under way with its message's commit."""
+    agent = (await core.agents.get("assistant")).id
+    tokens_of = {name: tokens.visitor(Actor(name, "visitor"), agent=agent).text for name in (*FLOODERS, "ada")}
+    async with served(app, readers) as url, httpx.AsyncClient(base_url=url) as http, asyncio.timeout(SAFETY):
+        for name in FLOODERS * 5:
+            await ask(http, tokens_of[name])
+        await model.provider.asked(len(FLOODERS))
+        asked = await ask(http, tokens_of["ada"])
+        assert [run.session for run in (await core.runs(status="running")).items].count(asked) == 1
+        await model.provider.asked(len(FLOODERS) + 1)
+    assert model.order[-1] == asked
+    assert len((await core.runs(status="queued", limit=100)).items) == 4 * len(FLOODERS)
+
+
+@pytest.mark.parametrize("core", [2], indirect=True, ids=["two-places"])
 async def test_one_who_asks_is_served_before_a_flooder_is_served_again(
     app: FastAPI, core: Core, readers: Readers, tokens: TokenSigner, model: Gated
 ):

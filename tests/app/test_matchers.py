@@ -1,5 +1,6 @@
 """Hooks that guard nothing: the warnings and errors about them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,31 @@ from sqlalchemy import text
 from agent_core import Channels, ConfigError, Definition, Hook, SqliteDatabase, SystemClock
 from app.agents import load_agents
 from app.compose import running_core
+from app.doctor.checks import stored_hooks
 from app.models import running_models
 from app.settings import Settings
+from app.storage.migrate import migrate
+
+
+async def test_a_stored_webhook_that_fails_open_is_named_at_each_start_and_by_the_doctor(tmp_path: Path) -> None:
+    """A webhook of an agent made over HTTP that has no `on_error` is warned of as one of a file is, once each."""
+    settings = Settings(_env_file=None, data=tmp_path, agents=tmp_path)  # type: ignore[call-arg]
+    migrate(settings)
+    asked = {"url": "https://hooks.example/", "secret": "0123456789abcdef"}
+    unsaid = Hook(event="PreToolUse", type="http", name="guard", config=asked)
+    said = Hook(event="PreToolUse", type="http", name="said", config={**asked, "on_error": "deny"})
+    wanted = Definition(name="anna", instructions="Hi", tools=("calculate",), hooks=(unsaid, said))
+    filed = json.dumps([{"event": "PreToolUse", "type": "http", "name": "filed", "config": asked}])
+    (tmp_path / "ben.yaml").write_text(f"name: ben\ninstructions: Hi\ntools: [calculate]\nhooks: {filed}\n")
+    for is_first in (True, False):
+        with structlog.testing.capture_logs() as logs:
+            async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
+                if is_first:
+                    await core.agents.create(wanted)
+        warned = [(line["agent"], line["hook"]) for line in logs if line["event"] == "hook.fails_open"]
+        assert sorted(warned) == [("anna", "guard"), ("ben", "filed")]
+    found = [(each.level, each.about, each.text) for each in stored_hooks(settings)]
+    assert found == [("warn", "hooks", "`anna`: guard allows what it cannot be asked about")]
 
 
 async def test_a_stored_hook_that_names_no_tool_is_a_warning_at_the_start(database_path: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import httpx
 import pytest
@@ -24,6 +24,9 @@ MEGABYTE = 1_000_000
 MESSAGES = "/v1/sessions/x/messages"
 MESSAGE_BYTES, OTHER_BYTES = 409_600, 64_000
 PROBES = 15
+MOST_TIMES, MOST_SECONDS = 100, 2.0
+"""The longest that a bystander waits while others misbehave, as often as alone, and in any case: not much more than a
+busy machine does by itself. The bench has the bound of 100 ms for one hostile client, where nothing else runs."""
 
 
 @pytest.fixture(scope="module")
@@ -41,38 +44,56 @@ def server(start_shared: StartServer, hostile: int) -> Server:
 class Bystander:
     """Someone who asks small things, and follows an answer, while others misbehave."""
 
-    def __init__(self, client: httpx.AsyncClient, session: str, follower: Follower) -> None:
-        self.client, self.session, self.follower = client, session, follower
+    def __init__(self, client: httpx.AsyncClient, probe: httpx.AsyncClient, session: str, follower: Follower) -> None:
+        self.client, self.session, self.follower, self._probe = client, session, follower, probe
 
     async def latency(self) -> float:
         """Return the median seconds of small requests, one after the other."""
-        took = []
-        for _ in range(PROBES):
+        return statistics.median([await self.ask() for _ in range(PROBES)])
+
+    async def ask(self) -> float:
+        """Return the seconds of a small request."""
+        began = time.perf_counter()
+        assert (await self._probe.get(self.session)).status_code == 200
+        return time.perf_counter() - began
+
+    async def watch(self, took: list[float]) -> None:
+        """Ask without a pause, and note in *took* how long each request has taken, the unfinished one too."""
+        while True:
             began = time.perf_counter()
-            assert (await self.client.get(self.session)).status_code == 200
-            took.append(time.perf_counter() - began)
-        return statistics.median(took)
+            took.append(0.0)
+            try:
+                await self.ask()
+            finally:
+                took[-1] = time.perf_counter() - began
 
 
 @asynccontextmanager
 async def bystander(server: Server, what: str) -> AsyncIterator[Bystander]:
     """Give someone who is answered while the block runs; print how long small things took, alone and in it.
 
-    At the end the answer must be whole, on one connection.
+    What counts is the longest that one took meanwhile. At the end the answer must be whole, on one connection.
     """
-    async with server.client() as client:
+    async with server.client() as client, server.client() as probe:
         session = await opened(client)
-        here = Bystander(client, session, Follower(server, f"{session}/events", ends))
+        here = Bystander(client, probe, session, Follower(server, f"{session}/events", ends))
         alone = await here.latency()
         await client.post(f"{session}/messages", json={"text": ASK})
         await here.follower.until(lambda frames: bool(frames.of("step.started")))
-        yield here
-        among = await here.latency()
+        took: list[float] = []
+        watching = asyncio.create_task(here.watch(took))
+        try:
+            yield here
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
         frames = await here.follower.end()
         assert [answer.text for answer in frames.answers] == [WHOLE]
         assert here.follower.connections == 1
-        print(f"{what}: a bystander waits {among * 1000:.1f} ms, {alone * 1000:.1f} ms alone")
-        assert among < max(1.0, 100 * alone), what
+        among = f"{max(took) * 1000:.1f} ms at most, {statistics.median(took) * 1000:.1f} ms as a rule"
+        print(f"{what}: a bystander waits {among}, {alone * 1000:.1f} ms alone; {len(took)} requests")
+        assert max(took) < max(MOST_SECONDS, MOST_TIMES * alone), what
 
 
 def nested(levels: int) -> bytes:

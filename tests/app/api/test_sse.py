@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import ExitStack
 
 import msgspec
 import pytest
@@ -20,17 +21,17 @@ from agent_core import (
     UnknownCursor,
 )
 from app.api.sse import EventStream, frame, open_stream
-from app.serving.readers import Readers, Seats
+from app.serving.readers import Readers, Seats, StreamBounds
 from channels.web.identity import Principal
 
 NOW = 1_767_603_600_123
 OPENED = SessionOpened(agent="a", actor=Actor(id="ada", kind="visitor", name="Ada \n 🦊"))
 
 
-def seat(readers: Readers, visitor: str) -> Seats:
+def seat(readers: Readers, visitor: str, *, agent: str = "agent_1", **where) -> Seats:
     """Return where *readers* counts the streams of a visitor."""
-    principal = Principal("visitor", Actor(id=visitor, kind="visitor"), agent="agent_1")
-    return readers.of(principal, "ses_1")
+    principal = Principal("visitor", Actor(id=visitor, kind="visitor"), agent=agent)
+    return readers.of(principal, "ses_1", **where)
 
 
 def fact(seq: int, body, run: str | None = "run_1") -> Fact:
@@ -273,6 +274,46 @@ async def test_streams_of_one_reader_are_counted():
         each.queue.put_nowait(None)
     await asyncio.gather(second, third, fourth, fifth)
     assert readers.count == 0
+
+
+async def test_streams_of_one_address_are_counted():
+    """However many visitors are at one address, their streams have one share, over all agents; others have theirs."""
+    readers = Readers(most_of_address=3)
+    ids = iter(range(100))
+
+    def one_more(share: str | None, agent: str = "agent_1") -> Seats:
+        return seat(readers, f"anonymous_{next(ids)}", agent=agent, share=share)
+
+    tasks = [asyncio.create_task(asyncio.Event().wait()) for _ in range(4)]
+    with one_more("192.0.2.1").holding(tasks[0]), one_more("192.0.2.1", "agent_2").holding(tasks[1]):
+        with one_more("192.0.2.1").holding(tasks[2]):
+            with pytest.raises(RateLimited, match="Your network address has 3 open streams"):
+                one_more("192.0.2.1", "agent_3").check()
+            one_more("192.0.2.2").check()
+            one_more(None).check()
+            readers.of(Principal("operator", Actor(id="o", kind="service")), "ses_1").check()
+        one_more("192.0.2.1").check()
+    assert not readers._counts
+
+
+async def test_an_agent_bounds_the_streams_of_its_visitors():
+    """Of one visitor, of an address and of all of them an agent may have fewer, or more, than others."""
+    readers = Readers(most_of_one=1)
+    bounds = StreamBounds(visitor=2, address=3, everyone=4)
+    refused: list[str] = []
+    with ExitStack() as held:
+        for visitor, share in (("ada", "a"), ("ada", "a"), ("ada", "a"), ("ben", "a"), ("cem", "a"), ("cem", "b")):
+            one = seat(readers, visitor, share=share, bounds=bounds)
+            try:
+                one.check()
+            except RateLimited as error:
+                refused.append(str(error).partition(" open ")[0])
+            else:
+                held.enter_context(one.holding(asyncio.create_task(asyncio.Event().wait())))
+        with pytest.raises(RateLimited, match="The people who use this assistant have 4 open streams"):
+            seat(readers, "dan", share="c", bounds=bounds).check()
+        seat(readers, "dan", agent="agent_2", share="c").check()
+    assert refused == ["You have 2", "Your network address has 3"]
 
 
 async def test_a_stream_that_is_refused_leaves_nothing_open():

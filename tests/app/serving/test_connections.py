@@ -163,6 +163,23 @@ async def test_connections_are_counted():
         assert made.refused("full") == 1
 
 
+async def test_the_last_connections_are_spare():
+    """Requests on the last places are marked, so that only some are served there, and no more once others have left."""
+    async with edge(ConnectionBounds(connections=16)) as made:
+        clients = [await made.open() for _ in range(16)]
+        for client, spare in zip(clients, (*[0] * 14, 1, 2), strict=True):
+            await client.send(GET + b"\r\n")
+            assert ((await client.answer())[0], made.spare) == (200, spare)
+        clients[0].writer.close()
+        clients[1].writer.close()
+        await until(lambda: made.connections.count == 14)
+        await clients[-1].send(GET + b"\r\n")
+        assert ((await clients[-1].answer())[0], made.spare) == (200, 2)
+        late = await made.open()
+        await late.send(GET + b"\r\n")
+        assert ((await late.answer())[0], made.spare) == (200, 3)
+
+
 async def test_refused_connections_take_no_room(monkeypatch):
     """Refused connections that stay open take no place of a served one; more of them than are kept are cut at once."""
     monkeypatch.setattr(edges, "REFUSED", 2)
@@ -296,7 +313,7 @@ def test_the_names_of_uvicorn_that_the_protocol_uses():
         named = [list(inspect.signature(getattr(each, name)).parameters) for each in (HttpToolsProtocol, Connection)]
         assert named[0] == named[1]
     made = inspect.getsource(HttpToolsProtocol)
-    for name in ("parser", "transport", "flow", "cycle", "pipeline", "headers", "url", "client"):
+    for name in ("parser", "transport", "flow", "cycle", "pipeline", "scope", "headers", "url", "client"):
         assert f"self.{name}" in made
     assert "on_response=self.on_response_complete" in made
     cycle = inspect.getsource(RequestResponseCycle)

@@ -9,6 +9,8 @@ const HIDDEN =
 /** Spaces, signs and styled letters that pass for those of ASCII wherever they are. */
 const ODD =
   /[\p{Zs}\u0251\u0261\u2044\u2215\u29f8\ua789\u2236\u2024\u01c3\u2010\u2011\u037e\u2100-\u214f\u2160-\u217f\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\u{1d400}-\u{1d7ff}]/u;
+/** Signs of East Asian texts that pass for those of ASCII: beside a letter of such a script they are what they are. */
+const WIDE = /[\u3002\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff5e\uff61]/;
 const WORD = /[^\s!-/:-@[-^`{-~]+/gu;
 const LETTER = /[\p{Lu}\p{Ll}\p{Lt}\p{Lo}]/u;
 const SCRIPTS: readonly (readonly [string, RegExp])[] = [
@@ -36,6 +38,10 @@ interface Word {
   readonly scripts: ReadonlySet<string>;
   /** Whether all of its several letters look like Latin ones. */
   readonly alike: boolean;
+  /** Whether its only letter looks like a Latin one. */
+  readonly lone: boolean;
+  /** Whether that letter is beside a digit. */
+  readonly numeric: boolean;
 }
 
 /** Return *text* with what cannot be seen, and what passes for other letters, spaces and signs, written as its number. */
@@ -46,7 +52,7 @@ export function unmistakable(text: string): string {
   let at = 0;
   return signs
     .map((sign, index) => {
-      const isOdd = isHidden(signs, index) || alike.has(at) || (sign > "\x7e" && ODD.test(sign));
+      const isOdd = isHidden(signs, index) || alike.has(at) || isOddSign(signs, index);
       at += sign.length;
       return isOdd ? `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}` : sign;
     })
@@ -56,21 +62,39 @@ export function unmistakable(text: string): string {
 /** Return the scripts that words of *text* mix, none of one that only looks Latin, null where there is no doubt. */
 export function doubt(text: string): readonly string[] | null {
   if (ASCII.test(text)) return null;
-  const found = suspects(text);
+  const words = wordsOf(text);
+  const hasLatin = isLatinIn(words);
+  const found = suspects(text).filter(({ scripts }) => hasLatin || scripts.size > 1);
   if (found.length) {
     const mixed = new Set(found.flatMap(({ scripts }) => [...scripts]));
     if (found.some(({ scripts }) => scripts.size === 1)) mixed.add("Latin");
     return SCRIPTS.map(([name]) => name).filter((name) => mixed.has(name));
   }
-  const words = wordsOf(text);
-  return words.length && words.every(({ alike }) => alike) ? [] : null;
+  return words.length && words.every(({ alike, numeric }) => alike || numeric) ? [] : null;
 }
 
-/** Return the words that mix scripts, and those that look like Latin ones among such. */
+/**
+ * Return the words that mix scripts, and those that look like Latin ones among such, or like digits. One letter alone is
+ * one where all other words are Latin: in other texts it may be a word.
+ */
 function suspects(text: string): readonly Word[] {
   const words = wordsOf(text);
-  const hasLatin = words.some(({ scripts }) => scripts.has("Latin"));
-  return words.filter(({ scripts, alike }) => scripts.size > 1 || (hasLatin && alike));
+  const hasLatin = isLatinIn(words);
+  const isLatin = hasLatin && words.every(({ scripts, lone }) => lone || (scripts.size === 1 && scripts.has("Latin")));
+  return words.filter(
+    ({ scripts, alike, lone, numeric }) => scripts.size > 1 || numeric || (hasLatin && alike) || (isLatin && lone),
+  );
+}
+
+function isLatinIn(words: readonly Word[]): boolean {
+  return words.some(({ scripts }) => scripts.has("Latin"));
+}
+
+function isOddSign(signs: readonly string[], at: number): boolean {
+  const sign = signs[at] ?? "";
+  if (sign <= "\x7e") return false;
+  if (WIDE.test(sign)) return !/\p{Lo}/u.test(`${signs[at - 1] ?? ""}${signs[at + 1] ?? ""}`);
+  return ODD.test(sign);
 }
 
 function wordsOf(text: string): readonly Word[] {
@@ -80,7 +104,11 @@ function wordsOf(text: string): readonly Word[] {
 function wordAt(start: number, text: string): Word {
   const letters = [...text].filter((sign) => LETTER.test(sign));
   const scripts = new Set(letters.flatMap((sign) => SCRIPTS.filter(([, is]) => is.test(sign)).map(([name]) => name)));
-  return { start, text, scripts, alike: letters.length > 1 && letters.every((sign) => ALIKE.has(sign)) };
+  const alike = letters.every((sign) => ALIKE.has(sign));
+  const lone = alike && letters.length === 1;
+  const at = lone ? text.indexOf(letters[0] ?? "") : 0;
+  const numeric = lone && /[0-9]/.test(text.slice(Math.max(at - 1, 0), at + 2));
+  return { start, text, scripts, alike: alike && letters.length > 1, lone, numeric };
 }
 
 function placesIn(word: string, start: number): readonly number[] {
