@@ -20,6 +20,7 @@ from agent_core import (
     Core,
     Database,
     Drawer,
+    Forbidden,
     NotFound,
     SqliteDatabase,
     SystemClock,
@@ -87,6 +88,7 @@ from app.storage.keys import ApiKey, check_secret, load_keys
 from app.storage.migrate import check_migrated
 from channels.spec import ChannelSpec
 from channels.web.demo import Door
+from channels.web.frame_page import frame_router
 from channels.web.identity import OPERATOR, SCOPES, Principal, TokenSigner
 from channels.web.routes import Answers, Demo, demo_router, script_router, token_router
 
@@ -287,7 +289,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     for routes in ROUTES:
         app.include_router(routes.router)
     app.include_router(token_router(core, tokens, operator=operator, described=_described()))
-    for routes in (*channels, script_router(), console.router):
+    for routes in (*channels, script_router(), frame_router(settings.frame_ancestors), console.router):
         app.include_router(routes)
     if settings.demo:
         holds, described = credentials.holds, _described()
@@ -337,24 +339,29 @@ def _protect(
     """
     app.add_middleware(RequestGuard, routes=app.routes, holds=credentials.holds)
     app.add_middleware(recording)
-    app.add_middleware(
-        Callers, identify=credentials.identify, refuse=partial(_refusal, credentials), settle=partial(_settled, core)
-    )
+    settle = partial(_settled, core, credentials)
+    app.add_middleware(Callers, identify=credentials.identify, refuse=partial(_refusal, credentials), settle=settle)
     app.add_middleware(SparePlaces, identify=credentials.identify)
     app.add_middleware(Cors, origins=settings.origins, agents=AgentOrigins(core))
     if settings.hosts:
         app.add_middleware(Hosts, hosts=settings.hosts)
 
 
-async def _settled(core: Core, principal: Principal) -> Principal:
+async def _settled(core: Core, credentials: Credentials, principal: Principal) -> Principal:
     """Return a visitor whom a site's own token names, with the id of the agent, which the token may call by its name.
 
-    An agent that does not exist stays as it is: it opens nothing, and answers name it.
+    An agent that does not exist stays as it is: it opens nothing, and answers name it. Raises `Forbidden` where the key
+    that signed is for others, whether or not this one exists.
     """
     try:
-        return replace(principal, agent=(await core.agents.get(principal.agent or "")).id)
+        agent = (await core.agents.get(principal.agent or "")).id
     except NotFound:
-        return principal
+        agent = None
+    if not credentials.signers.opens(principal.signer or "", agent):
+        raise Forbidden(
+            "The key that signed this token is registered for other agents (`agents`); sign for one of them."
+        )
+    return principal if agent is None else replace(principal, agent=agent)
 
 
 def _refusal(credentials: Credentials, scope: Scope) -> Response:

@@ -35,6 +35,8 @@ REMEDIES = {
     "PARLEY_API_KEY": "give a text without spaces",
     "PARLEY_ORIGINS": "give whole origins such as https://example.com, each with http:// or https://, "
     "without a path and without a * in it, with commas between them (one * alone allows every site)",
+    "PARLEY_FRAME_ANCESTORS": "give the whole origins of the sites that embed the chat as an iframe, such as "
+    "https://example.com, each by its name and without a path, with commas between them",
     "ANTHROPIC_API_KEY": "give the key as the provider shows it",
     "OPENAI_API_KEY": "give the key as the provider shows it",
     "ANTHROPIC_BASE_URL": "give an address such as https://api.anthropic.com, without a name or password in it",

@@ -49,6 +49,7 @@ class Settings(BaseSettings):
     data: Path = Field(Path("data"), validation_alias="PARLEY_DATA")
     secret_key: SecretStr | None = Field(None, validation_alias="PARLEY_SECRET_KEY")
     origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_ORIGINS")
+    frame_ancestors: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_FRAME_ANCESTORS")
     fetch_allow: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="PARLEY_FETCH_ALLOW")
     demo_page: bool | None = Field(None, validation_alias="PARLEY_DEMO")
     demo_password: SecretStr | None = Field(None, validation_alias="PARLEY_DEMO_PASSWORD", min_length=8)
@@ -92,6 +93,14 @@ class Settings(BaseSettings):
         if not isinstance(given, str):
             return given
         return tuple(origin(part.strip()) for part in given.split(",") if part.strip())
+
+    @field_validator("frame_ancestors", mode="before")
+    @classmethod
+    def _each_named(cls, given: object) -> object:
+        found = cls._split(given)
+        if isinstance(found, tuple) and "*" in found:
+            raise ValueError("every site")
+        return found
 
     @field_validator("proxies", mode="before")
     @classmethod

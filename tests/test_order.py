@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.both import BOTH
+from tests.agent_core.engine.many.conftest import CASES
+from tests.both import BOTH, ONE
 from tests.order import FIRST, ROOT, spread
 
 SLOW = [path for each in FIRST for path in (sorted((ROOT / each).rglob("test_*.py")) or [ROOT / each])]
@@ -48,10 +49,21 @@ def test_a_few_tests_are_all_run():
     assert spread([], 4) == []
 
 
-@pytest.mark.parametrize("entry", BOTH)
+@pytest.mark.parametrize("entry", [*BOTH, *ONE])
 def test_what_runs_on_both_databases_is_there(entry: str):
-    """Each file, folder or test that is listed to run on both databases exists."""
+    """Each file, folder or test that is listed to run on both databases, or on one though its folder is, exists."""
     file, _, test = entry.partition("::")
     path = Path(__file__).parent / file
     assert path.exists()
     assert not test or f"def {test}(" in path.read_text("utf-8")
+
+
+def test_what_runs_again_by_the_engine_of_many_is_there():
+    """Each test of which that engine has a run of its own is in one of the modules that it runs again."""
+    again = (ROOT / "agent_core/engine/many").glob("test_*.py")
+    modules = [
+        line.split()[1] for each in again for line in each.read_text("utf-8").splitlines() if " import *" in line
+    ]
+    texts = [(ROOT.parent / f"{module.replace('.', '/')}.py").read_text("utf-8") for module in modules]
+    assert len(modules) == 9
+    assert [each for each in sorted(CASES) if not any(f"def {each}(" in text for text in texts)] == []

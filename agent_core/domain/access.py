@@ -57,7 +57,10 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A public key by which sites sign tokens of their visitors; *jwk* is the key, *kid* what a token calls it."""
+    """A public key by which sites sign tokens of their visitors; *jwk* is the key, *kid* what a token calls it.
+
+    *agents* are the ids of those for which it signs; null: for every agent.
+    """
 
     id: str
     name: str
@@ -66,6 +69,7 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
     jwk: dict[str, str]
     created_at: int
     created_by: Actor
+    agents: tuple[str, ...] | None = None
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):

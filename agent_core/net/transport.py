@@ -23,6 +23,7 @@ import httpx2
 from agent_core.clock import Clock, within
 from agent_core.net.errors import FetchRefused
 from agent_core.net.targets import Resolve, Target, TargetGuard
+from agent_core.net.trust import trusted
 
 _CONNECTIONS = 500
 _IDLE_CONNECTIONS = 20
@@ -118,7 +119,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         outward: Any = dial or httpcore2.AnyIOBackend()
         backend = CheckedBackend(guard, resolve or self._resolver, outward, clock)
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=httpx2.create_ssl_context(),
+            ssl_context=trusted(),
             max_connections=_CONNECTIONS,
             max_keepalive_connections=_IDLE_CONNECTIONS,
             keepalive_expiry=_IDLE_SECONDS,

@@ -6,12 +6,10 @@ the history. So a ready body goes in, and the data of the events of each network
 
 import asyncio
 import logging
-import os
-import ssl
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -81,16 +79,6 @@ class _Redirected(Exception):
     def __init__(self, origin: str) -> None:
         super().__init__(origin)
         self.origin = origin
-
-
-def trusted() -> ssl.SSLContext:
-    """Return whom clients trust, as the environment says now: to read all authorities costs 30 ms for each client."""
-    return _trusted(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-
-
-@cache
-def _trusted(*_environment: str | None) -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
 
 
 class SdkClient:

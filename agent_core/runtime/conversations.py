@@ -7,7 +7,7 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from agent_core.domain.messages import Actor
-from agent_core.domain.objects import ConversationObject, Page
+from agent_core.domain.objects import ConversationObject, Feedback, Page
 from agent_core.domain.quotas import Origin
 from agent_core.errors import NotFound
 from agent_core.runtime.forgetting import PAUSES, retried
@@ -16,7 +16,7 @@ from agent_core.runtime.listing import Listing
 from agent_core.store.reading import conversations, listing
 from agent_core.store.reading.listing import Wanted
 from agent_core.store.store import Store
-from agent_core.store.work import branching, sessions
+from agent_core.store.work import branching, feedback, sessions
 
 REASON = "the conversation is deleted"
 _PAUSES = PAUSES[:6]
@@ -48,6 +48,10 @@ class OwnConversations:
         page = await self._listing.find(wanted, words, limit=limit, cursor=cursor)
         found = await self._store.read(lambda connection: conversations.described(connection, page.items))
         return Page(found, page.next_cursor)
+
+    async def ratings(self, id: str, by: Actor) -> Page[Feedback]:
+        """Return what *by* thinks of the answers of a session, the newest first."""
+        return Page(await self._store.read(lambda connection: feedback.by_one(connection, id, by)), None)
 
     async def branch(self, id: str, message: str, *, by: Actor, origin: Origin) -> str:
         """Let a session go on as a copy that ends before *message*, and return its id; see `branching.branch`."""

@@ -15,7 +15,16 @@ from app.api.bodies import BranchBody, TitleBody
 from app.api.deps import Caller, Cursor, Limit, OwnSession, Share, Show, Wired, origin_of
 from app.api.problems import answers
 from app.api.sessions import Sought, wanted_of
-from app.api.wire import OwnConversation, Session, answer, conversation_wire, page, session_wire
+from app.api.wire import (
+    Feedback,
+    OwnConversation,
+    Session,
+    answer,
+    conversation_wire,
+    feedback_wire,
+    page,
+    session_wire,
+)
 
 router = APIRouter(prefix="/v1/web/conversations", tags=["web"])
 
@@ -39,6 +48,12 @@ async def list_conversations(
     with nullcontext() if q is None else wired.searches.turn(principal, share):
         found = await wired.core.conversations.find(own, q, limit=limit, cursor=cursor)
     return page(found, conversation_wire)
+
+
+@router.get("/{id}/feedback", responses=answers(Page[Feedback], 400, 401, 403, 404, 422))
+async def list_ratings(wired: Wired, principal: Caller, session: OwnSession) -> Response:
+    """List the caller's own ratings of a conversation's answers, the newest first, 500 at most."""
+    return page(await wired.core.conversations.ratings(session.id, principal.actor), feedback_wire)
 
 
 @router.patch("/{id}", responses=answers(OwnConversation, 400, 401, 403, 404, 413, 422))

@@ -92,6 +92,7 @@ WIRE = (
     Page[Agent],
     Page[Approval],
     Page[Key],
+    Page[Feedback],
     Page[McpServerAnswer],
     Page[Message],
     Page[OwnConversation],

@@ -40,6 +40,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "GET /v1/tools/{id}": "read",
     "GET /v1/web/agent": "read",
     "GET /v1/web/conversations": "read",
+    "GET /v1/web/conversations/{id}/feedback": "read",
     "POST /v1/agents/{id}/runs": "run",
     "POST /v1/files": "run",
     "POST /v1/renders/preview": "run",

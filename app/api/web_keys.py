@@ -6,8 +6,9 @@ from fastapi import APIRouter, Path
 from pydantic import AfterValidator, Field, StringConstraints
 from starlette.responses import Response
 
-from agent_core import InvalidInput, Page
+from agent_core import InvalidInput, NotFound, Page
 from agent_core.domain.access import SigningKey
+from app.api.bodies import Id
 from app.api.deps import Cursor, Limit, Operator, Wired
 from app.api.derived import OBJECT, TEXT, RequestBody, by_kind
 from app.api.keys import KeyName
@@ -19,6 +20,7 @@ from channels.web.visitor_ids import MAX_ID, fault_of_name
 router = APIRouter(prefix="/v1/web/keys", tags=["web"])
 KeyId = Annotated[str, Path(description="A key's id.", max_length=200)]
 MAX_MEMBERS = 20
+MOST_AGENTS = 100
 
 
 def _kid(given: str) -> str:
@@ -34,11 +36,15 @@ Jwk = Annotated[dict[str, Any], Field(max_length=MAX_MEMBERS)]
 
 
 class SigningKeyBody(RequestBody):
-    """A public key, PEM or a JWK; without *kid* it is the JWK's own, or its thumbprint (RFC 7638)."""
+    """A public key, PEM or a JWK; without *kid* it is the JWK's own, or its thumbprint (RFC 7638).
+
+    *agents*, ids or names, are those for which it signs, for good; null: for every agent.
+    """
 
     name: KeyName
     key: Annotated[Annotated[Pem, TEXT] | Annotated[Jwk, OBJECT], by_kind(TEXT, OBJECT)]
     kid: Kid | None = None
+    agents: Annotated[list[Id], Field(min_length=1, max_length=MOST_AGENTS)] | None = None
 
 
 @router.get("", responses=answers(Page[SigningKeyAnswer], 400, 401, 403, 422))
@@ -66,10 +72,22 @@ async def add_signing_key(wired: Wired, principal: Operator, body: SigningKeyBod
         jwk=read.jwk,
         created_at=0,
         created_by=principal.actor,
+        agents=None if body.agents is None else await _ids(wired, body.agents),
     )
     key = await wired.core.access.add_signing_key(wanted)
     wired.credentials.put_signer(key)
     return answer(signing_key_wire(key), 201)
+
+
+async def _ids(wired: Wired, agents: list[str]) -> tuple[str, ...]:
+    """Return the ids of *agents*; raises `InvalidInput` for one that is not there."""
+    found = list[str]()
+    for n, each in enumerate(agents):
+        try:
+            found.append((await wired.core.agents.get(each)).id)
+        except NotFound:
+            raise InvalidInput(f"agents[{n}]", f"there is no agent `{each[:100]}`.") from None
+    return tuple(dict.fromkeys(found))
 
 
 @router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 422, status=204))

@@ -22,10 +22,15 @@ def add_key(
     file: File,
     *,
     kid: Annotated[str | None, typer.Option(help="What the header of a token calls it; else the JWK's own.")] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(help="Id or name of an agent for which it signs; repeat for more. Else for all.")
+    ] = None,
 ) -> None:
     """Register a public key; the tokens that its other half signs name visitors from now on."""
     body: dict[str, Any] = {"name": name, "key": _read(file)}
-    made = request("POST", "/v1/web/keys", body=body if kid is None else {**body, "kid": kid})
+    more = {"kid": kid, "agents": agent or None}
+    body |= {name: value for name, value in more.items() if value is not None}
+    made = request("POST", "/v1/web/keys", body=body)
     row(made["id"], made["algorithm"], made["kid"], made["name"])
 
 
@@ -36,6 +41,7 @@ def list_keys(*, as_json: AsJson = False) -> None:
         Column("NAME", lambda each: each["name"]),
         Column("SIGNS", lambda each: each["algorithm"], whole=True),
         Column("KID", lambda each: each["kid"]),
+        Column("AGENTS", lambda each: "all" if each["agents"] is None else ", ".join(each["agents"])),
         Column("AGE", lambda each: age(each["created_at"]), whole=True),
         Column("ID", lambda each: each["id"], whole=True),
     )

@@ -14,6 +14,7 @@ Server = Annotated[str | None, typer.Option(metavar="URL", help="Where browsers 
 TokenUrl = Annotated[str, typer.Option(metavar="URL", help="The route of your site that makes visitors' tokens.")]
 Anonymous = Annotated[bool, typer.Option("--anonymous", help="Visitors without a name, where the agent allows them.")]
 AsLauncher = Annotated[bool, typer.Option("--launcher", help="A bubble in a corner of the page, as one line.")]
+AsFrame = Annotated[bool, typer.Option("--frame", help="An iframe, for pages that take no script of another origin.")]
 Pinned = Annotated[bool, typer.Option("--pinned", help="This version for good, with its integrity.")]
 
 
@@ -31,12 +32,15 @@ def snippet(
     anonymous: Anonymous = False,
     launcher: AsLauncher = False,
     pinned: Pinned = False,
+    frame: AsFrame = False,
 ) -> None:
     """Print the lines to write into a page."""
     from app.setting_texts import web_address
     from app.settings import load_settings
     from channels.web.snippet import Snippet, UnknownScript
 
+    if frame and (launcher or pinned):
+        raise typer.BadParameter("An iframe goes without --launcher and --pinned.", param_hint="--frame")
     settings = load_settings(serving=False)
     try:
         place = web_address(server) if server is not None else settings.public_url or settings.url
@@ -48,6 +52,7 @@ def snippet(
         token_url=None if anonymous else token_url,
         launcher=launcher,
         pinned=pinned,
+        frame=frame,
     )
     try:
         say(made.text())

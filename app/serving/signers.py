@@ -33,6 +33,11 @@ class Signers:
         """Return whom *text* names at *now* (milliseconds), what is wrong with it, or None when no key signed it."""
         return read_signed(text, self._signers, audiences=self._audiences, now=now / 1000)
 
+    def opens(self, id: str, agent: str | None) -> bool:
+        """Return whether the key *id* signs for *agent*, by its id; None: for an agent that is not there."""
+        agents = next((key.agents for key in self._keys.values() if key.id == id), ())
+        return agents is None or agent in agents
+
     def put(self, key: SigningKey) -> None:
         """Take tokens of *key* from now on."""
         self.replace((*self._keys.values(), key))

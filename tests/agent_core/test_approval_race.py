@@ -37,7 +37,7 @@ from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, PATIENCE, Stage, is_a
 from tests.conftest import MakeCore
 
-ROUNDS = int(os.environ.get("PARLEY_ROUNDS", "15"))
+ROUNDS = int(os.environ.get("PARLEY_ROUNDS", "8"))
 MANY = 100
 """Rounds from which on people said both yes and no first."""
 PEOPLE = 50

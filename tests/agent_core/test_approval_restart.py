@@ -15,7 +15,7 @@ from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage
 from tests.conftest import MakeCore
 
-WAITING = int(os.environ.get("PARLEY_WAITING", "40"))
+WAITING = int(os.environ.get("PARLEY_WAITING", "20"))
 PAYS = by_step((call("pay", amount=5),), (say("Done."),))
 AT_ONCE = 50
 

@@ -157,6 +157,13 @@ SCENARIOS = (
 )
 
 
+FEW = 3
+"""Of so many appends one is tried where not all are.
+
+A crash after one leaves what a crash before the next leaves, but for the effects between them, which the latter has.
+"""
+
+
 @dataclass
 class Process:
     """One life of the product on a database."""
@@ -215,7 +222,7 @@ class Process:
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
-            await self.end(grace=0.1)  # what waits for a database that is gone never ends
+            await self.end(grace=0.01)  # what waits for a database that is gone never ends
             return False
         await work
         return True
@@ -299,16 +306,16 @@ async def test_crash_at_every_append(fresh: Fresh, scenario: Scenario, side: Sid
     """A crash at any append, before or after its commit, changes neither the answers nor the number of writes."""
     process, died = await _undisturbed(fresh, scenario), 0
     first = 1 if whole or scenario.name == "plain" else process.prepared + 1
-    for at in range(first, process.database.writes + 1):
+    for at in range(first, process.database.writes + 1, 1 if whole or side == "before" else FEW):
         with fresh() as database:
             died += (await lives(database, scenario, ((at, side),), Ledger()))[1]
-    assert died > 1
+    assert died
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 async def test_crash_during_recovery(fresh: Fresh, scenario: Scenario, whole: bool) -> None:
     """A second crash, at any append of the process that recovers from the first, changes nothing either."""
     total = (await _undisturbed(fresh, scenario)).database.writes
-    for at in range(1, total + 1, 1 if whole else 3):
+    for at in range(1, total + 1, 1 if whole else FEW):
         with fresh() as database:
             await lives(database, scenario, ((total - 2, "after"), (at, "before")), Ledger())

@@ -175,7 +175,7 @@ def database(fresh: Fresh):
         runner.run(found.close())
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(MOVES)
 def test_runs_start_in_rounds_by_actor(database, moves: list[tuple[int, ...]]):
     """No actor waits while another with as many under way starts twice, and no operator waits for people.

@@ -25,6 +25,8 @@ class Site:
         self.page, self.server, self.origin = page, server, origin
         self.snippet = ""
         self.has_token_route = True
+        self.scripts: dict[str, str] = {}
+        self.tokens_given: list[str] = []
         self.complaints: list[str] = []
         self.asked: list[str] = []
 
@@ -32,6 +34,8 @@ class Site:
     def policy(self) -> str:
         """What docs/widget.md says that a site's policy needs, and nothing besides."""
         server = self.server.url
+        if self.scripts:  # an iframe, and the site's own script
+            return f"default-src 'none'; script-src 'self'; connect-src 'self'; img-src data:; frame-src {server}"
         return (
             f"default-src 'none'; script-src {server}; connect-src 'self' {server}; img-src data: blob:; "
             f"frame-src {server}; style-src 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -55,7 +59,10 @@ class Site:
             body = {"actor": {"id": "customer-7", "name": "Ada"}, "agent": "assistant"}
             async with httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}) as client:
                 made = await client.post(f"{self.server.url}/v1/web/visitor-tokens", json=body)
+            self.tokens_given.append(made.json()["token"])
             await route.fulfill(body=made.text, content_type="application/json")
+        elif url.path in self.scripts:
+            await route.fulfill(body=self.scripts[url.path], content_type="text/javascript")
         else:
             await route.fulfill(status=404, body="<!doctype html>", content_type="text/html")
 

@@ -32,6 +32,7 @@ async def test_one_line_is_a_conversation_in_a_corner(browser: Browser, server: 
         await bubble.click()
         area = page.get_by_label("Your message")
         await expect(area).to_be_focused()
+        await expect(chat.get_by_role("button", name="Close the conversation")).to_have_count(1)  # the bubble itself
         await area.fill("What is 2+2?")
         await area.press("Enter")
         await expect(chat.locator('.answer[aria-busy="false"] .blocks')).not_to_be_empty()
@@ -68,13 +69,24 @@ async def test_on_a_phone_it_is_the_whole_page(browser: Browser, server: Server)
 
 
 async def test_a_site_that_is_not_allowed_reads_why(browser: Browser, server: Server):
-    """On the developer's machine the page itself says which setting lacks which origin; the script is no dead one."""
+    """On the developer's machine the page itself says which setting lacks which origin; the script is no dead one.
+
+    A person who writes gets the message back, with a sentence, after a few tries.
+    """
     async with visited(browser, server, "http://localhost:3998", viewport={"width": 900, "height": 600}) as site:
         await site.open(line(server))
         notice = site.page.locator("parley-chat .notice")
         await expect(notice).to_have_attribute("data-code", "origin")
         await expect(notice).to_contain_text("PARLEY_ORIGINS=http://localhost:3998")
         await site.picture("launcher-notice")
+        chat, area = site.page.locator("parley-chat"), site.page.get_by_label("Your message")
+        await chat.get_by_role("button", name="Open the conversation").click()
+        await area.fill("Is anyone there?")
+        await area.press("Enter")
+        await expect(chat.locator(".refusal")).to_contain_text("This chat is not available right now.")
+        await expect(area).to_have_value("Is anyone there?")
+        await expect(chat.locator(".bubble")).to_have_count(0)
+        await site.picture("launcher-refused")
         assert any("parley-chat: The server does not let pages of" in each for each in site.complaints)
 
 

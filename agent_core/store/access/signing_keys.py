@@ -33,6 +33,7 @@ def add(connection: Connection, key: SigningKey) -> None:
         "jwk": msgspec.json.encode(key.jwk),
         "created_at": key.created_at,
         "created_by": msgspec.json.encode(key.created_by),
+        "agents": None if key.agents is None else msgspec.json.encode(key.agents),
     }
     connection.execute(insert(KEY).values(**values))
 
@@ -65,4 +66,5 @@ def _stored(row: Any) -> SigningKey:
         jwk=msgspec.json.decode(row.jwk, type=dict[str, str]),
         created_at=row.created_at,
         created_by=msgspec.json.decode(row.created_by, type=Actor),
+        agents=None if row.agents is None else msgspec.json.decode(row.agents, type=tuple[str, ...]),
     )

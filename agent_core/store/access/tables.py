@@ -52,7 +52,10 @@ class ApiKeyRow(SQLModel, table=True):
 
 
 class SigningKeyRow(SQLModel, table=True):
-    """A public key that signs visitors' tokens: *jwk* is JSON of it, *kid* the name by which a token finds it."""
+    """A public key that signs visitors' tokens: *jwk* is JSON of it, *kid* the name by which a token finds it.
+
+    *agents* is JSON of the ids for which it signs, null for every agent.
+    """
 
     __tablename__ = "signing_key"
     __table_args__ = (UniqueConstraint("project", "kid"),)
@@ -65,6 +68,7 @@ class SigningKeyRow(SQLModel, table=True):
     jwk: bytes = _hash()
     created_at: int = _time()
     created_by: bytes = _hash()
+    agents: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
 
 
 class RevocationRow(SQLModel, table=True):

@@ -4,11 +4,13 @@ from sqlalchemy import Connection, bindparam, insert, select
 
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import Feedback, Rating
-from agent_core.store.log import table_of
+from agent_core.store.log import RUN, SESSION, table_of
 from agent_core.store.statements import Statement
 from agent_core.store.tables import FeedbackRow
 from agent_core.store.work import runs
 
+MOST_OWN = 500
+"""Ratings of one person that are read at once: pages draw fewer answers."""
 _FEEDBACK = table_of(FeedbackRow)
 _OF = Statement(
     select(_FEEDBACK).where(_FEEDBACK.c.run == bindparam("b_run")).order_by(_FEEDBACK.c.created_at, _FEEDBACK.c.actor)
@@ -23,6 +25,17 @@ def give(connection: Connection, run: str, *, by: Actor, rating: Rating, comment
     values = {"run": ref.key, "kind": by.kind, "actor": by.id, "name": by.name}
     connection.execute(insert(_FEEDBACK).values(**values, rating=rating, comment=comment, created_at=now))
     return Feedback(run=ref.id, actor=by, rating=rating, comment=comment, created_at=now)
+
+
+def by_one(connection: Connection, session: str, by: Actor) -> tuple[Feedback, ...]:
+    """Return what *by* thinks of the runs of *session*, the newest first, `MOST_OWN` at most."""
+    joined = _FEEDBACK.join(RUN, RUN.c.key == _FEEDBACK.c.run).join(SESSION, SESSION.c.key == RUN.c.session)
+    theirs = (SESSION.c.id == session) & (_FEEDBACK.c.kind == by.kind) & (_FEEDBACK.c.actor == by.id)
+    query = select(RUN.c.id, _FEEDBACK.c.rating, _FEEDBACK.c.comment, _FEEDBACK.c.created_at).select_from(joined)
+    rows = connection.execute(query.where(theirs).order_by(_FEEDBACK.c.created_at.desc()).limit(MOST_OWN))
+    return tuple(
+        Feedback(run=run, actor=by, rating=rating, comment=said, created_at=at) for run, rating, said, at in rows
+    )
 
 
 def of(connection: Connection, key: int, run: str) -> tuple[Feedback, ...]:

@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 import uvloop
 
 from agent_core.drawing.drawer import BOUNDS, Drawer, DrawingBounds, DrawingFailed, DrawingUnavailable
@@ -22,12 +23,23 @@ from tests.polling import until
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture
+with_one_process = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def drawer() -> AsyncIterator[Drawer]:
+    """One drawer, and so one process, for all tests that leave it as it is."""
     async with opened() as made:
         yield made
 
 
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have processes that draw nothing: what starts, ends and replaces them is the same."""
+    monkeypatch.setattr("agent_core.drawing.drawer._WORKER", Path(__file__).with_name("idle.py"))
+
+
+@with_one_process
 async def test_a_chart_is_drawn_as_png_and_svg_light_and_dark(drawer: Drawer):
     """One chart gives a PNG on white or dark, an SVG without a background, and more pixels at a larger scale."""
     light, dark, large = await drawer.png(bar()), await drawer.png(bar(), dark=True), await drawer.png(bar(), scale=3)
@@ -42,6 +54,7 @@ async def test_a_chart_is_drawn_as_png_and_svg_light_and_dark(drawer: Drawer):
     assert await drawer.check(bar()) is None
 
 
+@with_one_process
 async def test_a_small_grid_is_large_enough_to_read_and_a_charts_own_size_wins(drawer: Drawer):
     """Five by five cells have 32 px each; `width`, `height` and `config` of the chart itself are used as they are."""
     cells = [{"x": x, "y": y, "n": x * y} for x, y in product(range(5), repeat=2)]
@@ -68,22 +81,18 @@ def test_drawings_have_the_widgets_colours():
     assert found == list(zip(LIGHT.series, DARK.series, strict=True))
 
 
-async def test_what_is_drawn_already_needs_no_process(drawer: Drawer):
-    """A finished drawing is kept: it is given again although the process has ended."""
-    first = await drawer.png(bar())
-    await drawer.close()
-    assert await drawer.png(bar()) == first
-    assert drawer.pids == ()
-
-
-async def test_callers_of_one_chart_share_its_drawing():
-    """Twenty callers of one new chart are one job."""
+async def test_callers_of_one_chart_share_its_drawing_and_later_ones_need_no_process():
+    """Twenty callers of one new chart are one job; it is kept, and given again although the process has ended."""
     async with opened(jobs=2) as drawer:
         drawings = await asyncio.gather(*(drawer.png(bar()) for _ in range(20)))
         assert len(set(drawings)) == 1
         assert len(drawer.pids) == 1
+        await drawer.close()
+        assert await drawer.png(bar()) == drawings[0]
+        assert drawer.pids == ()
 
 
+@with_one_process
 async def test_a_chart_that_cannot_be_drawn_is_refused_with_its_reason(drawer: Drawer):
     """An error is one line for people and models, without a path, an address or a stack."""
     wrong = {
@@ -131,6 +140,7 @@ async def test_a_drawing_that_holds_too_much_memory_is_killed():
             await stuck
 
 
+@pytest.mark.usefixtures("idle")
 async def test_a_process_that_dies_of_its_job_fails_that_job_alone():
     """The job of a process that was killed fails and is not tried again; the next one is drawn."""
     clock = FakeClock()
@@ -147,6 +157,7 @@ async def test_a_process_that_dies_of_its_job_fails_that_job_alone():
         assert (await drawer.png(bar(title="other"))).startswith(PNG)
 
 
+@with_one_process
 async def test_a_caller_that_goes_away_leaves_the_process_in_order(drawer: Drawer):
     """After a cancelled caller the next one gets its own drawing, and a job that no caller waits for is not begun."""
     await drawer.check(bar())
@@ -161,6 +172,7 @@ async def test_a_caller_that_goes_away_leaves_the_process_in_order(drawer: Drawe
     assert drawer.pids != ()
 
 
+@pytest.mark.usefixtures("idle")
 async def test_more_jobs_than_may_wait_are_refused():
     """With one drawing and two waiting the next is refused as something to ask again, and is not remembered."""
     async with opened(waiting=2) as drawer:
@@ -170,6 +182,7 @@ async def test_more_jobs_than_may_wait_are_refused():
         assert await drawer.check(bar(title="3")) is None
 
 
+@pytest.mark.usefixtures("idle")
 async def test_slow_charts_of_one_owner_delay_another_by_one_job_at_most():
     """A chart waits for the job that runs, however many of one owner wait before it; that owner is then refused."""
     clock = FakeClock()
@@ -192,6 +205,7 @@ async def test_slow_charts_of_one_owner_delay_another_by_one_job_at_most():
         assert (await drawer.png(bar(title="a minute later"), owner="a")).startswith(PNG)
 
 
+@pytest.mark.usefixtures("idle")
 async def test_one_owner_fills_no_queue():
     """What one owner asks beyond its share takes no place of others, and beyond eight is refused at once."""
     async with opened(waiting=2) as drawer:
@@ -201,6 +215,7 @@ async def test_one_owner_fills_no_queue():
         assert [type(each) for each in found] == [type(None)] * 8 + [DrawingUnavailable, type(None)]
 
 
+@pytest.mark.usefixtures("idle")
 async def test_a_process_is_replaced_after_its_jobs_and_ended_when_idle():
     """Memory does not grow for ever: a process draws so many jobs, and none is kept when there is nothing to draw."""
     clock = FakeClock()
@@ -216,6 +231,7 @@ async def test_a_process_is_replaced_after_its_jobs_and_ended_when_idle():
         await until(lambda: drawer.pids == ())
 
 
+@pytest.mark.usefixtures("idle")
 async def test_two_processes_draw_side_by_side():
     """With two processes a chart is drawn while another one takes its time."""
     clock = FakeClock()
@@ -231,18 +247,20 @@ async def test_two_processes_draw_side_by_side():
         assert drawer.pids == ()
 
 
-async def test_the_process_is_bounded_and_has_no_secret(drawer: Drawer, monkeypatch: pytest.MonkeyPatch):
+async def test_the_process_is_bounded_and_has_no_secret(monkeypatch: pytest.MonkeyPatch):
     """The process may open no file, dumps no core, and its environment has none of the parent's values."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-a-secret")
-    await drawer.check(bar())
-    proc = Path(f"/proc/{drawer.pids[0]}")
-    limits = {line[:26].strip(): line[26:].split()[:2] for line in (proc / "limits").read_text().splitlines()}
-    assert limits["Max open files"] == limits["Max core file size"] == ["0", "0"]
-    assert limits["Max data size"] == [str(1024 << 20)] * 2
-    names = {each.partition(b"=")[0] for each in (proc / "environ").read_bytes().split(b"\0") if each}
+    async with opened() as drawer:
+        await drawer.check(bar())
+        proc = Path(f"/proc/{drawer.pids[0]}")
+        limits = {line[:26].strip(): line[26:].split()[:2] for line in (proc / "limits").read_text().splitlines()}
+        assert limits["Max open files"] == limits["Max core file size"] == ["0", "0"]
+        assert limits["Max data size"] == [str(1024 << 20)] * 2
+        names = {each.partition(b"=")[0] for each in (proc / "environ").read_bytes().split(b"\0") if each}
     assert names <= {b"TZ", b"LD_LIBRARY_PATH"}
 
 
+@pytest.mark.usefixtures("idle")
 def test_a_drawer_serves_one_event_loop_after_another_and_forks():
     """A drawer that was used in an event loop, which may be open still, draws in the next one, and after a fork."""
     drawer = Drawer(DrawingBounds(kept=0))

@@ -1,17 +1,19 @@
 """Drawings as SVG, for pages: what a chart says is text in them, and nothing in them runs or loads."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import pytest_asyncio
 
 from agent_core import InvalidInput
-from agent_core.drawing.drawer import DrawingFailed
+from agent_core.drawing.drawer import Drawer, DrawingFailed
 from agent_core.renders.vega.lint import checked
 from tests.agent_core.drawing.specs import bar, opened
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVIL = "https://evil.example/x"
 TEXTS = (
     "<script>alert(1)</script>",
@@ -44,33 +46,37 @@ def hostile() -> Iterator[dict[str, Any]]:
         yield bar(mark={"type": "point", "shape": text})
 
 
-async def test_a_drawing_for_a_page_is_inert():
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def drawer() -> AsyncIterator[Drawer]:
+    async with opened(seconds=60) as made:
+        yield made
+
+
+async def test_a_drawing_for_a_page_is_inert(drawer: Drawer):
     """Hostile charts that pass the checks are drawn without scripts, links, styles, handlers and addresses."""
     drawn = 0
-    async with opened(seconds=60) as drawer:
-        for spec in hostile():
-            try:
-                svg = await drawer.svg(checked(spec))
-            except (InvalidInput, DrawingFailed):
-                continue
-            drawn += 1
-            root = ET.fromstring(svg)  # noqa: S314 - drawn here
-            assert b"<!" not in svg
-            for node in root.iter():
-                assert node.tag.rpartition("}")[2] not in HARMFUL, spec
-                for name, value in node.attrib.items():
-                    local = name.rpartition("}")[2]
-                    assert local not in {"href", "src"}, spec
-                    assert not local.startswith("on"), spec
-                    if local not in {"aria-label", "aria-roledescription"}:
-                        assert not re.search(r"@import|javascript:|url\((?!#)", value), (name, value)
+    for spec in hostile():
+        try:
+            svg = await drawer.svg(checked(spec))
+        except (InvalidInput, DrawingFailed):
+            continue
+        drawn += 1
+        root = ET.fromstring(svg)  # noqa: S314 - drawn here
+        assert b"<!" not in svg
+        for node in root.iter():
+            assert node.tag.rpartition("}")[2] not in HARMFUL, spec
+            for name, value in node.attrib.items():
+                local = name.rpartition("}")[2]
+                assert local not in {"href", "src"}, spec
+                assert not local.startswith("on"), spec
+                if local not in {"aria-label", "aria-roledescription"}:
+                    assert not re.search(r"@import|javascript:|url\((?!#)", value), (name, value)
     assert drawn >= len(TEXTS)
 
 
 @pytest.mark.parametrize("dark", [False, True])
-async def test_a_drawing_for_a_page_has_no_ground(dark: bool):
+async def test_a_drawing_for_a_page_has_no_ground(drawer: Drawer, dark: bool):
     """It takes the page's own background, and names its size."""
-    async with opened(seconds=60) as drawer:
-        root = ET.fromstring(await drawer.svg(checked(bar()), dark=dark))  # noqa: S314 - drawn here
+    root = ET.fromstring(await drawer.svg(checked(bar()), dark=dark))  # noqa: S314 - drawn here
     assert float(root.attrib["width"]) > 0 < float(root.attrib["height"])
     assert [node.attrib.get("fill") for node in root.iter() if node.tag.endswith("rect")] == []

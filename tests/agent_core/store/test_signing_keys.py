@@ -1,6 +1,7 @@
 """Keys that sign visitors' tokens in the store: one per name, in order, gone once removed."""
 
 import pytest
+from msgspec.structs import replace
 
 from agent_core import Actor, Conflict, NotFound
 from agent_core.domain.access import SigningKey
@@ -11,16 +12,18 @@ BOSS = Actor("operator", "service")
 JWK = {"crv": "Ed25519", "kty": "OKP", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
 
 
-def key(kid: str) -> SigningKey:
-    return SigningKey(id="", name="Site", kid=kid, algorithm="EdDSA", jwk=JWK, created_at=0, created_by=BOSS)
+def key(kid: str, *agents: str) -> SigningKey:
+    made = SigningKey(id="", name="Site", kid=kid, algorithm="EdDSA", jwk=JWK, created_at=0, created_by=BOSS)
+    return replace(made, agents=agents or None)
 
 
 async def test_keys_are_shared_by_the_processes_of_a_database(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
     """What one process registers another reads; a name is taken once, there is a most, and removed is gone."""
     core, other = await make_core(), await make_core()
     first = await core.access.add_signing_key(key("a"))
-    second = await other.access.add_signing_key(key("b"))
+    second = await other.access.add_signing_key(key("b", "agent_1", "agent_2"))
     assert await core.access.every_signing_key() == [first, second]
+    assert (first.agents, second.agents) == (None, ("agent_1", "agent_2"))
     page = await core.access.signing_keys(limit=1)
     assert (page.items, (await core.access.signing_keys(cursor=page.next_cursor)).items) == ((first,), (second,))
     assert (first.jwk, first.created_by, first.id[:5]) == (JWK, BOSS, "sign_")

@@ -62,3 +62,18 @@ async def test_a_visitor_rates_own_answers(visitor: httpx.AsyncClient, client: h
     assert (other.status_code, other.json()["code"]) == (403, "forbidden")
     assert "feedback" not in (await visitor.post(f"/v1/runs/{run}/cancel")).json()
     assert [each["rating"] for each in (await client.get(f"/v1/runs/{run}")).json()["feedback"]] == ["up"]
+
+
+async def test_a_visitor_reads_own_ratings_again(visitor: httpx.AsyncClient, client: httpx.AsyncClient):
+    """After a reload a page knows what its person said of answers, as it was said last, and of no one else's."""
+    path, run = await posted(visitor)
+    place = f"/v1/web/conversations/{path.rpartition('/')[2]}/feedback"
+    assert (await visitor.get(place)).json() == {"items": [], "next_cursor": None}
+    for body in ({"rating": "up"}, {"rating": "down", "comment": "Wrong"}):
+        await visitor.post(f"/v1/runs/{run}/feedback", json=body)
+    await client.post(f"/v1/runs/{run}/feedback", json={"rating": "up"})
+    (own,) = (await visitor.get(place)).json()["items"]
+    assert (own["run"], own["rating"], own["comment"], own["actor"]["id"]) == (run, "down", "Wrong", "ada")
+    (operators,) = (await client.get(place)).json()["items"]
+    assert (operators["rating"], operators["actor"]["kind"]) == ("up", "service")
+    assert (await visitor.get("/v1/web/conversations/ses_none/feedback")).status_code == 404

@@ -77,6 +77,22 @@ async def test_a_token_for_one_agent_opens_no_other(app: FastAPI, client: httpx.
         assert "`unknown`" in missing.json()["detail"]
 
 
+async def test_a_key_for_some_agents_opens_no_other(app: FastAPI, client: httpx.AsyncClient):
+    """What it signs for another agent, or for one that is not there, is refused alike; the agents exist."""
+    body = {"name": "Our site", "key": pem(), "kid": "site"}
+    for wrong, path in ((["assistant", "none"], "agents[1]"), ([], "agents")):
+        refused = await client.post("/v1/web/keys", json={**body, "agents": wrong})
+        assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, path)
+    made = (await client.post("/v1/web/keys", json={**body, "agents": ["assistant"]})).json()
+    agent = (await client.get("/v1/agents/assistant")).json()["id"]
+    assert made["agents"] == [agent]
+    for named, status in (("assistant", 200), (agent, 200), ("filed", 403), ("unknown", 403)):
+        async with caller(app, signed(agent=named)) as ada:
+            answer = await ada.get("/v1/sessions")
+            assert answer.status_code == status, named
+            assert status == 200 or "registered for other agents" in answer.json()["detail"]
+
+
 async def test_keys_are_listed_and_removed(app: FastAPI, client: httpx.AsyncClient):
     """A key shows its public half alone; once removed its tokens are refused, and its name is free."""
     id = await registered(client)

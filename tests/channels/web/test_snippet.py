@@ -23,6 +23,20 @@ def test_the_two_lines():
     )
 
 
+def test_the_lines_of_an_iframe():
+    """An iframe with what it may do, and the site's own script; visitors without a name need none."""
+    sandbox = "allow-scripts allow-same-origin allow-forms allow-popups allow-popups-to-escape-sandbox allow-downloads"
+    made = Snippet(server=SERVER, agent="a & b", token_url="/t", frame=True).text()
+    assert made == (
+        '<iframe id="parley" src="https://parley.example/widget/frame?agent=a+%26+b" title="Chat" width="100%" '
+        f'height="640" sandbox="{sandbox}" allow="clipboard-write"></iframe>\n'
+        '<script src="/parley-frame.js" data-token-url="/t" defer></script>'
+    )
+    alone = Snippet(server=SERVER, agent="a", token_url=None, frame=True).text()
+    assert "?agent=a&amp;anonymous=" in alone
+    assert "<script" not in alone
+
+
 def test_what_is_pinned_is_what_the_server_gives_out():
     """The address has the version of the build, and the integrity is that of the file."""
     for launcher, name in ((False, "parley-chat.js"), (True, "parley-loader.js")):
@@ -57,6 +71,9 @@ def test_the_command_prints_them(monkeypatch, tmp_path):
     assert found.exit_code == 0
     src = 'src="https://chat.shop.example/widget/parley-loader.js"'
     assert found.stdout.strip() == f'<script {src} data-agent="sales" data-anonymous defer></script>'
+    framed = CliRunner().invoke(app, ["widget", "snippet", "--frame"])
+    assert 'src="https://chat.shop.example/widget/frame?agent=assistant"' in framed.stdout
+    assert CliRunner().invoke(app, ["widget", "snippet", "--frame", "--pinned"]).exit_code == 2
     refused = CliRunner().invoke(app, ["widget", "snippet", "--server", "ftp://x"])
     assert refused.exit_code != 0
     assert re.search("not an http address", refused.output)

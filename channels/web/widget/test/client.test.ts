@@ -35,6 +35,24 @@ test("a session is opened for the agent, and a visitor's token may name it inste
   assert.equal(seen[0]?.headers.get("Authorization"), "Bearer token_1");
 });
 
+test("a server that this page may not ask is known from one that is away, and waited for no longer", async () => {
+  for (const [isThere, code, tries] of [[true, "origin", 3], [false, "network", 5]] as const) {
+    const { client, seen, life } = setting(({ path }) => {
+      if (path.endsWith("/healthz") && isThere) return new Response();
+      throw new TypeError("Failed to fetch");
+    });
+    await assert.rejects(client.post("ses_1", "Hi", "k", life.signal), { code, status: isThere ? 403 : 0 });
+    assert.equal(seen.filter(({ path }) => path.endsWith("/messages")).length, tries);
+  }
+  let posts = 0;
+  const { client, life } = setting(({ path }) => {
+    if (path.endsWith("/healthz")) return new Response();
+    if ((posts += 1) < 3) throw new TypeError("Failed to fetch");
+    return json(202, { message_id: "m", run_id: "r", seq: 1 });
+  });
+  assert.equal((await client.post("ses_1", "Hi", "k", life.signal)).seq, 1); // the network came back meanwhile
+});
+
 test("a post that the network swallowed is sent again under the same key", async () => {
   let tries = 0;
   const { client, seen, life } = setting(() => {

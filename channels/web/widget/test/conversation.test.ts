@@ -38,6 +38,7 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
   const whole: Client = {
     request: () => Promise.reject(new Error("nothing else is asked for here")),
     access: { server: "", tokens: { get: async () => null, drop: () => undefined } },
+    ratings: async () => ({}),
     agent: () => Promise.reject(new Error("a server without it")),
     open: async () => `ses_${(opened += 1)}`,
     post: async (session, text, key) => (posts.push([session, text, key]), { message_id: `m_${key}`, run_id: "run_1", seq: 3 }),

@@ -7,6 +7,7 @@ const server = standIn(({ path }, signal) => {
   if (path.endsWith("/v1/web/agent")) return problem(404, "not_found");
   if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });
   if (path.endsWith("/messages")) return json(202, { message_id: "msg_1", run_id: "run_1", seq: 2 });
+  if (path.endsWith("/feedback")) return json(200, { items: [] });
   open += 1;
   signal?.addEventListener("abort", () => (open -= 1));
   const parts = [{ type: "text", text: "<b>Hi</b>" }];

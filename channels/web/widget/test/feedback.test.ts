@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createClient, type Client } from "../src/wire/client.js";
-import { converse, type Actions, type Conversation } from "../src/talk/conversation.js";
+import { happened } from "../src/host/observe.js";
+import { converse, FRESH, type Actions, type Conversation } from "../src/talk/conversation.js";
 import type { Given } from "../src/talk/feedback.js";
 import { tokenSource } from "../src/wire/token.js";
 import { heldMemory } from "./memory.js";
@@ -13,14 +14,15 @@ interface Setting extends StandIn {
   readonly given: (Given | undefined)[];
 }
 
-function setting(answer: Answer): Setting {
+function setting(answer: Answer, remembered: string | null = null): Setting {
   const server = standIn(answer);
   const { signal } = new AbortController();
   const tokens = tokenSource({ token: "token_1", url: null, getToken: null, fetch: server.fetch, signal, now: () => 0 });
-  const client: Client = createClient({ server: "", tokens, fetch: server.fetch, pause: async () => undefined, random: () => 1 });
+  const asking = createClient({ server: "", tokens, fetch: server.fetch, pause: async () => undefined, random: () => 1 });
+  const client: Client = { ...asking, follow: () => new Promise<void>(() => undefined) };
   const given: (Given | undefined)[] = [];
   const changed = ({ feedback }: Conversation): void => void given.push(feedback?.["run_1"]);
-  return { ...server, given, actions: converse({ client, agent: null, memory: heldMemory(), more: () => import("../src/list/talks.js"), signal, newKey: () => "k", called: () => undefined, changed }) };
+  return { ...server, given, actions: converse({ client, agent: null, memory: heldMemory(remembered), more: () => import("../src/list/talks.js"), signal, newKey: () => "k", called: () => undefined, changed }) };
 }
 
 const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
@@ -41,6 +43,24 @@ test("a rating is shown at once, is posted with its reason, and a later one repl
     ["up", "Short", true],
     ["up", "Short", false],
   ]);
+});
+
+test("what was said before the page came is shown again, and is no news; what is said meanwhile stays", async () => {
+  const kept = { items: [{ run: "run_1", rating: "down", comment: "Wrong" }, { run: "run_2", rating: "up", comment: null }] };
+  let answer: (body: Response) => void = () => undefined;
+  const later = (take: (resolve: (body: Response) => void) => void): Promise<Response> => new Promise(take);
+  const { actions, given, seen } = setting(({ path }) => {
+    return path === "/v1/web/conversations/ses_1/feedback" ? later((resolve) => (answer = resolve)) : json(201, {});
+  }, "ses_1");
+  actions.start();
+  await settled();
+  actions.feedback("run_2", "down");
+  answer(json(200, kept));
+  await settled();
+  assert.deepEqual(given.at(-1), { rating: "down", comment: "Wrong", sending: false, isOlder: true });
+  assert.equal(seen.filter(({ path }) => path.endsWith("/feedback")).length, 2);
+  const before = { ...FRESH, feedback: {} };
+  assert.deepEqual(happened(before, { ...before, feedback: { run_1: given.at(-1) as Given } }, 0), []);
 });
 
 test("a rating that was refused leaves the one before, and says why", async () => {

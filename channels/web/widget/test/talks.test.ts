@@ -36,6 +36,7 @@ function stage(answer: Answer = () => problem(404, "not_found"), remembered: str
       return response;
     },
     agent: () => Promise.reject(new Error("not asked here")),
+    ratings: async () => ({}),
     open: async () => `ses_new${(opened += 1)}`,
     post,
     cancel: async () => undefined,
@@ -149,10 +150,15 @@ test("another conversation is opened where it is the visitor's; else that is sai
   assert.deepEqual(texts(made.now()), []);
 });
 
-test("a link to what went on as another opens that", async () => {
-  const made = stage((_, path) => json(200, path.endsWith("ses_5") ? { id: "ses_5", replaced_by: "ses_6" } : { id: "ses_6" }));
-  await made.actions.open("ses_5");
-  assert.equal(made.now().session, "ses_6");
+test("a link to what went on as another opens that; not a copy in which nothing was said", async () => {
+  const at = (second: number): string => `2026-01-05T09:00:0${second}.000Z`;
+  for (const [copied, opened] of [[9, "ses_6"], [4, "ses_5"], [3, "ses_5"]] as const) {
+    const made = stage((_, path) =>
+      json(200, path.endsWith("ses_5") ? { id: "ses_5", replaced_by: "ses_6", last_activity_at: at(4) } : { id: "ses_6", replaced_by: null, last_activity_at: at(copied) }),
+    );
+    await made.actions.open("ses_5");
+    assert.equal(made.now().session, opened);
+  }
 });
 
 test("a message on its way arrives in its own conversation, whatever is opened meanwhile", async () => {

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.postgres
 LATER = 2**50
 """Long after now: nothing of what is there is to be done by a test."""
 DEFINITION = '{"name": "a", "instructions": "", "tools": ["look"]}'
-SESSIONS, RUNS_EACH, FACTS_EACH = 10_000, 10, 4
+SESSIONS, RUNS_EACH, FACTS_EACH = 3_000, 10, 4
 FILL = f"""
 INSERT INTO project (key, name) VALUES (1, 'default');
 INSERT INTO agent (project, id, name, source, version)
@@ -66,7 +66,7 @@ async def look(what: str) -> str:
 
 @pytest.fixture(scope="module")
 def full(postgres: Server) -> Iterator[str]:
-    """A database with ten thousand sessions, a hundred thousand runs, and four facts of each."""
+    """A database with three thousand sessions, ten runs of each, and four facts of each of those."""
     with postgres.new_database() as url:
         with psycopg.connect(url) as connection:
             connection.execute(FILL)  # type: ignore[arg-type] - our own text

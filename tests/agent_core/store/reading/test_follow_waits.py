@@ -153,7 +153,7 @@ ANSWERS = st.lists(st.tuples(st.lists(SPOKEN, max_size=4), ENDING), min_size=1, 
 JOINS = st.lists(st.tuples(st.integers(0, 60), st.floats(0, 1), st.sampled_from([0, 0, 1, 3])), min_size=1, max_size=6)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(answers=ANSWERS, joins=JOINS, messages=st.integers(1, 2))
 def test_a_reader_who_joins_sees_everything(
     fresh: Fresh,

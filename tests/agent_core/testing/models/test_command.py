@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import sys
 from contextlib import asynccontextmanager
 
@@ -235,15 +236,9 @@ async def test_the_command_serves_until_ctrl_c():
         assert await process.stderr.read() == b""
 
 
-async def test_a_taken_port_is_reported():
+def test_a_taken_port_is_reported(capfd):
     """The command says so when its port is taken, and how to go on."""
-    async with asking([]) as asker:
-        port = asker.fake.url.rpartition(":")[2]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", "from agent_core.testing.models.command import main; main()", "--port", port,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        async with asyncio.timeout(60):
-            _, errors = await process.communicate()
-    assert process.returncode == 1
-    assert b"take another --port" in errors
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as raised:
+        main(["--port", str(taken.getsockname()[1])])
+    assert raised.value.code == 1
+    assert "take another --port" in capfd.readouterr().err

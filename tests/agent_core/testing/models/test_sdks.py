@@ -8,6 +8,7 @@ import anthropic
 import openai
 import pytest
 
+from agent_core.net.trust import trusted
 from agent_core.testing.models import FakeModels, native
 from agent_core.testing.script import call, fail, finish, refuse, say, think, usage
 
@@ -21,10 +22,12 @@ CHAT = {"model": "llama", "messages": HELLO}
 @asynccontextmanager
 async def clients(*answers, **options) -> AsyncIterator[Any]:
     """Serve *answers* to one client of each SDK."""
+    by_claude, by_gpt = anthropic.DefaultAsyncHttpxClient, openai.DefaultAsyncHttpxClient
+    known = {"api_key": "key", "max_retries": 0}
     async with (
         FakeModels(answers, **options) as fake,
-        anthropic.AsyncAnthropic(base_url=fake.url, api_key="key", max_retries=0) as claude,
-        openai.AsyncOpenAI(base_url=f"{fake.url}/v1", api_key="key", max_retries=0) as gpt,
+        anthropic.AsyncAnthropic(base_url=fake.url, http_client=by_claude(verify=trusted()), **known) as claude,
+        openai.AsyncOpenAI(base_url=f"{fake.url}/v1", http_client=by_gpt(verify=trusted()), **known) as gpt,
     ):
         yield fake, claude, gpt
 

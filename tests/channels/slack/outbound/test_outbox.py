@@ -61,10 +61,10 @@ async def test_a_finished_answer_is_one_post(showing: Open):
     assert is_right(shown)
 
 
-@pytest.mark.parametrize("side", ["before", "after"])
-async def test_killed_at_every_step_of_the_ledger(showing: Open, side):
+@pytest.mark.parametrize(("side", "first"), [("before", 1), ("after", 2)])
+async def test_killed_at_every_step_of_the_ledger(showing: Open, side, first: int, whole: bool):
     """A process that dies at any write of the ledger leaves a thread that the next one completes."""
-    for at in count(1):
+    for at in count(1) if whole else count(first, 2):  # the sides in turn
         shown = await showing()
         if not await shown.killed_and_taken_over(typical(), at, side):
             break

@@ -1,6 +1,7 @@
 """Fixtures: a stand-in on a clock moved by hand, the real SDK as its client, and a small app that it notifies."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
@@ -11,13 +12,9 @@ from channels.slack.testing import SimulatedWorkspace, SlackStandIn, StandInPage
 from tests.channels.slack.testing.listener import Listener
 
 
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def stand_in(clock: FakeClock) -> AsyncIterator[SlackStandIn]:
+@asynccontextmanager
+async def standing(clock: FakeClock) -> AsyncIterator[SlackStandIn]:
+    """Serve two workspaces, and the page."""
     made = SlackStandIn(
         clock=clock,
         workspaces=[SimulatedWorkspace.example(), SimulatedWorkspace.example("T0002", "Globex")],
@@ -28,21 +25,45 @@ async def stand_in(clock: FakeClock) -> AsyncIterator[SlackStandIn]:
         yield made
 
 
+@asynccontextmanager
+async def calling(stand_in: SlackStandIn) -> AsyncIterator[AsyncWebClient]:
+    """Give the SDK of the app in the first workspace."""
+    async with aiohttp.ClientSession() as session:
+        token, url = stand_in.team("T0001").bot_token, f"{stand_in.base_url}api/"
+        yield AsyncWebClient(token=token, base_url=url, session=session, retry_handlers=[])
+
+
+@asynccontextmanager
+async def notified(stand_in: SlackStandIn) -> AsyncIterator[Listener]:
+    """Run the app that the stand-in notifies."""
+    async with Listener(stand_in.app.signing_secret) as listening:
+        stand_in.deliver_to(listening.url)
+        yield listening
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def stand_in(clock: FakeClock) -> AsyncIterator[SlackStandIn]:
+    async with standing(clock) as made:
+        yield made
+
+
 @pytest.fixture
 def team(stand_in: SlackStandIn) -> Team:
     return stand_in.team("T0001")
 
 
 @pytest.fixture
-async def slack(stand_in: SlackStandIn, team: Team) -> AsyncIterator[AsyncWebClient]:
-    async with aiohttp.ClientSession() as session:
-        yield AsyncWebClient(
-            token=team.bot_token, base_url=f"{stand_in.base_url}api/", session=session, retry_handlers=[]
-        )
+async def slack(stand_in: SlackStandIn) -> AsyncIterator[AsyncWebClient]:
+    async with calling(stand_in) as client:
+        yield client
 
 
 @pytest.fixture
 async def listener(stand_in: SlackStandIn) -> AsyncIterator[Listener]:
-    async with Listener(stand_in.app.signing_secret) as listening:
-        stand_in.deliver_to(listening.url)
+    async with notified(stand_in) as listening:
         yield listening

@@ -4,16 +4,20 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
+from agent_core.testing import FakeClock
 from channels.slack.testing import SlackStandIn, Team
 from tests.channels.slack.outbound.drawings import png
+from tests.channels.slack.testing.conftest import calling, notified, standing
 from tests.channels.slack.testing.listener import Listener
 from tests.channels.slack.testing.refusals import Slack
 from tests.channels.slack.testing.test_uploads import send
 from tests.e2e.browser import ARTIFACTS, PATIENCE, chromium
 
-pytestmark = pytest.mark.browser
+# One browser for all: what a test has of its own runs in the event loop that they share too.
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
 ANN: Any = {"recipient_user_id": "UANN", "recipient_team_id": "T0001"}
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"> [click](javascript:alert(1)) <!channel>"
@@ -44,13 +48,31 @@ FEEDBACK = {
 }
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with chromium() as made:
         yield made
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
+async def stand_in(clock: FakeClock) -> AsyncIterator[SlackStandIn]:
+    async with standing(clock) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def slack(stand_in: SlackStandIn) -> AsyncIterator[Slack]:
+    async with calling(stand_in) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def listener(stand_in: SlackStandIn) -> AsyncIterator[Listener]:
+    async with notified(stand_in) as listening:
+        yield listening
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, stand_in: SlackStandIn, listener: Listener) -> AsyncIterator[Page]:
     """The page, and a check at the end that it sent no other requests and logged no errors."""
     context = await browser.new_context(viewport={"width": 1360, "height": 820})

@@ -21,6 +21,10 @@ export function createUpdate({ node, build, isTyped, signal }: ExtrasOptions, wo
   let now: Conversation | null = null;
   let used = Date.now();
 
+  const reloads = (): boolean => {
+    const root = node.getRootNode();
+    return root instanceof ShadowRoot && root.host.getAttribute("update") === "reload";
+  };
   const isIdle = (): boolean => {
     const free = now !== null && !now.outbox.length && !now.view.runs.some(isBusy) && now.link !== "reconnecting" && !isTyped();
     return free && (document.hidden || Date.now() - used > IDLE);
@@ -33,8 +37,7 @@ export function createUpdate({ node, build, isTyped, signal }: ExtrasOptions, wo
     button.addEventListener("click", () => location.reload(), { signal });
     node.querySelector(".banner")?.after(h("div", { class: "banner update", part: "update", "data-tone": "info" }, h("span", {}, words.update), button));
     say(words.update);
-    const root = node.getRootNode();
-    if (!(root instanceof ShadowRoot) || root.host.getAttribute("update") !== "reload") return;
+    if (!reloads()) return;
     for (const name of ["keydown", "pointerdown"]) addEventListener(name, () => (used = Date.now()), { signal, passive: true });
     const timer = setInterval(() => {
       if (!isIdle()) return;
@@ -48,8 +51,8 @@ export function createUpdate({ node, build, isTyped, signal }: ExtrasOptions, wo
     const current = conversation.agent?.build;
     if (done || !current) return;
     first ??= current;
-    // A page that pins a version decides itself when to take another.
-    if (import.meta.url.includes(`/${build}/`)) return;
+    // A page that pins a version decides itself when to take another, unless it is made for the version that there is.
+    if (import.meta.url.includes(`/${build}/`) && !reloads()) return;
     // A copy that was another from the start, on a host of the page's own, would be the same after a reload.
     if (first === build && current !== build) offer(current);
   };

@@ -24,7 +24,7 @@ export const PROBLEMS: Readonly<Record<string, string>> = {
 /** Codes that are explained as others are: those that are no visitor's doing. */
 const ALIKE: Readonly<Record<string, string>> = {
   invalid_json: "invalid_request", method_not_allowed: "invalid_request", idempotency_mismatch: "conflict", unknown_cursor: "conflict",
-  managed_by_file: "forbidden", tool_in_use: "conflict", internal_error: "unavailable",
+  managed_by_file: "forbidden", origin: "token", tool_in_use: "conflict", internal_error: "unavailable",
 };
 
 /** Let *problems* have a sentence for every code. */

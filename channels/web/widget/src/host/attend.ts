@@ -13,7 +13,7 @@ import { happened } from "./observe.js";
 export type Observe = (now: Conversation, backlog: number) => void;
 
 /** Codes of problems that are the site's, and not the person's or the network's alone. */
-const SITES = new Set(["token", "network", "unauthorized", "forbidden", "not_found"]);
+const SITES = new Set(["token", "network", "origin", "unauthorized", "forbidden", "not_found"]);
 
 /** Return what observes the conversations of *host*, until *signal* ends it. */
 export function attend(host: HTMLElement, load: Load, held: HeldToken, getToken: GetToken | null, tokens: TokenSource, signal: AbortSignal): Observe {

@@ -7,7 +7,7 @@ import type { Happened } from "../embed/events.js";
 /** Return what of *after* is news to one who knows *before*; up to the fact *backlog* is what was there when the page came. */
 export function happened(before: Conversation, after: Conversation, backlog: number): readonly Happened[] {
   const found: Happened[] = [];
-  const failures = (each: Conversation) => [each.problem, ...each.outbox.map(({ problem }) => problem)];
+  const failures = (each: Conversation) => [each.problem, each.refused?.problem, ...each.outbox.map(({ problem }) => problem)];
   const older = failures(before);
   for (const problem of failures(after)) {
     if (problem && !older.includes(problem)) {
@@ -17,8 +17,8 @@ export function happened(before: Conversation, after: Conversation, backlog: num
   }
   if ((after.unread ?? 0) !== (before.unread ?? 0)) found.push(["parley:unread", { count: after.unread ?? 0 }]);
   for (const [run, given] of Object.entries(after.feedback ?? {})) {
-    const { rating, comment, sending, problem } = given;
-    const isNew = before.feedback?.[run] !== given && !sending && !problem;
+    const { rating, comment, sending, problem, isOlder } = given;
+    const isNew = before.feedback?.[run] !== given && !sending && !problem && !isOlder;
     if (isNew && rating) found.push(["parley:feedback", { run, rating, ...(comment !== undefined && { comment }) }]);
   }
   if (after.view === before.view || after.view.seq <= backlog) return found;

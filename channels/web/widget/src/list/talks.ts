@@ -21,6 +21,8 @@ interface Found {
   readonly id: string;
   /** The session that goes on in its place. */
   readonly replaced_by?: string | null;
+  /** The time of its newest fact; a copy has those of its source until something is said in it. */
+  readonly last_activity_at?: string;
 }
 
 const PLACE = "/v1/web/conversations";
@@ -34,9 +36,13 @@ export function talks(talk: Talk): Talks {
     const response = await client.request(`${place}/${encodeURIComponent(session)}${more}`, { method, signal, ...sent });
     return response.status === 204 ? { id: session } : ((await response.json()) as Found);
   };
-  const latest = async (session: string): Promise<string> => {
-    const { replaced_by: next } = await ask(SESSIONS, session);
-    return next ? latest(next) : session;
+  /** Return what goes on in the place of *session*; with *begun* only what something was said in since. */
+  const latest = async (session: string, begun = false): Promise<Found> => {
+    const found = await ask(SESSIONS, session);
+    if (!found.replaced_by) return found;
+    const next = await latest(found.replaced_by, begun);
+    const isEmpty = begun && (next.last_activity_at ?? "") <= (found.last_activity_at ?? "");
+    return isEmpty ? found : next;
   };
 
   const partsOf = (message: string): readonly Part[] => talk.view().messages.find(({ id }) => id === message)?.parts ?? [];
@@ -64,7 +70,7 @@ export function talks(talk: Talk): Talks {
     edit: branch,
     regenerate: (id) => branch(id, textOf(partsOf(id))),
     async open(session) {
-      const found = await latest(session);
+      const found = (await latest(session, true)).id;
       if (found !== talk.home().id) talk.show(found);
       return true;
     },
@@ -80,7 +86,7 @@ export function talks(talk: Talk): Talks {
     },
     async move(home) {
       const before = home.id ?? "";
-      const found = await latest(before);
+      const found = (await latest(before)).id;
       if (found === before) return false;
       if (home === talk.home()) talk.proceed(found, EMPTY);
       else home.id = found;

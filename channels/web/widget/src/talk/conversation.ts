@@ -200,6 +200,12 @@ export function converse(options: ConversationOptions): Actions {
       else set({ link: "broken", problem });
     });
   };
+  /** Read what the person has said of the answers of *id*; what is said meanwhile counts. */
+  const recall = (id: string): void => {
+    const { talk } = now;
+    const add = (older: Feedback): void => void (talk === now.talk && set({ feedback: { ...older, ...now.feedback } }));
+    client.ratings(id, signal).then(add, () => undefined); // answers are whole without
+  };
   const reconnect = (): void => {
     set({ problem: null });
     learn();
@@ -225,8 +231,9 @@ export function converse(options: ConversationOptions): Actions {
     held = "";
     home = { id };
     set({ ...FRESH, agent: now.agent, talk: now.talk + 1 });
-    if (id === null) memory.save(id);
-    else proceed(id, EMPTY);
+    if (id === null) return memory.save(id);
+    proceed(id, EMPTY);
+    recall(id);
   };
   /** Go on in *id*, which begins with *view*. */
   const proceed = (id: string, view: ViewState): void => {
@@ -320,7 +327,9 @@ export function converse(options: ConversationOptions): Actions {
       memory.reclaim(home.id);
       options.changed(now);
       learn();
-      if (home.id !== null) follow(home.id);
+      if (home.id === null) return;
+      follow(home.id);
+      recall(home.id);
     },
     send: (text, files) => say(text, files),
     resend(key) {

@@ -9,6 +9,8 @@ export interface Given {
   readonly rating: Rating | null;
   readonly comment?: string | undefined;
   readonly sending: boolean;
+  /** It was said before this page came. */
+  readonly isOlder?: boolean;
   /** Why what was said last did not count. */
   readonly problem?: Problem;
 }

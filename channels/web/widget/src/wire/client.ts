@@ -2,11 +2,11 @@
 
 import type { Vote } from "../talk/deciding.js";
 import type { AgentFace } from "../talk/face.js";
-import type { Rating } from "../talk/feedback.js";
+import type { Feedback, Rating } from "../talk/feedback.js";
 import type { Frame } from "../log/events.js";
 import { parseFrame } from "./json.js";
 import { onWake } from "./pause.js";
-import { asProblem, isPassing, problemOf, type Problem } from "./problem.js";
+import { asProblem, isPassing, problemOf, refused, type Problem } from "./problem.js";
 import { readEvents, type ServerEvent } from "./sse.js";
 import type { TokenSource } from "./token.js";
 import type { Access } from "./upload.js";
@@ -58,8 +58,17 @@ export interface Client {
   output(run: string, output: Output, signal: AbortSignal): Promise<void>;
   /** Rate an answer; a person's second rating replaces the first. */
   feedback(run: string, rating: Rating, comment: string | undefined, signal: AbortSignal): Promise<void>;
+  /** Read what the visitor has said of the answers of *session*. */
+  ratings(session: string, signal: AbortSignal): Promise<Feedback>;
   /** Follow *session* until *signal* ends it; throws a problem that no retry can solve. */
   follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
+}
+
+/** A rating as the server has it. */
+interface Rated {
+  readonly run: string;
+  readonly rating: Rating;
+  readonly comment: string | null;
 }
 
 const SILENCE = 45_000; // the server sends a comment every 15 s
@@ -99,6 +108,10 @@ export function createClient(options: ClientOptions): Client {
     async feedback(run, rating, comment, signal) {
       await send(`/v1/runs/${encodeURIComponent(run)}/feedback`, { rating, comment }, signal);
     },
+    async ratings(session, signal) {
+      const given = (await (await request(`/v1/web/conversations/${encodeURIComponent(session)}/feedback`, { signal, cache: "no-store" })).json()) as { items: readonly Rated[] };
+      return Object.fromEntries(given.items.map(({ run, rating, comment }) => [run, { rating, ...(comment && { comment }), sending: false, isOlder: true }]));
+    },
     follow: (session, follower, signal) => follow(options, request, session, follower, signal),
   };
 }
@@ -135,18 +148,34 @@ export function sender(options: ClientOptions, request: Request): Send {
   };
 }
 
-/** Return what *ask* gives, asked a few times while the reason for failing may pass. */
-async function patiently<T>({ pause, random }: ClientOptions, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+/**
+ * Return what *ask* gives, asked a few times while the reason for failing may pass.
+ *
+ * A server that this page may not ask looks like one that is away. If it answers what needs no permission, and the next try fails
+ * too, that is the reason: it does not pass.
+ */
+async function patiently<T>(options: ClientOptions, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+  const { pause, random } = options;
+  let isThere = false;
   for (let tries = 1; ; tries += 1) {
     try {
       return await ask();
     } catch (error) {
       signal.throwIfAborted();
       const problem = asProblem(error);
+      if (problem.status === 0 && isThere) throw refused();
+      isThere = problem.status === 0 && tries > 1 && (await answers(options, signal));
+      if (isThere) continue;
       if (!isPassing(problem) || tries === TRIES || (problem.retryAfter ?? 0) > LONGEST) throw problem;
       await pause(delay(tries, problem, random), signal);
     }
   }
+}
+
+/** Return whether the server answers a page that may not read what it says. */
+async function answers({ server, fetch: ask }: ClientOptions, signal: AbortSignal): Promise<boolean> {
+  const asked = server && ask(`${server}/healthz`, { mode: "no-cors", credentials: "omit", cache: "no-store", signal });
+  return asked ? asked.then(() => true, () => false) : false; // a page may ask its own origin
 }
 
 /** Why a connection is given up that was silent over a sleep: the next one is tried at once. */

@@ -42,6 +42,11 @@ export function isRefusal({ status }: Problem): boolean {
   return status >= 400 && status < 500 && status !== 401 && status !== 404;
 }
 
+/** Return the problem of a server that does not let this page's origin in. */
+export function refused(): Problem {
+  return problem(403, "origin", "The server does not let pages of this origin in.");
+}
+
 function problem(status: number, code: string, message: string, wait = NaN, errors: readonly Fault[] = []): Problem {
   return Object.assign(new Error(message), { status, code, retryAfter: Number.isFinite(wait) ? wait : null, errors });
 }

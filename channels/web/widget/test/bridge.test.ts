@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { createBridge } from "../src/iframe/bridge.js";
+
+const SHOP = "https://shop.example";
+const LISTED = [SHOP, "https://other.example"];
+const GIVEN = { token: "t1", expires_at: "2026-01-01T00:00:00.000Z" };
+
+/** A window in another one, which is at *around*, as far as the browser says so. */
+function framed(listed: readonly string[], { ancestors = [] as string[], referrer = "" } = {}) {
+  const posted: [unknown, string][] = [];
+  const parent = { postMessage: (message: unknown, origin: string) => posted.push([message, origin]) };
+  const page = Object.assign(new EventTarget(), { parent, location: { ancestorOrigins: ancestors }, document: { referrer } }) as unknown as Window;
+  const [tokens, wishes] = [[] as unknown[], [] as string[]];
+  const bridge = createBridge({ page, listed, token: ({ token }) => tokens.push(token), wish: (wish) => wishes.push(wish) });
+  const hear = (data: unknown, { source = parent as unknown, origin = SHOP } = {}) =>
+    void page.dispatchEvent(Object.assign(new Event("message"), { source, origin, data }));
+  return { bridge, posted, tokens, wishes, hear, page };
+}
+const question = [{ type: "parley:token" }, SHOP];
+
+test("the parent is known by the browser's word for it, and messages are for its origin alone", () => {
+  for (const [around, parent, sent] of [
+    [{ ancestors: [LISTED[1] as string, SHOP] }, LISTED[1], [LISTED[1]]],
+    [{ referrer: `${SHOP}/page?x` }, SHOP, [SHOP]],
+    [{ ancestors: ["https://evil.example"], referrer: `${SHOP}/` }, "", LISTED],
+    [{}, "", LISTED],
+  ] as const) {
+    const { bridge, posted } = framed(LISTED, { ancestors: [], referrer: "", ...around } as never);
+    bridge.post({ type: "parley:ready" });
+    assert.deepEqual([bridge.parent, posted.map(([, origin]) => origin)], [parent, sent]);
+  }
+  assert.equal(framed([SHOP]).bridge.parent, SHOP);
+});
+
+test("a token is asked for, once for all who want it, and comes from the parent at a listed origin alone", async () => {
+  const { bridge, posted, hear, page, tokens } = framed(LISTED, { ancestors: [SHOP] });
+  const asked = [bridge.getToken(), bridge.getToken()];
+  assert.deepEqual(posted, [question]);
+  hear({ type: "parley:token", token: "stolen" }, { source: {} });
+  hear({ type: "parley:token", token: "stolen" }, { source: page });
+  for (const origin of ["https://other.example", "https://evil.example", "null"]) hear({ type: "parley:token", token: "stolen" }, { origin });
+  for (const odd of [null, 7, "parley:token", { type: "token", token: "stolen" }, { token: "stolen" }]) hear(odd);
+  hear({ type: "parley:token", ...GIVEN });
+  assert.deepEqual((await Promise.all(asked)).map(({ token, expires_at }) => ({ token, expires_at })), [GIVEN, GIVEN]);
+  assert.deepEqual(tokens, []);
+  void bridge.getToken();
+  assert.equal(posted.length, 2); // another question for the next one
+  hear({ type: "parley:token", token: "t2" });
+});
+
+test("a token that was not asked for is the next one's; one that is none is left alone", () => {
+  const { hear, tokens, wishes } = framed([SHOP]);
+  hear({ type: "parley:token", token: "t3" });
+  for (const token of ["", 7, null, undefined]) hear({ type: "parley:token", token });
+  hear({ type: "parley:token", token: "t4", expires_at: 7 });
+  assert.deepEqual(tokens, ["t3"]);
+  for (const name of ["open", "close", "focus", "newConversation", "send", "setToken", "remove", "constructor"]) hear({ type: `parley:${name}` });
+  assert.deepEqual(wishes, ["open", "close", "focus", "newConversation"]);
+});
+
+test("no token, and no answer at all, are failures that the conversation can tell apart", async ({ mock }: TestContext) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const { bridge, hear, posted } = framed([SHOP]);
+  const refused = bridge.getToken();
+  hear({ type: "parley:token", error: "sign in" });
+  await assert.rejects(refused, { status: 403 });
+  const silent = bridge.getToken();
+  mock.timers.tick(15_000);
+  await assert.rejects(silent, { status: 503 });
+  assert.deepEqual(posted, Array(6).fill(question)); // a page that listens later is asked again
+});

@@ -1,0 +1,116 @@
+"""The chat in an iframe on a site that takes no script of another origin: tokens by messages, in a real browser."""
+
+import re
+
+import pytest
+from playwright.async_api import Browser, FrameLocator, expect
+
+from channels.web.snippet import Snippet
+from tests.e2e.conftest import StartServer
+from tests.e2e.server import ROOT, Server
+from tests.e2e.sites import SHOP, Site, visited
+from tests.polling import until
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True}
+NEAR = "http://127.0.0.1:3999"
+"""A site for whose iframes Chromium keeps something also in a window without a history: the server is the same host."""
+ELSEWHERE = "http://localhost:3997"
+MANUAL = (ROOT / "docs/widget.md").read_text("utf-8")
+DENIED = """for (const name of ["localStorage", "sessionStorage"])
+    Object.defineProperty(window, name, { get() { throw new DOMException("denied", "SecurityError"); } });"""
+# What the page around gets, as it came.
+NOTED = """
+window.posted = [];
+addEventListener("message", ({ origin, data }) => posted.push({ origin, ...data }));"""
+
+
+@pytest.fixture(scope="module")
+def server(start_shared: StartServer) -> Server:
+    """A server whose chat the shop may embed; the shop's pages may not call it themselves."""
+    return start_shared(rate=0, PARLEY_FRAME_ANCESTORS=f"{SHOP}, {NEAR}")
+
+
+def printed() -> str:
+    """Return the site's own script as the manual prints it."""
+    found = re.search(r"<!-- example: frame -->\n```js\n(.*?)```", MANUAL, re.DOTALL)
+    assert found
+    return found[1]
+
+
+async def embed(site: Site, more: str = "", script: str = "") -> FrameLocator:
+    """Open the page with the lines of the snippet, and return the chat in the iframe."""
+    site.scripts = {"/parley-frame.js": NOTED + (script or printed())}
+    text = Snippet(server=site.server.url, agent="assistant", token_url="/parley-token", frame=True).text()
+    await site.open(text.replace("?agent=assistant", f"?agent=assistant{more}"))
+    return site.page.frame_locator("#parley")
+
+
+async def say(chat: FrameLocator, text: str) -> None:
+    area = chat.get_by_role("textbox")
+    await area.fill(text)
+    await area.press("Enter")
+
+
+async def test_a_conversation_in_an_iframe(browser: Browser, server: Server):
+    """The site's script gives a token; the person is answered, also after a reload; the site learns no word of it."""
+    async with visited(browser, server, NEAR, viewport={"width": 900, "height": 820}, color_scheme="light") as site:
+        chat = await embed(site, "&heading=Shop+help&locale=de")
+        await say(chat, "What is 2+2?")
+        await expect(chat.locator('.answer[aria-busy="false"] .blocks')).to_contain_text("4")
+        await expect(chat.get_by_role("heading", name="Shop help")).to_be_visible()
+        await expect(chat.get_by_role("button", name="Neue Unterhaltung")).to_be_visible()
+        await site.picture("frame-desktop")
+        posted = await site.page.evaluate("posted")
+        assert {each["origin"] for each in posted} == {server.url}
+        assert {"parley:token", "parley:ready", "parley:message"} <= {each["type"] for each in posted}
+        roles = [each["role"] for each in posted if each["type"] == "parley:message"]
+        assert (roles[0], set(roles[1:])) == ("user", {"assistant"})
+        assert "2+2" not in str(posted)
+        assert len(site.tokens_given) == 1
+        await site.page.reload()
+        await expect(chat.locator(".bubble").first).to_have_text("What is 2+2?")
+        assert site.complaints == []
+
+
+async def test_tokens_are_renewed_and_others_are_ignored(browser: Browser, server: Server):
+    """Before a token ends the next one is asked for; a window of the listed origin that is not the parent says nothing.
+
+    The browser keeps nothing here, as it does for pages that are embedded elsewhere.
+    """
+    ending = "(await asked), expires_at: new Date(Date.now() + 20_000).toISOString()"
+    async with visited(browser, server, color_scheme="dark", **PHONE) as site:
+        await site.page.context.add_init_script(f"if (window !== top) {{ {DENIED} }}")
+        chat = await embed(site, "&theme=dark", printed().replace("(await asked)", ending))
+        await say(chat, "What is 2+2?")
+        await expect(chat.locator('.answer[aria-busy="false"] .blocks')).to_contain_text("4")
+        async with site.page.expect_popup() as opened:
+            await site.page.evaluate("void window.open('about:blank')")
+        wish = "frames[0].postMessage({ type: 'parley:newConversation' }, '*')"
+        assert await (await opened.value).evaluate(f"opener.{wish}, window.origin") == SHOP
+        await say(chat, "What is 3+3?")
+        await expect(chat.locator('.answer[aria-busy="false"] .blocks').last).to_contain_text("6")
+        await expect(chat.locator(".question .bubble")).to_have_count(2)
+        assert len(site.tokens_given) > 1
+        await site.picture("frame-phone")
+        await site.page.evaluate(wish)
+        await expect(chat.locator(".question .bubble")).to_have_count(0)
+        assert site.complaints == []
+
+
+async def test_a_site_that_is_not_listed_is_refused_by_the_browser(browser: Browser, server: Server):
+    """Nothing of the page is shown, and no message comes from it."""
+    async with visited(browser, server, ELSEWHERE) as site:
+        await embed(site)
+        await until(lambda: any("frame-ancestors" in each for each in site.complaints))
+        assert await site.page.evaluate("posted") == []
+        assert not any(path.endswith("parley-chat.js") for path in site.asked)
+
+
+async def test_a_person_without_a_token_reads_a_sentence(browser: Browser, server: Server):
+    """A site that has no token for a person is not waited for."""
+    async with visited(browser, server) as site:
+        site.has_token_route = False
+        chat = await embed(site)
+        await say(chat, "Hello")
+        await expect(chat.get_by_text("This chat is not available right now.").first).to_be_visible()
