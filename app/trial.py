@@ -306,7 +306,7 @@ def _agents(folder: Path) -> Mapping[Path, Definition]:
 
     if not folder.is_dir():
         raise ConfigError(f"There is no folder `{folder}`; give `open_project` the folder of the project.")
-    found = read_agents(folder, tools=None, channels=Channels(CHANNELS), check=any_model)
+    found = read_agents(folder, channels=Channels(CHANNELS), check=any_model)
     for fault in found.broken.values():
         raise ConfigError(fault)
     return {path: _without_models(made) for path, made in found.agents.items()}

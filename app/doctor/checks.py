@@ -12,9 +12,8 @@ from pathlib import Path
 
 import httpx
 
-from agent_core import ConfigError, Definition, InvalidInput
-from agent_core.hooks.check import check_addresses, fails_open
-from agent_core.net.targets import TargetGuard
+from agent_core import ConfigError, Definition
+from agent_core.hooks.check import fails_open
 from app.agents import SUFFIXES, read_agent
 from app.channels import CHANNELS
 from app.doctor.charts import charts
@@ -89,7 +88,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
             definition = read_agent(path)
             named.update(models_of(definition))
             yield from _unavailable(path, definition, settings)
-            yield from _hooks(path, definition, TargetGuard.of(settings.fetch_allow))
+            yield from _hooks(path, definition)
         except ConfigError as error:
             yield Finding("fail", "agents", str(error))
     for model in sorted(each for each in named if is_unlisted(settings.listed_as(each))):
@@ -108,12 +107,8 @@ def _unavailable(path: Path, definition: Definition, settings: Settings) -> Iter
         yield Finding("warn", "agents", said, f"{'set' if needs else 'define'} it, or give the agent another model")
 
 
-def _hooks(path: Path, definition: Definition, guard: TargetGuard) -> Iterator[Finding]:
-    """Report the webhooks of an agent's file that could never be asked, and those that fail open unsaid."""
-    try:
-        check_addresses(definition.hooks, guard)
-    except InvalidInput as error:
-        yield Finding("fail", "hooks", f"{path.name}: {error}")
+def _hooks(path: Path, definition: Definition) -> Iterator[Finding]:
+    """Report the webhooks of an agent's file that fail open unsaid."""
     if found := fails_open(definition.hooks):
         named = ", ".join(definition.hooks[place].name or f"hook {place + 1}" for place in found)
         said = f"{path.name}: {named} allows what it cannot be asked about"

@@ -7,10 +7,10 @@ import structlog
 from sqlalchemy import text
 
 from agent_core import Channels, ConfigError, Definition, Hook, SqliteDatabase, SystemClock
-from app.agents import load_agents
 from app.compose import running_core
 from app.models import running_models
 from app.settings import Settings
+from tests.app.agent_files import load_agents
 
 
 async def test_a_stored_hook_that_names_no_tool_is_a_warning_at_the_start(database_path: Path, tmp_path: Path) -> None:

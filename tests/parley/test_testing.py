@@ -238,7 +238,9 @@ def served(folder: Path) -> Path:
     """A project with an agent of all tools of two MCP servers, of which no variable is set."""
     (folder / "mcp.json").write_text(SERVERS, "utf-8")
     (folder / "agents/helper.yaml").write_text(
-        "name: helper\ninstructions: Help.\nmcp_servers: [desk, samples]\ntools: [mcp__samples__add]\n", "utf-8"
+        "name: helper\ninstructions: Help.\nmcp_servers: [desk, samples]\ntools: [mcp__samples__add]\n"
+        "hooks: [{event: PreToolUse, type: approval, matcher: mcp__samples__delete}]\n",
+        "utf-8",
     )
     return folder
 
