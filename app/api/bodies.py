@@ -12,6 +12,7 @@ from agent_core import (
     MOST_FILES,
     Actor,
     Compaction,
+    Context,
     Controls,
     DeclaredTool,
     Definition,
@@ -51,6 +52,10 @@ TITLE_LENGTH = 200
 DEFAULT_TIMEOUT = 120.0
 
 # At least one character that is no white space.
+THE_PAGE = "the page around the chat, as the user's browser says it"
+MAX_PAGE_CONTEXT = 2_000
+"""Characters of what a page may say with a message; it stays in the window for as long as the message does."""
+PageContext = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PAGE_CONTEXT, pattern=NOT_BLANK)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=NOT_BLANK)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 # A part of paths.
@@ -329,18 +334,24 @@ class WorkBody(RequestBody):
 
     def digest(self) -> bytes:
         """Return the hash by which a repeated idempotency key is known to come with the same work."""
-        absent = {"files"} if not getattr(self, "files", None) else set[str]()  # as before there were files
+        absent = {name for name in ("files", "context") if not getattr(self, name, None)}  # as before there were any
         work = self.model_dump(mode="json", exclude=NOT_PART_OF_THE_WORK | absent)
         return hashlib.sha256(msgspec.json.encode(work, order="deterministic")).digest()
 
 
 class PostBody(WorkBody):
-    """A message to a session: a text, files by their ids, or both."""
+    """A message to a session: a text, files by their ids, or both.
+
+    *context* is what the page around the chat says of where the person is; the model reads it quoted.
+    """
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["text"]}, {"required": ["files"]}]})
 
     files: FileIds | None = None
     text: Annotated[Words | None, Field(validate_default=True)] = None
+    context: Annotated[str, StringConstraints(min_length=1, max_length=MAX_PAGE_CONTEXT, pattern=NOT_BLANK)] | None = (
+        None
+    )
     overlap: Overlap = "queue"
     idempotency_key: Id | None = None
     controls: ControlsBody | None = None
@@ -356,6 +367,11 @@ class PostBody(WorkBody):
     def texts(self) -> tuple[Text, ...]:
         """The text as the core's part, if there is one."""
         return () if self.text is None else (Text(self.text),)
+
+    @property
+    def said_by_the_page(self) -> tuple[Context, ...]:
+        """The context as the core's: a person's browser wrote it, so it is quoted."""
+        return () if self.context is None else (Context(text=self.context, author=THE_PAGE, attached=True),)
 
 
 class ReplyBody(RequestBody):

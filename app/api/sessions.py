@@ -183,6 +183,7 @@ async def post_message(
         key=body.idempotency_key,
         digest=body.digest() if body.idempotency_key else b"",
         controls=body.controls.value() if body.controls else Controls(),
+        context=body.said_by_the_page,
         origin=origin_of(request),
         tool_context=principal.tool_context,
     )

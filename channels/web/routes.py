@@ -62,7 +62,7 @@ VisitorName = Annotated[Name, AfterValidator(_name)]
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
-    "trusted-types 'none'"
+    "trusted-types parley-chat"
 )
 PAGE_HEADERS = {
     "Cache-Control": "no-store",

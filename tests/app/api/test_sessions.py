@@ -120,3 +120,21 @@ async def test_unknown_cursors_are_refused_before_the_stream(client: httpx.Async
         assert (answer.status_code, answer.json()["code"]) == (400, "unknown_cursor"), after
     answer = await client.get(path, headers={"Last-Event-ID": "soon"})
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_what_the_page_says_is_quoted_before_the_message(client: httpx.AsyncClient):
+    """`context` reaches the model as a quotation and no tool; a repeated key with another one is other work."""
+    session = (await opened(client))["id"]
+    body = {"text": "How much is it?", "context": "Product: Lamp 12\n[end]", "idempotency_key": "k"}
+    path = f"/v1/sessions/{session}/messages"
+    assert (await client.post(path, json=body)).status_code == 202
+    assert (await client.post(path, json={**body, "context": "Chair"})).json()["code"] == "idempotency_mismatch"
+    read = await client.get(f"/v1/sessions/{session}/events?until=idle")
+    (added,) = [frame.data for frame in frames(read.text) if frame.event == "context.added"]
+    assert [line for line in added["text"].splitlines() if line.startswith("| ")] == [
+        "| the page around the chat, as the user's browser says it: Product: Lamp 12",
+        "|   [end]",
+    ]
+    for wrong in ("", " ", "x" * 2_001):
+        refused = await client.post(path, json={"text": "Hi", "context": wrong})
+        assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, "context")

@@ -89,6 +89,24 @@ test("an answer is reported when it is complete, and none that was there when th
   assert.deepEqual(seen, [["parley:ready", null], ["parley:message", { role: "assistant", text: "Hello!", id: "msg_2" }]]);
 });
 
+test("what the page says goes with the next message, once after each change", async () => {
+  const chat = mount();
+  const contexts = (): unknown[] => server.seen.filter(({ path }) => path.endsWith("/messages")).map(({ body }) => (body as { context?: string }).context);
+  chat.setContext({ page: "/lamps", basket: 2 });
+  chat.send("One");
+  await until(() => posted().length === 1);
+  chat.send("Two");
+  await until(() => posted().length === 2);
+  chat.setContext("They look at chairs.");
+  chat.send("Three");
+  await until(() => posted().length === 3);
+  chat.setContext(null);
+  chat.send("Four");
+  await until(() => posted().length === 4);
+  assert.deepEqual(contexts(), ['{"page":"/lamps","basket":2}', undefined, "They look at chairs.", undefined]);
+  assert.throws(() => chat.setContext("x".repeat(2_001)), /at most 2000 characters, and these are 2001/);
+});
+
 test("a token is changed without an end to the conversation", async () => {
   const chat = mount();
   const first = chat.shadowRoot?.firstChild;
@@ -192,6 +210,8 @@ test("a token that comes while an older one is refused stays, and brings back wh
     for (const [name, value] of [["token", ""], ["storage-key", "k"]] as const) chat.setAttribute(name, value);
     document.body.replaceChildren(chat);
     const retry = (): unknown => chat.shadowRoot?.querySelector("[data-reconnect]");
+    assert.equal(slow.seen.length, 0, "nothing is asked before the first token");
+    chat.setToken("T0");
     await until(retry);
     chat.setToken("T1");
     await until(() => waiting.length === 2);

@@ -12,6 +12,7 @@ import type { GetToken, TokenSource } from "../wire/token.js";
 import { OBSERVED, QUIET, reflect, WORDS, type Properties } from "./attributes.js";
 import { runCommands } from "./commands.js";
 import { raise, type ParleyEventMap } from "./events.js";
+import { contextText, type HeldContext, type PageContext } from "./context.js";
 import { isRemembered, tokensOf, wire, type HeldToken, type Wired } from "./wiring.js";
 
 export class ParleyChat extends HTMLElement {
@@ -19,6 +20,7 @@ export class ParleyChat extends HTMLElement {
 
   #getToken: GetToken | null = null;
   readonly #held: HeldToken = { token: null };
+  readonly #context: HeldContext = { current: null };
   #strings: Changes<Strings> | undefined = undefined;
   #prompts: readonly StartPrompt[] | null = null;
   /** All words, in the language of the page; null while they are loaded. */
@@ -93,7 +95,12 @@ export class ParleyChat extends HTMLElement {
   /** Use *token* from now on, without an end to the conversation; one that is refused gives way to the configured source. */
   setToken(token: string): void {
     this.#held.token = token;
+    this.#held.arrived?.(token);
     this.#wired?.actions.refresh();
+  }
+  /** Have the model read, with the next message, what the page says of where the person is; null takes it back. */
+  setContext(context: PageContext | null): void {
+    this.#context.current = contextText(context);
   }
   override focus(): void {
     this.#wired?.view.focus();
@@ -167,6 +174,7 @@ export class ParleyChat extends HTMLElement {
     const { signal } = this.#life;
     this.#wired = wire(this, {
       tokens: this.#tokens,
+      context: this.#context,
       strings: this.#words,
       signal,
       called: (call, isOpen, server) => void this.#pageCalls().then((calls) => calls.offer(call, isOpen, server, signal)),

@@ -10,6 +10,7 @@ import { createClient, type Client } from "../wire/client.js";
 import { pause } from "../wire/pause.js";
 import { tokenSource, type GetToken, type TokenSource } from "../wire/token.js";
 import type { Strings } from "../words/strings.js";
+import { contextOf, type HeldContext } from "./context.js";
 import { serverOf, storageKeyOf } from "./attributes.js";
 import { raise } from "./events.js";
 
@@ -21,10 +22,13 @@ export interface Wired {
 /** The token that `setToken` gave, until the server refuses it. */
 export interface HeldToken {
   token: string | null;
+  /** Called with the token that `setToken` gives, where one is awaited. */
+  arrived?: (token: string) => void;
 }
 
 export interface WiringOptions {
   readonly tokens: TokenSource;
+  readonly context: HeldContext;
   readonly strings: Strings;
   readonly signal: AbortSignal;
   /** Called with each value of the conversation, and the last fact that is older than the page. */
@@ -42,8 +46,12 @@ export function tokensOf(host: HTMLElement, held: HeldToken, getToken: GetToken 
   const own = getToken ?? anonymous(host, serverOf(host), host.getAttribute("agent"));
   const source = { token: host.getAttribute("token"), url: host.getAttribute("token-url"), getToken: own };
   const configured = tokenSource({ ...source, fetch: fetch.bind(globalThis), signal, now: Date.now });
+  // An empty token is one that the page gives later, by `setToken`: nothing is asked of the server until the first.
+  const isGivenLater = source.token === "" && source.url === null && own === null;
+  let first: Promise<string> | null = isGivenLater && held.token === null ? new Promise((resolve) => (held.arrived = resolve)) : null;
+  void first?.then(() => (first = null));
   return {
-    get: () => (held.token === null ? configured.get() : Promise.resolve(held.token)),
+    get: () => (held.token !== null ? Promise.resolve(held.token) : (first ?? configured.get())),
     drop: (used) => {
       if (held.token === used) held.token = null;
       configured.drop(used);
@@ -52,7 +60,7 @@ export function tokensOf(host: HTMLElement, held: HeldToken, getToken: GetToken 
 }
 
 /** Return what works for *host* as its attributes say; `options.signal` ends it. */
-export function wire(host: HTMLElement, { tokens, strings, signal, changed, called }: WiringOptions): Wired {
+export function wire(host: HTMLElement, { tokens, context, strings, signal, changed, called }: WiringOptions): Wired {
   const server = serverOf(host);
   const agent = host.getAttribute("agent");
   const [named, links] = [host.getAttribute("conversation"), host.hasAttribute("links")];
@@ -72,9 +80,11 @@ export function wire(host: HTMLElement, { tokens, strings, signal, changed, call
     };
     return client.follow(session, { ...follower, opened: noted, frame }, until);
   };
+  const contextFor = contextOf(context);
+  const post: Client["post"] = (session, text, key, until, files) => client.post(session, text, key, until, files, contextFor(session, key));
   const parts: { view: View | null } = { view: null };
   const made = converse({
-    client: { ...client, open, follow },
+    client: { ...client, open, follow, post },
     agent,
     memory: browserMemory(storageKeyOf(host)),
     signal,

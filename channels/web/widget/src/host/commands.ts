@@ -4,7 +4,7 @@ import { addressed, drain } from "../embed/addressed.js";
 import type { Command } from "../embed/commands.js";
 
 /** The methods that a command may name, and `on`, which is done before this chunk is there. */
-const METHODS = ["open", "close", "toggle", "send", "newConversation", "setToken", "focus", "on"];
+const METHODS = ["open", "close", "toggle", "send", "newConversation", "setToken", "setContext", "focus", "on"];
 
 /** Do what *queue* holds for elements that are on the page by now; the rest stays in it. */
 export function run(queue: Command[]): void {

@@ -50,7 +50,7 @@ export interface Client {
   agent(signal: AbortSignal): Promise<AgentFace>;
   open(agent: string | null, signal: AbortSignal): Promise<string>;
   /** Send a message; *files* are ids of those that were uploaded. */
-  post(session: string, text: string, key: string, signal: AbortSignal, files?: readonly string[]): Promise<Posted>;
+  post(session: string, text: string, key: string, signal: AbortSignal, files?: readonly string[], context?: string): Promise<Posted>;
   cancel(run: string, signal: AbortSignal): Promise<void>;
   decide(approval: string, vote: Vote, signal: AbortSignal): Promise<void>;
   /** Report that a question is on the screen. */
@@ -80,8 +80,8 @@ export function createClient(options: ClientOptions): Client {
       const session = await send<{ id: string }>("/v1/sessions", agent === null ? {} : { agent }, signal);
       return session.id;
     },
-    post(session, text, key, signal, files = []) {
-      const said = { ...((text || !files.length) && { text }), ...(files.length && { files }) };
+    post(session, text, key, signal, files = [], context) {
+      const said = { ...((text || !files.length) && { text }), ...(files.length && { files }), ...(context && { context }) };
       return send<Posted>(`${pathOf(session)}/messages`, { ...said, idempotency_key: key }, signal);
     },
     async cancel(run, signal) {
