@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from agent_core.domain.agents import Definition
 from agent_core.domain.channels import Channels
+from agent_core.errors import InvalidInput
 from agent_core.hooks.check import check as check_hooks
 from agent_core.hooks.check import check_addresses, check_matchers
 from agent_core.net.targets import TargetGuard
@@ -12,6 +13,14 @@ from agent_core.runtime.definition_checks import check_fields, check_tools
 from agent_core.runtime.mcp_offers import NoServers, Servers, check_servers, is_of
 from agent_core.runtime.offers import added, attached, names_of, wrapped
 from agent_core.tools.base import Tool
+
+
+class RefusedAgent(InvalidInput):
+    """The definition of *agent*, one of several, is invalid."""
+
+    def __init__(self, agent: str, error: InvalidInput) -> None:
+        super().__init__(error.path, error.message, *error.faults[1:])
+        self.agent = agent
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from agent_core.hooks.check import warn_open
 from agent_core.hooks.http import check_secrets
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
-from agent_core.runtime.agent_checks import Surroundings, check_agent
+from agent_core.runtime.agent_checks import RefusedAgent, Surroundings, check_agent
 from agent_core.runtime.mcp_offers import NoServers, Servers
 from agent_core.runtime.offers import (
     added,
@@ -67,14 +67,6 @@ class Prototype(NamedTuple):
     key: int
     agent: Agent
     known: Mapping[str, Tool]
-
-
-class RefusedAgent(InvalidInput):
-    """The definition of *agent*, one of several, is invalid."""
-
-    def __init__(self, agent: str, error: InvalidInput) -> None:
-        super().__init__(error.path, error.message, *error.faults[1:])
-        self.agent = agent
 
 
 class Roster:
