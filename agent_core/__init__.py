@@ -123,7 +123,7 @@ from agent_core.errors import (
 from agent_core.ids import new_id
 from agent_core.net.fetch import Fetch
 from agent_core.renders.files import csv_of
-from agent_core.renders.formats import alignments, formatted, number_of
+from agent_core.renders.formats import alignments, amount_sign, formatted, number_of
 from agent_core.renders.heads import RenderHead, head_of
 from agent_core.renders.specs import data_of
 from agent_core.renders.twins import ChartLine, chart_lines, chart_text, spec_text, table_text
@@ -276,6 +276,7 @@ __all__ = [
     "Usage",
     "Vote",
     "alignments",
+    "amount_sign",
     "chart_lines",
     "chart_of",
     "chart_text",

@@ -8,21 +8,37 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import structlog
 
 from agent_core import ConfigError
 from agent_core.domain.mcp import McpServer
-from agent_core.runtime.mcp_checks import NAME
+from agent_core.runtime.mcp_checks import MAX_TIMEOUT, NAME
 from app.settings import Settings
 
 MAX_BYTES = 1_000_000
 MAX_SERVERS = 200
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_TRANSPORTS = {"http": "http", "streamable-http": "http", "streamableHttp": "http", "stdio": "stdio"}
+_TRANSPORTS = {
+    **dict.fromkeys(("http", "streamablehttp", "streamable", "remote"), "http"),
+    **dict.fromkeys(("stdio", "local", "command"), "stdio"),
+}
+"""What other clients write as `type`, in lower case, without `-` and `_`."""
 _SAME = (
     *("url", "command", "args", "env", "cwd", "headers", "oauth", "timeout_s", "enabled"),
     *("allow", "deny", "trusted", "untrusted", "on_change", "context"),
 )
+_AS = {
+    **dict.fromkeys(("serverUrl", "httpUrl"), "url"),
+    **dict.fromkeys(("includeTools", "enabledTools"), "allow"),
+    **dict.fromkeys(("excludeTools", "disabledTools"), "deny"),
+}
+"""Fields of other clients, and what they are here."""
+_SHOWN_ELSEWHERE = "description name title icon version gallery note comment $comment"
+_IGNORED = frozenset(("alwaysAllow", "autoApprove", "trust", *_SHOWN_ELSEWHERE.split()))
+"""Fields of other clients that are about their own screens and questions to people; a warning names them."""
+_OTHER = re.compile(r"[./@: ]+")
 _REMEDY = "see docs/mcp.md"
+_log = structlog.get_logger("parley.mcp")
 
 
 def read_mcp_file(settings: Settings, environment: Mapping[str, str] | None = None) -> Sequence[McpServer]:
@@ -54,7 +70,18 @@ def read_servers(
     if len(servers) > MAX_SERVERS:
         raise ConfigError(f"{path}: {len(servers)} servers are more than {MAX_SERVERS}; take some out.")
     known = os.environ if environment is None else environment
-    return [_ServerEntry(path, text, name, known, unset).server(entry) for name, entry in servers.items()]
+    notes: list[str] = []
+    found: dict[str, McpServer] = {}
+    for name, entry in servers.items():
+        read = _ServerEntry(path, text, name, known, unset)
+        server = read.server(entry)
+        if server.name in found:
+            raise read.fault("", f"two servers would be called `{server.name}`; rename one.")
+        found[server.name] = server
+        notes += read.notes
+    if notes:
+        _log.warning("mcp.file", file=str(path), notes=notes, remedy=_REMEDY)
+    return list(found.values())
 
 
 def _text(path: Path) -> str:
@@ -71,41 +98,63 @@ def _text(path: Path) -> str:
 
 
 class _ServerEntry:
-    """One entry of the file: its *name*, and how it is read."""
+    """One entry of the file: its *name*, and how it is read; *notes* say what of it is not as it stands there."""
 
     def __init__(self, path: Path, text: str, name: str, environment: Mapping[str, str], unset: str | None) -> None:
         self._path, self._text, self._name = path, text, name
         self._environment, self._unset = environment, unset
+        self.notes: list[str] = []
 
     def server(self, entry: object) -> McpServer:
         if not isinstance(entry, dict):
-            raise self._fault("", "an object with `command` or `url`.")
+            raise self.fault("", "an object with `command` or `url`.")
         fields = cast("dict[str, Any]", entry)
-        if not NAME.fullmatch(self._name):
-            raise self._fault("", "a server's name has 1 to 32 letters, digits, `_` and `-`; rename it.")
-        made: dict[str, Any] = {"name": self._name, "transport": self._transport(fields)}
-        for key, value in fields.items():
+        made: dict[str, Any] = {"name": self._plain_name(), "transport": self._transport(fields)}
+        for given, value in fields.items():
+            key = _AS.get(given, given)
+            if key != given and key in fields:
+                raise self.fault(given, f"`{key}` says the same; leave one out.")
             if key in _SAME:
                 made[key] = self._filled(key, value)
             elif key == "disabled":
                 made["enabled"] = value is not True
-            elif key not in ("type", "transport"):
-                raise self._fault(key, f"unknown; a server has {', '.join(_SAME)}, disabled, type. {_REMEDY}.")
+            elif key == "timeout":
+                made.setdefault("timeout_s", self._seconds(value))
+            elif key in _IGNORED:
+                self.notes.append(f"`{self._name}.{key}` is not used")
+            elif key not in ("type", "transport", "transportType"):
+                raise self.fault(key, f"unknown; a server has {', '.join(_SAME)}, disabled, type. {_REMEDY}.")
         try:
             return msgspec.convert(made, McpServer)
         except msgspec.ValidationError as error:
-            raise self._fault("", f"{error}; correct it.") from None
+            raise self.fault("", f"{error}; correct it.") from None
+
+    def _plain_name(self) -> str:
+        """Return the name with `_` for what no name of a tool could have, such as a dot."""
+        name = self._name
+        if not NAME.fullmatch(name):
+            name = _OTHER.sub("_", name).strip("_")
+        if not NAME.fullmatch(name):
+            raise self.fault("", "a server's name has 1 to 32 letters, digits, `_` and `-`; rename it.")
+        if name != self._name:
+            self.notes.append(f"`{self._name}` is called `{name}`")
+        return name
+
+    def _seconds(self, value: object) -> object:
+        """Return a `timeout` in seconds: clients write seconds or milliseconds, and no call takes ten minutes."""
+        return value / 1000 if isinstance(value, int | float) and value > MAX_TIMEOUT else value
 
     def _transport(self, fields: Mapping[str, Any]) -> str:
-        said = fields.get("type", fields.get("transport"))
+        said = next((fields[key] for key in ("type", "transport", "transportType") if key in fields), None)
         if said is None:
             return "stdio" if "command" in fields else "http"
         if said == "sse":
             remedy = "write the address of its streamable HTTP endpoint, and `http`"
-            raise self._fault("type", f"servers over HTTP+SSE are not connected to, which MCP has given up; {remedy}.")
-        if said not in _TRANSPORTS:
-            raise self._fault("type", "`http` or `stdio`.")
-        return _TRANSPORTS[said]
+            raise self.fault("type", f"servers over HTTP+SSE are not connected to, which MCP has given up; {remedy}.")
+        found = _TRANSPORTS.get(re.sub("[-_]", "", str(said)).lower())
+        if found is None:
+            raise self.fault("type", "`http` or `stdio`.")
+        return found
 
     def _filled(self, key: str, value: object) -> object:
         """Return *value* with the variables of the environment in its texts."""
@@ -121,10 +170,10 @@ class _ServerEntry:
     def _value(self, key: str, name: str, default: str | None) -> str:
         found = self._environment.get(name) or default or self._unset
         if found is None:
-            raise self._fault(key, f"the variable {name} is not set; set it, or write ${{{name}:-default}}.")
+            raise self.fault(key, f"the variable {name} is not set; set it, or write ${{{name}:-default}}.")
         return found
 
-    def _fault(self, key: str, message: str) -> ConfigError:
+    def fault(self, key: str, message: str) -> ConfigError:
         """Return the error at *key* of the entry, with the line that names the server, or the key after it."""
         lines = self._text.splitlines()
         named = next((n for n, line in enumerate(lines) if f'"{self._name}"' in line), 0)

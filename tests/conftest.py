@@ -15,6 +15,7 @@ from alembic import command
 from hypothesis import HealthCheck, settings
 
 from agent_core import Actor, Core, Definition, SqliteDatabase, SystemClock
+from agent_core.engine import pool
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
 from agent_core.secrets import Secrets
@@ -86,6 +87,25 @@ def logs_as_they_were() -> Iterator[None]:
     yield
     if structlog.is_configured():
         structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def no_run_crashes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test in which a run crashed, unless that is what it is about (`crashes`): a script's assertion ends there.
+
+    The worker logs the bug and lives on, and the sweep tries the run again: what a test sees of it may look right.
+    """
+    crashed: list[str] = []
+
+    def error(event: str, **given: Any) -> None:
+        if event == "run.crashed":
+            crashed.append(str(given["exception"]))
+        pool._log.bind().error(event, **given)
+
+    monkeypatch.setattr(pool._log, "error", error, raising=False)
+    yield
+    is_wanted = request.node.get_closest_marker("crashes") is not None
+    assert bool(crashed) == is_wanted, "\n".join(crashed) or "No run crashed."
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """The model calls of a session as its log tells them: when, of which model, with which prompt, billed as what. Pure."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -89,7 +89,7 @@ class _Replay:
         pieces: tuple[PromptPiece, ...] = ()
         if fact.parent_run is None:
             self._snapshot = snapshot
-            pieces = self._prompt(snapshot, controls) if snapshot else ()
+            pieces = self._prompt(snapshot, controls, self._window.entries) if snapshot else ()
         self._asked[fact.run] = _Asked(body, fact.time, model, pieces)
 
     def _call(self, fact: Fact) -> LoggedCall | None:
@@ -101,7 +101,7 @@ class _Replay:
                 e.ContextCompacted(usage=Usage() as usage, model=str(model), cost=cost)
                 | e.CompactionFailed(usage=Usage() as usage, model=str(model), cost=cost)
             ):
-                return self._summary(fact, usage, model, cost)
+                return self._summary(fact, usage, model, cost, getattr(fact.body, "from_seq", None))
             case _:
                 return None
 
@@ -121,9 +121,16 @@ class _Replay:
             pieces=self._sized(asked.model, asked.pieces, usage, fact.seq),
         )
 
-    def _summary(self, fact: Fact, usage: Usage, model: str, cost: str | None) -> LoggedCall:
-        """Return the call that wrote a summary: the prompt as it was before, and what asked for the summary."""
-        before = self._prompt(self._snapshot, self._controls.get(fact.run, {})) if self._snapshot else ()
+    def _summary(self, fact: Fact, usage: Usage, model: str, cost: str | None, from_seq: int | None) -> LoggedCall:
+        """Return the call that wrote a summary: the prompt that it was about, and what asked for it.
+
+        That is what came before *from_seq*. Where the conversation's own model read it from the cache it was sent the
+        whole window; of a summary that failed it is not known. The controls are those of the last step, at idle too.
+        """
+        last, entries = self._window.history.last, self._window.entries
+        is_whole = from_seq is None or bool(last and last.model == model and usage.cache_read)
+        sent = entries if is_whole else [entry for entry in entries if entry.seq < (from_seq or 0)]
+        before = self._prompt(self._snapshot, last.controls if last else {}, sent) if self._snapshot else ()
         asked = (*before, PromptPiece(b"summary %d" % fact.seq, "messages", 1)) if before else ()
         return LoggedCall(
             run=fact.run,
@@ -137,13 +144,15 @@ class _Replay:
             pieces=self._sized(model, asked, usage, fact.seq),
         )
 
-    def _prompt(self, snapshot: Snapshot, controls: Mapping[str, Any]) -> tuple[PromptPiece, ...]:
+    def _prompt(
+        self, snapshot: Snapshot, controls: Mapping[str, Any], entries: Sequence[WindowEntry]
+    ) -> tuple[PromptPiece, ...]:
         head = self._heads.get(snapshot.hash)
         if head is None:
             head = self._heads[snapshot.hash] = _head(snapshot)
         said = {name: value for name in _WITH_THE_PROMPT if (value := controls.get(name)) not in (None, "auto")}
         ahead = PromptPiece(msgspec.json.encode(said, order="sorted"), "messages", 0)
-        return (*head, ahead, *(self._piece(entry) for entry in self._window.entries))
+        return (*head, ahead, *(self._piece(entry) for entry in entries))
 
     def _piece(self, entry: WindowEntry) -> PromptPiece:
         known = self._entries.get(entry)

@@ -129,10 +129,7 @@ def filling(
     look: bool,
     kind: Literal["summary", "cut", "off"] = "summary",
 ) -> WindowFill:
-    """Return how full *window* is, whose next prompt has so many *tokens*; *look* at its tails in any case.
-
-    Only what a compaction of this *kind* is decided on is found out.
-    """
+    """Return how full *window* is for a prompt of so many *tokens*: what this *kind* decides on, or all (*look*)."""
     least = given.limit if kind == "cut" else _least(given)
     calm = WindowFill(
         tokens=tokens,
@@ -157,6 +154,7 @@ def filling(
         steps=_steps(window, calibration),
         prune=_freed(prunes, tails[-1].entries) if tails else None,
         own=_own(window, prunes),
+        unread=_unread(prunes),
     )
 
 
@@ -219,6 +217,11 @@ def _own(window: Window, prunes: Sequence[Tail]) -> tuple[Tail, ...]:
     newest = [size - place for place in islice(places, _FEW + 1)]
     found = [_freed(prunes, newest[few - 1]) for few in (_FEW, 1) if len(newest) > few]
     return tuple(each for each in found if each is not None)
+
+
+def _unread(prunes: Sequence[Tail]) -> Tail | None:
+    """Return what placeholders for all results free, where the newest entry has some."""
+    return _freed(prunes, 0) if any(each.entries == 1 for each in prunes) else None
 
 
 def _freed(prunes: Sequence[Tail], keep: int) -> Tail | None:

@@ -12,9 +12,13 @@ _CHARACTERS_PER_TOKEN = 2
 """Characters of a message that was too long, for each token of room: less than most texts have."""
 
 
-def asking(tokens: int, frames: Frames, encode: Encode) -> WindowEntry:
-    """Return the message that asks for a summary of about *tokens* tokens, after those that it is about."""
-    return WindowEntry(0, Message("user", (Text(frames.context("note", instruction(tokens))),)), encode)
+def asking(tokens: int, frames: Frames, encode: Encode, rest: Sequence[WindowEntry] = ()) -> WindowEntry:
+    """Return the message that asks for a summary of about *tokens* tokens, after those that it is about.
+
+    The *rest* of the window, which stays as it is, stands between them.
+    """
+    text = instruction(tokens, kept=sum(entry.border for entry in rest))
+    return WindowEntry(0, Message("user", (Text(frames.context("note", text)),)), encode)
 
 
 def going_on(summary: str, frames: Frames, encode: Encode) -> WindowEntry:

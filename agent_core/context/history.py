@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from agent_core.domain import events as e
 from agent_core.domain.caching import PromptCall
-from agent_core.domain.events import Fact
+from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE
 
 SHORT_LIFE, LONG_LIFE = 300_000, 3_600_000
@@ -48,33 +48,36 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     def after(self, fact: Fact, entries: int) -> "PromptHistory":
         """Return the history after *fact*, with which the window has so many *entries*."""
-        seen = replace(self, failures=0) if self.failures and fact.time - self.failed >= REST else self
-        return seen._after(fact, entries)  # noqa: SLF001 - it is of this class
+        return self.with_body(fact.body, fact.time, entries)
 
-    def _after(self, fact: Fact, entries: int) -> "PromptHistory":
-        body = fact.body
+    def with_body(self, body: FactBody, time: int, entries: int) -> "PromptHistory":
+        """Return the history after a fact with this *body*, in the log or not yet."""
+        seen = replace(self, failures=0) if self.failures and time - self.failed >= REST else self
+        return seen._after(body, time, entries)  # noqa: SLF001 - it is of this class
+
+    def _after(self, body: FactBody, time: int, entries: int) -> "PromptHistory":
         match body:
             case e.StepStarted():
-                return self._started(body, fact.time, entries)
+                return self._started(body, time, entries)
             case e.StepCompleted() | e.StepFailed():
-                return self._answered(body, fact.time)
+                return self._answered(body, time)
             case e.RunStarted():
-                return replace(self, refreezable=False, newest=fact.time)
+                return replace(self, refreezable=False, newest=time)
             case e.ContextCompacted():
                 kept = self.tools_note if body.kind == "prune" else ""
                 seen = replace(self.rewriting("compaction"), tools_note=kept)
-                return replace(seen, refreezable=True, failures=0, newest=fact.time)
+                return replace(seen, refreezable=True, failures=0, newest=time)
             case e.SnapshotFrozen():
                 seen = self if body.reason in _OF_A_RUN else replace(self, tools_note="", unavailable=())
-                return replace(seen.rewriting("snapshot"), refreezable=False, failures=0, newest=fact.time)
+                return replace(seen.rewriting("snapshot"), refreezable=False, failures=0, newest=time)
             case e.ContextAdded(source="tools", text=text):
-                return replace(self, tools_note=text, newest=fact.time)
+                return replace(self, tools_note=text, newest=time)
             case e.ToolsUnavailable(server=server):
-                return replace(self, unavailable=(*self.unavailable, server), newest=fact.time)
+                return replace(self, unavailable=(*self.unavailable, server), newest=time)
             case e.CompactionFailed() if body.code not in _NO_FAULT:
-                return replace(self, failures=self.failures + 1, failed=fact.time, newest=fact.time)
+                return replace(self, failures=self.failures + 1, failed=time, newest=time)
             case _:
-                return replace(self, newest=fact.time)
+                return replace(self, newest=time)
 
     @property
     def previous(self) -> int:

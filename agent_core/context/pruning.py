@@ -9,6 +9,10 @@ from agent_core.domain.messages import File, Message, Part, Text, ToolResult
 
 LEAST = 600
 """Bytes of a result below which a placeholder would save next to nothing; an image or a page is always beyond it."""
+_READ = "was left out to make room; call it again if it is needed."
+_UNREAD = (
+    "was left out unread: it is too large for what can be read at once. Call fewer tools at once, or ask for less."
+)
 _HANDLE = re.compile(r"^\[result r\d{1,9}: [^\n]*\]$", re.MULTILINE)
 
 
@@ -17,12 +21,14 @@ def prunable(message: Message) -> bool:
     return message.role == "tool" and any(isinstance(part, ToolResult) and _is_large(part) for part in message.parts)
 
 
-def pruned(message: Message, tools: Mapping[str, str], frames: Frames) -> Message:
+def pruned(message: Message, tools: Mapping[str, str], frames: Frames, *, unread: bool = False) -> Message:
     """Return *message* with placeholders for its large results; *tools* are the names by call.
 
-    A handle of rows stays, so that the model can still pass it to other tools.
+    A handle of rows stays, so that the model can still pass it to other tools. Of results that are *unread* no step has
+    seen anything: the same call would only bring them again.
     """
-    return Message(message.role, tuple(_placeholder(part, tools, frames) for part in message.parts))
+    remedy = _UNREAD if unread else _READ
+    return Message(message.role, tuple(_placeholder(part, tools, frames, remedy) for part in message.parts))
 
 
 def _is_large(result: ToolResult) -> bool:
@@ -30,14 +36,14 @@ def _is_large(result: ToolResult) -> bool:
     return weight.bytes > LEAST or weight.tokens > 0
 
 
-def _placeholder(part: Part, tools: Mapping[str, str], frames: Frames) -> Part:
+def _placeholder(part: Part, tools: Mapping[str, str], frames: Frames, remedy: str) -> Part:
     if not isinstance(part, ToolResult) or not _is_large(part):
         return part
     texts = [each.text for each in part.parts if isinstance(each, Text)]
     files = [f"`{each.name}`" for each in part.parts if isinstance(each, File)]
     size = f"{sum(map(len, texts)):,} characters" + (f" and {', '.join(files)}" if files else "")
     tool = tools.get(part.call, "a tool")
-    said = f"The result of `{tool}`, {size}, was left out to make room; call it again if it is needed."
+    said = f"The result of `{tool}`, {size}, {remedy}"
     found = [match for text in texts if (match := _HANDLE.findall(text))]
     handle = (Text(found[-1][-1]),) if found else ()
     return ToolResult(part.call, part.outcome, (Text(frames.context("note", said)), *handle))

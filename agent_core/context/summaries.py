@@ -18,6 +18,9 @@ with a summary, take over all of it that still holds. Do not call any tool. Writ
 before or after the summary."""
 )
 """The request for a summary, which is appended to the messages that it is about; `words` bounds its length."""
+_KEPT = """
+Sum up only what came before {what}: from there on the conversation stays as it is, word for word. Read that part \
+to see what matters, and repeat none of it."""
 _INTRODUCTION = (
     "The earlier part of this conversation, summed up to make room. What people asked for in it was dealt with as it "
     "says: it is a report, and gives no instructions."
@@ -32,9 +35,14 @@ _CHARACTERS_PER_TOKEN = 8
 _LEFT_OUT = "\n[… {count:,} characters were left out of this message because it is too long to be read …]\n"
 
 
-def instruction(tokens: int) -> str:
-    """Return the request for a summary of about *tokens* tokens at most."""
-    return INSTRUCTION.format(words=max(_LEAST_WORDS, round(tokens * _WORDS_PER_TOKEN) // 10 * 10))
+def instruction(tokens: int, *, kept: int = 0) -> str:
+    """Return the request for a summary of about *tokens* tokens at most, of what came before the last *kept* messages.
+
+    These are those of people, who may have written several at once: then a little is both summed up and kept.
+    """
+    text = INSTRUCTION.format(words=max(_LEAST_WORDS, round(tokens * _WORDS_PER_TOKEN) // 10 * 10))
+    what = "the newest message that people wrote" if kept == 1 else f"the newest {kept} messages that people wrote"
+    return text + _KEPT.format(what=what) if kept else text
 
 
 def bounded(text: str, tokens: int) -> str:

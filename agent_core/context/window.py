@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent_core.context.edits import Edit, edited
-from agent_core.context.estimates import NOTHING, UNCALIBRATED, Weight, total, weight_of
+from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight, total, weight_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
 from agent_core.context.outputs import with_outputs
@@ -59,11 +59,6 @@ class WindowEntry:
     def load(self, files: Mapping[str, bytes]) -> None:
         """Set the bytes of the message's files by blob id; missing ones are left out."""
         self._files = files
-
-    @property
-    def tokens(self) -> int:
-        """Return the estimated tokens of the message, by the ratio of a model of which nothing is known."""
-        return UNCALIBRATED.tokens(self.weight)
 
     @property
     def weight(self) -> Weight:
@@ -138,7 +133,7 @@ class Window:
             self._note(fact.seq, fact.body)
 
     def preview(self, held: Iterable[FactBody]) -> "Window":
-        """Return a copy with *held* folded in; this window stays as it is."""
+        """Return a copy with *held* folded in, as if they were written now; this window stays as it is."""
         copy = Window(self._encode, marker=self.frames.marker)
         copy.seq, copy.snapshot, copy.entries = self.seq, self.snapshot, list(self.entries)
         copy.history = self.history
@@ -148,6 +143,7 @@ class Window:
         copy._outputs = dict(self._outputs)
         for body in held:
             copy._fold(self.seq, body)
+            copy.history = copy.history.with_body(body, copy.history.newest, len(copy.entries))
         return copy
 
     def recode(self, encode: Encode) -> None:
@@ -213,21 +209,25 @@ class Window:
         """Return the seq from which on the entries from *place* on were made."""
         return self.entries[place].seq if place < len(self.entries) else self.seq + 1
 
-    def cut(self, keep: int, *, whole: bool = False, inside: bool = False) -> e.ContextCompacted:
-        """Return the fact that cuts the window at `start_of` *keep*; without measured tokens."""
+    def cut(
+        self, keep: int, *, whole: bool = False, inside: bool = False, by: Calibration = UNCALIBRATED
+    ) -> e.ContextCompacted:
+        """Return the fact that cuts the window at `start_of` *keep*, see `compacted`."""
         start = self.start_of(keep, whole=whole, inside=inside)
-        return self.compacted("cut", self.seq_at(start), kept_seq=self.kept_seq if inside else None)
+        return self.compacted("cut", self.seq_at(start), kept_seq=self.kept_seq if inside else None, by=by)
 
     @property
     def kept_seq(self) -> int | None:
         """Return the seq of the step that took the newest messages of people."""
         return None if self.asked is None else self.entries[self.asked].seq
 
-    def compacted(self, kind: CompactionKind, from_seq: int, *, kept_seq: int | None = None) -> e.ContextCompacted:
-        """Return the fact that compacts the window from *from_seq* on, with tokens by the usual ratio of bytes."""
-        before = sum(entry.tokens for entry in self.entries)
+    def compacted(
+        self, kind: CompactionKind, from_seq: int, *, kept_seq: int | None = None, by: Calibration = UNCALIBRATED
+    ) -> e.ContextCompacted:
+        """Return the fact that compacts the window from *from_seq* on, with its tokens as they are estimated *by*."""
         kept = [entry for entry in self.entries if entry.seq >= from_seq or entry.seq == kept_seq]
-        after = sum(entry.tokens for entry in (self._pruned(from_seq) if kind == "prune" else kept))
+        left = self._pruned(from_seq) if kind == "prune" else kept
+        before, after = (by.tokens(total(entry.weight for entry in each)) for each in (self.entries, left))
         return e.ContextCompacted(
             kind=kind, from_seq=from_seq, tokens_before=before, tokens_after=after, kept_seq=kept_seq
         )
@@ -357,11 +357,11 @@ class Window:
         return [WindowEntry(body.window_seq - 1, message, self._encode, summary=True), *kept]
 
     def _pruned(self, from_seq: int) -> list[WindowEntry]:
-        """Return the entries with placeholders for the large results before *from_seq*."""
+        """Return the entries with placeholders for the large results before *from_seq*; no step has read the last."""
         older = [entry for entry in self.entries if entry.seq < from_seq]
         tools = {part.call: part.name for x in older for part in x.message.parts if isinstance(part, ToolCall)}
         return [
-            entry.changed(pruned(entry.message, tools, self.frames))
+            entry.changed(pruned(entry.message, tools, self.frames, unread=entry is self.entries[-1]))
             if entry.seq < from_seq and entry.prunable
             else entry
             for entry in self.entries

@@ -18,7 +18,8 @@ class WindowFill(msgspec.Struct, frozen=True, kw_only=True):
     *head* is 1 if the window begins with a summary, *summary* the tokens that the next one may take. *tails* begin
     where a person spoke, the newest first; *steps* where a step of the newest run began, with the messages of people
     that it answers, the longest first. *prune* says what placeholders for the results before the oldest tail free,
-    *own* the same for all but the newest results, wherever they are. Nothing of it is known below the threshold.
+    *own* the same for all but the newest results, wherever they are, and *unread* for all with those of the newest
+    step, which no call has had. Nothing of it is known below the threshold.
     *estimated* is *tokens* without the margin that an uncertain estimate may have. *failures* counts the summaries of
     the session in a row that could not be made.
     """
@@ -36,6 +37,7 @@ class WindowFill(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Tail, ...] = ()
     prune: Tail | None = None
     own: tuple[Tail, ...] = ()
+    unread: Tail | None = None
 
     @property
     def is_due(self) -> bool:

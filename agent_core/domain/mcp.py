@@ -12,13 +12,16 @@ PREFIX = "mcp__"
 class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The operator's connection to a server by OAuth 2 client credentials; *client_secret* may refer to a secret.
 
-    *token_url* None is found by the server's own metadata.
+    *token_url* None is found by the server's own metadata. *auth* is how the client names itself there: in a header, or
+    in the form. The token is asked for the server (`resource`, RFC 8707), and for an *audience* where one is named.
     """
 
     client_id: str
     client_secret: str
     token_url: str | None = None
     scope: str | None = None
+    audience: str | None = None
+    auth: Literal["basic", "post"] = "basic"
 
 
 class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

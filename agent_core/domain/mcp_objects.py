@@ -4,14 +4,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core.domain.mcp import McpOAuth, OnChange
+from agent_core.domain.mcp import McpAnnotations, McpOAuth, OnChange
 from agent_core.domain.mcp_tools import LeftOut, McpChange
 
 ServerStatus = Literal["new", "ok", "failing", "changed", "disabled"]
 
 
 class ServedToolObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that agents may use, under its *name* for agents and as its server calls it, *tool*."""
+    """A tool that agents may use, under its *name* for agents and as its server calls it, *tool*.
+
+    *annotations* are what the server says of it; they count in *effect* and *idempotent* if the server is trusted.
+    """
 
     name: str
     tool: str
@@ -20,6 +23,7 @@ class ServedToolObject(msgspec.Struct, frozen=True, kw_only=True):
     effect: Literal["read", "write"]
     idempotent: bool
     parameters: dict[str, Any]
+    annotations: McpAnnotations | None = None
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):

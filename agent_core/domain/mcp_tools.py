@@ -12,7 +12,10 @@ from msgspec.structs import replace
 from agent_core.domain.agents import ToolSpec
 from agent_core.domain.mcp import PREFIX, McpListing, McpServer, McpTool
 from agent_core.domain.messages import visible
+from agent_core.domain.resources import noun_of
 from agent_core.domain.schemas import is_deep, schema_problem
+from agent_core.domain.tool_schemas import fitted
+from agent_core.errors import Fault
 
 MAX_NAME = 64
 """Characters of a tool's name that every provider takes."""
@@ -137,7 +140,7 @@ def changes_of(server: McpServer, listing: McpListing | None, accepted: Accepted
         old, new = before.get(name), now.get(name)
         if old is None or new is None:
             found.append(McpChange(tool=name, change="added" if old is None else "removed", before=old, now=new))
-        elif pin(old) != pin(new):
+        elif old != new and pin(old) != pin(new):
             found.append(McpChange(tool=name, change="changed", before=old, now=new))
     return tuple(found)
 
@@ -191,14 +194,14 @@ def _marked(server: str, tool: str, whole: str, length: int) -> str:
 def spec_of(server: McpServer, tool: McpTool, name: str) -> ToolSpec:
     """Return *tool* as agents see it under *name*; what it says of its effect counts only of a trusted server.
 
-    Where it does not count a call is a write that nothing repeats.
+    Where it does not count a call is a write that nothing repeats. Its parameters are as vendors of models take them.
     """
     said = tool.annotations if server.trusted else None
     reads = said is not None and said.read_only is True
     return ToolSpec(
         name=name,
         description=tool.description,
-        parameters=tool.parameters,
+        parameters=fitted(tool.parameters).shown,
         effect="read" if reads else "write",
         idempotent=said is not None and said.idempotent is True,
         concurrency_safe=reads,
@@ -206,7 +209,7 @@ def spec_of(server: McpServer, tool: McpTool, name: str) -> ToolSpec:
         title=tool.title,
         source="mcp",
         untrusted=server.untrusted,
-        resource=tool.resource or server.name,
+        resource=tool.resource or noun_of(tool.name) or server.name,
     )
 
 
@@ -237,11 +240,18 @@ def _unfit(tool: McpTool, kept: Mapping[str, McpTool]) -> str:
         return "its name is there twice."
     if tool.parameters.get("type") != "object":
         return 'its parameters are no JSON Schema with `"type": "object"`.'
-    if fault := schema_problem(tool.parameters):
+    if fault := _schema_fault(tool.parameters):
         return f"its parameters are no JSON Schema that can be used: {visible(str(fault))[:300]}"
     if any(visible(key) != key for key in _keys_of(tool.parameters)):
         return "its parameters have hidden characters in their names."
     return ""
+
+
+def _schema_fault(parameters: dict[str, Any]) -> Fault | None:
+    if is_deep(parameters):
+        return schema_problem(parameters)
+    fit = fitted(parameters)
+    return schema_problem(fit.whole) or (None if fit.shown is fit.whole else schema_problem(fit.shown))
 
 
 def _keys_of(value: object) -> Iterable[str]:

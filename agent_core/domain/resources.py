@@ -59,7 +59,7 @@ def resource_of(spec: ToolSpec) -> str:
 def _named(name: str) -> str:
     """Return the resource that the *name* of a tool has: its noun, else its server, else itself."""
     server, tool = _split(name)
-    return _noun(tool) or canonical(server) or canonical(tool) or name
+    return noun_of(tool) or canonical(server) or canonical(tool) or name
 
 
 @lru_cache(maxsize=2_048)
@@ -92,8 +92,11 @@ def _split(name: str) -> tuple[str, str]:
     return (server, tool) if tool else ("", name)
 
 
-def _noun(tool: str) -> str:
-    """Return the noun of a tool's name: after the verb that begins it, before the one that ends it, after another."""
+def noun_of(tool: str) -> str:
+    """Return the noun of a tool's name: after the verb that begins it, before the one that ends it, after another.
+
+    Empty for a name without a verb, or without more than one.
+    """
     words = words_of(tool)
     words = words[1:] if len(words) > 1 and words[0] in _FIRST and words[1] in VERBS else words
     if len(words) > 1 and words[0] in _ALSO_NOUNS and words[-1] in _CORE:

@@ -148,7 +148,7 @@ def _check_part(path: str, part: Object, schema: Object) -> None:
         if path != "$" and isinstance(part.get(name), str):
             raise _Uncheckable(Fault(f"{path}.{name}", f"`{name}` is allowed at the top level only."))
     for name in _REFERENCES:
-        if isinstance(to := part.get(name), str) and not _leads(schema, to):
+        if isinstance(to := part.get(name), str) and not leads(schema, to):
             why = f"`{to[:_BEGIN]}` leads nowhere in the schema; refer to what is in it, as `#/$defs/…`."
             raise _Uncheckable(Fault(f"{path}.{name}", why))
     named = part.get("patternProperties")
@@ -161,15 +161,20 @@ def _check_part(path: str, part: Object, schema: Object) -> None:
         raise _Uncheckable(Fault(f"{path}.unevaluatedProperties", why))
 
 
-def _leads(schema: Object, reference: str) -> bool:
+def leads(schema: Object, reference: str) -> bool:
     """Return whether *reference* is a JSON pointer to a schema in *schema*: nothing is fetched from elsewhere."""
+    return isinstance(target(schema, reference), dict | bool)
+
+
+def target(schema: Object, reference: str) -> Any:
+    """Return what *reference*, a JSON pointer, leads to in *schema*; else None."""
     if reference != "#" and not reference.startswith("#/"):
-        return False
+        return None
     here: Any = schema
     for step in unquote(reference[2:]).split("/") if reference[1:] else ():
         name = step.replace("~1", "/").replace("~0", "~")
         here = dict(_inside(here, bare=True)).get(name)
-    return isinstance(here, dict | bool)
+    return here
 
 
 def _inside(value: Any, *, bare: bool = False) -> Iterator[tuple[str, Any]]:

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from agent_core.net.fetch import Bounds, Fetch, FetchFailed
+from agent_core.renders.formats import NUMERIC
 from agent_core.renders.values import PlainChart, PlainSeries
 
 _VERSION = "4"
@@ -113,10 +114,31 @@ def _filled(values: Sequence[float | None]) -> list[float]:
 def _scales(chart: PlainChart) -> dict[str, Any]:
     """Return the axes: of a horizontal chart the categories are along *y*."""
     along, up = ("y", "x") if chart.horizontal else ("x", "y")
+    ticks = _ticks(chart.format)
     return {
         along: {"stacked": chart.stacked, "title": _named(chart.x)},
-        up: {"stacked": chart.stacked, "beginAtZero": chart.type in ("bar", "area"), "title": _named(chart.y)},
+        up: {
+            "stacked": chart.stacked,
+            "beginAtZero": chart.type in ("bar", "area"),
+            "title": _named(chart.y),
+            **({"ticks": {"format": ticks}} if ticks else {}),
+        },
     }
+
+
+def _ticks(format: str | None) -> dict[str, Any]:
+    """Return how numbers along an axis are written, as `Intl.NumberFormat` takes it."""
+    found = NUMERIC.fullmatch(format or "")
+    if found is None:
+        return {}
+    kind, currency, decimals = found.groups()
+    styles = {
+        "percent": {"style": "percent", "maximumFractionDigits": 1},
+        None: {"style": "currency", "currency": currency},
+    }
+    digits = "0" if kind == "integer" else decimals
+    fixed = {} if digits is None else {"minimumFractionDigits": int(digits), "maximumFractionDigits": int(digits)}
+    return {**styles.get(kind, {}), **fixed}
 
 
 def _named(title: str | None) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def _best(fill: WindowFill, ways: Iterator[tuple[Compact, int]], target: int) ->
 def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: bool) -> Iterator[tuple[Compact, int]]:
     """Yield the ways to make room, those that lose least first, each with the tokens that are left.
 
-    Only where room *must* be made a run loses results of its own.
+    Only where room *must* be made a run loses results of its own, and last of all those that it has not read.
     """
     if kind == "off":
         return
@@ -145,6 +145,8 @@ def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: b
     for tail in fill.steps:
         if tail.entries or kind == "summary":
             yield Compact(tail.entries, whole=False, inside=True, kind=kind, must=True), rest + tail.tokens
+    if fill.unread:
+        yield _pruned(fill, fill.unread)
 
 
 def _pruned(fill: WindowFill, freed: Tail) -> tuple[Compact, int]:

@@ -34,7 +34,7 @@ class TokenFailed(ParleyError):
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """Who asks which endpoint for what; *client_secret* is the secret itself."""
+    """Who asks which endpoint for what; *client_secret* is the secret itself, *resource* the URL of what it is for."""
 
     token_url: str
     client_id: str
@@ -42,6 +42,7 @@ class ClientCredentials:
     scope: str | None = None
     audience: str | None = None
     auth: ClientAuth = "basic"
+    resource: str | None = None
 
     @property
     def key(self) -> bytes:
@@ -120,7 +121,12 @@ class ClientTokens:
 
 
 def _request(credentials: ClientCredentials) -> tuple[dict[str, str], bytes]:
-    given = {"grant_type": "client_credentials", "scope": credentials.scope, "audience": credentials.audience}
+    given = {
+        "grant_type": "client_credentials",
+        "scope": credentials.scope,
+        "audience": credentials.audience,
+        "resource": credentials.resource,
+    }
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
     if credentials.auth == "basic":
         headers["Authorization"] = f"Basic {credentials.basic}"

@@ -6,7 +6,6 @@ model's own writing, where markup is refused.
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
@@ -14,6 +13,7 @@ from agent_core.domain.messages import clean
 from agent_core.errors import InvalidInput
 from agent_core.renders.cells import one_line
 from agent_core.renders.formats import FORMAT, FORMATS, as_json
+from agent_core.renders.markup import MARKUP
 from agent_core.renders.rows import Row, listed
 from agent_core.renders.values import Align, TableColumn
 
@@ -21,9 +21,6 @@ MAX_CELL = 10_000
 """Characters of a cell; what is beyond is cut."""
 _EXACT = 2**53
 """Whole numbers from here on are shown as text: browsers round them."""
-_MARKUP = re.compile(
-    r"</?[a-z][^<>]*>|<!|<\?|<(?:script|svg|img|iframe|style|object|embed|link|math|foreignobject)\b", re.IGNORECASE
-)
 
 
 def cell(value: Any) -> Any:
@@ -43,7 +40,7 @@ def cell(value: Any) -> Any:
 
 def plain_title(text: str, path: str) -> str:
     """Return *text* of a title or heading on one line; raises `InvalidInput` for markup."""
-    found = _MARKUP.search(text)
+    found = MARKUP.search(text)
     if found is not None:
         markup = clean(found.group()[:40])
         raise InvalidInput(path, f"it holds markup (`{markup}`), which is never shown as such; write plain text.")

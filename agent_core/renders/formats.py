@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
 from typing import Any
 
 from agent_core.renders.values import Align, DataTable, TableColumn
@@ -14,8 +15,8 @@ FORMATS = ("text", "number", "integer", "percent (0.12 is 12 %)", "date", "datet
 """The formats in words; see `FORMAT`."""
 FORMAT = re.compile(r"text|number|integer|percent|date|datetime|currency:[A-Z]{3}")
 """What the `format` of a column may be; `percent` shows 0.12 as 12 %, a currency is its ISO 4217 code."""
-NUMERIC = re.compile(r"number|integer|percent|currency:[A-Z]{3}")
-"""The formats of numbers, whose columns are aligned right."""
+NUMERIC = re.compile(r"(?:(number|integer|percent)|currency:([A-Z]{3}))(?:\.([0-9]))?")
+"""The formats of numbers, whose columns are aligned right; those of a chart may fix the decimals: `percent.1`."""
 
 # Signs and decimals as the English locale of CLDR has them; a currency without a sign is written as its code.
 _SIGNS = {
@@ -52,9 +53,10 @@ def formatted(value: Any, format: str | None = None) -> str:
         return "yes" if value else "no"
     if format in ("date", "datetime"):
         return _dated(value, with_time=format == "datetime")
-    number = number_of(value) if format and NUMERIC.fullmatch(format) else None
-    if number is not None and format:
-        return _numbered(number, format)
+    numeric = _numeric(format) if format else None
+    number = number_of(value) if numeric else None
+    if number is not None and numeric:
+        return _numbered(number, numeric)
     if isinstance(value, str):
         return value
     if isinstance(value, int | float):
@@ -71,6 +73,15 @@ def number_of(value: Any) -> Decimal | None:
     if isinstance(value, float):
         return Decimal(f"{value:.15g}") if math.isfinite(value) else None
     return Decimal(value)
+
+
+def amount_sign(format: str | None) -> str:
+    """Return the sign that *format* writes at each amount: `%`, that of a currency, or the empty text."""
+    found = NUMERIC.fullmatch(format or "")
+    if found is None:
+        return ""
+    kind, currency, _ = found.groups()
+    return "%" if kind == "percent" else _sign(currency).strip() if currency else ""
 
 
 def alignments(table: DataTable) -> tuple[Align, ...]:
@@ -109,20 +120,44 @@ def _is_far(number: Decimal) -> bool:
     return number.as_tuple().exponent != 0 and bool(number) and not _TINY <= abs(number) < _HUGE
 
 
-def _numbered(number: Decimal, format: str) -> str:
-    kind, _, currency = format.partition(":")
+@lru_cache(256)
+def _numeric(format: str) -> tuple[str | None, str, int | None] | None:
+    """Return what a format of numbers says: its kind or its currency, and the decimals that it fixes."""
+    found = NUMERIC.fullmatch(format)
+    if found is None:
+        return None
+    kind, currency, decimals = found.groups()
+    return kind, currency, None if decimals is None else int(decimals)
+
+
+def _numbered(number: Decimal, format: tuple[str | None, str, int | None]) -> str:
+    kind, currency, fixed = format
     if _is_far(number):
         return f"{number:.3g}" if abs(number) < 1 else f"{number:.15g}"
     if kind == "integer":
         return _rounded(number, 0)
     if kind == "percent":
-        return f"{_trimmed(_rounded(_scaled(number, 2), _places(_scaled(number, 2), most=1, digits=2)))}%"
+        return f"{_decimal(_scaled(number, 2), fixed, most=1, digits=2)}%"
     if kind == "number":
-        return _trimmed(_rounded(number, _places(number, most=3, digits=3)))
-    decimals = 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
-    amount = _rounded(number, decimals)
-    sign = _SIGNS.get(currency, f"{currency}\u00a0")
+        return _decimal(number, fixed, most=3, digits=3)
+    amount = _rounded(number, _decimals(currency) if fixed is None else fixed)
+    sign = _sign(currency)
     return f"-{sign}{amount[1:]}" if amount.startswith("-") else f"{sign}{amount}"
+
+
+def _sign(currency: str) -> str:
+    return _SIGNS.get(currency, f"{currency}\u00a0")
+
+
+def _decimals(currency: str) -> int:
+    return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
+
+
+def _decimal(number: Decimal, fixed: int | None, *, most: int, digits: int) -> str:
+    """Return *number* with *fixed* decimals; without these, with as many as it needs."""
+    if fixed is not None:
+        return _rounded(number, fixed)
+    return _trimmed(_rounded(number, _places(number, most=most, digits=digits)))
 
 
 def _scaled(number: Decimal, places: int) -> Decimal:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from agent_core.renders.cells import cut, one_line
-from agent_core.renders.formats import number_of
+from agent_core.renders.formats import formatted, number_of
 from agent_core.renders.rows import counted
 from agent_core.renders.specs import channels_of, data_of, described, fields_of, object_of
 from agent_core.renders.values import DataTable, PlainChart, chart_of, table_of
@@ -84,9 +84,10 @@ def _table_facts(table: DataTable) -> str:
 def _chart_facts(chart: PlainChart) -> list[str]:
     """Return the kind and the size of *chart*, and the extremes of its first series."""
     if chart.type == "scatter":
-        axes = [(chart.x or "x", [p[0] for s in chart.series for p in s.points])]
-        axes.append((chart.y or "y", [p[1] for s in chart.series for p in s.points]))
-        return [f"scatter chart of {counted(len(axes[0][1]), 'point')}", *(_range(*each) for each in axes)]
+        points = [point for series in chart.series for point in series.points]
+        across = _range(chart.x or "x", [x for x, _ in points])
+        up = _range(chart.y or "y", [y for _, y in points], chart.format)
+        return [f"scatter chart of {counted(len(points), 'point')}", across, up]
     count = len(chart.categories)
     sizes = counted(count, "category", "categories")
     if len(chart.series) > 1:
@@ -105,9 +106,10 @@ def _extremes(chart: PlainChart, n: int) -> str:
     (high, top), (low, bottom) = max(values, key=lambda each: each[0]), min(values, key=lambda each: each[0])
     first, last = (cut(one_line(chart.categories[at]), _NAME) for at in (top, bottom))
     name = f"{cut(one_line(series.name), _NAME)}: " if len(chart.series) > 1 and series.name else ""
+    most, least = _number(high, chart.format), _number(low, chart.format)
     if high == low:
-        return f"{name}{_number(high)} throughout" if len(values) > 1 else f"{name}{first} {_number(high)}"
-    return f"{name}highest {first} {_number(high)}, lowest {last} {_number(low)}"
+        return f"{name}{most} throughout" if len(values) > 1 else f"{name}{first} {most}"
+    return f"{name}highest {first} {most}, lowest {last} {least}"
 
 
 def _spec_facts(spec: Mapping[str, Any]) -> list[str]:
@@ -128,10 +130,10 @@ def _numbers(table: DataTable, name: str) -> list[float]:
     return [float(each) for each in found] if len(found) == len(cells) else []
 
 
-def _range(name: str, values: Sequence[float]) -> str:
+def _range(name: str, values: Sequence[float], format: str | None = None) -> str:
     label = cut(one_line(name), _NAME)
-    return f"{label}: highest {_number(max(values))}, lowest {_number(min(values))}" if values else ""
+    return f"{label}: highest {_number(max(values), format)}, lowest {_number(min(values), format)}" if values else ""
 
 
-def _number(value: float) -> str:
-    return f"{value:,.12g}"
+def _number(value: float, format: str | None = None) -> str:
+    return f"{value:,.12g}" if format is None else formatted(value, format)

@@ -10,7 +10,7 @@ import msgspec
 from agent_core.domain.messages import clean
 
 Row = dict[str, Any]
-PLACES = ("rows", "items", "results", "data")
+PLACES = ("rows", "items", "results", "data", "result")
 """Where in an object its rows may be, in the order in which they are looked for."""
 MAX_FOUND = 2_000_000
 """Characters of a result in which rows are looked for: some 30 ms of decoding, for which a thread holds the GIL."""

@@ -134,7 +134,7 @@ def _bars(chart: PlainChart, width: int | None, most: int) -> Iterator[ChartLine
     if several:
         columns.append(GridColumn("", [line.name for line in lines]))
     head = _label((chart.y or "") if several else chart.series[0].name)
-    columns.append(GridColumn(head, [_number(value) for value in values], "right"))
+    columns.append(GridColumn(head, [_number(value, chart.format) for value in values], "right"))
     if chart.type == "pie":
         columns.append(GridColumn("share", _shares(values), "right"))
     drawn = bars([line.value if line.series is not None else None for line in lines], _bar_cells(width))
@@ -159,8 +159,8 @@ def _trends(chart: PlainChart, width: int | None, most: int) -> Iterator[ChartLi
     there = [[value for each in series.values if (value := finite(each)) is not None] for series in chart.series]
     columns = [
         GridColumn("", [_label(series.name) for series in chart.series]),
-        GridColumn("min", [_number(min(values, default=None)) for values in there], "right"),
-        GridColumn("max", [_number(max(values, default=None)) for values in there], "right"),
+        GridColumn("min", [_number(min(values, default=None), chart.format) for values in there], "right"),
+        GridColumn("max", [_number(max(values, default=None), chart.format) for values in there], "right"),
         GridColumn("", [sparkline(series.values, 2 * _bar_cells(width)) for series in chart.series], firm=True),
     ]
     yield from _grid(columns, width, most, "series", range(len(chart.series)))
@@ -170,7 +170,9 @@ def _numbers(chart: PlainChart, width: int | None, most: int) -> Iterator[ChartL
     """Yield a table of the categories and the value that each series has there."""
     columns = [GridColumn(_label(chart.x or ""), [_label(category) for category in chart.categories])]
     columns += [
-        GridColumn(_name(series.name, chart.series, most), [_number(value) for value in series.values], "right")
+        GridColumn(
+            _name(series.name, chart.series, most), [_number(value, chart.format) for value in series.values], "right"
+        )
         for series in chart.series
     ]
     yield from _grid(columns, width, most, "value")
@@ -181,7 +183,7 @@ def _points(chart: PlainChart, width: int | None, most: int) -> Iterator[ChartLi
     points = [(name, x, y) for name, places in named for x, y in places]
     columns = [GridColumn("", [name for name, _, _ in points])] if len(chart.series) > 1 else []
     columns.append(GridColumn(_label(chart.x or "x"), [_number(x) for _, x, _ in points], "right"))
-    columns.append(GridColumn(_label(chart.y or "y"), [_number(y) for _, _, y in points], "right"))
+    columns.append(GridColumn(_label(chart.y or "y"), [_number(y, chart.format) for _, _, y in points], "right"))
     yield from _grid(columns, width, most, "point")
 
 
@@ -196,8 +198,8 @@ def _grid(
         yield ChartLine(text)
 
 
-def _number(value: float | None) -> str:
-    return formatted(value, "number") if finite(value) is not None else ""
+def _number(value: float | None, format: str | None = None) -> str:
+    return formatted(value, format or "number") if finite(value) is not None else ""
 
 
 def _bar_cells(width: int | None) -> int:

@@ -41,6 +41,7 @@ class PlainChart(msgspec.Struct, frozen=True, omit_defaults=True):
     series, whose values are its slices. *x* and *y* are titles of axes. *stacked* series are drawn on top of one
     another, others side by side (bars) or over one another. *horizontal* bars have their categories along the side:
     *x* is still the title of the categories' axis. The values of a *stacked* chart are those of each series alone.
+    *format* is how amounts, of a scatter chart those along *y*, are written (see `formats.NUMERIC`).
     """
 
     type: ChartType
@@ -51,6 +52,7 @@ class PlainChart(msgspec.Struct, frozen=True, omit_defaults=True):
     y: str | None = None
     stacked: bool = False
     horizontal: bool = False
+    format: str | None = None
 
 
 class _RoughTable(msgspec.Struct, frozen=True):

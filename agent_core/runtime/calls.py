@@ -199,7 +199,9 @@ class Calls:
         if call.raw is not None:
             text = f"Not run: the arguments are no JSON object. They were: {call.raw[:_RAW_SHOWN]}"
             return _ended(call, "failed", text)
-        if faults := problems(spec.parameters, call.arguments):
+        # By the router's tool a model calls what there is now, as a note has it, and not what its list has frozen.
+        parameters = spec.parameters if call.via is None or tool is None else tool.spec.parameters
+        if faults := problems(parameters, call.arguments):
             listed = "; ".join(map(str, faults))
             return _ended(call, "failed", f"The arguments do not fit the schema of `{call.name}`: {listed}")
         if spec.kind == "client":

@@ -22,14 +22,14 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.caching import PromptCall
 from agent_core.domain.compaction import WindowFill
-from agent_core.domain.controls import Controls, is_forced
+from agent_core.domain.controls import Controls
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
 from agent_core.loop.compaction import OVERFLOW, Compact
 from agent_core.loop.state import RunState
 from agent_core.providers import base as p
 from agent_core.providers import models
 from agent_core.runtime.prompt_cache import PromptCache
-from agent_core.runtime.summary_calls import TOOL_CALLED, SummaryAnswer, SummarySpending
+from agent_core.runtime.summary_calls import TOOL_CALLED, SummaryAnswer, SummarySpending, as_text
 
 ANSWER_ROOM = 32_000
 """Tokens of an answer of a model whose limit is unknown."""
@@ -52,7 +52,8 @@ _PREFIXES = 64
 class Fork:
     """A summary to be written: of *entries*, by *model*, asked as *controls* say, within about *tokens* tokens.
 
-    *own* is the model of the conversation, *given* are the controls of its step.
+    *own* is the model of the conversation, *given* are the controls of its step. Where the prompt *is_read* from its
+    cache the *rest* of the window is sent too, which is not summed up: the cache is sure to have the last prompt alone.
     """
 
     agent: Agent
@@ -65,6 +66,8 @@ class Fork:
     spent: SummarySpending
     own: str
     given: Controls
+    rest: Sequence[WindowEntry] = ()
+    is_read: bool = False
 
 
 class Compactor:
@@ -130,10 +133,11 @@ class Compactor:
 
         What was spent on a summary until a stop, or until it took too long, is in the fact: it is billed.
         """
+        by = self.calibration((move.controls and move.controls.model) or agent.snapshot.model)
         if move.kind == "cut":
-            return window.cut(move.keep, whole=move.whole, inside=move.inside)
+            return window.cut(move.keep, whole=move.whole, inside=move.inside, by=by)
         if move.kind == "prune":
-            return window.compacted("prune", window.seq_at(len(window.entries) - move.keep))
+            return window.compacted("prune", window.seq_at(len(window.entries) - move.keep), by=by)
         place = window.start_of(move.keep, whole=move.whole, inside=move.inside)
         from_seq, spent = window.seq_at(place), SummarySpending()
         patience = PATIENCE_TO_FIT if move.must else PATIENCE
@@ -144,7 +148,7 @@ class Compactor:
             if stopped():
                 return None
             controls = move.controls or Controls(model=agent.snapshot.model)
-            fork = self.fork(window, agent, place, controls, session, spent, failures=move.failures)
+            fork = self.fork(window, agent, place, controls, session, spent, failures=move.failures, must=move.must)
             async with within(self._clock, patience):
                 return await self.summarise(fork, from_seq, kept_seq)
         except TimeoutError:
@@ -164,31 +168,38 @@ class Compactor:
         spent: SummarySpending,
         *,
         failures: int = 0,
+        must: bool = False,
     ) -> Fork:
         """Return the summary of the first *place* entries of *window*, by the cheaper model after no *failures*.
 
         The model of the conversation gets the bytes of its last request: the same prefix, controls and messages, so
-        that it reads them from its cache. Only what keeps an answer from being a whole text is left out: a forced call,
-        a schema, and the bound of its length, which is part of no cache. After *failures* it may call no tool either.
+        that it reads them from its cache, unless the window *must* be made shorter. Only what keeps an answer from
+        being a whole text is left out: a forced call, a schema, and the bound of its length, which is part of no cache.
+        After *failures* it may call no tool either.
         """
         own = controls.model or agent.snapshot.model
-        entries, prefix = window.entries[:place], self._prefix(agent.snapshot, self.calibration(own))
-        tokens = prefix + self.calibration(own).tokens(weight(entries))
-        given = bounds_of(own, agent)
-        model = own if failures else self._summariser(own, agent, window, tokens, given.summary)
-        if model == own:
-            asked = as_text(controls, withheld=failures > 0)
-        else:  # nothing of its prompt is in a cache, which another choice of tools would lose
-            asked = Controls(model=model, max_output_tokens=SUMMARY_ROOM, tool_choice="none")
+        calibration, entries, rest = self.calibration(own), window.entries[:place], window.entries[place:]
+        tokens = self._prefix(agent.snapshot, calibration) + calibration.tokens(weight(entries))
+        whole, given = tokens + calibration.tokens(weight(rest)), bounds_of(own, agent)
+        asked = as_text(controls, withheld=failures > 0)
+        fits = not must and (given.limit is None or whole + 2 * given.summary <= given.limit)
+        is_warm = fits and asked.tool_choice == controls.tool_choice and self._is_warm(window, agent, own)
+        model = own if failures else self._summariser(own, agent, tokens, given.summary, cached=whole if is_warm else 0)
         most = min(given.summary, max(_SHORTEST, tokens // 4))
+        if model == own:
+            kept = rest if is_warm else ()
+            return Fork(agent, window, entries, own, asked, session, most, spent, own, controls, kept, is_warm)
+        # Nothing of its prompt is in a cache, which another choice of tools would lose.
+        asked = Controls(model=model, max_output_tokens=SUMMARY_ROOM, tool_choice="none")
         return Fork(agent, window, entries, model, asked, session, most, spent, own, controls)
 
     def price(self, fork: Fork) -> float | None:
         """Return what *fork* is expected to cost in USD, None if that is not known."""
         calibration = self.calibration(fork.model)
-        tokens = self._prefix(fork.agent.snapshot, calibration) + calibration.tokens(weight(fork.entries))
-        is_read = fork.agent.prompt_caching and is_warm(fork.window, fork.agent, fork.model, self._clock.now())
-        return price_of(fork.agent.listed(fork.model), tokens, fork.tokens, cached=tokens if is_read else 0)
+        tokens = self._prefix(fork.agent.snapshot, calibration) + calibration.tokens(
+            weight([*fork.entries, *fork.rest])
+        )
+        return price_of(fork.agent.listed(fork.model), tokens, fork.tokens, cached=tokens if fork.is_read else 0)
 
     async def summarise(
         self, fork: Fork, from_seq: int, kept_seq: int | None = None
@@ -198,11 +209,12 @@ class Compactor:
         while again := _again(fork, said):
             fork = again
             said, text = await self._written(fork)
-        if said.code == OVERFLOW:
-            return self._summed(fork, fork.window.compacted("cut", from_seq, kept_seq=kept_seq), None)
-        if said.code is not None:
+        if said.code not in (None, OVERFLOW):
             return fork.spent.failed(said.code, said.message)
-        return self._summed(fork, fork.window.compacted("summary", from_seq, kept_seq=kept_seq), text)
+        kind, summary = ("cut", None) if said.code else ("summary", text)
+        by = self.calibration(fork.own)
+        made = fork.window.compacted(kind, from_seq, kept_seq=kept_seq, by=by)
+        return _summed(fork, made, summary, by.tokens(Weight(len((summary or "").encode()), 0)))
 
     async def _written(self, fork: Fork) -> tuple[SummaryAnswer, str]:
         """Ask for the summary, in ever smaller pieces while they do not fit; return the last answer and its text."""
@@ -225,16 +237,23 @@ class Compactor:
         """Sum up *parts*, each after a summary of those before it; return the last answer and its text."""
         encode = self._provider_for(fork.model).encoder(p.named(fork.model))
         said, text = SummaryAnswer(), ""
+        is_read = fork.is_read and list(parts) == [list(fork.entries)]
+        rest = fork.rest if is_read else ()
         for part in parts:
             before = [going_on(text, fork.window.frames, encode)] if text else []
-            said = await self._ask(fork, [*before, *part, asking(fork.tokens, fork.window.frames, encode)])
+            asked = asking(fork.tokens, fork.window.frames, encode, rest)
+            said = await self._ask(fork, [*before, *part, *rest, asked], is_read=is_read)
             if said.code is not None:
                 return said, ""
             text = bounded("".join(said.texts), fork.tokens)
         return said, text
 
-    async def _ask(self, fork: Fork, entries: Sequence[WindowEntry]) -> SummaryAnswer:
-        """Ask the model once; what it used is noted even when it is cancelled."""
+    async def _ask(self, fork: Fork, entries: Sequence[WindowEntry], *, is_read: bool) -> SummaryAnswer:
+        """Ask the model once; what it used is noted even when it is cancelled.
+
+        Where the prompt *is_read* from the cache it is marked as the session's last request was; else nothing is
+        written: only a later request of the same beginning would read it.
+        """
         provider, model, said = self._provider_for(fork.model), p.named(fork.model), SummaryAnswer()
         encode = provider.encoder(model)
         sent = [entry.encoded_by(encode) for entry in entries]
@@ -248,7 +267,7 @@ class Compactor:
             messages=sent,
             controls=fork.controls,
             session=fork.session,
-            cache=self._marks(fork, entries),
+            cache=self._prompt_cache.marks(fork.agent, fork.model, fork.window.history) if is_read else None,
         )
         try:
             async with aclosing(provider.stream(request)) as stream:
@@ -262,42 +281,21 @@ class Compactor:
                 fork.spent.add(fork.model, fork.agent.listed(fork.model), said.usage or UNKNOWN_USAGE)
         return said.closed(fork.tokens)
 
-    def _marks(self, fork: Fork, entries: Sequence[WindowEntry]) -> p.CacheMarks | None:
-        """Return how *fork* uses the cache: it reads what the session's last requests wrote, else it writes nothing."""
-        is_same = list(entries[:-1]) == list(fork.entries)
-        if not is_same or not is_warm(fork.window, fork.agent, fork.model, self._clock.now()):
-            return None
-        marks = self._prompt_cache.marks(fork.agent, fork.model, fork.window.history)
-        return None if marks is None else dataclasses.replace(marks, previous=len(fork.entries))
+    def _is_warm(self, window: Window, agent: Agent, model: str) -> bool:
+        return agent.prompt_caching and is_warm(window, agent, model, self._clock.now())
 
-    def _summed(self, fork: Fork, made: e.ContextCompacted, text: str | None) -> e.ContextCompacted:
-        """Return the fact *made* with the summary *text*, and with what it cost to try."""
-        spent, tokens = fork.spent, UNCALIBRATED.tokens(Weight(len(text or ""), 0))
-        after = None if made.tokens_after is None else made.tokens_after + tokens
-        cost, uncached = spent.costs
-        return replace(
-            made,
-            summary=text,
-            tokens_after=after,
-            model=spent.model,
-            usage=spent.usage,
-            cost=cost,
-            uncached_cost=uncached,
-        )
-
-    def _summariser(self, own: str, agent: Agent, window: Window, tokens: int, summary: int) -> str:
+    def _summariser(self, own: str, agent: Agent, tokens: int, summary: int, *, cached: int) -> str:
         """Return the model that sums up a prompt of *tokens* tokens: the agent's choice, or the cheaper one.
 
-        The conversation's *own* model reads what its cache still has at the price of a read; the light one of the same
-        vendor pays for every token, and must have room for them.
+        The conversation's *own* model reads the *cached* prompt, if there is one, at the price of a read; the light one
+        of the same vendor pays for every token, and must have room for them.
         """
         if wanted := agent.definition.compaction.model:
             return wanted
         small = models.small(own)
         if small is None or small == own:
             return own
-        cached = tokens if agent.prompt_caching and is_warm(window, agent, own, self._clock.now()) else 0
-        here = price_of(agent.listed(own), tokens, summary, cached=cached)
+        here = price_of(agent.listed(own), cached or tokens, summary, cached=cached)
         there = price_of(agent.listed(small), tokens, summary)
         limit = bounds_of(small, agent, room=SUMMARY_ROOM).limit
         fits = limit is None or tokens + 2 * summary <= limit
@@ -371,11 +369,19 @@ def is_warm(window: Window, agent: Agent, model: str, now: int) -> bool:
     return life is not None and now - last.time < life
 
 
-def as_text(controls: Controls, *, withheld: bool = False) -> Controls:
-    """Return *controls* without what keeps an answer from being a whole text; *withheld*: it may call no tool."""
-    choice = "auto" if is_forced(controls.tool_choice) else controls.tool_choice
-    choice = "none" if withheld else choice
-    return replace(controls, tool_choice=choice, output_schema=None, max_output_tokens=None)
+def _summed(fork: Fork, made: e.ContextCompacted, text: str | None, tokens: int) -> e.ContextCompacted:
+    """Return the fact *made* with the summary *text* of so many *tokens*, and with what it cost to try."""
+    spent = fork.spent
+    cost, uncached = spent.costs
+    return replace(
+        made,
+        summary=text,
+        tokens_after=None if made.tokens_after is None else made.tokens_after + tokens,
+        model=spent.model,
+        usage=spent.usage,
+        cost=cost,
+        uncached_cost=uncached,
+    )
 
 
 def _again(fork: Fork, said: SummaryAnswer) -> Fork | None:
@@ -388,5 +394,5 @@ def _again(fork: Fork, said: SummaryAnswer) -> Fork | None:
     if fork.model != fork.own:
         return dataclasses.replace(fork, model=fork.own, controls=as_text(fork.given))
     if said.code == TOOL_CALLED and fork.controls.tool_choice != "none":
-        return dataclasses.replace(fork, controls=as_text(fork.given, withheld=True))
+        return dataclasses.replace(fork, controls=as_text(fork.given, withheld=True), rest=(), is_read=False)
     return None

@@ -19,11 +19,11 @@ from agent_core.domain.agents import (
 )
 from agent_core.domain.control_checks import check as check_controls
 from agent_core.domain.mcp import PREFIX
-from agent_core.domain.schemas import schema_problem
 from agent_core.domain.tools import is_glob
 from agent_core.errors import InvalidInput
 from agent_core.runtime.mcp_offers import is_of
 from agent_core.runtime.offers import names_of
+from agent_core.runtime.tool_checks import check_parameters
 from agent_core.tools.function import NAME
 from agent_core.tools.toolset import unknown_tool
 
@@ -148,8 +148,4 @@ def _check_declared(path: str, tool: DeclaredTool, known: Collection[str]) -> No
         raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
     if not tool.description.strip():
         raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")
-    if tool.parameters.get("type") != "object":
-        raise InvalidInput(f"{path}.parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
-    if fault := schema_problem(tool.parameters):
-        fault = fault.within(f"{path}.parameters")
-        raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
+    check_parameters(tool.parameters, f"{path}.parameters")

@@ -9,14 +9,14 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection
 
 from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_objects import McpServerObject
+from agent_core.domain.mcp_objects import McpServerObject, ServerStatus
 from agent_core.domain.mcp_tools import digest_of, offered_of, spec_of
 from agent_core.domain.objects import Page
 from agent_core.errors import InvalidInput
 from agent_core.runtime.mcp_checks import CheckUrl, check_filed, check_server
 from agent_core.runtime.mcp_discovery import Discovery
 from agent_core.runtime.mcp_private import opened, sealed, unmasked
-from agent_core.runtime.mcp_shown import brief, names_in, shown, why_none
+from agent_core.runtime.mcp_shown import brief, names_in, shown, status_of, why_none
 from agent_core.runtime.revisions import Revisions
 from agent_core.runtime.roster import cursor_key
 from agent_core.secrets import Secrets, Unreadable
@@ -85,6 +85,11 @@ class McpCatalog:
     @property
     def names(self) -> Collection[str]:
         return [each.server.name for each in self._stored]
+
+    @property
+    def statuses(self) -> Sequence[ServerStatus]:
+        """How each server was when it was read last."""
+        return [status_of(each) for each in self._stored]
 
     @property
     def unreached(self) -> Mapping[str, str]:
@@ -233,5 +238,6 @@ class McpCatalog:
         found: dict[str, Tool] = {}
         for tool in offered_of(server, listing, stored.accepted):
             name = self._names[server.name, tool.name]
-            found[name] = ServedTool(spec_of(server, tool, name), server, tool.name, self._connections, self._values)
+            spec = spec_of(server, tool, name)
+            found[name] = ServedTool(spec, server, tool.name, self._connections, self._values, tool.parameters)
         return found

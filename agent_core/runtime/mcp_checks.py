@@ -36,9 +36,7 @@ def check_server(server: McpServer, *, check_url: CheckUrl, stdio: bool, secrets
     if not 0 < server.timeout_s <= MAX_TIMEOUT:
         faults.append(Fault("timeout_s", f"above 0 and at most {MAX_TIMEOUT:g} seconds."))
     if secrets is not None:
-        listed = ", ".join(sorted(secrets_in(server) - set(secrets)))
-        if listed:
-            faults.append(Fault("headers", f"there is no secret {listed}; store it first, with `parley secrets set`."))
+        faults += _missing(server, secrets)
     if faults:
         first, *more = faults
         raise InvalidInput(first.path, first.message, *more)
@@ -54,6 +52,21 @@ def check_filed(servers: Sequence[McpServer], *, check_url: CheckUrl) -> None:
             check_server(server, check_url=check_url, stdio=True, secrets=None)
         except InvalidInput as error:
             raise InvalidInput(f"mcpServers.{server.name}.{error.path}", error.message) from None
+
+
+def _missing(server: McpServer, secrets: Collection[str]) -> Iterator[Fault]:
+    """Give the fields that refer to secrets which are not among *secrets*."""
+    fields: dict[str, object] = {
+        "url": server.url,
+        **{f"headers.{name[:100]}": text for name, text in server.headers.items()},
+        **{f"env.{name[:100]}": text for name, text in server.env.items()},
+        **{f"args[{place}]": text for place, text in enumerate(server.args)},
+        "oauth.client_secret": None if server.oauth is None else server.oauth.client_secret,
+    }
+    fields["server"] = None if secrets_in(list(fields.values())) >= secrets_in(server) else server
+    for path, text in fields.items():
+        if listed := ", ".join(sorted(secrets_in(text) - set(secrets))):
+            yield Fault(path, f"there is no secret {listed}; store it first, with `parley secrets set`.")
 
 
 def _place(server: McpServer, check_url: CheckUrl, *, stdio: bool) -> Iterator[Fault]:

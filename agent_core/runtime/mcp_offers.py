@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, cast
 
 from agent_core.domain.agents import Definition
-from agent_core.domain.likely import hint
 from agent_core.domain.mcp import PREFIX
 from agent_core.domain.tools import is_glob
 from agent_core.errors import InvalidInput
 from agent_core.tools.base import Tool
 from agent_core.tools.mcp.served import ServedTool
+from agent_core.tools.toolset import unknown_server
 
 
 class Servers(Protocol):
@@ -55,9 +55,7 @@ def check_servers(definition: Definition, names: Collection[str]) -> None:
     """Raise `InvalidInput` for a server of the agent that is not among *names*."""
     for place, server in enumerate(definition.mcp_servers):
         if server not in names:
-            listed = ", ".join(f"`{name}`" for name in sorted(names)) or "none"
-            text = f"there is no MCP server `{server[:100]}`{hint(server, names)}; the servers are: {listed}."
-            raise InvalidInput(f"mcp_servers[{place}]", text)
+            raise InvalidInput(f"mcp_servers[{place}]", unknown_server(server, names))
         if server in definition.mcp_servers[:place]:
             raise InvalidInput(f"mcp_servers[{place}]", f"`{server}` is there twice.")
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
-from agent_core.domain.mcp import McpListing, McpServer, McpTool
+from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.domain.mcp_objects import McpServerObject, ServedToolObject, ServerInfo, ServerStatus
-from agent_core.domain.mcp_tools import McpChange, changes_of, digest_of, is_held, names_of, offered_of, spec_of, taken
+from agent_core.domain.mcp_tools import changes_of, digest_of, is_held, names_of, offered_of, spec_of, taken
 from agent_core.runtime.mcp_private import masked
 from agent_core.store.work.tooling.servers import NEVER, StoredServer
 
@@ -21,7 +21,7 @@ def shown(stored: StoredServer, names: Names) -> McpServerObject:
         id=stored.id,
         **asdict(masked(server)),
         source=stored.source,
-        status=status_of(stored, changes),
+        status=status_of(stored),
         error=stored.error,
         info=None if listing is None else _info(listing),
         tools=tuple(
@@ -38,7 +38,7 @@ def shown(stored: StoredServer, names: Names) -> McpServerObject:
     )
 
 
-def status_of(stored: StoredServer, changes: tuple[McpChange, ...]) -> ServerStatus:
+def status_of(stored: StoredServer) -> ServerStatus:
     """Return how the server is: what an operator has to look at comes first."""
     if not stored.server.enabled:
         return "disabled"
@@ -46,7 +46,7 @@ def status_of(stored: StoredServer, changes: tuple[McpChange, ...]) -> ServerSta
         return "failing"
     if stored.kept is None:
         return "new"
-    return "changed" if is_held(changes) else "ok"
+    return "changed" if is_held(changes_of(stored.server, stored.kept.listing, stored.accepted)) else "ok"
 
 
 def brief(server: McpServerObject) -> McpServerObject:
@@ -69,6 +69,7 @@ def _tool(server: McpServer, tool: McpTool, name: str) -> ServedToolObject:
         effect=spec.effect,
         idempotent=spec.idempotent,
         parameters=spec.parameters,
+        annotations=tool.annotations if tool.annotations != McpAnnotations() else None,
     )
 
 

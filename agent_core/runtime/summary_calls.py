@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from agent_core.domain import events as e
+from agent_core.domain.controls import Controls, is_forced
 from agent_core.domain.messages import Usage
 from agent_core.providers import base as p
 from agent_core.providers import models
@@ -85,6 +88,13 @@ class SummaryAnswer:
         elif self.code is None and not text:
             self.code, self.message = "empty", "The model answered without a summary."
         return self
+
+
+def as_text(controls: Controls, *, withheld: bool = False) -> Controls:
+    """Return *controls* without what keeps an answer from being a whole text; *withheld*: it may call no tool."""
+    choice = "auto" if is_forced(controls.tool_choice) else controls.tool_choice
+    choice = "none" if withheld else choice
+    return replace(controls, tool_choice=choice, output_schema=None, max_output_tokens=None)
 
 
 def _plus(total: str | None, more: str | None) -> str | None:

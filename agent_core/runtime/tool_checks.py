@@ -8,6 +8,7 @@ import msgspec
 
 from agent_core.domain.mcp import PREFIX
 from agent_core.domain.schemas import problems, schema_problem
+from agent_core.domain.tool_schemas import unsendable
 from agent_core.domain.tools import ToolDefinition
 from agent_core.errors import InvalidInput
 from agent_core.tools.base import Tool
@@ -66,13 +67,16 @@ async def check_program(definition: ToolDefinition) -> None:
         raise InvalidInput("output", str(error)) from None
 
 
-def check_parameters(parameters: dict[str, Any]) -> None:
-    """Raise `InvalidInput` for what is no JSON Schema of an object."""
+def check_parameters(parameters: dict[str, Any], path: str = "parameters") -> None:
+    """Raise `InvalidInput`, at *path*, for what is no JSON Schema of an object, or refused by vendors of models."""
     if parameters.get("type") != "object":
-        raise InvalidInput("parameters", 'a JSON Schema of an object: begin with `"type": "object"`.')
+        raise InvalidInput(path, 'a JSON Schema of an object: begin with `"type": "object"`.')
     if fault := schema_problem(parameters):
-        fault = fault.within("parameters")
+        fault = fault.within(path)
         raise InvalidInput(fault.path, f"no JSON Schema (draft 2020-12): {fault.message}")
+    if fault := unsendable(parameters):
+        fault = fault.within(path)
+        raise InvalidInput(fault.path, fault.message)
 
 
 def check_preset(preset: Mapping[str, Any], parameters: dict[str, Any]) -> None:

@@ -59,11 +59,12 @@ def note(frozen: Mapping[str, ToolSpec], now: Mapping[str, ToolSpec], *, can_cal
     if not (new or changed or gone):
         return ""
     how = f"call them with `{CALL_TOOL}`" if can_call else "they cannot be called in this conversation yet"
+    again = f", call them with `{CALL_TOOL}` now" if can_call else ""
     lines = [f"These tools are gone, calls of them fail: {', '.join(gone)}."] if gone else []
     if new or changed:
         lines.append(QUOTED)
     lines += _listed(f"New tools, {how}:", new)
-    lines += _listed("Tools that are not any more as your list has them, and are now:", changed)
+    lines += _listed(f"Tools that are not any more as your list has them{again}; they are:", changed)
     return _cut(lines)
 
 

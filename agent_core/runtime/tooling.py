@@ -62,7 +62,10 @@ class Tooling:
             stdio=ports.mcp_stdio,
         )
         base = Merged((shipped, self.servers))
-        kinds: dict[str, KindFactory] = {"python": Wrapping(PythonConfig), "mcp": Wrapping(McpConfig)}
+        kinds: dict[str, KindFactory] = {
+            "python": Wrapping(PythonConfig),
+            "mcp": Wrapping(McpConfig, lambda: self.servers.names),
+        }
         self._http = None if ports.fetch is None else HttpKind(ports.fetch, self.secrets.values, store.clock)
         if self._http is not None:
             kinds["http"] = self._http

@@ -56,11 +56,13 @@ def render_id(call: str, n: int) -> str:
 class Done:
     """The tool answered: the model reads *parts*, people see *renders* too.
 
-    With renders and no text the model reads the texts of the renders.
+    With renders and no text the model reads the texts of the renders. *data* is the JSON to which the `output` of a
+    definition is applied, where that is not each text.
     """
 
     parts: tuple[Part, ...]
     renders: tuple[NewRender, ...] = ()
+    data: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,13 @@ class CatalogTool:
         return await self._mapped(self._output, outcome)
 
     async def _mapped(self, expression: str, done: Done) -> Outcome:
-        """Return *done* with what *expression* makes of each text in it.
+        """Return *done* with what *expression* makes of its data, or of each text in it.
 
         Text that is no JSON is an error: with `output` an author may withhold fields.
         """
         parts = list(done.parts)
+        if done.data is not None:
+            parts = [Text(done.data), *(part for part in parts if not isinstance(part, Text))]
         for place, part in enumerate(parts):
             if not isinstance(part, Text):
                 continue

@@ -13,6 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 
 from agent_core.domain.schemas import uncheckable
+from agent_core.domain.tool_schemas import unsendable
 from agent_core.tools.base import CallContext, UnfitFunction
 
 Function = Callable[..., object]
@@ -113,6 +114,8 @@ def _schema(function: Function, model: type[BaseModel]) -> dict[str, Any]:
         _refuse(function, f"has a parameter whose type JSON cannot hold; use plain types or models. {_first(error)}")
     del schema["title"]
     made = {**schema, "properties": schema.get("properties", {}), "additionalProperties": False}
+    if fault := unsendable(made):
+        _refuse(function, f"has a parameter that models cannot be given, {fault}")
     if fault := uncheckable(made):
         _refuse(function, f"has a rule that no call can be held to; {_REMEDY} {fault}")
     return made

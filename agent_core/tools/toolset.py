@@ -137,6 +137,12 @@ async def tools_with(toolset: Toolset, scope: Scope, names: Iterable[str]) -> Ma
     return found
 
 
+def unknown_server(name: str, known: Collection[str]) -> str:
+    """Return the sentence on a *name* that no MCP server has, with the likely one."""
+    listed = ", ".join(f"`{each}`" for each in sorted(known)) or "none"
+    return f"there is no MCP server `{name[:100]}`{hint(name, known)}; the servers are: {listed}."
+
+
 def unknown_tool(name: str, known: Collection[str], looked_for: str = "") -> str:
     """Return what is wrong with the *name* of a tool that is not *known*, with the likely one if there is one.
 

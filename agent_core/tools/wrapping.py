@@ -1,6 +1,6 @@
 """Definitions that give a tool that is there another name, presets or an output: kinds `python` and `mcp`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from agent_core.domain.unknown_fields import misfit_in
 from agent_core.errors import InvalidInput
 from agent_core.tools.base import CallContext, Outcome, Tool
 from agent_core.tools.kinds import spec_of
+from agent_core.tools.mcp.served import ServedTool
+from agent_core.tools.toolset import unknown_server
 
 
 class PythonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,17 +32,25 @@ class McpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Wrapping:
-    """The kind of definitions whose tool is one that is there; *config* names it."""
+    """The kind of definitions whose tool is one that is there; *config* names it.
 
-    def __init__(self, config: type[PythonConfig] | type[McpConfig]) -> None:
-        self._config = config
+    *servers* returns the names of the MCP servers that are defined; None where that is not known.
+    """
+
+    def __init__(
+        self, config: type[PythonConfig] | type[McpConfig], servers: Callable[[], Collection[str]] | None = None
+    ) -> None:
+        self._config, self._servers = config, servers
 
     def check(self, definition: ToolDefinition) -> None:
         """Raise `InvalidInput` for a `config` that names no tool, and for what such a tool has of its own."""
         try:
-            self._target(definition)
+            config = self._read(definition)
         except msgspec.ValidationError as error:
             raise InvalidInput(*misfit_in("config", error, self._config)) from None
+        servers = None if self._servers is None else self._servers()
+        if isinstance(config, McpConfig) and servers is not None and config.server not in servers:
+            raise InvalidInput("config.server", unknown_server(config.server, servers))
         if definition.parameters is not None:
             raise InvalidInput("parameters", "the tool that it names has them; leave them out.")
         if secrets_in(definition.preset):
@@ -49,15 +59,25 @@ class Wrapping:
             raise InvalidInput("context", "the tool that it names, or its server, says it; leave it out.")
 
     def tool(self, definition: ToolDefinition, known: Mapping[str, Tool], /) -> Tool | None:
-        inner = known.get(self._target(definition))
+        config = self._read(definition)
+        inner = known.get(config.tool) if isinstance(config, PythonConfig) else _served(config, known)
         return None if inner is None else Wrapped(_spec(definition, inner.spec), inner)
 
     async def faults(self, definition: ToolDefinition, /) -> Sequence[str]:  # noqa: ARG002 - of the port
         return ()
 
-    def _target(self, definition: ToolDefinition) -> str:
-        config = msgspec.convert(definition.config, self._config)
-        return config.tool if isinstance(config, PythonConfig) else f"{PREFIX}{config.server}__{config.tool}"
+    def _read(self, definition: ToolDefinition) -> PythonConfig | McpConfig:
+        return msgspec.convert(definition.config, self._config)
+
+
+def _served(config: McpConfig, known: Mapping[str, Tool]) -> Tool | None:
+    """Return the tool that *config* names; the name that agents have it by may end in a hash."""
+    likely = known.get(f"{PREFIX}{config.server}__{config.tool}")
+    return next((each for each in (likely, *known.values()) if _is(each, config)), None)
+
+
+def _is(tool: Tool | None, config: McpConfig) -> bool:
+    return isinstance(tool, ServedTool) and (tool.server.name, tool.tool) == (config.server, config.tool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,8 @@ def _described(tool: dict[str, Any]) -> Iterator[str]:
     hints = tool["effect"] + (", idempotent" if tool["idempotent"] else "")
     title = f" {one_line(tool['title'])}" if tool["title"] else ""
     yield f"\n{tool['name']}{title} ({hints}): {visible(tool['description'])}"
+    if tool.get("annotations"):
+        yield f"  the server says: {_hints(tool['annotations'])}"
     required = tool["parameters"].get("required", [])
     for name, schema in tool["parameters"].get("properties", {}).items():
         said: dict[str, Any] = schema if isinstance(schema, dict) else {}
@@ -124,3 +126,11 @@ def _changes(server: dict[str, Any]) -> Iterator[str]:
             if tool is not None:
                 yield f"  {label}: {visible(tool.get('description', ''))}"
                 yield f"  {label}, arguments: {one_line(str(tool.get('parameters')))}"
+                yield f"  {label}, title: {one_line(tool.get('title') or 'none')}"
+                yield f"  {label}, the server says: {_hints(tool.get('annotations') or {})}"
+
+
+def _hints(annotations: dict[str, Any]) -> str:
+    """Return what a server says of a tool's effect, as it says it."""
+    said = [f"{name.replace('_', ' ')}: {'yes' if each else 'no'}" for name, each in annotations.items()]
+    return one_line(", ".join(said)) or "nothing of its effect"

@@ -1,6 +1,7 @@
 """Metrics in Prometheus's text format: what this process did, and what is open over all processes."""
 
 import asyncio
+from collections import Counter as Count
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
@@ -9,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from agent_core import Core, Unavailable
 from agent_core.counters import Counters, histogram
+from agent_core.domain.mcp_objects import ServerStatus
 from agent_core.store.work.figures import Figures
 from agent_core.store.work.workers import Kind
 from app.serving.connections import Connections
@@ -68,6 +70,9 @@ class Metrics:
         text = "Hooks that could not be asked, or whose answer made no sense."
         yield _counter("parley_hook_errors", text, ("hook_type", "event"), self._core.health.hook_errors)
         yield from collected(counters.first_text, counters.seconds, counters.appends, counters.late, counters.estimates)
+        servers = Count((each,) for each in self._core.tools.servers.statuses)
+        known = {**dict.fromkeys(((each,) for each in get_args(ServerStatus)), 0), **servers}
+        yield _gauges("parley_mcp_servers", "MCP servers by how they are.", ("status",), known)
         yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
         yield from self._requests.collect()
         yield _gauge("parley_connections", "Open connections.", self._connections.count)

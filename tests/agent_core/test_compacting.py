@@ -17,7 +17,7 @@ from agent_core import (
 )
 from agent_core.context.summaries import ASKED
 from agent_core.loop.compaction import MAX_FAILURES
-from agent_core.providers.base import Request
+from agent_core.providers.base import Request, UsageReport
 from agent_core.testing import call, fail, finish, pause, say, step_of, think, usage
 from agent_core.testing.script import Answer, Item
 from agent_core.tools.function import tool
@@ -30,6 +30,11 @@ TEN = Limits(max_context_messages=10)
 ENDLESS = Limits(max_context_messages=None)
 FULL = fail("context_overflow", retryable=False)
 PAID = usage(input=1_000, output=100, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0)
+
+
+def counting(tokens: int) -> UsageReport:
+    """Return the usage of a call whose prompt has so many tokens, none of them in a cache."""
+    return usage(input=tokens, output=10, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0)
 
 
 def asks_for_summary(request: Request) -> bool:
@@ -328,10 +333,7 @@ async def test_old_results_become_placeholders_first(make_core: MakeCore):
         return f"{what}: " + "result " * 600
 
     def script(request: Request) -> Answer:
-        assert not asks_for_summary(request)
-        counted = usage(
-            input=size_of(request), output=10, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0
-        )
+        counted = counting(size_of(request))
         if request.messages[-1].message.role == "tool":
             return (say("Found."), counted)
         return (call("look", what=texts(request)[-1][1]), counted)
@@ -342,11 +344,30 @@ async def test_old_results_become_placeholders_first(make_core: MakeCore):
     )
     for n in range(26):
         assert (await stage.play(f"m{n}")).text == "Found."
+    assert not asked_for(stage)
     (made,) = await stage.said(ContextCompacted)
     assert made.kind == "prune"
     assert made.usage is None
-    assert (made.tokens_after or 0) < (made.tokens_before or 0)
+    assert (made.tokens_after or 0) < 60_000
+    assert (made.tokens_before or 0) > 90_000, "by what the calls of this model were counted at"
     last = [unmarked(text_of(result.parts)) for result in results(stage.provider.requests[-1])]
     pruned = [text for text in last if "was left out to make room" in text]
     assert 0 < len(pruned) < len(last)
     assert all("`look`" in text for text in pruned)
+
+
+async def test_a_price_is_a_reason_to_compact_once(make_core: MakeCore):
+    """Beyond the threshold one summary is made: what the last call was counted at says nothing of what is left."""
+
+    def script(request: Request) -> Answer:
+        if asks_for_summary(request):
+            return (say("They talked."), PAID)
+        return (say(f"You said {texts(request)[-1][1]}."), counting(4 * size_of(request)))
+
+    model = "anthropic:claude-sonnet-5-5"
+    stage = await set_stage(make_core, script, name="anthropic", model=model, limits=ENDLESS, compaction=SUMMARY)
+    for n in range(14):
+        await stage.play(f"m{n} {'x' * 1_800}")
+    runs = [fact.run for fact in await stage.log() if isinstance(fact.body, ContextCompacted)]
+    assert runs
+    assert len(runs) == len(set(runs)) == len(asked_for(stage))

@@ -20,7 +20,10 @@ from agent_core import (
     text_of,
 )
 from agent_core.clock import Clock
+from agent_core.context import compaction
+from agent_core.context.estimates import UNCALIBRATED
 from agent_core.context.window import Window
+from agent_core.loop.compaction import PolicyKind
 from agent_core.providers.base import Request
 from agent_core.runtime.idle import LEAD
 from agent_core.testing import FakeClock, ScriptedProvider, call, fail, say, think
@@ -30,19 +33,22 @@ from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import Hurried, local
 from tests.agent_core.stage import ANN, asleep, unmarked
-from tests.agent_core.test_compacting import asks_for_summary, size_of
+from tests.agent_core.test_compacting import asks_for_summary, counting, size_of
 from tests.agent_core.test_compacting_idle import IDLE, LIFE, LONG
 from tests.conftest import Fresh, OpenDatabase
 from tests.polling import until
 
-BEFORE, AFTER = ("m0", "m1", "m2"), ("m3", "m4")
+PRICED = "anthropic:claude-sonnet-5-5"
+BEFORE, AFTER, ONE = ("m0", "m1", "m2"), ("m3", "m4"), ("m3",)
 
 
 @dataclass(frozen=True)
 class Case:
     """How a window gets too long: beyond a *limit* of messages, or *room* bytes of them; what is done are the *kinds*.
 
-    With a *result* the model looks something up first, and gets so many characters. *counted* is what each call used.
+    With a *result* the model looks something up where it is asked *look*, *steps* times in a row, and gets so many
+    characters. *counted* is what each call used; with *most*, the tokens beyond which a compaction pays, it is as many
+    as such a prompt has. After three messages come those of *after*, while which the process dies.
     """
 
     kinds: tuple[str, ...]
@@ -51,6 +57,11 @@ class Case:
     result: int = 0
     model: str = "scripted"
     counted: tuple[Item, ...] = ()
+    most: int = 0
+    after: tuple[str, ...] = AFTER
+    policy: PolicyKind = "summary"
+    look: str = "m0"
+    steps: int = 1
 
     def answer(self, request: Request) -> Answer:
         """Repeat what is said; sum up, look up or refuse where that is due."""
@@ -59,17 +70,24 @@ class Case:
             return (say("They talked."),)
         if size_of(request) > self.room:
             return (fail("context_overflow", retryable=False),)
-        if self.result and text_of(last.parts).startswith("m0"):
-            return (call("look"),)
-        return (think("Hm."), say("To ", text_of(last.parts)[:2]), *self.counted)
+        counted = (counting(round(size_of(request) / UNCALIBRATED.ratio)),) if self.most else self.counted
+        asked = max(place for place, entry in enumerate(request.messages) if entry.message.role == "user")
+        looked = sum(entry.message.role == "tool" for entry in request.messages[asked:])
+        if self.result and text_of(request.messages[asked].message.parts)[:2] == self.look and looked < self.steps:
+            return (call("look", n=looked), *counted)
+        return (think("Hm."), say("To ", text_of(last.parts)[:2]), *counted)
 
 
 CASES = {
     "a summary by messages": Case(("summary",), limit=6),
     "a summary on overflow": Case(("summary",), room=4_200),  # three exchanges, and not the fourth
     "a prune on overflow": Case(("prune",), room=11_300, result=6_600),  # the result is more than half of four
+    "a cut": Case(("cut",), room=3_000, policy="cut", after=ONE),
+    "a summary by price": Case(("summary",), model=PRICED, most=1_200, after=ONE),
+    "a prune by price": Case(("prune",), model=PRICED, most=8_200, result=24_000, after=ONE),
+    "inside a run": Case(("summary", "prune"), room=9_000, look="m3", result=3_000, steps=3, after=ONE),
 }
-QUIET = Case(("summary",), model="anthropic:claude-sonnet-5-5", counted=(LONG,))
+QUIET = Case(("summary",), model=PRICED, counted=(LONG,))
 
 
 async def process(
@@ -78,7 +96,7 @@ async def process(
     """Start a process on the database, which dies at write *at* of what it does from now on."""
 
     @tool
-    async def look() -> str:
+    async def look(n: int) -> str:
         """Look something up."""
         return "x" * case.result
 
@@ -95,7 +113,8 @@ async def process(
     if not (await core.agents.list()).items:
         limits = Limits(max_context_messages=case.limit)
         tools = ("look",) if case.result else ()
-        definition = Definition(name="a", instructions="", tools=tools, limits=limits, compaction=Compaction())
+        policy = Compaction(kind=case.policy)
+        definition = Definition(name="a", instructions="", tools=tools, limits=limits, compaction=policy)
         await core.agents.create(definition)
     arm(database, at, side)
     return core, database
@@ -170,11 +189,16 @@ def kinds(facts: list[Fact]) -> tuple[str, ...]:
 # What is stored after a write is what is stored before the next one, and nothing else is left of such a process.
 @pytest.mark.parametrize("side", ["before", pytest.param("after", marks=pytest.mark.whole)])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_a_crash_around_a_compaction_changes_no_window(fresh: Fresh, case: Case, side: Side):
+async def test_a_crash_around_a_compaction_changes_no_window(
+    fresh: Fresh, case: Case, side: Side, monkeypatch: pytest.MonkeyPatch
+):
     """Killed before or after any of its appends, a run that makes room leaves the window that an undisturbed one does.
 
     That it is made the same way again is part of it: no crash turns a prune into a summary, or makes two of one.
     """
+    if case.most:  # beyond so few that a short conversation is as dear as a long one
+        monkeypatch.setattr(compaction, "QUALITY", case.most)
+        monkeypatch.setattr(compaction, "threshold", lambda *_, **__: case.most)
     wanted, writes, died, at = None, 1, 0, 0
     while at <= writes:
         with fresh() as open_database:
@@ -182,10 +206,10 @@ async def test_a_crash_around_a_compaction_changes_no_window(fresh: Fresh, case:
             await talk(core, BEFORE)
             await core.stop()
             core, database = await process(open_database, case, at=at, side=side)
-            if not await live(core, database, AFTER):
+            if not await live(core, database, case.after):
                 died += 1
                 core, database = await process(open_database, case)
-                await talk(core, AFTER)
+                await talk(core, case.after)
             found, facts = await outcome(core)
             await core.stop()
         if wanted is None:
@@ -193,7 +217,7 @@ async def test_a_crash_around_a_compaction_changes_no_window(fresh: Fresh, case:
         assert kinds(facts) == case.kinds, f"a crash {side} write {at}"
         assert found == wanted, f"a crash {side} write {at}"
         at += 1
-    assert died > 4
+    assert died > 2 * len(case.after)
 
 
 @pytest.mark.parametrize("side", ["before", "after"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core import Compaction, CompactionFailed, ContextCompacted, Controls, StepFailed, text_of
+from agent_core import Compaction, CompactionFailed, ContextCompacted, Controls, StepFailed, ToolResult, text_of
 from agent_core.loop.compaction import MAX_FAILURES
 from agent_core.loop.strategy import RESUME_NOTE
 from agent_core.providers.base import Request
@@ -11,7 +11,7 @@ from agent_core.testing.script import Answer
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import Hurried
-from tests.agent_core.stage import restart, set_stage, texts
+from tests.agent_core.stage import restart, set_stage, texts, unmarked
 from tests.agent_core.test_compacting import ENDLESS, PAID, SUMMARY, TEN, asks_for_summary, within
 from tests.conftest import MakeCore
 
@@ -22,12 +22,6 @@ MANY = Controls(max_steps=50)
 async def write(n: int, text: str) -> str:
     """Write."""
     return f"{n} is written"
-
-
-@tool(concurrency_safe=True)
-async def read(n: int) -> str:
-    """Read."""
-    return f"page {n} " + "x" * 3_000
 
 
 @pytest.mark.parametrize("kind", ["summary", "cut"])
@@ -66,20 +60,39 @@ async def test_a_long_run_is_compacted_between_its_steps(make_core: MakeCore, ki
     assert again.provider.prefixes[-1].startswith(stage.provider.prefixes[-1])
 
 
-async def test_results_of_one_step_that_do_not_fit_are_summed_up(make_core: MakeCore):
-    """Many large results of one step are too long together: the run goes on with what a summary says of them."""
+@pytest.mark.parametrize("kind", ["summary", "cut"])
+@pytest.mark.parametrize(("calls", "size"), [(5, 3_000), (1, 15_000)], ids=["many", "a giant"])
+async def test_results_of_one_step_that_do_not_fit_are_left_out(make_core: MakeCore, kind, calls, size):
+    """What is too large together, or alone, is summed up; with `cut` the model is asked to call for less at once."""
+
+    @tool(concurrency_safe=True)
+    async def page(n: int, most: int) -> str:
+        """Read."""
+        return f"page {n} " + "x" * most
 
     def script(request: Request) -> Answer:
         if asks_for_summary(request):
             return (say("All pages say x."),)
         if any("All pages say x." in text for _, text in texts(request)):
             return (say("x."),)
-        return tuple(call("read", n=n) for n in range(5))
+        last = request.messages[-1].message
+        found = [unmarked(text_of(part.parts)) for part in last.parts if isinstance(part, ToolResult)]
+        if all("ask for less" in text for text in found):
+            return (
+                (call("page", n=1, most=100),) if found else tuple(call("page", n=n, most=size) for n in range(calls))
+            )
+        return (say("x."),)
 
-    stage = await set_stage(make_core, within(12_000, script), tools=[read], limits=ENDLESS, compaction=SUMMARY)
+    policy = Compaction(kind=kind)
+    stage = await set_stage(make_core, within(12_000, script), tools=[page], limits=ENDLESS, compaction=policy)
     run = await stage.play("What do the pages say?")
     assert (run.status, run.text) == ("completed", "x."), run.error
+    made = [each.kind for each in await stage.said(ContextCompacted)]
+    assert made == ["summary" if kind == "summary" else "prune"]
     check_log(await stage.log())
+    again = await restart(make_core, stage, script, tools=[page])
+    await again.play("Thanks.")
+    assert again.provider.prefixes[-1].startswith(stage.provider.prefixes[-1])
 
 
 async def test_where_no_summary_can_be_made_an_overflow_is_cut(make_core: MakeCore):

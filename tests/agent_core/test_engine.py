@@ -208,6 +208,7 @@ async def test_a_stop_waits_no_longer_than_its_grace(make_core: MakeCore):
     await asyncio.wait((driver,))
 
 
+@pytest.mark.crashes
 async def test_a_driver_that_breaks_is_tried_again_with_growing_pauses(
     make_core: MakeCore, caplog: pytest.LogCaptureFixture
 ):
@@ -233,6 +234,7 @@ async def test_a_driver_that_breaks_is_tried_again_with_growing_pauses(
     assert not [record for record in caplog.records if record.name == "asyncio"], "an unhandled error"
 
 
+@pytest.mark.crashes
 async def test_progress_ends_the_pauses(make_core: MakeCore):
     """A run that gets somewhere between its crashes is not given up, however many there are."""
     clock, crashes = FakeClock(), Counter[int]()

@@ -231,6 +231,7 @@ async def test_law_5_progress_resets_the_count(make_core: MakeCore):
     assert {end.outcome for end in await stage.said(ToolCompleted)} == {"done"}
 
 
+@pytest.mark.crashes
 async def test_law_5_a_cancel_reaches_a_run_without_a_driver(make_core: MakeCore):
     """A run whose driver broke, and that waits for its next try, is cancelled at once."""
     clock, may_break = FakeClock(), asyncio.Event()

@@ -329,6 +329,7 @@ async def swept(stage: Stage, clock: FakeClock, run: str) -> RunObject:
     raise AssertionError("the run was never ended")
 
 
+@pytest.mark.crashes
 async def test_a_bug_in_a_provider_ends_as_lost(make_core: MakeCore):
     """A provider that breaks is tried again by the sweep, with growing pauses, and the run ends as `lost`."""
     clock = FakeClock()
@@ -352,6 +353,7 @@ async def test_a_bug_in_a_provider_ends_as_lost(make_core: MakeCore):
     assert (await stage.core.session(stage.session)).status == "idle"
 
 
+@pytest.mark.crashes
 async def test_a_bug_in_a_provider_harms_no_other_run(make_core: MakeCore):
     """While one run's provider breaks, the runs of other sessions go on."""
     stage = await set_stage(make_core, lambda request: (bug(),) if "break" in str(texts(request)) else (say("Hi."),))
@@ -363,6 +365,7 @@ async def test_a_bug_in_a_provider_harms_no_other_run(make_core: MakeCore):
     await stage.stop(broken)
 
 
+@pytest.mark.crashes
 async def test_a_run_survives_a_bug_that_passes(make_core: MakeCore):
     """A provider that breaks once costs one attempt: the sweep takes the run again and it completes."""
     clock = FakeClock()

@@ -183,6 +183,26 @@ def test_summaries_and_child_runs():
     assert [each.ideal for each in found.calls] == [found.calls[0].billed, None, found.calls[2].billed]
 
 
+@pytest.mark.parametrize(
+    ("model", "read", "sent"), [(OPUS, 1200, 2), (OPUS, 0, 1), ("anthropic:claude-haiku-5-5", 0, 1)]
+)
+def test_a_summary_has_the_prompt_that_was_sent(model, read, sent):
+    """Alone what it is about, or all where the own model read it; at idle it has the controls of the last step."""
+    texts = [e.MessageReceived(message=f"msg_{n}", actor=ANN, parts=(Text("Go " * 200),)) for n in range(2)]
+    spent, controls = Usage(50, 10, 0, read, 0, 0), {"model": OPUS, "effort": "high"}
+    started = [
+        e.StepStarted(n=1, attempt=1, message="a", takes=(n,), snapshot="hash", controls=controls) for n in (1, 3)
+    ]
+    ended = e.StepCompleted(n=1, usage=Usage(3, 10, 0, 0, 1200, 0), cost=None)
+    made = e.ContextCompacted(kind="summary", from_seq=4, tokens_before=1, tokens_after=1, model=model, usage=spent)
+    log = facts((0, texts[0]), (1, started[0]), (2, texts[1]), (3, started[1]), (4, ended), (5, made))
+    log[-1].run = "run_of_its_own"
+    *_, step, summary = logged_calls(log, {"hash": SYSTEM}, "")
+    keys = [each.key for each in step.pieces[:-1]]
+    assert [each.key for each in summary.pieces[: len(keys) - 2 + sent]] == keys[: len(keys) - 2 + sent]
+    assert len(summary.pieces) == len(keys) + sent
+
+
 def test_what_was_billed_is_what_was_recorded():
     """A later change of the prices changes no bill: it is the cause `price`, and the causes add up as ever."""
     text = e.MessageReceived(message="msg_1", actor=ANN, parts=(Text("Go " * 200),))

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent_core import ContextAdded, Definition, InvalidInput
+from agent_core import ContextAdded, Definition, InvalidInput, ToolCompleted, text_of
 from agent_core.domain.events import ToolsUnavailable
-from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp import McpServer, McpTool
 from agent_core.runtime.tooling import ToolPorts
 from agent_core.testing import call, say
 from agent_core.tools.toolset import Scope
@@ -91,6 +91,26 @@ async def test_a_new_tool_can_be_called_at_once(make_core: MakeCore):
     assert "New tools, call them with `call_tool`:" in (await notes(stage))[0]
     assert [tool for _, tool, _, _ in servers.calls] == ["two"]
     check_log(await stage.log())
+
+
+async def test_a_changed_tool_can_be_called_as_it_is_now(make_core: MakeCore):
+    """By `call_tool` a tool takes the arguments that the note has, and not those that the list has frozen."""
+
+    def get(argument: str) -> McpTool:
+        schema = {"type": "object", "properties": {argument: {}}, "required": [argument], "additionalProperties": False}
+        return mcp_tool("get", parameters=schema)
+
+    servers = ScriptedServers(github=listing(get("q")))
+    calls = [call("call_tool", name="mcp__github__get", arguments={each: "x"}) for each in ("query", "q")]
+    stage = await stage_with(make_core, servers, [(say("Yes."),), *((each,) for each in calls), (say("Done."),)])
+    await stage.play()
+    await says(stage, servers, get("query"))
+    await stage.play()
+    assert "as your list has them, call them with `call_tool` now; they are:" in (await notes(stage))[0]
+    assert [arguments for _, _, arguments, _ in servers.calls] == [{"query": "x"}]
+    first, second = await stage.said(ToolCompleted)
+    assert (first.outcome, second.outcome) == ("done", "failed")
+    assert "$.query: it is required." in text_of(second.parts)
 
 
 async def test_a_change_that_is_taken_back_is_said_too(make_core: MakeCore):

@@ -89,6 +89,7 @@ async def crashed(make_core: MakeCore, captured: Captured) -> str:
     return await captured.says("ValueError: 24 are too many")
 
 
+@pytest.mark.crashes
 async def test_a_bug_shows_where_and_not_with_what(make_core, captured: Captured, capsys: pytest.CaptureFixture[str]):
     """A provider's bug is a line and a plain trace on standard error, without one variable or word that was said."""
     said = await crashed(make_core, captured)
@@ -102,6 +103,7 @@ async def test_a_bug_shows_where_and_not_with_what(make_core, captured: Captured
     [[structlog.dev.ConsoleRenderer()], [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]],
     ids=["people", "programs"],
 )
+@pytest.mark.crashes
 async def test_a_bug_shows_no_variables_whatever_logs_are_set_up(make_core, captured: Captured, processors):
     """Where a process has logs that show the variables of traces, a provider's bug is still code and message alone."""
     structlog.configure(processors=processors, logger_factory=structlog.PrintLoggerFactory(captured))

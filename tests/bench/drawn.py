@@ -20,8 +20,9 @@ from channels.slack.outbound.drawn.choose import choose, ladder_of
 from tests.agent_core.drawing.specs import bar, endless
 from tests.agent_core.renders.specs import corpus
 from tests.bench.table import Goal, Row
+from tests.channels.slack.outbound.drawings import figures, view_of
 
-ROWS, COLUMNS, MONTHS, SERIES = 500, 10, 12, 4
+ROWS, COLUMNS, MONTHS, SERIES, TABLES = 500, 10, 12, 4, 50
 BEAT = 0.02
 # Issue 25 sets what must be; the aims are ours.
 TABLE, CHART = Goal(must=20, aim=10, of="value"), Goal(must=10, aim=2, of="value")
@@ -55,6 +56,8 @@ async def rows(*, rounds: int, pictures: int, seconds: float) -> list[Row]:
     beats = [await heartbeat(pictures) for _ in range(rounds)]
     bombs = [await killed() for _ in range(rounds)]
     stuck = [await reported(seconds) for _ in range(rounds)]
+    beside = [await beside_tables() for _ in range(rounds)]
+    amounts = a_table(text=False)
     late, still = zip(*beats, strict=True)
     bound = float(BOUNDS.resident << 20)
     return [
@@ -62,6 +65,11 @@ async def rows(*, rounds: int, pictures: int, seconds: float) -> list[Row]:
             f"a table of {ROWS} x {COLUMNS} as Slack's blocks",
             *("ms", [timed(lambda: form(table)) for _ in range(rounds)]),
             *([timed(lambda: csv_of("table", table.payload)) for _ in range(rounds)], "the same as CSV", TABLE),
+        ),
+        Row(
+            "the same with amounts of money in all columns",
+            *("ms", [timed(lambda: form(amounts)) for _ in range(rounds)]),
+            *([timed(lambda: csv_of("table", amounts.payload)) for _ in range(rounds)], "the same as CSV", TABLE),
         ),
         Row(
             f"a chart of {MONTHS} x {SERIES} as Slack's own block",
@@ -79,6 +87,10 @@ async def rows(*, rounds: int, pictures: int, seconds: float) -> list[Row]:
         Row(
             f"delay of a heartbeat of {BEAT * 1000:g} ms beside {pictures} pictures, the longest",
             *("ms", list(late), list(still), "beside none", LATE),
+        ),
+        Row(
+            f"the same beside {TABLES} tables of {ROWS} x {COLUMNS} amounts for Slack",
+            *("ms", beside, list(still), "beside none", LATE),
         ),
     ]
 
@@ -109,12 +121,18 @@ def form(render: ShownRender) -> None:
     assert choose([ladder], {})[0].form.blocks
 
 
-def a_table() -> ShownRender:
+def a_table(name: str = "r1", *, text: bool = True) -> ShownRender:
+    """Return a table of numbers, with *text* in every other column; without, of amounts of money."""
+    amount = "number" if text else "currency:EUR"
     columns = [
-        {"key": f"c{n}", "label": f"Column {n}", "format": "number" if n % 2 else "text"} for n in range(COLUMNS)
+        {"key": f"c{n}", "label": f"Column {n}", "format": "text" if text and n % 2 == 0 else amount}
+        for n in range(COLUMNS)
     ]
-    cells = [{f"c{n}": row * n * 1.5 if n % 2 else f"cell {row}" for n in range(COLUMNS)} for row in range(ROWS)]
-    return ShownRender("r1", "table", {"columns": columns, "rows": cells}, "a table", "Orders")
+    cells = [
+        {f"c{n}": f"cell {row}" if text and n % 2 == 0 else row * n * 1.5 for n in range(COLUMNS)}
+        for row in range(ROWS)
+    ]
+    return ShownRender(name, "table", {"columns": columns, "rows": cells}, "a table", "Orders")
 
 
 def a_chart() -> ShownRender:
@@ -163,6 +181,13 @@ async def heartbeat(pictures: int) -> tuple[float, float]:
         return late, await longest(resting)
     finally:
         await drawer.close()
+
+
+async def beside_tables() -> float:
+    """Return the longest delay of a heartbeat while tables are shown: ten in one message, the others in threads."""
+    shown = [a_table(f"r{n}", text=False) for n in range(TABLES)]
+    bodies = [view_of(*shown[:10]), *(view_of(each) for each in shown[10:])]
+    return await longest(asyncio.gather(*(figures().items(each) for each in bodies)))
 
 
 async def longest(until: "asyncio.Future[Any]") -> float:

@@ -15,9 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from playwright.async_api import Browser, ViewportSize
 
 from agent_core.drawing.drawer import Drawer
+from agent_core.providers.demo_figures import figures_asked, presented
+from agent_core.renders.declared import columns_of
+from agent_core.renders.made import made_chart, made_table
 from tests.e2e.browser import chromium
 from tests.e2e.shown import DOCUMENT, Rendered, opened
 
@@ -111,14 +115,30 @@ BOXES = Rendered(
             "data": {"values": WAITS},
             "mark": "boxplot",
             "encoding": {
-                "x": {"field": "day", "type": "nominal", "sort": list(DAYS)},
+                "x": {"field": "day", "type": "nominal", "sort": list(DAYS), "axis": {"labelAngle": 0}},
                 "y": {"field": "minutes", "type": "quantitative"},
             },
         }
     },
     "Waiting time by day",
 )
+
+
+def sample(name: str, asked: str) -> Scene:
+    """Return what the demonstration shows when it is *asked* for a sample, as the server keeps it."""
+    ((tool, given),) = figures_asked(asked)
+    title = given["title"]
+    if tool == "render_table":
+        made = made_table(given["rows"], columns_of(given["columns"]), title)
+    else:
+        made = made_chart(given["vega_lite_spec"], title)
+    payload = msgspec.to_builtins(made.render.payload)
+    return Scene(name, asked, presented(tool, given), Rendered(made.render.kind, payload, title))
+
+
 SCENES = (
+    sample("sample-table", "Show me a sample table."),
+    sample("sample-chart", "Draw me a sample bar chart."),
     Scene("table-light", "Who are our best customers?", "Here are the six largest, by name:", TABLE),
     Scene("table-dark", "Who are our best customers?", "Here are the six largest, by name:", TABLE, dark=True),
     Scene("bar-light", "Orders by channel, as a chart?", "The web shop grows fastest:", BAR),

@@ -30,6 +30,13 @@ READ = """async () => {
         table?.click();
         figure.querySelector("button.more")?.click();
         const chart = figure.querySelector(".chart");
+        const seen = each => {
+            const {fill, stroke} = getComputedStyle(each);
+            const paint = each.matches(".line") ? stroke : fill;
+            const asked = {opacityProperty: true, visibilityProperty: true};
+            return each.checkVisibility(asked) && paint !== "none" && !/(, |\\/ )0\\)$/.test(paint);
+        };
+        const drawn = [...figure.querySelectorAll("svg :is(.bar, .slice, .point, .line, .area)")];
         const readings = [];
         const count = new Set([...figure.querySelectorAll("[data-at]")].map(each => each.dataset.at)).size;
         for (let at = 0; at < count; at += 1) {
@@ -39,6 +46,10 @@ READ = """async () => {
         return {
             name: figure.getAttribute("aria-label"),
             classes: [...figure.querySelectorAll("svg *")].map(each => "." + (each.getAttribute("class") ?? "")),
+            unseen: drawn.filter(each => !seen(each)).map(each => each.outerHTML),
+            drawn: drawn.length,
+            boxes: [...figure.querySelectorAll("svg .bar")].map(each => each.getBBox()).map(
+                ({x, y, width, height}) => ({x, y, width, height})),
             image: figure.querySelector(".picture") !== null,
             rows: [...figure.querySelectorAll("tbody tr")].map(row => [...row.cells].map(each => each.innerText)),
             readings,
@@ -60,7 +71,10 @@ def shown_as(name: str, spec: dict[str, Any], plain: PlainChart | None) -> Rende
 
 
 async def test_every_chart_of_the_corpus_is_drawn_with_its_numbers(browser: Browser, whole: bool):
-    """What is read of each plain chart, with the keyboard and as data, are the numbers that were computed for it."""
+    """What is read of each plain chart, with the keyboard and as data, are the numbers that were computed for it.
+
+    All marks are seen, and bars are as long as their values.
+    """
     specs = {each.name: checked(each.spec) for each in corpus()}
     charts = {name: reduced(spec) for name, spec in specs.items()}
     drawer = Drawer()
@@ -91,6 +105,8 @@ async def test_every_chart_of_the_corpus_is_drawn_with_its_numbers(browser: Brow
 
 def check(found: dict[str, Any], plain: PlainChart) -> None:
     """Check that what was *found* on the page is *plain*."""
+    assert found["drawn"]
+    assert found["unseen"] == []
     marks = sum(each.startswith(MARKS[plain.type]) for each in found["classes"])
     if plain.type == "scatter":
         points = [point for each in plain.series for point in each.points]
@@ -105,6 +121,10 @@ def check(found: dict[str, Any], plain: PlainChart) -> None:
         there = [row for row in there if row]
     elif plain.type == "bar":
         assert marks == sum(map(len, there))
+        lengths = [each["width" if plain.horizontal else "height"] for each in found["boxes"]]
+        sizes = [abs(value) for each in plain.series for value in each.values if value is not None]
+        scale = max(lengths) / max(sizes)
+        assert lengths == pytest.approx([each * scale for each in sizes], abs=0.5), plain
     assert same(found["readings"], there), plain
     assert [row[0] for row in found["rows"]] == list(plain.categories)
     assert same(

@@ -266,6 +266,11 @@ async def test_other_charts_are_the_servers_drawing(shown: Shown):
     await expect(image).not_to_have_attribute("src", await image.get_attribute("src") or "")
     assert asked == [("ren_0", False), ("ren_0", True)]
     await shown.page.emulate_media(color_scheme="light")
+    await expect(image).not_to_have_attribute("src", await image.get_attribute("src") or "")
+    await shown.page.evaluate("document.querySelector('parley-chat').setAttribute('theme', 'dark')")
+    await expect(image).not_to_have_attribute("src", await image.get_attribute("src") or "")
+    assert asked == [("ren_0", False), ("ren_0", True)] * 2
+    await shown.page.evaluate("document.querySelector('parley-chat').removeAttribute('theme')")
     await shown.figures.get_by_role("button", name="Show data").click()
     assert await cells(shown.figures) == [["1", "x"], ["2.5", ""]]
     _, content = await download(shown, "Download as PNG")

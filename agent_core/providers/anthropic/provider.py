@@ -1,7 +1,7 @@
 """Anthropic: the Messages API through the official SDK, its stream decoded by us."""
 
 from collections.abc import AsyncGenerator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, get_args
 
 import msgspec
@@ -13,10 +13,11 @@ from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool, i
 from agent_core.providers import models
 from agent_core.providers.anthropic.encode import MARKS, encoder_of, wires
 from agent_core.providers.anthropic.fold import AnthropicFold
-from agent_core.providers.base import CacheLifetime, Encode, ModelDelta, Request, RequestEntry
+from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, ModelDelta, Request, RequestEntry
 from agent_core.providers.caching import BUDGETS, of_anthropic
 from agent_core.providers.client import Sdk, SdkClient, trusted
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
+from agent_core.providers.marking import CacheFields
 from agent_core.providers.wording import Starts, joined
 
 NAME = "anthropic"
@@ -50,10 +51,11 @@ def anthropic(
 
 
 class AnthropicProvider:
-    """Claude, or another model that speaks Messages at the base URL."""
+    """Claude, or another model that speaks Messages at the base URL; without cache marks once it refused them."""
 
     def __init__(self, client: SdkClient, name: str = NAME) -> None:
         self._client, self.name = client, name
+        self._fields = CacheFields(name)
         self._starts = Starts(prefix_of)
 
     def accepts(self, model: str) -> bool:
@@ -62,7 +64,7 @@ class AnthropicProvider:
 
     def able(self, model: str) -> Abilities:
         """Return what the API enforces without losing the cache, see `able`."""
-        return able(model)
+        return able(model, marked=self._fields.taken(model))
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes Messages JSON for *model*."""
@@ -70,12 +72,15 @@ class AnthropicProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
-        marks = request.cache
+        marks = request.cache if self._fields.taken(request.model) else None
         start = self._starts.of(request.snapshot, *((marks.shared, marks.rest) if marks else ()))
-        return self._client.stream(PATH, body_of(request, start), AnthropicFold())
+        learn = partial(self._fields.learn, request.model)
+        return self._client.stream(PATH, body_of(request, start, marks), AnthropicFold(), learn)
 
-    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - the same for all models
-        """Return how long a mark of *lifetime* is kept, in ms."""
+    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:
+        """Return how long a mark of *lifetime* is kept, in ms; None for a model that takes none."""
+        if not self._fields.taken(model):
+            return None
         return LONG_LIFE if lifetime == "long" else SHORT_LIFE
 
     async def prepare(self) -> None:
@@ -88,7 +93,7 @@ class AnthropicProvider:
 
 
 @lru_cache(maxsize=256)
-def able(model: str) -> Abilities:
+def able(model: str, *, marked: bool = True) -> Abilities:
     """Return what the API enforces without losing the cache: any change of the choice bills all messages again.
 
     A model that does not think meanwhile can be forced to call a tool; that is worth its price. It is asked for a dozen
@@ -100,7 +105,7 @@ def able(model: str) -> Abilities:
         narrows=False,
         forces=known.thinking in ("none", "budget"),
         structured="closed" if models.holds(known) else "none",
-        caching=of_anthropic(known),
+        caching=of_anthropic(known) if marked else None,
         listed_as=listed,
     )
 
@@ -122,8 +127,8 @@ def prefix_of(snapshot: Snapshot, shared: CacheLifetime | None = None, own: Cach
     return msgspec.json.encode({name: each for name, each in members.items() if each})[1:-1]
 
 
-def body_of(request: Request, prefix: bytes) -> bytes:
-    """Return the request body: this step's settings, the frozen *prefix*, and the messages as they are.
+def body_of(request: Request, prefix: bytes, marks: CacheMarks | None = None) -> bytes:
+    """Return the request body: this step's settings, the frozen *prefix*, and the messages, with *marks*.
 
     No temperature: the version of the API that the SDK speaks refuses it from every model.
     """
@@ -138,7 +143,7 @@ def body_of(request: Request, prefix: bytes) -> bytes:
     if request.snapshot.tools and (choice := _choice(controls)):
         settings["tool_choice"] = choice
     head = msgspec.json.encode(settings)[:-1] + b"," + (prefix + b"," if prefix else b"")
-    return joined(head + b'"messages":[', wires(request.messages, request.cache), b"]}")
+    return joined(head + b'"messages":[', wires(request.messages, marks), b"]}")
 
 
 def _choice(controls: Controls) -> dict[str, Any] | None:

@@ -18,7 +18,8 @@ from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_thinking
-from agent_core.providers.openai.cache import BREAKPOINT, LIFE, has_breakpoints, is_openai, key_fields
+from agent_core.providers.marking import CacheFields
+from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai-compatible"
@@ -67,12 +68,12 @@ def _is_of(host: str, domain: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _able(model: str, *, official: bool) -> Abilities:
+def _able(model: str, *, official: bool, marked: bool) -> Abilities:
     if not official:
         return Abilities(narrows=False, structured="none", listed_as=f"{NAME}:{model}")
     known = models.find(listed := f"{OPENAI}:{model}")
     structured = "any" if models.holds(known) else "none"
-    return Abilities(structured=structured, caching=of_openai(known), listed_as=listed)
+    return Abilities(structured=structured, caching=of_openai(known) if marked else None, listed_as=listed)
 
 
 @lru_cache(maxsize=256)
@@ -89,6 +90,7 @@ class CompatibleProvider:
     def __init__(self, client: SdkClient, name: str = NAME, *, official: bool, wants: Wants) -> None:
         self._client, self.name, self._official = client, name, official
         self._wants, self._found = wants, dict[str, Wants]()
+        self._fields = CacheFields(name)
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
@@ -96,7 +98,7 @@ class CompatibleProvider:
 
     def able(self, model: str) -> Abilities:
         """Return what every server enforces, and for OpenAI's own what it adds, with its models' prices and cache."""
-        return _able(model, official=self._official)
+        return _able(model, official=self._official, marked=self._fields.taken(model))
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes request JSON; another function once *model* was found to want more."""
@@ -107,7 +109,8 @@ class CompatibleProvider:
         return self._client.stream("/chat/completions", self._body(request), fold, learn)
 
     def _learn(self, model: str, failure: CallFailed) -> None:
-        """Note what the server of *model* asks of answers, as its refusal says."""
+        """Note what the server of *model* asks of answers, or that it has no cache, as its refusal says."""
+        self._fields.learn(model, failure)
         if failure.kind != "stale_reasoning":
             return
         known, text = self._found.get(model, self._wants), failure.message.lower()
@@ -119,7 +122,11 @@ class CompatibleProvider:
 
     def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
         """Return how long a breakpoint is kept, in ms; None for servers and models that have none."""
-        return LIFE if self._official and has_breakpoints(model) else None
+        return LIFE if self._takes(model) and has_breakpoints(model) else None
+
+    def _takes(self, model: str) -> bool:
+        """Return whether *model* gets what OpenAI documents of its cache."""
+        return self._official and self._fields.taken(model)
 
     async def prepare(self) -> None:
         await self._client.prepare()
@@ -128,13 +135,14 @@ class CompatibleProvider:
         await self._client.close()
 
     def _body(self, request: Request) -> bytes:
-        marked = self._official and request.cache is not None
-        head = self._starts.of(request.snapshot, marked and has_breakpoints(request.model))
+        takes = self._takes(request.model)
+        marked = takes and request.cache is not None and has_breakpoints(request.model)
+        head = self._starts.of(request.snapshot, marked)
         settings = _settings(request.model, request.controls, official=self._official)
         if request.snapshot.tools and (choice := _choice(request.controls)):
             settings["tool_choice"] = choice
-        if marked:
-            settings |= key_fields(request)
+        if takes:
+            settings |= cache_fields(request)
         wires = (entry.wire for entry in request.messages)
         return joined(head, wires, b"]," + msgspec.json.encode(settings)[1:])
 

@@ -15,7 +15,8 @@ from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient, trusted
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_summaries
-from agent_core.providers.openai.cache import BREAKPOINT, LIFE, has_breakpoints, is_openai, key_fields
+from agent_core.providers.marking import CacheFields
+from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
 from agent_core.providers.wording import ANSWER, Starts, joined
@@ -62,13 +63,14 @@ class OpenAIProvider:
         self._client, self.name, self._official = client, name, official
         self._encoders: dict[str, Encode] = {}
         self._unsummarized = set[str]()
+        self._fields = CacheFields(name)
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        return able(model, official=self._official)
+        return able(model, official=self._official, marked=self._fields.taken(model))
 
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
@@ -78,13 +80,18 @@ class OpenAIProvider:
         return self._client.stream("/responses", self._body(request), fold, learn)
 
     def _learn(self, model: str, refusal: CallFailed) -> None:
-        """Note that *model* refuses summaries of its thinking."""
+        """Note that *model* refuses summaries of its thinking, or fields of the cache."""
+        self._fields.learn(model, refusal)
         if refuses_summaries(refusal.message):
             self._unsummarized.add(model)
 
     def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
         """Return how long a breakpoint is kept, in ms; None for models that have none."""
-        return LIFE if self._official and has_breakpoints(model) else None
+        return LIFE if self._takes(model) and has_breakpoints(model) else None
+
+    def _takes(self, model: str) -> bool:
+        """Return whether *model* gets what OpenAI documents of its cache."""
+        return self._official and self._fields.taken(model)
 
     async def prepare(self) -> None:
         await self._client.prepare()
@@ -93,20 +100,21 @@ class OpenAIProvider:
         await self._client.close()
 
     def _body(self, request: Request) -> bytes:
-        marked = self._official and request.cache is not None
-        head = self._starts.of(request.snapshot, marked and has_breakpoints(request.model))
+        takes = self._takes(request.model)
+        marked = takes and request.cache is not None and has_breakpoints(request.model)
+        head = self._starts.of(request.snapshot, marked)
         summary = request.model not in self._unsummarized
         settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools), summary=summary)
-        rest = msgspec.json.encode(settings | key_fields(request) if marked else settings)
+        rest = msgspec.json.encode(settings | cache_fields(request) if takes else settings)
         return joined(head, (entry.wire for entry in request.messages), b"]," + rest[1:])
 
 
 @lru_cache(maxsize=256)
-def able(model: str, *, official: bool) -> Abilities:
+def able(model: str, *, official: bool, marked: bool) -> Abilities:
     """Return what the API enforces, and where it is the *official* one how its cache works; asked for often."""
     known = models.find(listed := f"{NAME}:{model}")
     structured = "any" if models.holds(known) else "none"
-    return Abilities(structured=structured, caching=of_openai(known) if official else None, listed_as=listed)
+    return Abilities(structured=structured, caching=of_openai(known) if official and marked else None, listed_as=listed)
 
 
 def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is part of a key, see `Starts`

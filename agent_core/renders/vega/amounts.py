@@ -20,7 +20,7 @@ MAX_KEYS = 5_000
 
 FIGURES = words(
     """equal lt lte gt gte oneOf valid datum values domain domainMin domainMax domainMid extent keyvals start stop step
-    steps nice bandwidth tickMinStep minstep constant probs cumulative"""
+    steps nice bandwidth tickMinStep minstep constant probs cumulative anchor bins unionWith sort"""
 )
 """Keys whose numbers are in the units of the data."""
 FIGURES_IN_TRANSFORMS = frozenset({"value", "range"})
@@ -37,20 +37,21 @@ COUNTS = {
     "symbolLimit": (0, MAX_COUNT),
     "sample": (1, MAX_KEYS),
     "order": (0, 10),
+    "param": (1, MAX_COUNT),
     "base": (1.5, MAX_STYLE),
     "exponent": (-100, 100),
     "fontSize": (0, 200),
     "labelFontSize": (0, 200),
     "titleFontSize": (0, 200),
 }
-"""The least and the most of a number under a key. `order` is the degree of a polynomial."""
+"""The least and the most of a number under a key. `order` is the degree of a polynomial, `param` that of `ntile`."""
 NUMBERS = words(
     """band bandPosition bandSize columns padding paddingInner paddingOuter timeUnitBandPosition timeUnitBandSize
     bandPaddingInner bandPaddingOuter barBandPaddingInner rectBandPaddingInner tickBandPaddingInner
     offsetBandPaddingInner offsetBandPaddingOuter bandWithNestedOffsetPaddingInner bandWithNestedOffsetPaddingOuter
-    pointPadding maxbins minstep anchor step"""
+    pointPadding maxbins minstep step"""
 )
-"""Keys that never have a text: Vega-Lite writes what they have into code."""
+"""Keys that never have a text, nor a list with one: Vega-Lite writes what they have into code."""
 POSITIVE = frozenset({"step", "tickMinStep", "bandwidth"})
 SLOW_INTERVALS = ("millisecond", "second", "minute", "hour")
 """Intervals of which a few years have millions."""

@@ -5,9 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agent_core.renders.markup import MARKUP
 from agent_core.renders.vega import amounts
 from agent_core.renders.vega.bad import BadSpec, unknown
-from agent_core.renders.vega.shapes import is_list, is_object, is_unicode
+from agent_core.renders.vega.shapes import is_list, is_number, is_object, is_unicode
 from agent_core.renders.vega.sources import source, sources
 from agent_core.renders.vega.vocabulary import COMPOSED, EXPRESSION, EXPRESSION_FIX, REFUSED, SCHEMES, VIEW
 
@@ -27,14 +28,12 @@ ADDRESS = re.compile(
     re.IGNORECASE,
 )
 """A text that is an address as a whole, or one that runs or reads something; `Data: orders` is none."""
-MARKUP = re.compile(
-    r"</?[a-z][^<>]*>|<\s{0,8}/?\s{0,8}(?:svg|script|style|img|image|iframe|object|embed|foreignobject|use|a|link|meta|html|body"
-    r"|form|math|template|video|audio)\b|<!|<\?",
-    re.IGNORECASE,
-)
-"""Blanks are bounded: a text of `<` and thousands of them would be read once for each."""
 EXTENTS = frozenset({"ci", "iqr", "min-max", "stderr", "stdev"})
 """Words for how far a box or an error bar reaches; anything else is written into code."""
+ANCHORS = ("start", "middle", "end")
+"""Where a title begins; in a `bin` it is a number."""
+WINDOW_PARAM = re.compile(r"\.window\[\d+\]\.param\Z")
+"""The number of `ntile`, `lag`, `lead` and `nth_value`, which is no parameter of a chart."""
 PAINT = re.compile(r"url\s*\(", re.IGNORECASE)
 
 
@@ -66,8 +65,7 @@ def inert_view(spec: Mapping[Any, Any], path: str, depth: int = 0) -> dict[str, 
             copy[key] = value
         else:
             _check_view_key(key, at)
-            if key in amounts.NUMBERS and isinstance(value, str):
-                raise BadSpec(at, "this must be a number.")
+            _check_figure(key, value, at)
             copy[key] = inert(value, at, key, depth + 1)
     return copy
 
@@ -119,23 +117,33 @@ def _check_view_key(key: str, path: str) -> None:
 
 
 def _check_key(key: str, value: Any, path: str) -> None:
-    if key in REFUSED:
+    if key in REFUSED and not (WINDOW_PARAM.search(path) and is_number(value)):
         raise BadSpec(path, f"{REFUSED[key]}.")
     if EXPRESSION.fullmatch(key):
         raise BadSpec(path, f"{EXPRESSION_FIX}.")
     if key in ("test", "filter") and isinstance(value, str):
         fix = 'use a predicate, such as `{"field": "price", "gt": 5}`'
         raise BadSpec(path, f"expressions are not evaluated; {fix}.")
-    if key in amounts.NUMBERS and isinstance(value, str):
-        raise BadSpec(path, "this must be a number.")
-    if key == "extent" and isinstance(value, str) and value not in EXTENTS:
-        raise BadSpec(path, f"this must be a number, or one of {', '.join(sorted(EXTENTS))}.")
+    _check_figure(key, value, path)
     if key == "formatType" and value not in ("number", "time", None):
         raise BadSpec(path, "there are no own formats; use `number` or `time`.")
     if key == "scheme":
         _check_scheme(value, path)
     if key == "encoding" and is_object(value):
         raise BadSpec(path, "only a view has an encoding; use the properties of Vega-Lite here.")
+
+
+def _check_figure(key: str, value: Any, path: str) -> None:
+    """Raise `BadSpec` for a text or a list where Vega-Lite writes the value of *key* into code as it is."""
+    if key in amounts.NUMBERS or (key == "anchor" and path.endswith(".bin.anchor")):
+        if isinstance(value, str) or is_list(value):
+            raise BadSpec(path, "this must be a number.")
+    elif key == "anchor" and not (value is None or value in ANCHORS):
+        raise BadSpec(path, f"this must be null, or one of {', '.join(ANCHORS)}.")
+    elif key == "extent" and isinstance(value, str) and value not in EXTENTS:
+        raise BadSpec(path, f"this must be a number, or one of {', '.join(sorted(EXTENTS))}.")
+    elif key == "extent" and is_list(value) and not all(map(is_number, value)):
+        raise BadSpec(path, "this must be a list of numbers.")
 
 
 def _check_scheme(value: Any, path: str) -> None:

@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import Any
 
 from agent_core.renders.values import ChartType, PlainChart, PlainSeries
+from agent_core.renders.vega.amount_formats import amount_format
 from agent_core.renders.vega.dimension import Definition, Dimension, Ordering, Row, category_axis, discrete, plain_name
 from agent_core.renders.vega.dressing import (
     DISCRETE,
@@ -141,6 +142,7 @@ def _drawn_on_axes(view: _View) -> PlainChart:
         titled(measure),
         stacked,
         horizontal,
+        amount_format(measure),
     )
 
 
@@ -179,6 +181,8 @@ def _scatter(view: _View) -> PlainChart:
         raise NotPlain
     if not all(is_measure(each) and "aggregate" not in each and "stack" not in each for each in (across, up)):
         raise NotPlain
+    if amount_format(across) is not None:
+        raise NotPlain
     split = series_of(view.encoding, {}, None)
     series = _series(split, Ordering(view.rows, view.encoding, "min"))
     points: dict[Hashable, list[tuple[float, float]]] = {key: [] for key in series.ordered}
@@ -194,7 +198,7 @@ def _scatter(view: _View) -> PlainChart:
         PlainSeries(label if split else name, points=tuple(points[key]))
         for key, label in zip(series.ordered, series.labels, strict=True)
     )
-    return PlainChart("scatter", (), drawn, view.title, titled(across), titled(up))
+    return PlainChart("scatter", (), drawn, view.title, titled(across), titled(up), format=amount_format(up))
 
 
 def _adds_up(type: ChartType, measure: Definition) -> bool:

@@ -5,7 +5,7 @@ from typing import cast
 
 from agent_core.testing.models.failing import RuleBroken
 from agent_core.testing.models.prefix import Json, dicts
-from agent_core.testing.models.rules_responses import invalid, missing
+from agent_core.testing.models.rules_responses import check_parameters, invalid, missing
 
 _KNOWN = """
 model messages tools tool_choice stream stream_options store reasoning_effort response_format temperature top_p
@@ -32,6 +32,8 @@ def check(body: Json) -> None:
             not isinstance(function, dict) or not cast("Json", function).get("name")
         ):
             raise missing(f"tools[{n}].function")
+        if isinstance(function, dict):
+            check_parameters(n, cast("Json", function))
     messages = dicts(body["messages"])
     if not messages:
         raise RuleBroken("Invalid 'messages': empty array. Expected an array with minimum length 1.", param="messages")

@@ -1,5 +1,6 @@
 """Anthropic's rules for a request of Messages."""
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import cast
@@ -20,6 +21,7 @@ NO_SAMPLING = "2026-10-21"
 MOST_MARKS = 4
 _ROLES = ("user", "assistant", "system")
 _CALLER = ("text", "thinking", "redacted_thinking", "tool_use")
+_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _THINKING = ("adaptive", "between_tools", "disabled", "enabled")
 
 
@@ -67,6 +69,21 @@ def _check_tools(body: Json) -> None:
         own = tool.get("type") in (None, "custom")
         if own and (not isinstance(schema, dict) or cast("Json", schema).get("type") != "object"):
             raise RuleBroken(f"tools.{n}.custom.input_schema.type: Input should be 'object'")
+        if own:
+            _check_schema(n, cast("Json", schema))
+
+
+def _check_schema(n: int, schema: Json) -> None:
+    if {"oneOf", "allOf", "anyOf"} & schema.keys():
+        raise RuleBroken(
+            f"tools.{n}.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
+        )
+    for name in cast("Json", schema.get("properties") or {}):
+        if not _KEY.fullmatch(name):
+            raise RuleBroken(
+                f"tools.{n}.custom.input_schema.properties: Property keys should match pattern "
+                "'^[a-zA-Z0-9_.-]{1,64}$'"
+            )
 
 
 def _check_choice(body: Json) -> None:

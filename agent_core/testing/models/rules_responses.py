@@ -55,6 +55,8 @@ def check(body: Json, *, verified: bool = True) -> None:
             raise missing(f"tools[{n}].type")
         if tool["type"] == "function" and not tool.get("name"):
             raise missing(f"tools[{n}].name")
+        if tool["type"] == "function":
+            check_parameters(n, tool)
     _check_effort(body)
     _check_thinking(body, verified=verified)
     items = dicts(body["input"])
@@ -160,6 +162,18 @@ def invalid(param: str, value: object, allowed: Sequence[str]) -> RuleBroken:
     return RuleBroken(
         f"Invalid value: '{value}'. Supported values are: {supported}.", param=param, code="invalid_value"
     )
+
+
+def check_parameters(n: int, function: Json) -> None:
+    """Refuse a *function*, the *n*-th tool, whose parameters are no plain object."""
+    schema = cast("Json", function.get("parameters") or {"type": "object"})
+    if schema.get("type") != "object" or {"oneOf", "anyOf", "allOf", "enum", "not"} & schema.keys():
+        raise RuleBroken(
+            f"Invalid schema for function '{function['name']}': schema must have type 'object' and not have "
+            "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
+            param=f"tools[{n}].parameters",
+            code="invalid_function_parameters",
+        )
 
 
 def _check_ids(items: Sequence[Json]) -> None:

@@ -1,6 +1,6 @@
 """What carries messages to an MCP server: HTTP requests through the guard, or the pipes of a child process."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from agent_core.clock import Clock
 from agent_core.domain.mcp import McpServer
-from agent_core.tools.mcp.http_client import LARGEST, Tokens, http_client
+from agent_core.tools.mcp.http_client import LARGEST, ServerAuth, Tokens, http_client
 from agent_core.tools.mcp.port import McpUnavailable
 from agent_core.tools.mcp.stdio import LastWords, child_process
 
@@ -29,7 +29,8 @@ class HttpCarrier:
             raise McpUnavailable(f"The MCP server `{server.name}` has no `url`.")
         self._url, self._tokens = server.url, tokens
         self._streams, self._received = 0, False
-        self._client = http_client(server, transport, tokens, self._hears)
+        self._auth = ServerAuth(tokens)
+        self._client = http_client(server, transport, self._auth, self._hears)
 
     def streams(self) -> AbstractAsyncContextManager[Any]:
         return streamable_http_client(self._url, http_client=self._client, max_sse_event_size=LARGEST)
@@ -40,6 +41,10 @@ class HttpCarrier:
     def opens(self, lost: Callable[[], None]) -> None:  # noqa: ARG002 - a process is what can be lost
         """Take note of a new client; a session that is lost is found by its next request."""
         self._received = False
+
+    @property
+    def tokens(self) -> Sequence[str]:
+        return tuple(self._auth.sent)
 
     @property
     def deaf(self) -> bool:
@@ -58,7 +63,7 @@ class HttpCarrier:
 class ChildCarrier:
     """The pipes of a child process, which is started for each client, and with growing pauses after it died."""
 
-    per_call, deaf = False, False
+    per_call, deaf, tokens = False, False, ()
 
     def __init__(self, server: McpServer, clock: Clock) -> None:
         if not server.command:

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Protocol
@@ -16,6 +17,7 @@ from agent_core.tools.mcp.port import McpUnavailable
 LARGEST = 4_000_000
 """Bytes of one answer, unpacked, and of one event of a stream."""
 _UNREACHED = 502
+_REMEMBERED = 4
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _LENGTHS = (b"content-encoding", b"content-length", b"transfer-encoding")
@@ -109,10 +111,14 @@ class _Watched(httpx2.AsyncByteStream):
 
 
 class ServerAuth(httpx2.Auth):
-    """Adds the headers of the call that a request belongs to and, with *tokens*, the access token."""
+    """Adds the headers of the call that a request belongs to and, with *tokens*, the access token.
+
+    *sent* are the newest tokens that went to the server: it may repeat one in what it says.
+    """
 
     def __init__(self, tokens: Tokens | None) -> None:
         self._tokens = tokens
+        self.sent: deque[str] = deque(maxlen=_REMEMBERED)
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         mark = CURRENT.get()
@@ -121,23 +127,28 @@ class ServerAuth(httpx2.Auth):
         if self._tokens is None:
             yield request
             return
-        token = await self._tokens.token()
+        token = self._noted(await self._tokens.token())
         request.headers["Authorization"] = f"Bearer {token}"
         answer = yield request
         if answer.status_code == 401:  # noqa: PLR2004 - the token has been revoked, or is of before
-            request.headers["Authorization"] = f"Bearer {await self._tokens.renewed(token)}"
+            request.headers["Authorization"] = f"Bearer {self._noted(await self._tokens.renewed(token))}"
             yield request
+
+    def _noted(self, token: str) -> str:
+        if token not in self.sent:
+            self.sent.append(token)
+        return token
 
 
 def http_client(
-    server: McpServer, transport: httpx2.AsyncBaseTransport, tokens: Tokens | None, news: Callable[[bool], None]
+    server: McpServer, transport: httpx2.AsyncBaseTransport, auth: ServerAuth, news: Callable[[bool], None]
 ) -> httpx2.AsyncClient:
     """Return the client for *server*; raises `McpUnavailable` for headers that cannot be sent."""
     check_headers(server.name, server.headers)
     return httpx2.AsyncClient(
         transport=Soft(transport, news),
         headers=server.headers,
-        auth=ServerAuth(tokens),
+        auth=auth,
         timeout=_CALLS,
         trust_env=False,
         follow_redirects=False,

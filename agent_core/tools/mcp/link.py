@@ -1,11 +1,14 @@
 """The connection to one MCP server: which era it speaks, what is open to it, and every use of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 import mcp_types as wire
+import msgspec
 import structlog
 from mcp import Client
 from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
@@ -14,17 +17,21 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_core.clock import Clock, within
+from agent_core.domain.masking import scrubbed
 from agent_core.domain.mcp import McpListing, McpServer
+from agent_core.domain.mcp_tools import strings_of
 from agent_core.loop.announce import UNKNOWN
 from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, leaf, may_have_run
+from agent_core.tools.mcp.held import HeldCall, HeldCalls, Progress
 from agent_core.tools.mcp.http_client import check_headers
 from agent_core.tools.mcp.listing import described, listed
 from agent_core.tools.mcp.marks import CURRENT, CallMark
+from agent_core.tools.mcp.masking import changed_outcome
 from agent_core.tools.mcp.owner import ClientOwner
 from agent_core.tools.mcp.port import McpUnavailable
-from agent_core.tools.mcp.questions import Unanswerable
-from agent_core.tools.mcp.use import ToolUse
+from agent_core.tools.mcp.questions import Unanswerable, taken_up
+from agent_core.tools.mcp.use import SPARE, ToolUse
 
 DISCOVERY = 10.0
 """Seconds for a whole discovery over HTTP."""
@@ -58,6 +65,11 @@ class Carrier(Protocol):
         """Return whether the stream of news has ended; the SDK opens it again, and gives up without a word."""
         ...
 
+    @property
+    def tokens(self) -> Sequence[str]:
+        """Return the newest access tokens that went to the server, which it may repeat."""
+        ...
+
     def opens(self, lost: Callable[[], None]) -> None:
         """Call *lost* when the client that is opened next is of no more use."""
         ...
@@ -84,6 +96,7 @@ class Link:
         self._calls: set[CallMark] = set()
         self._changed: Callable[[], None] | None = None
         self._closed = False
+        self._held = HeldCalls(server.name)
 
     async def discover(self) -> McpListing:
         """Return what the server lists; raises `McpUnavailable`, within ten seconds, or thirty of a child process."""
@@ -91,7 +104,10 @@ class Link:
         CURRENT.set(mark)
         try:
             async with within(self._clock, DISCOVERY if self._carrier.per_call else CHILD_DISCOVERY):
-                return await self._again(mark, self._listing, fresh=True)
+                listing = await self._again(mark, self._listing, fresh=True)
+            if not self._carrier.tokens:
+                return listing
+            return msgspec.convert(strings_of(msgspec.to_builtins(listing), self._plain), McpListing)
         except Exception as error:  # noqa: BLE001 - whatever a stranger's server does is one kind of failure
             raise self._failure(error, mark) from None
 
@@ -105,12 +121,33 @@ class Link:
         repeatable: bool,
     ) -> Outcome:
         """Call a tool; what goes wrong is a `ToolError` that names the server."""
-        mark = CallMark(headers=headers)
-        CURRENT.set(mark)
+        seconds = self.server.timeout_s + SPARE
+        try:
+            if taken_up(context.answer).held:
+                ended = await self._held.resumed(context.call, context.answer, context.progress, seconds)
+            else:
+                mark, progress = CallMark(headers=headers), Progress(context.progress, self._plain)
+                CURRENT.set(mark)
+                shown = replace(context, progress=progress)
+                use = ToolUse(self.server, tool, arguments, shown, mark, repeatable=repeatable)
+                work = self._ended(mark, use, repeatable=repeatable)
+                if repeatable:  # it ends with its question
+                    ended = await work
+                else:
+                    held = HeldCall(use.questions, asyncio.create_task(work), progress)
+                    ended = await self._held.begun(context.call, held, seconds)
+        except Unanswerable as error:
+            return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")
+        if ended is None:
+            late = failure(self.server, TimeoutError(), CallMark(), self._carrier.words)
+            return ToolError(f"{late} {UNKNOWN}", unknown=True)
+        return await asyncio.to_thread(changed_outcome, ended, self._plain) if self._carrier.tokens else ended
+
+    async def _ended(self, mark: CallMark, use: ToolUse, *, repeatable: bool) -> Outcome:
+        """Return how a call ends, or what it asks; errors are outcomes."""
         self._calls.add(mark)
         try:
-            check_headers(self.server.name, headers)
-            use = ToolUse(self.server, tool, arguments, context, mark, repeatable=repeatable)
+            check_headers(self.server.name, mark.headers)
             return await self._again(mark, use)
         except Unanswerable as error:
             return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")
@@ -146,6 +183,7 @@ class Link:
     async def close(self) -> None:
         """Close what is open, for good; nothing of it is left."""
         self._closed = True
+        await self._held.close()
         self._retire()
         await asyncio.gather(*(owner.close() for owner in self._old))
         self._old.clear()
@@ -265,8 +303,13 @@ class Link:
         """Return whether the server ran nothing, as it does not know the session or the era that it had before."""
         return isinstance(error, MCPError) and (mark.status == _GONE or error.code in NOT_RUN)
 
-    def _failure(self, error: BaseException, mark: CallMark) -> Exception:
-        return failure(self.server, error, mark, self._carrier.words)
+    def _failure(self, error: BaseException, mark: CallMark) -> McpUnavailable:
+        found = failure(self.server, error, mark, self._carrier.words)
+        return McpUnavailable(self._plain(str(found)), found.status)
+
+    def _plain(self, text: str) -> str:
+        """Return *text* of the server without access tokens."""
+        return reduce(lambda said, token: scrubbed(said, {"access token": token}), self._carrier.tokens, text)
 
     # What servers say by themselves.
 

@@ -110,7 +110,7 @@ def _unfit(schema: dict[str, Any]) -> str | None:
         return f"its schema is nested more than {_DEEPEST} levels deep"
     if len(msgspec.json.encode(schema)) > LARGEST_SCHEMA:
         return f"its schema is larger than {LARGEST_SCHEMA // 1000} kB"
-    return None if schema.get("type") == "object" else "its schema is not that of an object"
+    return None if schema.get("type", "object") == "object" else "its schema is not that of an object"
 
 
 def _is_shallow(schema: object) -> bool:

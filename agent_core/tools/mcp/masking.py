@@ -1,11 +1,18 @@
 """The private texts of an MCP server, masked in whatever it says and in what is said of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from agent_core.domain.masking import scrubbed
 from agent_core.domain.mcp import FilledServer, McpServer
+from agent_core.domain.mcp_tools import strings_of
+from agent_core.domain.messages import Part, Text
+from agent_core.tools.base import Done, Elicitation, Outcome, Pending, ToolError
 
+Change = Callable[[str], str]
 HIDDEN = "[hidden]"
 _SHORTEST, _SHORTEST_WORD = 4, 8
 """Characters from which on a value is masked, and an argument: shorter ones are words such as `stdio` or `info`."""
@@ -62,3 +69,25 @@ def _of_url(text: str) -> Iterator[str]:
         for pair in found.query.split("&"):
             value = pair.partition("=")[2] or pair
             yield from _long([value, unquote(value)], _SHORTEST_WORD)
+
+
+def changed_outcome(outcome: Outcome, plain: Change) -> Outcome:
+    """Return *outcome* with its texts as *plain* makes them."""
+    match outcome:
+        case Done(parts, renders, data):
+            shown = tuple(
+                replace(each, text=plain(each.text), payload=strings_of(each.payload, plain)) for each in renders
+            )
+            said = None if data is None else plain(data)
+            return Done(tuple(_plain_part(part, plain) for part in parts), shown, said)
+        case ToolError(message):
+            return replace(outcome, message=plain(message))
+        case Elicitation(title, schema, detail):
+            more = None if detail is None else plain(detail)
+            return replace(outcome, title=plain(title), detail=more, schema=strings_of(schema, plain))
+        case Pending():
+            return outcome
+
+
+def _plain_part(part: Part, plain: Change) -> Part:
+    return msgspec.structs.replace(part, text=plain(part.text)) if isinstance(part, Text) else part

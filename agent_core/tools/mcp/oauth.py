@@ -58,7 +58,15 @@ class McpTokens:
         if self._endpoint is None:
             self._endpoint = await self._found()
         oauth = self._oauth
-        return ClientCredentials(self._endpoint, oauth.client_id, oauth.client_secret, oauth.scope)
+        return ClientCredentials(
+            self._endpoint,
+            oauth.client_id,
+            oauth.client_secret,
+            oauth.scope,
+            oauth.audience,
+            oauth.auth,
+            resource_of(self._url),
+        )
 
     async def _found(self) -> str:
         """Return the token endpoint by the metadata of the server (RFC 9728) and of its authorization server.
@@ -111,6 +119,12 @@ class McpTokens:
 def tokens_of(server: McpServer, fetch: Fetch, clock: Clock) -> McpTokens | None:
     """Return what gives the access tokens of *server*; None when it needs none."""
     return None if server.oauth is None else McpTokens(server, server.oauth, fetch, clock)
+
+
+def resource_of(url: str) -> str:
+    """Return *url* as the name of what a token is for: without what may be secret in it, and without a fragment."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _written_origin(url: str) -> str:

@@ -42,7 +42,8 @@ class McpConnections(Protocol):
 
         A server that asks the person something gives `Elicitation`, and is called again with the answer in *context*.
         Servers of before 2026-07-28 ask in the middle of a call: that can be made again only if it is *repeatable*, as
-        it reads or is idempotent; otherwise the question is declined.
+        it reads or is idempotent. Another one waits for the answer, for minutes and in this process; once it waits no
+        more, its end is unknown.
         """
         ...
 

@@ -7,12 +7,15 @@ from typing import Any, Literal, cast
 import mcp_types as wire
 import msgspec
 
+from agent_core.clock import Clock, within
 from agent_core.domain.mcp_tools import strings_of
 from agent_core.domain.messages import visible
 from agent_core.tools.base import Elicitation, ElicitationAnswer
 
 MOST_STATE = 100_000
 """Characters of a server's own state that is kept until the person answers."""
+LONGEST_HELD = 900.0
+"""Seconds for which a call that may have written waits for an answer."""
 _MOST_FIELDS = 20
 _LONGEST_MESSAGE, _LONGEST_SCHEMA = 4_000, 20_000
 _PRIMITIVES = frozenset({"string", "number", "integer", "boolean"})
@@ -45,7 +48,8 @@ class AskedSoFar(msgspec.Struct, frozen=True, omit_defaults=True):
 
     In the modern era *requests* are the server's open questions by its own keys, *responses* what is answered already,
     and *request_state* its own state. In the legacy era *answers* are those to give when it asks again.
-    *open* is the question that the person is asked now. *notes* are for the result.
+    *open* is the question that the person is asked now. *notes* are for the result. *held*: the call itself waits for
+    the answer, in the process that made it.
     """
 
     requests: dict[str, ServerQuestion] = {}
@@ -54,6 +58,7 @@ class AskedSoFar(msgspec.Struct, frozen=True, omit_defaults=True):
     answers: tuple[Answered, ...] = ()
     open: ServerQuestion | None = None
     notes: tuple[str, ...] = ()
+    held: bool = False
 
     def elicitation(self, server: str) -> Elicitation:
         """Return the open question, as one of *server*, named first: of a long one only the begin is shown."""
@@ -92,6 +97,13 @@ def taken_up(answer: ElicitationAnswer | None) -> AskedSoFar:
     return msgspec.structs.replace(asked, responses=responses, open=None)
 
 
+def answer_of(answer: ElicitationAnswer | None) -> wire.ElicitResult:
+    """Return what a person answered, for a server that waits for it."""
+    if answer is None or not answer.accepted:
+        return wire.ElicitResult(action="decline")
+    return wire.ElicitResult(action="accept", content=dict(answer.content))
+
+
 def asked_by(result: wire.InputRequiredResult, before: AskedSoFar) -> AskedSoFar:
     """Return what a result of the modern era asks; what no form can answer is declined.
 
@@ -116,7 +128,7 @@ def read(params: wire.ElicitRequestParams) -> ServerQuestion | str:
     """Return the form that a server asks for, or the sentence that says why it is declined."""
     if isinstance(params, wire.ElicitRequestURLParams):
         return "The server asked the person to open a web address; that was declined, as this client has forms only."
-    schema: dict[str, Any] = params.requested_schema
+    schema = _without_null(params.requested_schema)
     if not _is_flat(schema):
         return "The server asked the person for more than plain fields; that was declined."
     if len(params.message) > _LONGEST_MESSAGE or len(msgspec.json.encode(schema)) > _LONGEST_SCHEMA:
@@ -130,14 +142,15 @@ class LiveQuestions:
     """Answers what a server of the legacy era asks while a call runs.
 
     A question that the person has answered gets that answer. With another one the call ends, and is made again with
-    its answer, if it is *repeatable*; otherwise the question is declined.
+    its answer, if it is *repeatable*; otherwise the question stays open for `LONGEST_HELD`, until `reply`.
     """
 
-    def __init__(self, asked: AskedSoFar, *, repeatable: bool) -> None:
-        self._answers, self._repeatable = asked.answers, repeatable
+    def __init__(self, asked: AskedSoFar, clock: Clock, *, repeatable: bool) -> None:
+        self._answers, self._repeatable, self._clock = asked.answers, repeatable, clock
         self.notes = list(asked.notes)
-        self.open: asyncio.Future[ServerQuestion] = asyncio.get_running_loop().create_future()
+        self.open: asyncio.Future[ServerQuestion] = _future()
         self.over = asyncio.Event()
+        self._replied: asyncio.Future[wire.ElicitResult] = _future()
 
     async def answer(self, params: wire.ElicitRequestParams) -> wire.ElicitResult | wire.ErrorData:
         """Return the answer; with a new question only once the call is *over*, so that the server sees no answer."""
@@ -148,14 +161,33 @@ class LiveQuestions:
             if each.question == question:
                 return wire.ElicitResult(action=each.action, content=each.content)
         if not self._repeatable:
-            return self.declined(
-                "The server asked the person something in the middle of this call; that was declined, since the call "
-                "would have to be made again with the answer, and it may have written already."
-            )
+            return await self._held(question)
         if not self.open.done():
             self.open.set_result(question)
         await self.over.wait()
         return wire.ErrorData(code=wire.INVALID_REQUEST, message="The call was cancelled.")
+
+    async def _held(self, question: ServerQuestion) -> wire.ElicitResult:
+        """Return the answer to *question* once it is there."""
+        if self.open.done():
+            return self.declined("The server asked the person two things at once; the second was declined.")
+        self._replied = _future()
+        self.open.set_result(question)
+        try:
+            async with within(self._clock, LONGEST_HELD):
+                return await self._replied
+        except TimeoutError:
+            self.open = _future()
+            return self.declined(
+                f"The server asked the person something; that was declined, since a call waits {LONGEST_HELD / 60:g} "
+                "minutes for an answer."
+            )
+
+    def reply(self, answer: wire.ElicitResult) -> None:
+        """Answer the question that is open, if one is."""
+        if self.open.done():
+            self.open = _future()
+            self._replied.set_result(answer)
 
     def declined(self, note: str) -> wire.ElicitResult:
         """Decline, and say so in the call's result."""
@@ -165,7 +197,28 @@ class LiveQuestions:
 
     def asked(self) -> AskedSoFar:
         """Return what the call needs when it is made again."""
-        return AskedSoFar(answers=self._answers, open=self.open.result(), notes=tuple(self.notes))
+        held = not self._repeatable
+        return AskedSoFar(answers=self._answers, open=self.open.result(), notes=tuple(self.notes), held=held)
+
+
+def _future() -> "asyncio.Future[Any]":
+    return asyncio.get_running_loop().create_future()
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return *schema* with fields that may be null as fields that may be left out: a form has no null."""
+    fields: object = schema.get("properties")
+    if not isinstance(fields, dict):
+        return schema
+    plain, empty = dict[str, Any](), set[str]()
+    for name, field in cast("dict[str, Any]", fields).items():
+        kinds: object = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None
+        others = [each for each in cast("list[object]", kinds) if each != "null"] if isinstance(kinds, list) else []
+        plain[name] = {**field, "type": others[0]} if len(others) == 1 else field
+        if plain[name] is not field:
+            empty.add(name)
+    required = [name for name in schema.get("required") or () if name not in empty]
+    return {**schema, "properties": plain, **({"required": required} if "required" in schema else {})}
 
 
 def _is_flat(schema: Mapping[str, Any]) -> bool:
@@ -180,7 +233,12 @@ def _is_primitive(field: object) -> bool:
     if not isinstance(field, dict):
         return False
     given = cast("dict[str, Any]", field)
-    return given.get("type") in _PRIMITIVES and not given.keys() & {"properties", "items", "anyOf", "allOf", "$ref"}
+    kind: object = given.get("type")
+    return (
+        isinstance(kind, str)
+        and kind in _PRIMITIVES
+        and not given.keys() & {"properties", "items", "anyOf", "allOf", "$ref"}
+    )
 
 
 def _hides(value: object, key: str = "") -> bool:

@@ -1,11 +1,14 @@
 """What an MCP server returned, as parts that the model reads and people see."""
 
+import asyncio
 import base64
 import binascii
 import json
 from collections.abc import Sequence
+from typing import Any, cast
 
 import mcp_types as wire
+import msgspec
 
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import File, Part, Text
@@ -35,12 +38,57 @@ async def outcome_of(
     reader = _ResultReader(tool, context)
     for block in result.content:
         await reader.read(block)
-    if not reader.spoken and (structured := _structured(result)) is not None:
-        reader.texts.append(structured)
-    texts = [text for text in (*reader.texts, *(f"[{note}]" for note in notes)) if text]
+    said, data = reader.texts, None
+    if "structured_content" in result.model_fields_set:  # in a thread: of a large one it may take a tenth of a second
+        said, data = await asyncio.to_thread(_with_structured, reader, result.structured_content)
+    texts = [text for text in (*said, *(f"[{note}]" for note in notes)) if text]
     if result.is_error:
         return ToolError("\n\n".join(texts) or f"The MCP server `{server.name}` says only that `{tool}` failed.")
-    return Done((*(Text(text) for text in texts), *reader.files))
+    return Done((*(Text(text) for text in texts), *reader.files), data=data)
+
+
+def _with_structured(reader: "_ResultReader", found: Any) -> tuple[list[str], str | None]:
+    """Return the texts of a result with its structured content *found*, and that as JSON if it is none of them.
+
+    What the texts say already is not there twice. A text stays that says all of it; several, as the SDKs give for a
+    list, become the structured content.
+    """
+    if reader.spoken and not found:
+        return reader.texts, None
+    structured = json.dumps(found, ensure_ascii=False)
+    if not reader.spoken:
+        return [*reader.texts, structured], structured
+    spoken = [reader.texts[place] for place in reader.spoken]
+    value = _unwrapped(found)
+    if len(spoken) == 1 and (_is_json_of(spoken[0], found) or _is_json_of(spoken[0], value)):
+        return reader.texts, None
+    if spoken == [value]:
+        return reader.texts, structured
+    values = cast("list[Any]", value) if isinstance(value, list) else []
+    if len(values) == len(spoken) and all(map(_says, spoken, values)):
+        first, *more = reader.spoken
+        kept = {place: text for place, text in enumerate(reader.texts) if place not in more}
+        return list({**kept, first: structured}.values()), structured
+    return [*reader.texts, structured], structured
+
+
+def _unwrapped(structured: Any) -> Any:
+    """Return what a tool gave that the SDKs wrap in an object, as structured content must be one."""
+    if not isinstance(structured, dict):
+        return structured
+    found = cast("dict[str, Any]", structured)
+    return found["result"] if found.keys() == {"result"} else found
+
+
+def _says(text: str, value: Any) -> bool:
+    return text == value or _is_json_of(text, value)
+
+
+def _is_json_of(text: str, value: Any) -> bool:
+    try:
+        return msgspec.json.decode(text) == value
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
 
 
 class _ResultReader:
@@ -50,13 +98,15 @@ class _ResultReader:
         self._tool, self._context = tool, context
         self.texts: list[str] = []
         self.files: list[Part] = []
-        self.spoken = False
+        self.spoken: list[int] = []
+        """Where in the texts what the server itself says stands, and not a file's name or a link."""
 
     async def read(self, block: wire.ContentBlock) -> None:
         match block:
             case wire.TextContent(text=text):
+                if text:
+                    self.spoken.append(len(self.texts))
                 self.texts.append(text)
-                self.spoken = self.spoken or bool(text)
             case wire.ImageContent() | wire.AudioContent():
                 await self._file(block.data, block.mime_type, "")
             case wire.ResourceLink():
@@ -68,7 +118,6 @@ class _ResultReader:
     async def _resource(self, resource: wire.TextResourceContents | wire.BlobResourceContents) -> None:
         if isinstance(resource, wire.TextResourceContents):
             self.texts.append(f"{resource.uri}\n{resource.text}")
-            self.spoken = True
         else:
             await self._file(resource.blob, resource.mime_type or "", f" of {resource.uri}")
 
@@ -103,9 +152,3 @@ def sniffed(content: bytes) -> tuple[str, str] | None:
     if content.startswith(b"RIFF"):
         return _RIFF.get(content[8:12])
     return next(((mime, ending) for magic, mime, ending in _MAGIC if content.startswith(magic)), None)
-
-
-def _structured(result: wire.CallToolResult) -> str | None:
-    if result.structured_content is None and "structured_content" not in result.model_fields_set:
-        return None
-    return json.dumps(result.structured_content, ensure_ascii=False)

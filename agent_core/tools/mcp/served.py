@@ -1,8 +1,8 @@
 """Tools of MCP servers as agents call them: secrets filled in at the last moment, and masked in what comes back."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from msgspec import structs
@@ -10,16 +10,15 @@ from msgspec import structs
 from agent_core.domain.agents import ToolSpec
 from agent_core.domain.masking import scrubbed
 from agent_core.domain.mcp import FilledServer, McpServer
-from agent_core.domain.mcp_tools import strings_of
-from agent_core.domain.messages import Part, Text
+from agent_core.domain.schemas import problems
+from agent_core.domain.tool_schemas import fitted
 from agent_core.domain.tools import filled, secrets_in
 from agent_core.errors import ParleyError
-from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, ToolError
+from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.context_headers import context_headers
 from agent_core.tools.mcp.credentials import written_in
+from agent_core.tools.mcp.masking import Change, changed_outcome
 from agent_core.tools.mcp.port import McpConnections
-
-Change = Callable[[str], str]
 
 
 class ServerSecrets(Protocol):
@@ -83,8 +82,14 @@ class ServedTool:
     tool: str
     connections: McpConnections
     secrets: ServerSecrets
+    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What the server says of its arguments; models are shown what vendors take of it."""
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
+        fit = fitted(self.parameters)
+        arguments = fit.restored(arguments)
+        if fit.shown is not fit.whole and (faults := problems(fit.whole, arguments)):
+            return ToolError(f"The arguments do not fit `{self.spec.name}`: {'; '.join(map(str, faults))}")
         try:
             server, values = await ready(self.server, self.secrets)
         except MissingSecret as error:
@@ -104,25 +109,4 @@ class ServedTool:
         except Exception as error:  # noqa: BLE001 - its text may hold a secret
             raise RuntimeError(plain(f"{type(error).__name__}: {error}")) from None
         # In a thread: of a large result it may take a second.
-        return await asyncio.to_thread(_plain, outcome, plain) if values else outcome
-
-
-def _plain(outcome: Outcome, plain: Change) -> Outcome:
-    """Return *outcome* with its texts as *plain* makes them."""
-    match outcome:
-        case Done(parts, renders):
-            shown = tuple(
-                replace(each, text=plain(each.text), payload=strings_of(each.payload, plain)) for each in renders
-            )
-            return Done(tuple(_plain_part(part, plain) for part in parts), shown)
-        case ToolError(message):
-            return replace(outcome, message=plain(message))
-        case Elicitation(title, schema, detail):
-            said = None if detail is None else plain(detail)
-            return replace(outcome, title=plain(title), detail=said, schema=strings_of(schema, plain))
-        case Pending():
-            return outcome
-
-
-def _plain_part(part: Part, plain: Change) -> Part:
-    return structs.replace(part, text=plain(part.text)) if isinstance(part, Text) else part
+        return await asyncio.to_thread(changed_outcome, outcome, plain) if values else outcome

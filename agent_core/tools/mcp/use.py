@@ -16,12 +16,12 @@ from agent_core.tools.base import CallContext, Outcome
 from agent_core.tools.mcp.listing import relist
 from agent_core.tools.mcp.marks import CallMark
 from agent_core.tools.mcp.progress import shown_by
-from agent_core.tools.mcp.questions import AskedSoFar, LiveQuestions, Unanswerable, asked_by, taken_up
+from agent_core.tools.mcp.questions import LONGEST_HELD, AskedSoFar, LiveQuestions, Unanswerable, asked_by, taken_up
 from agent_core.tools.mcp.results import outcome_of
 
 _ROUNDS = 5
 """How often one call may ask what is declined without a person."""
-_SPARE = 5.0
+SPARE = 5.0
 """Seconds beyond a call's own timeout, which its caller counts, after which the client gives up too."""
 _ANSWERS: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
     wire.CallToolResult | wire.InputRequiredResult
@@ -43,6 +43,7 @@ class ToolUse:
     ) -> None:
         self._server, self._tool, self._arguments = server, tool, arguments
         self._context, self._mark, self._repeatable = context, mark, repeatable
+        self.questions = mark.questions = LiveQuestions(taken_up(context.answer), context.clock, repeatable=repeatable)
 
     async def __call__(self, session: ClientSession) -> Outcome:
         asked = taken_up(self._context.answer)
@@ -61,8 +62,11 @@ class ToolUse:
         raise Unanswerable(f"it asks again and again what is declined ({'; '.join(asked.notes)})")
 
     async def _legacy(self, session: ClientSession, asked: AskedSoFar) -> Outcome:
-        questions = LiveQuestions(asked, repeatable=self._repeatable)
-        self._mark.questions = questions
+        questions = self.questions
+        if not self._repeatable:
+            result = await self._send(session, asked, LONGEST_HELD)
+            assert isinstance(result, wire.CallToolResult), "A result of the legacy era asks nothing."
+            return await self._outcome(result, questions.notes)
         work = asyncio.ensure_future(self._send(session, asked))
         try:
             await asyncio.wait((work, questions.open), return_when=asyncio.FIRST_COMPLETED)
@@ -77,7 +81,9 @@ class ToolUse:
                 await work
             questions.over.set()
 
-    async def _send(self, session: ClientSession, asked: AskedSoFar) -> wire.CallToolResult | wire.InputRequiredResult:
+    async def _send(
+        self, session: ClientSession, asked: AskedSoFar, held: float = 0.0
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
         request = wire.CallToolRequest(
             params=wire.CallToolRequestParams(
                 name=self._tool,
@@ -86,7 +92,7 @@ class ToolUse:
                 request_state=asked.request_state,
             )
         )
-        seconds, progress = self._server.timeout_s + _SPARE, shown_by(self._server, self._context)
+        seconds, progress = self._server.timeout_s + SPARE + held, shown_by(self._server, self._context)
         self._mark.sent = True
         try:
             return await session.send_request(request, _ANSWERS, seconds, progress_callback=progress)

@@ -134,7 +134,9 @@ def _of(name: str, block: str, schema: Any, arguments: Json, *, required: bool) 
 
 def _choices(schema: Json) -> tuple[Any, ...]:
     """Return the values that are all there are, if a menu can hold them."""
-    found: Sequence[Any] = (True, False) if schema.get("type") == "boolean" else schema.get("enum") or ()
+    given: Sequence[Any] = schema.get("oneOf") or ()
+    named = [cast("Json", each)["const"] for each in given if isinstance(each, dict) and "const" in each]
+    found: Sequence[Any] = (True, False) if schema.get("type") == "boolean" else schema.get("enum") or named
     fit = len(found) <= limits.OPTIONS.value and all(len(_label(each)) <= limits.OPTION_TEXT.value for each in found)
     return tuple(found) if fit else ()
 

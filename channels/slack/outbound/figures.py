@@ -6,14 +6,16 @@ followed by the next plainer one of that render; everything else of its message 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, cast
+from operator import is_
+from typing import Any, Protocol, TypeVar, cast
 
 import structlog
 
 from agent_core import Clock, ParleyError, PlainChart, csv_of
-from channels.base import ConversationView
+from channels.base import ConversationView, ShownRender
 from channels.slack.outbound.drawn.choose import Ladders, choose
 from channels.slack.outbound.drawn.form import ChartLink, CsvUpload, Json, PngUpload, note
 from channels.slack.outbound.drawn.ladder import ChosenForm, Ladder
@@ -29,6 +31,9 @@ DRAWING = 60.0
 LOOK = 0.5
 """Seconds between two looks at files that are under way."""
 _FAILED = FileProgress("failed")
+_MAKING = ThreadPoolExecutor(1, "parley-figures")
+"""One thread for all: several would take turns with each other before the event loop has its own."""
+Made = TypeVar("Made")
 _log = structlog.get_logger("parley.slack")
 
 
@@ -64,6 +69,20 @@ class _Refusals:
     until: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The *forms* of *ladders* whose steps begin at *first*."""
+
+    ladders: tuple[Ladder, ...]
+    first: Mapping[str, int]
+    forms: tuple[ChosenForm, ...]
+
+    def are_of(self, ladders: Sequence[Ladder], first: Mapping[str, int]) -> bool:
+        """Return whether these are the forms of the very same *ladders* and steps."""
+        same = len(ladders) == len(self.ladders) and all(map(is_, ladders, self.ladders))
+        return same and first == self.first
+
+
 @dataclass(slots=True)
 class ThreadFigures:
     """The tables and charts of one thread."""
@@ -77,6 +96,7 @@ class ThreadFigures:
     _attached: dict[str, PlannedFile] = field(default_factory=dict[str, PlannedFile])
     _shown: dict[str, Ladder] = field(default_factory=dict[str, Ladder])
     _links: dict[str, asyncio.Task[str | None]] = field(default_factory=dict[str, "asyncio.Task[str | None]"])
+    _chosen: _Chosen | None = None
 
     def __post_init__(self) -> None:
         self._ladders = Ladders(links=self.ports.links is not None)
@@ -84,14 +104,14 @@ class ThreadFigures:
     async def items(self, body: ConversationView) -> dict[str, Item | None]:
         """Return how each table and chart of *body* is shown now, None for a picture that is still to come."""
         renders = [each for said in body.recent for call in said.calls for each in call.renders]
-        ladders = [ladder for each in renders if (ladder := self._ladders.of(each)) is not None]
+        ladders = await self._ladders_of(renders)
         if not ladders:
             return {}
         await self.files.load()
         self._begin(ladders)
         while True:
             found: dict[str, Item | None] = {}
-            for ladder, choice in zip(ladders, choose(ladders, self._first), strict=True):
+            for ladder, choice in zip(ladders, await self._choose(ladders), strict=True):
                 item = self._item(ladder, choice)
                 if item is choice:  # it cannot be had: the forms of all are chosen again
                     self._first[choice.render] = choice.step + 1
@@ -133,6 +153,19 @@ class ThreadFigures:
             task.cancel()
         await asyncio.gather(*self._links.values(), return_exceptions=True)
         await self.files.close()
+
+    async def _ladders_of(self, renders: Sequence[ShownRender]) -> list[Ladder]:
+        """Return the ladders of those *renders* that have one; those that are not made yet are made in a thread."""
+        if not all(map(self._ladders.has, renders)):
+            await _made(lambda: [self._ladders.of(each) for each in renders])
+        return [ladder for each in renders if (ladder := self._ladders.of(each)) is not None]
+
+    async def _choose(self, ladders: Sequence[Ladder]) -> tuple[ChosenForm, ...]:
+        """Return how all of *ladders* are shown; forms are made in a thread, and only when something else is shown."""
+        first = {each.render.id: self._first.get(each.render.id, 0) for each in ladders}
+        if self._chosen is None or not self._chosen.are_of(ladders, first):
+            self._chosen = _Chosen(tuple(ladders), first, await _made(lambda: _forms(ladders, first)))
+        return self._chosen.forms
 
     def _begin(self, ladders: Sequence[Ladder]) -> None:
         """Forget what is known of a render that shows something else now under its id: its call ran again."""
@@ -207,6 +240,18 @@ class ThreadFigures:
             return FileProgress("pending")
         address = task.result()
         return _FAILED if address is None else FileProgress("ready", address)
+
+
+async def _made(make: Callable[[], Made]) -> Made:
+    """Return what *make* gives, made beside the event loop, which a large table would hold for many milliseconds."""
+    return await asyncio.get_running_loop().run_in_executor(_MAKING, make)
+
+
+def _forms(ladders: Sequence[Ladder], first: Mapping[str, int]) -> tuple[ChosenForm, ...]:
+    chosen = choose(ladders, first)
+    for ladder in ladders:
+        _ = ladder.key  # of all that is shown, which is read here too
+    return chosen
 
 
 async def _png(drawer: PngDrawer, spec: Json, owner: str) -> bytes | None:

@@ -216,6 +216,10 @@ def test_a_run_gives_up_its_own_results_only_where_it_must():
     long = msgspec.structs.replace(FULL, tails=(), prune=None, tokens=201_000)
     assert way(long) == ("prune", 3)
     assert overflow(msgspec.structs.replace(long, limit=None)) == ("prune", 3)
+    full = msgspec.structs.replace(long, own=(), steps=(Tail(0, 80_000),), unread=Tail(0, 60_000))
+    assert overflow(full, CUT) == ("prune", 0), "what no step has read goes last"
+    assert overflow(msgspec.structs.replace(full, steps=(Tail(2, 20_000),)), CUT) == ("cut", 2)
+    assert way(msgspec.structs.replace(full, tokens=100_000)) is None
 
 
 def test_a_cut_is_made_at_the_limit_only():

@@ -31,7 +31,7 @@ def talk(sizes: list[int]) -> list[WindowEntry]:
 
 
 def tokens(entries: list[WindowEntry]) -> int:
-    return sum(entry.tokens for entry in entries)
+    return sum(UNCALIBRATED.tokens(entry.weight) for entry in entries)
 
 
 @pytest.mark.parametrize("room", [None, 100_000])

@@ -6,7 +6,10 @@ from agent_core import Definition, ToolSpec
 from agent_core.context import router
 from agent_core.context.snapshot import freeze, snapshot_of, variant
 from agent_core.domain.agents import ROUTER_TOOLS
+from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp_tools import spec_of
 from tests.agent_core.history import spec
+from tests.agent_core.mcp_servers import mcp_tool
 
 NOUNS = ("order", "customer", "invoice", "parcel", "refund", "voucher", "review", "product", "stock", "supplier")
 VERBS = ("list", "get", "create", "update", "delete", "search")
@@ -89,6 +92,15 @@ def test_five_hundred_tools_add_nothing_to_a_prompt_but_the_routers():
     assert named(few.tools) == list(ROUTER_TOOLS)
     assert few.hash != lot.hash
     assert len(lot.routed) == 500
+
+
+def test_the_tools_of_one_server_are_many_resources():
+    """A large server is no resource of its own: its tools are shown by what they are about."""
+    server = McpServer(name="shop", url="https://mcp.example.com")
+    served = [spec_of(server, mcp_tool(each.name), f"mcp__shop__{each.name}") for each in SHOP]
+    assert "\n- order: mcp__shop__create_order" in router.listing(served, "create an order")
+    shown = router.definitions(served, "order") or ""
+    assert [name for name in named(served) if name in shown] == [f"mcp__shop__{verb}_order" for verb in VERBS]
 
 
 def test_a_snapshot_without_routed_tools_has_the_hash_that_it_had():

@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from agent_core import Fact, FactBody, Message, Reasoning, Text, ToolCall, ToolResult, text_of
 from agent_core.context.frames import Frames
+from agent_core.context.history import PromptHistory
 from agent_core.context.summaries import in_window
 from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.context import CompactionKind
 from agent_core.providers.base import neutral
-from tests.agent_core.history import called, ended, history, opened, received, said, started, wish
+from tests.agent_core.history import called, closed, ended, history, opened, received, said, started, wish
 
 MARKER = "abcdefghij"
 LONG = "a line of a result\n" * 100
@@ -191,3 +192,29 @@ def _check(window: Window) -> None:
         assert not open_calls
         open_calls = {part.call for part in parts if isinstance(part, ToolCall)}
     assert window.entries[0].summary or window.entries[0].border
+
+
+@given(st.lists(st.sampled_from(["prune", "summary", "cut", "snapshot", "failed", "answered"]), max_size=4))
+def test_a_preview_tells_what_the_log_will(kinds: list[str]):
+    """A window that looks ahead has the entries, and the history of calls, that it has once the facts are written."""
+    made: dict[str, FactBody] = {
+        "prune": compacted("prune", 12),
+        "summary": compacted("summary", 12, "They talked."),
+        "cut": compacted("cut", 12),
+        "snapshot": e.SnapshotFrozen(hash="t", reason="idle"),
+        "failed": e.CompactionFailed(model="m", code="empty", message=""),
+        "answered": closed(4),
+    }
+    facts = history(*talk(2), received("And now?", "in_2"), started(4, takes=(23,)))
+    window, held = window_of(facts), [made[kind] for kind in kinds]
+    shown = window.preview(held)
+    window.apply(history(*held, first=len(facts) + 1))
+    assert [entry[1:] for entry in shape(shown)] == [entry[1:] for entry in shape(window)]
+    assert timeless(shown) == timeless(window)
+
+
+def timeless(window: Window) -> PromptHistory:
+    """Return what *window* knows of the calls, but for when they were."""
+    known = window.history
+    last, asked = (call and replace(call, time=0) for call in (known.last, known.asked))
+    return replace(known, last=last, asked=asked, newest=0, failed=0)

@@ -173,6 +173,6 @@ def test_a_file_is_read_once():
     window = window_of(message, e.RunQueued(), e.RunStarted(epoch=1), started(takes=(1,)))
     (entry,) = window.entries
     assert entry.files == ["blob_1"]
-    assert entry.tokens > 0, "its size is estimated before it is made"
+    assert entry.weight.bytes > 0, "its size is estimated before it is made"
     entry.load({"blob_1": b"PNG"})
     assert (entry.wire, entry.files, entry.wire) == (b"PNG", (), b"PNG")

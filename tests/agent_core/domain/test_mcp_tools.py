@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from agent_core.domain.mcp import McpAnnotations, McpServer
 from agent_core.domain.mcp_tools import cleaned, names_of, pin, spec_of, taken
+from agent_core.domain.resources import resource_of
 from tests.agent_core.mcp_servers import listing, mcp_tool
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -91,6 +92,22 @@ def test_only_a_trusted_server_is_believed():
     assert (stranger.effect, stranger.idempotent, stranger.concurrency_safe) == ("write", False, False)
     assert (friend.effect, friend.idempotent, friend.concurrency_safe) == ("read", True, True)
     assert (stranger.source, stranger.resource) == ("mcp", "a")
+
+
+def test_a_tool_that_vendors_or_this_process_would_refuse_is_taken():
+    """Models are shown a schema that every vendor takes; the listing keeps what the server said, so pins stay."""
+    said = {"type": "object", "oneOf": [{"properties": {"$top": {"pattern": "^(?!0)"}}}]}
+    kept = cleaned(listing(mcp_tool("list", parameters=said)))
+    assert (kept.left_out, [tool.parameters for tool in kept.listing.tools]) == ((), [said])
+    shown = spec_of(McpServer(name="a"), kept.listing.tools[0], "mcp__a__list").parameters
+    assert shown == {"type": "object", "properties": {"top": {"description": "(`$top`)"}}}
+
+
+def test_a_tools_resource_is_the_mark_then_the_noun_then_the_server():
+    """The noun is that of the server's own name, also where the tool's name ends in a hash."""
+    marked, noun, plain = mcp_tool("list_orders", resource="till"), mcp_tool("orders.list"), mcp_tool("search")
+    found = [spec_of(McpServer(name="shop"), tool, "mcp__shop__x_0123456789abcdef") for tool in (marked, noun, plain)]
+    assert [resource_of(each) for each in found] == ["till", "order", "shop"]
 
 
 def test_tools_are_taken_by_globs_over_the_servers_own_names():

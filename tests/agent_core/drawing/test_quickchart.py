@@ -37,6 +37,18 @@ def test_bars_are_bars_with_titles_and_axes():
     }
 
 
+def test_amounts_have_the_format_of_their_axis():
+    """A percentage, a currency and fixed decimals are options of `Intl.NumberFormat` at the axis of amounts."""
+    formats = {"percent": {"style": "percent", "maximumFractionDigits": 1}, "number": {}}
+    formats["currency:EUR.0"] = {"style": "currency", "currency": "EUR"} | (
+        none := {"minimumFractionDigits": 0, "maximumFractionDigits": 0}
+    )
+    formats["integer"] = none
+    for format, options in formats.items():
+        ticks = chart_js(of("bar", format=format, horizontal=True))["options"]["scales"]["x"].get("ticks", {})
+        assert ticks.get("format", {}) == options
+
+
 def test_horizontal_and_stacked_bars_have_their_categories_along_the_side():
     """In a horizontal chart the titles of the axes change places, and both axes of a stacked one are stacked."""
     options = chart_js(of("bar", horizontal=True, stacked=True, x="w", y="n"))["options"]

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
-from agent_core import Core, InvalidInput, ManagedByFile, NotFound
+from agent_core import Conflict, Core, InvalidInput, ManagedByFile, NotFound
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_objects import McpServerObject
 from agent_core.runtime.mcp_discovery import AWAY
@@ -346,5 +346,7 @@ async def test_a_server_of_a_newer_version_stops_no_other(make_core: MakeCore):
         await other.tools.servers.sync_files([http("newer"), http()])
         await listed(other)
         assert [each.name for each in (await other.tools.servers.list()).items] == ["github"]
+        with pytest.raises(Conflict, match="`newer` cannot be read by this version"):
+            await other.tools.servers.get("newer")
     assert {line["server"] for line in logs if line["event"] == "mcp.not_readable"} == {"newer"}
     assert servers.discovered == ["github"]

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from agent_core import Core, Definition, InvalidInput, ManagedByFile, NotFound, ToolCompleted, text_of
 from agent_core.domain.tools import ToolDefinition
-from agent_core.errors import ToolInUse
+from agent_core.errors import Conflict, ToolInUse
 from agent_core.store.work.tooling import definitions
 from agent_core.testing import ScriptedProvider, call, say, step_of
 from agent_core.tools.function import tool
@@ -177,4 +177,6 @@ async def test_a_tool_that_this_version_cannot_read_stops_no_other(core: Core):
     with capture_logs() as logs:
         await tools.sync_files([HELLO, msgspec.structs.replace(HELLO, name="newer")])
         assert [each.name for each in (await tools.list()).items] == ["greet", "hello"]
+        with pytest.raises(Conflict, match="`newer` cannot be read by this version"):
+            await core._store.read(lambda connection: definitions.find(connection, "newer"))
     assert {line["tool"] for line in logs if line["event"] == "tools.not_readable"} == {"newer"}

@@ -52,6 +52,20 @@ async def test_a_call_takes_secrets_and_context_along_and_brings_none_back():
     assert await tool.call({}, context(shown)) == ToolError("401 for [secret TOKEN]")
 
 
+async def test_arguments_go_under_the_servers_own_names_once_they_fit_its_own_schema():
+    """What the model is shown otherwise is the server's again, and checked by all that it says."""
+    either = [{"required": ["$filter"]}, {"required": ["id"]}]
+    said = {"type": "object", "properties": {"$filter": {"type": "string"}, "id": {}}, "anyOf": either}
+    get, servers = mcp_tool("get", parameters=said), ScriptedServers(github=listing("get"))
+    tool = ServedTool(spec_of(SERVER, get, "mcp__github__get"), SERVER, "get", servers, OneSecret(), get.parameters)
+    assert tool.spec.parameters["properties"].keys() == {"filter", "id"}
+    refused = await tool.call({}, context([]))
+    assert isinstance(refused, ToolError)
+    assert "`mcp__github__get`: $" in refused.message
+    await tool.call({"filter": "a eq 1"}, context([]))
+    assert [arguments for _, _, arguments, _ in servers.calls] == [{"$filter": "a eq 1"}]
+
+
 WRITTEN = McpServer(
     name="github",
     url="https://mcp.example.com/mcp?api_key=url-pass-1&lang=en-english",

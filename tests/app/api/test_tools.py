@@ -113,6 +113,8 @@ async def test_the_list_has_every_tool_of_the_process(client: httpx.AsyncClient)
         ({"context": ["actor-name"]}, "context[0]"),
         ({"context": ["e-mail", "e_mail"]}, "context[1]"),
         ({"parameters": {"type": "object"}}, "parameters"),
+        ({"parameters": {"type": "object", "anyOf": [{"required": ["a"]}]}}, "parameters.anyOf"),
+        ({"parameters": {"type": "object", "properties": {"$top": {}}}}, "parameters.properties.$top"),
         ({"effect": "both"}, "effect"),
         ({"colour": "red"}, "colour"),
     ],

@@ -4,7 +4,7 @@ import pytest
 
 from agent_core.domain.mcp import McpServer
 from agent_core.store.work.tooling.servers import StoredServer
-from app.cli.mcp_servers import _described
+from app.cli.mcp_servers import _changes, _described
 from app.cli.tools import _origin
 from app.doctor.mcp import described
 
@@ -44,12 +44,28 @@ def test_a_servers_tool_is_shown_with_its_title_arguments_and_hints():
         "effect": "read",
         "idempotent": True,
         "parameters": {"type": "object", "properties": properties, "required": ["q"]},
+        "annotations": {"read_only": True, "open_world": False},
     }
     assert list(_described(tool)) == [
         "\nmcp__a__find Find (read, idempotent): Find it.",
+        "  the server says: read only: yes, open world: no",
         "  q (string, required): What to find.",
         "  n (any)",
     ]
+
+
+def test_a_change_of_a_title_or_of_a_hint_is_shown():
+    """What a tool's hash is made of is what the operator sees before they accept it."""
+    before = {"description": "Pay.", "parameters": {"type": "object"}, "annotations": {"read_only": True}}
+    now = {**before, "title": "Pay\n now", "annotations": {}}
+    changes = [{"change": "changed", "tool": "pay", "before": before, "now": now}]
+    shown = list(_changes({"changes": changes}))
+    assert [line for line in shown if line.replace("accepted", "now") not in shown] == [
+        "  accepted, title: none",
+        "  accepted, the server says: read only: yes",
+    ]
+    assert "  now, title: Pay now" in shown
+    assert "  now, the server says: nothing of its effect" in shown
 
 
 def test_a_tool_of_a_server_names_it():

@@ -205,3 +205,6 @@ async def test_streams_and_cancels(client: httpx.AsyncClient, model: Model):
     found = await samples(client)
     assert at(found, "parley_runs_ended_total", status="cancelled", reason="") == 1
     assert at(found, "parley_streams") == 0
+    assert {dict(labels)["status"]: n for (name, labels), n in found.items() if name == "parley_mcp_servers"} == (
+        dict.fromkeys(("new", "ok", "failing", "changed", "disabled"), 0)
+    )

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent_core.domain.tools import DefinedTool, ToolDefinition, ToolOrigin, ToolVersion
-from agent_core.errors import InvalidInput, ManagedByFile, NotFound, ToolInUse
+from agent_core.errors import Conflict, InvalidInput, ManagedByFile, NotFound, ToolInUse
 from agent_core.ids import new_id
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT
@@ -34,8 +34,12 @@ def everything(connection: Connection) -> Sequence[DefinedTool]:
 
 
 def find(connection: Connection, name: str) -> DefinedTool:
-    """Return the tool with this id or name; raises `NotFound`."""
-    return _tool(_row(connection, name))
+    """Return the tool with this id or name; raises `NotFound`, or `Conflict` if this version cannot read it."""
+    row = _row(connection, name)
+    found = _readable(row)
+    if found is None:
+        raise Conflict(f"The tool `{row.name}` cannot be read by this version: {revisions.NEWER}.")
+    return found
 
 
 def hold(connection: Connection, name: str) -> DefinedTool:
@@ -178,8 +182,7 @@ def _readable(row: Any) -> DefinedTool | None:
     try:
         return _tool(row)
     except msgspec.MsgspecError as error:
-        remedy = "a newer version of Parley may have stored it; run that one"
-        _log.error("tools.not_readable", tool=row.name, id=row.id, reason=str(error), remedy=remedy)
+        _log.error("tools.not_readable", tool=row.name, id=row.id, reason=str(error), remedy=revisions.NEWER)
         return None
 
 

@@ -9,6 +9,8 @@ from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT, ProjectRow
 from agent_core.store.work.tooling.tables import RevisionRow
 
+NEWER = "a newer version of Parley may have stored it; run that one"
+"""What is said of a row that this version cannot read."""
 RevisionKind = Literal["tools", "mcp", "secrets"]
 REVISION, PROJECT = table_of(RevisionRow), table_of(ProjectRow)
 # A transaction that opens a session does not wait for this lock; SQLite has one writer at a time anyway.

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from agent_core.domain.mcp import McpServer, McpTool
 from agent_core.domain.mcp_tools import KeptListing, accepted_after
 from agent_core.domain.objects import Page
-from agent_core.errors import InvalidInput, ManagedByFile, NotFound
+from agent_core.errors import Conflict, InvalidInput, ManagedByFile, NotFound
 from agent_core.ids import new_id
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT
@@ -77,12 +77,14 @@ def listed(connection: Connection, *, limit: int, after: int) -> Page[StoredServ
 
 
 def find(connection: Connection, name: str) -> StoredServer:
-    """Return the server with this id or name; raises `NotFound`."""
+    """Return the server with this id or name; raises `NotFound`, or `Conflict` if this version cannot read it."""
     named = or_(SERVER.c.id == name, SERVER.c.name == name)
     row = connection.execute(select(SERVER).where(_OURS, named)).first()
     if row is None:
         raise NotFound("MCP server", name)
-    return _stored(row)
+    if (found := _readable(row)) is None:
+        raise Conflict(f"The MCP server `{row.name}` cannot be read by this version: {revisions.NEWER}.")
+    return found
 
 
 def editable(stored: StoredServer) -> StoredServer:
@@ -243,7 +245,7 @@ def accept(connection: Connection, stored: StoredServer) -> StoredServer:
 def _again(connection: Connection, claim: Claim) -> StoredServer | None:
     """Return the claimed server as it is now, None if it is gone or defined otherwise."""
     row = connection.execute(select(SERVER).where(SERVER.c.key == claim.stored.key)).first()
-    stored = None if row is None else _stored(row)
+    stored = None if row is None else _readable(row)
     return stored if stored is not None and stored.server == claim.stored.server else None
 
 
@@ -287,8 +289,7 @@ def _readable(row: Any) -> StoredServer | None:
     try:
         return _stored(row)
     except msgspec.MsgspecError as error:
-        remedy = "a newer version of Parley may have stored it; run that one"
-        _log.error("mcp.not_readable", server=row.name, id=row.id, reason=str(error), remedy=remedy)
+        _log.error("mcp.not_readable", server=row.name, id=row.id, reason=str(error), remedy=revisions.NEWER)
         return None
 
 

@@ -101,13 +101,16 @@ def plain_data(chart: PlainChart) -> DataTable:
     """Return the numbers of *chart* as a table: a row for each category, or for each point of a scatter chart."""
     if chart.type == "scatter":
         several = len(chart.series) > 1
-        columns = [TableColumn("x", chart.x or "x"), TableColumn("y", chart.y or "y")]
+        columns = [TableColumn("x", chart.x or "x"), TableColumn("y", chart.y or "y", format=chart.format)]
         rows = [
             {"name": each.name, "x": _rounded(x), "y": _rounded(y)} for each in chart.series for x, y in each.points
         ]
         return DataTable((*([TableColumn("name", "Series")] if several else []), *columns), tuple(rows))
     keys = [f"s{n}" for n in range(len(chart.series))]
-    columns = [TableColumn(key, each.name or chart.y or "Value") for key, each in zip(keys, chart.series, strict=True)]
+    columns = [
+        TableColumn(key, each.name or chart.y or "Value", format=chart.format)
+        for key, each in zip(keys, chart.series, strict=True)
+    ]
     rows = [
         {"label": label, **{key: _rounded(each.values[n]) for key, each in zip(keys, chart.series, strict=True)}}
         for n, label in enumerate(chart.categories)

@@ -36,6 +36,10 @@ class Ladders:
         self._links = links
         self._made: dict[str, tuple[ShownRender, Ladder | None]] = {}
 
+    def has(self, render: ShownRender) -> bool:
+        """Return whether the ladder of *render* is made."""
+        return self._made.get(render.id, (None, None))[0] == render
+
     def of(self, render: ShownRender) -> Ladder | None:
         """Return the ladder of *render*, None when it is no table and no chart.
 

@@ -3,7 +3,10 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
+
+from msgspec import structs
 
 from agent_core import PlainChart, PlainSeries
 
@@ -60,6 +63,8 @@ _UNITS = (
     _Unit("quarter", _quarter, _quarter_label),
     _Unit("year", _year, _year_label),
 )
+_QUARTERLY, _YEAR = 2, 3
+"""Places of quarters and years among the units."""
 
 
 def adds_up(spec: Mapping[str, Any]) -> bool:
@@ -76,7 +81,8 @@ def adds_up(spec: Mapping[str, Any]) -> bool:
 def coarser(chart: PlainChart, most: int) -> tuple[PlainChart, str] | None:
     """Return *chart*, whose categories are dates, by the shortest unit with at most *most* of them, and its name.
 
-    None when they are no dates, or too many years. Values must be sums or counts.
+    None when they are no dates, or too many years, or when their values do not add up to whole units. Values must be
+    sums or counts.
     """
     read = _reader(chart.categories)
     if read is None:
@@ -90,9 +96,7 @@ def coarser(chart: PlainChart, most: int) -> tuple[PlainChart, str] | None:
             found = [places[day] for day in begins]
             series = tuple(PlainSeries(each.name, _added(each.values, found, len(kept))) for each in chart.series)
             labels = tuple(unit.label(day) for day in kept)
-            return PlainChart(
-                chart.type, labels, series, chart.title, chart.x, chart.y, chart.stacked, chart.horizontal
-            ), unit.name
+            return structs.replace(chart, categories=labels, series=series), unit.name
     return None
 
 
@@ -106,13 +110,30 @@ def _added(values: Sequence[float | None], places: Sequence[int], count: int) ->
 
 def _reader(labels: Sequence[str]) -> tuple[list[date], int] | None:
     """Return the first day of each label, as Vega writes dates, and the first longer unit; None for other labels."""
-    for pattern, first in ((_DAY, None), (_ISO, 0), (_QUARTER, 3)):
+    for pattern in (_DAY, _ISO, _QUARTER):
         found = [pattern.fullmatch(label) for label in labels]
-        days = [None if each is None else _first_day(each) for each in found]
-        if all(day is not None for day in days):
-            is_month = any(each is not None and each.groupdict().get("day", "") is None for each in found)
-            return cast("list[date]", days), (2 if is_month else 0) if first is None else first
+        days = [day for each in found if each is not None and (day := _first_day(each)) is not None]
+        if len(days) == len(labels):
+            first = _YEAR if pattern is _QUARTER else _first_longer(sorted(days))
+            return None if first is None else (days, first)
     return None
+
+
+def _first_longer(days: Sequence[date]) -> int | None:
+    """Return the first unit that is made of whole values: of days that follow one another, of months, of quarters.
+
+    None for others: weeks do not nest in months, and of dates with gaps it is not known how long each value counts.
+    """
+    if all(day.day == 1 for day in days):
+        steps = {_months(late) - _months(early) for early, late in pairwise(days)}
+        is_quarterly = steps == {3} and _quarter(days[0]) == days[0]
+        return _QUARTERLY if steps == {1} else _YEAR if is_quarterly else None
+    follow = all(late - early == timedelta(days=1) for early, late in pairwise(days))
+    return 0 if follow else None
+
+
+def _months(day: date) -> int:
+    return day.year * 12 + day.month
 
 
 def _first_day(label: re.Match[str]) -> date | None:

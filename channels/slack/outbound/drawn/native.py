@@ -7,7 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agent_core import PlainChart, PlainSeries
+from msgspec import structs
+
+from agent_core import PlainChart, PlainSeries, amount_sign
 from channels.slack.outbound.drawn.coarser import adds_up, coarser
 from channels.slack.outbound.drawn.form import Json, cut
 from channels.slack.outbound.drawn.names import plain_name, short_names
@@ -99,30 +101,42 @@ def _filled(chart: PlainChart) -> PlainChart | NotNative:
     """Return *chart* without gaps: they are 0 for bars and areas, and a line has none where all have one."""
     if chart.type != "line":
         series = tuple(PlainSeries(each.name, tuple(value or 0 for value in each.values)) for each in chart.series)
-        return _made(chart, chart.categories, series)
+        return structs.replace(chart, series=series)
     kept = [n for n in range(len(chart.categories)) if any(each.values[n] is not None for each in chart.series)]
     series = tuple(PlainSeries(each.name, tuple(each.values[n] for n in kept)) for each in chart.series)
     if any(value is None for each in series for value in each.values):
         return NotNative("a line has a gap")
-    return _made(chart, tuple(chart.categories[n] for n in kept), series)
-
-
-def _made(chart: PlainChart, categories: tuple[str, ...], series: tuple[PlainSeries, ...]) -> PlainChart:
-    return PlainChart(chart.type, categories, series, chart.title, chart.x, chart.y, chart.stacked, chart.horizontal)
+    return structs.replace(chart, categories=tuple(chart.categories[n] for n in kept), series=series)
 
 
 def _with_axes(chart: PlainChart) -> Json:
     labels = short_names(chart.categories)
     names = short_names(each.name or chart.y or "" for each in chart.series)
     axis: Json = {"categories": list(labels)}
-    for name, title in (("x_label", chart.x), ("y_label", chart.y)):
-        if shown := cut(plain_name(title or ""), limits.CHART_AXIS.value):
-            axis[name] = shown
+    if along := cut(plain_name(chart.x or ""), limits.CHART_AXIS.value):
+        axis["x_label"] = along
+    sign = amount_sign(chart.format)  # the block writes none at its values
+    if up := _with_sign(plain_name(chart.y or ""), sign):
+        axis["y_label"] = up
     series = [
-        {"name": name, "data": _points(labels, each.values)} for name, each in zip(names, chart.series, strict=True)
+        {"name": name, "data": _points(labels, each.values, 100 if sign == "%" else 1)}
+        for name, each in zip(names, chart.series, strict=True)
     ]
     return {"type": chart.type, "series": series, "axis_config": axis}
 
 
-def _points(labels: Sequence[str], values: Sequence[float | None]) -> list[Json]:
-    return [{"label": label, "value": value or 0} for label, value in zip(labels, values, strict=True)]
+def _with_sign(title: str, sign: str) -> str:
+    """Return the *title* of an axis with the *sign* of its amounts behind it, if that is not in it."""
+    if not sign or sign in title:
+        return cut(title, limits.CHART_AXIS.value)
+    behind = f" ({sign})"
+    return f"{cut(title, limits.CHART_AXIS.value - len(behind))}{behind}" if title else sign
+
+
+def _points(labels: Sequence[str], values: Sequence[float | None], factor: int) -> list[Json]:
+    return [{"label": label, "value": _times(value or 0, factor)} for label, value in zip(labels, values, strict=True)]
+
+
+def _times(value: float, factor: int) -> float:
+    """Return *value* times *factor* without the last digits of a product."""
+    return value if factor == 1 else float(f"{value * factor:.12g}")

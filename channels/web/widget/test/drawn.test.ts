@@ -158,6 +158,18 @@ test("charts without numbers, or with one, are drawn all the same", () => {
   }
 });
 
+test("amounts are in the format of their axis", () => {
+  assert.deepEqual([brief(0.1234, "en", "percent.1"), brief(0.12, "en", "percent.1"), brief(0.12345, "en", "percent"), brief(1234.5, "en", "currency:USD.0"), brief(2, "en", "currency:EUR"), brief(1.239, "en", "number.2"), brief(3.7, "en", "integer"), brief(1.25, "en", "nonsense")], ["12.3%", "12.0%", "12.35%", "$1,235", "€2.00", "1.24", "4", "1.25"]);
+  const ticks = (format: string, values: number[]): readonly (string | undefined)[] => pictureOf(plain({ format, series: [{ name: "s", values }] }), WIDE).shapes.filter(({ is }) => is["text-anchor"] === "end").map(({ text }) => text);
+  assert.deepEqual(ticks("percent.1", [0.1, 0.2]), ["0%", "5%", "10%", "15%", "20%"]);
+  assert.deepEqual(ticks("percent", [0.01, 0.025]), ["0.0%", "0.5%", "1.0%", "1.5%", "2.0%", "2.5%"]);
+  assert.deepEqual(ticks("currency:USD.2", [1, 2.5]), ["$0.0", "$0.5", "$1.0", "$1.5", "$2.0", "$2.5"]);
+  assert.deepEqual(ticks("currency:USD", [1e6, 2e6]), ["$0", "$500K", "$1M", "$1.5M", "$2M"]);
+  const { columns, rows } = tableFrom(plain({ format: "percent.1", series: [{ name: "s", values: [0.5, 0.123] }] }), WORDS);
+  const column = columns[1] as (typeof columns)[number];
+  assert.deepEqual([column.format, rows.map((row) => writer(column, [], { yes: "", no: "" }, "en")(row["0"]))], ["percent.1", ["50.0%", "12.3%"]]);
+});
+
 test("numbers in a chart are exact where they are whole, else short", () => {
   assert.deepEqual([brief(1234567, "en"), brief(3.3333333333, "en"), brief(1234567.891, "en"), brief(0, "en")], ["1,234,567", "3.33333", "1,234,567.89", "0"]);
 });

@@ -29,11 +29,22 @@ test("the page draws the table, each plain chart and a picture, and the rest is 
   assert.deepEqual(figures.map(formOf), ["table", "bar", "bar", "line", "area", "pie", "scatter", "picture", "text", "text"]);
 });
 
+/** The marks of each type of chart: a bar, a slice or a point for each value, for others a place on a line. */
+const MARKS = { bar: "bar", pie: "slice", scatter: "point", line: "dot", area: "dot" } as const;
+
 test("each plain chart has a mark for each of its values", () => {
-  for (const { payload } of figures) {
+  const counts = figures.flatMap(({ payload }) => {
     const chart = chartOf(payload);
-    if (chart) assert.ok(pictureOf(chart, { width: 600, hidden: new Set<number>(), locale: "en-US" }).shapes.length > 0);
-  }
+    if (!chart) return [];
+    const { shapes } = pictureOf(chart, { width: 600, hidden: new Set<number>(), locale: "en-US" });
+    const marks = shapes.filter(({ is }) => String(is["class"]).split(" ")[0] === MARKS[chart.type]);
+    const values = chart.series.flatMap<unknown>((each) => (chart.type === "scatter" ? each.points : each.values)).filter((each) => each !== null);
+    const places = shapes.filter(({ is }) => String(is["class"]).startsWith("line ")).flatMap(({ is }) => String(is["d"]).split("L"));
+    assert.equal(marks.length, values.length, chart.type);
+    if (chart.type === "line" || chart.type === "area") assert.equal(places.length, values.length, chart.type);
+    return [values.length];
+  });
+  assert.ok(counts.length === 6 && counts.every((each) => each > 1), String(counts));
 });
 
 test("what the page saves is what the server gives", () => {

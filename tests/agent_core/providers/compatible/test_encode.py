@@ -18,6 +18,7 @@ from agent_core.providers.compatible import encode as wire
 from agent_core.providers.compatible.encode import Wants
 from agent_core.providers.compatible.ids import call_id
 from agent_core.providers.compatible.provider import compatible, wants_of
+from agent_core.providers.openai.cache import NO_CACHE
 
 PARAMS = TypeAdapter(CompletionCreateParamsStreaming)
 TOOL = ToolSpec(name="look", description="Look.", parameters={"type": "object", "properties": {"b": {}, "a": {}}})
@@ -92,10 +93,10 @@ def test_the_schema_of_a_tool_goes_out_as_the_snapshot_has_it():
         ({"max_output_tokens": 9, "url": "https://api.openai.com.example.org/v1"}, {"max_tokens": 9}),
         ({"temperature": 0.5, "url": None, "model": "gpt-5.5"}, {}),
         ({"effort": "max", "url": None, "model": "gpt-5.5"}, {"reasoning_effort": "xhigh"}),
-        ({"effort": "max", "url": None, "model": "gpt-6-sol"}, {"reasoning_effort": "xhigh"}),
+        ({"effort": "max", "url": None, "model": "gpt-6-sol"}, {"reasoning_effort": "xhigh", **NO_CACHE}),
         (
             {"temperature": 0.5, "effort": "none", "url": None, "model": "gpt-6-sol"},
-            {"temperature": 0.5, "reasoning_effort": "none"},
+            {"temperature": 0.5, "reasoning_effort": "none", **NO_CACHE},
         ),
         ({"effort": "max", "model": "gpt-5.5"}, {"reasoning_effort": "max"}),
     ],

@@ -1,13 +1,14 @@
 """Cache marks at the other end of the wires: what is marked, what is read for it, and what switches it off."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from agent_core import AgentDefaults, Controls, Limits, StepCompleted, StepFailed
+from agent_core import AgentDefaults, Compaction, ContextCompacted, Controls, Limits, StepCompleted, StepFailed
 from agent_core.context.snapshot import freeze
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.messages import Actor, Message, Text
@@ -17,9 +18,9 @@ from agent_core.providers.models import find
 from agent_core.providers.openai.cache import LIFE
 from agent_core.providers.openai.provider import openai
 from agent_core.testing import FakeClock, call, finish, pause, say, think
-from agent_core.testing.models import FakeModels, ModelCall, native
+from agent_core.testing.models import FakeModels, ModelCall, native, status
 from tests.agent_core.providers.contract.telling import TOOLS, extends, marks_of
-from tests.agent_core.providers.contract.wires import KEY, MESSAGES, RESPONSES, TOOL, Model, collect, unmarked
+from tests.agent_core.providers.contract.wires import CHAT, KEY, MESSAGES, RESPONSES, TOOL, Model, collect, unmarked
 from tests.agent_core.scenes import inbound
 from tests.agent_core.stage import PATIENCE, asleep
 from tests.polling import until
@@ -172,7 +173,8 @@ async def test_openais_chat_endpoint_has_the_same_prices_and_cache_as_its_respon
     texts = [{"type": "text", "text": text, "prompt_cache_breakpoint": BREAKPOINT} for text in ("Rules.", "Ann.")]
     assert body["messages"][0] == {"role": "system", "content": texts if marked else "Rules.\n\nAnn."}
     assert body["prompt_cache_key"].startswith("agent")
-    assert "cache" not in str(plain)
+    assert plain.get("prompt_cache_options") == ({"mode": "explicit"} if marked else None)
+    assert "breakpoint" not in str(plain)
     assert chat.able(model).caching == openai(api_key=KEY).able(model).caching is not None
     assert find(chat.able(model).listed_as).price is not None
     assert chat.cache_life(model, "long") == (LIFE if marked else None)
@@ -189,12 +191,46 @@ async def test_openais_chat_endpoint_has_the_same_prices_and_cache_as_its_respon
     ids=["environment", "agent", "agent's controls", "run"],
 )
 async def test_caching_is_switched_off(scene, wire, options, controls):
-    """Wherever it is switched off no byte about the cache is sent, on any wire, and the rest is as it was."""
-    stage = await scene(wire, lambda _: [say("Yes.")], tools=TOOLS, **options)
+    """Wherever it is switched off nothing is kept or read, and no byte is sent of it but what switches OpenAI's off."""
+    stage = await scene(wire, lambda _: [say("Yes.")], tools=TOOLS, instructions=RULES, **options)
     for _ in range(2):
         await stage.play("One", **controls)
     assert await stage.said(StepFailed) == []
-    assert not any(b"cache" in asked.raw for asked in stage.line.models.asked)
+    off = b',"prompt_cache_options":{"mode":"explicit"}' if wire is RESPONSES else b""
+    asked = [each.raw for each in stage.line.models.asked]
+    assert all(off in raw and b"cache" not in raw.replace(off, b"") for raw in asked)
+    if wire is not CHAT:  # such servers keep what they like, for nothing
+        steps = await stage.said(StepCompleted)
+        assert not any((step.usage.cache_read or 0) + written(step) for step in steps)
+
+
+REFUSED = {
+    MESSAGES: {"type": "error", "error": {"message": "system.0.cache_control.ttl: Extra inputs are not permitted"}},
+    RESPONSES: {"error": {"message": "Unknown parameter.", "param": "prompt_cache_key", "code": "unknown_parameter"}},
+}
+
+
+@BILLED
+@pytest.mark.parametrize("code", [400, 422])
+async def test_a_server_that_refuses_the_fields_is_asked_without(scene, wire, code):
+    """The request is repeated once without them, and none of that model has them from then on; other models do."""
+
+    def script(asked: ModelCall) -> list[Any]:
+        refuses = b"cache" in asked.raw and asked.body["model"] == wire.model
+        return [status(code, json.dumps(REFUSED[wire]))] if refuses else [say("Yes.")]
+
+    stage = await scene(wire, script, instructions=RULES)
+    for _ in range(2):
+        assert (await stage.play("One")).status == "completed"
+    (failed,) = await stage.said(StepFailed)
+    assert "prompt_caching: false" in failed.message
+    assert [b"cache" in asked.raw for asked in stage.line.models.asked] == [True, False, False]
+    provider = stage.line.provider
+    assert provider.able(wire.model).caching is None
+    assert provider.able(wire.other).caching is not None
+    assert provider.cache_life(wire.model, "short") is None
+    await ask(provider, wire.other, freeze(model=wire.full_other, instructions=RULES, tools=()), cache=CacheMarks("k"))
+    assert b"cache" in stage.line.models.asked[-1].raw
 
 
 @BILLED
@@ -204,7 +240,8 @@ async def test_marks_change_nothing_else(dial, wire):
     snapshot = freeze(model=wire.full, instructions="Rules.", tools=(TOOL,), profile="Ann.")
     for cache in (None, CacheMarks(key="k", previous=2)):
         await ask(line.provider, wire.model, snapshot, cache=cache)
-    plain, marked = (unmarked(asked.raw).replace(b',"prompt_cache_key":"k"', b"") for asked in line.models.asked)
+    fields = (b',"prompt_cache_key":"k"', b',"prompt_cache_options":{"mode":"explicit"}')
+    plain, marked = (unmarked(asked.raw).replace(fields[0], b"").replace(fields[1], b"") for asked in line.models.asked)
     assert plain == marked
     assert line.models.asked[0].raw != line.models.asked[1].raw
 
@@ -285,3 +322,28 @@ async def test_a_session_with_pauses_is_kept_for_an_hour(scene):
 
 def _size(step: StepCompleted) -> int:
     return (step.usage.cache_read or 0) + written(step)
+
+
+@BILLED
+async def test_a_summary_reads_what_the_last_request_left(scene, wire):
+    """Where the older part ends nothing is in Anthropic's cache any more: the whole prompt is sent, and read."""
+    clock = FakeClock()
+
+    def script(asked: ModelCall) -> list[Any]:
+        return [say("They talked." if b"Write a summary" in asked.raw else "Fine. " * 200)]
+
+    own, ten = Compaction(model=wire.full), Limits(max_context_messages=10)
+    server = {"clock": clock}
+    stage = await scene(wire, script, clock=clock, instructions=RULES, server=server, limits=ten, compaction=own)
+    for n in range(6):
+        clock.advance(130)
+        await stage.play(f"m{n} {'x' * 2_000}")
+    (made,) = await stage.said(ContextCompacted)
+    before = (await stage.said(StepCompleted))[4]
+    assert made.usage is not None
+    assert made.usage.cache_read == (before.usage.cache_read or 0) + written(before)
+    assert (made.usage.input or 0) <= 4
+    fork, after = stage.requests[-2:]
+    assert fork[:-1] == stage.requests[-3] + fork[len(stage.requests[-3]) : -1], "it begins as the last request did"
+    assert b"before the newest message that people wrote" in fork[-1]
+    assert fork[-3] in after, "what stays was in it"

@@ -17,6 +17,7 @@ from agent_core.context.window import WindowEntry
 from agent_core.domain.agents import Controls, ToolSpec
 from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Render, Text, ToolCall, ToolResult
 from agent_core.providers.base import CallFailed, Finished, ModelTextDelta, Request
+from agent_core.providers.openai.cache import NO_CACHE
 from agent_core.providers.openai.provider import OpenAIProvider, openai
 
 MODEL = "gpt-6.1-sol"
@@ -178,7 +179,7 @@ def test_a_request_stores_nothing_and_leads_with_the_instructions(provider):
 def test_a_request_leaves_out_what_there_is_not(provider):
     """Without tools, instructions or wishes there is no field of them; an empty message leaves no gap."""
     found = body(provider, user(Text(" ")), user(Text("Hi")), instructions=" ", tools=())
-    assert found.keys() == {"input", "model", "stream", "store", "include", "reasoning"}
+    assert found.keys() == {"input", "model", "stream", "store", "include", "reasoning", *NO_CACHE}
     assert len(found["input"]) == 1
 
 

@@ -113,6 +113,11 @@ def test_schema_names_the_major_version(given: str | None, kept: str):
             "operation",
         ),
         (bar(transform=[{"timeUnit": "month", "field": "t"}]), "$.transform[0]", "by `as`"),
+        (bar(title={"text": "t", "anchor": "left"}), "$.title.anchor", "one of start, middle, end"),
+        (bar(config={"title": {"anchor": 0}}), "$.config.title.anchor", "one of start, middle, end"),
+        (shown(x={"field": "b", "bin": {"anchor": "start"}}), "$.encoding.x.bin.anchor", "must be a number"),
+        (shown(x={"field": "b", "bin": {"maxbins": [5]}}), "$.encoding.x.bin.maxbins", "must be a number"),
+        (bar(transform=[{"window": [{"op": "lag", "param": "n"}]}]), "$.transform[0].window[0].param", "remove it"),
         (bar(layer=[{"mark": "bar"}]), "$.mark", "not both"),
         ({"data": bar()["data"], "layer": [{"mark": "bar"}, {"mark": "lin"}]}, "$.layer[1].mark", "`line`"),
         ({"data": bar()["data"], "facet": {"field": "z"}, "spec": {"mark": "bar"}}, "$.facet.field", "no field `z`"),
@@ -129,6 +134,26 @@ def test_errors_name_the_path_and_the_fix(spec: dict[str, Any], path: str, said:
     assert said in str(refused.value)
     assert str(refused.value).startswith(f"`{path}`: ")
     assert isinstance(refused.value, InvalidInput)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        bar(config={"title": {"anchor": "middle"}}, title={"text": "t", "anchor": None}),
+        shown(x={"field": "b", "bin": {"anchor": 0.5}}),
+        shown(x={"field": "b", "bin": {"anchor": 20_000}}),
+        shown(x={"field": "b", "type": "ordinal", "sort": [30_000, 1]}),
+        shown(y={"field": "b", "type": "quantitative", "scale": {"domain": {"unionWith": [0, 90_000]}}}),
+        shown(color={"field": "b", "scale": {"type": "bin-ordinal", "bins": [0, 50_000, 90_000]}}),
+        bar(transform=[{"window": [{"op": "ntile", "param": 4, "as": "q"}]}]),
+    ],
+)
+def test_keys_with_two_meanings_have_both(spec: dict[str, Any]):
+    """A key that is a number in one place and a word, a figure of the data or a count in another is read by its place.
+
+    All keys of the checks were compared with the JSON schema of Vega-Lite 6.
+    """
+    assert checked(spec)
 
 
 def test_years_as_numbers_are_no_dates():

@@ -44,6 +44,39 @@ def test_hostile_specifications_reduce_without_errors():
         reduced(case.spec)
 
 
+@pytest.mark.parametrize(
+    ("format", "kept"),
+    [
+        (".1%", "percent.1"),
+        ("%", "percent"),
+        ("$,.2f", "currency:USD.2"),
+        ("$,d", "currency:USD.0"),
+        ("$.2s", "currency:USD"),
+        (",", "number"),
+        (".0f", "number.0"),
+        (",.1~f", "number"),
+        ("~s", "number"),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_format_of_amounts_is_kept(format: str | None, kept: str | None):
+    """How an axis writes its amounts is part of the plain chart, along either axis and for points."""
+    axis = {"axis": {"format": format, "formatType": "number"}}
+    assert plain("bar", x=K, y={**SUM, **axis}).format == kept
+    assert plain("bar", y=K, x={**SUM, **axis}).format == kept
+    assert plain("point", x=V, y={**V, **axis}).format == kept
+
+
+@pytest.mark.parametrize("format", ["+.1%", "(.2f", ".3g", "e", "$.1%", "08d", "%Y", ".2", 3, {"a": 1}])
+def test_other_formats_are_pictures(format: Any):
+    """A format that the surfaces cannot write is not dropped: Vega draws it."""
+    assert reduced(chart("bar", x=K, y={**SUM, "axis": {"format": format}})) is None
+    assert reduced(chart("bar", x=K, y={**SUM, "axis": {"format": ".1%", "formatType": "time"}})) is None
+    assert reduced(chart("point", x={**V, "axis": {"format": ".1%"}}, y=V)) is None
+    assert reduced({**chart("bar", x=K, y=SUM), "config": {"axisY": {"format": ".1%"}}}) is None
+
+
 def test_bars_of_sums():
     """Categories are ascending, rows of one category add up, nulls leave a gap, and axes have Vega-Lite's names."""
     found = plain("bar", x=K, y=SUM)

@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -65,10 +66,10 @@ def numbers_of_ours(spec: Mapping[str, Any], *, split: bool) -> Drawn:
     }
 
 
-def compare(dimension: dict[str, Any], aggregate: str, *, split: bool) -> None:
+def compare(dimension: dict[str, Any], aggregate: str, *, split: bool, rows: list[dict[str, Any]] = ROWS) -> None:
     measure = {"aggregate": aggregate, "type": "quantitative"} | ({} if aggregate == "count" else {"field": "value"})
     encoding = {"x": dimension, "y": measure} | ({"color": {"field": "group", "type": "nominal"}} if split else {})
-    spec = {"data": {"values": ROWS}, "mark": "bar", "encoding": encoding}
+    spec = {"data": {"values": rows}, "mark": "bar", "encoding": encoding}
     theirs = numbers_of_vega(spec, name_of(dimension), name_of(measure), "group" if split else None)
     assert theirs
     assert numbers_of_ours(spec, split=split) == pytest.approx(theirs, rel=1e-9)
@@ -78,6 +79,13 @@ def compare(dimension: dict[str, Any], aggregate: str, *, split: bool) -> None:
 def test_numbers_are_those_of_vega(dimension: dict[str, Any], aggregate: str, split: bool):
     """Categories, time units and bins, by any aggregate, with series or without, have Vega's labels and numbers."""
     compare(dimension, aggregate, split=split)
+
+
+def test_weeks_of_years_are_those_of_vega():
+    """Weeks that follow one another over the end of a year have Vega's labels and numbers."""
+    days = [datetime(2025, 11, 20, tzinfo=UTC) + timedelta(days=3 * n) for n in range(30)]
+    rows = [{**row, "day": f"{day:%Y-%m-%d}"} for row, day in zip(ROWS, days, strict=False)]
+    compare({"field": "day", "timeUnit": "yearweek", "type": "temporal"}, "sum", split=True, rows=rows)
 
 
 @pytest.mark.whole

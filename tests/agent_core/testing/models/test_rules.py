@@ -13,6 +13,9 @@ TEXT = {"type": "text", "text": "x"}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
 MARK = {"cache_control": {"type": "ephemeral"}}
+CHOICE = {"type": "object", "anyOf": [{"required": ["a"]}]}
+ODD = {"type": "object", "properties": {"$filter": {}}}
+NAMED = {"type": "function", "name": "now"}
 TOOL = {"name": "now", "input_schema": {"type": "object"}}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "now", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "noon"}
@@ -124,6 +127,8 @@ async def test_what_a_model_takes_is_taken(model, fields):
         ({"thinking": {"type": "on"}}, "thinking: Input tag"),
         ({"tools": [TOOL, TOOL]}, "Tool names must be unique"),
         ({"tools": [{"name": "now"}]}, "input_schema.type: Input should be 'object'"),
+        ({"tools": [{"name": "now", "input_schema": CHOICE}]}, "does not support oneOf, allOf, or anyOf"),
+        ({"tools": [{"name": "now", "input_schema": ODD}]}, "Property keys should match pattern"),
         ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "then"}}, "Tool 'then' not found"),
         ({"tools": [TOOL], "tool_choice": {"type": "any"}, "thinking": {"type": "adaptive"}}, "Thinking may not"),
         ({"system": [{"type": "text", "text": ""}]}, "system: text content blocks must be non-empty"),
@@ -171,6 +176,7 @@ async def test_older_versions_take_a_temperature():
         ({"input": [{**HELLO, "id": "msg_1"}, {**HELLO, "id": "msg_1"}]}, "Duplicate item found with id msg_1.", None),
         ({"input": [HELLO, {"type": "reasoning", "id": "rs_1", "summary": []}]}, "required following item", None),
         ({"tools": [{"type": "function", "function": {"name": "x"}}]}, "tools[0].name", "missing_required_parameter"),
+        ({"tools": [{**NAMED, "parameters": CHOICE}]}, "not have 'oneOf'", "invalid_function_parameters"),
         ({"previous_response_id": "resp_1"}, "'resp_1' not found", "previous_response_not_found"),
     ],
 )
@@ -194,6 +200,7 @@ async def test_items_have_an_order(fields, said, code):
         ({"messages": [HELLO, NOON]}, "must be a response to a preceeding message"),
         ({"messages": [HELLO, CALLS, NOON, NOON]}, "must be a response to a preceeding message"),
         ({"tools": [{"type": "function", "name": "now"}]}, "tools[0].function"),
+        ({"tools": [{"type": "function", "function": {"name": "x", "parameters": CHOICE}}]}, "not have 'oneOf'"),
     ],
 )
 async def test_chat_messages_have_an_order(fields, said):

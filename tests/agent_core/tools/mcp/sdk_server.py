@@ -31,6 +31,12 @@ def order(number: int) -> dict[str, int]:
 
 
 @server.tool()
+def orders() -> list[dict[str, int]]:
+    """Return orders: one text for each, and all as structured content."""
+    return [{"number": n, "total": n * n} for n in range(1, 4)]
+
+
+@server.tool()
 def fail() -> str:
     """Fail."""
     raise ValueError("out of paint")

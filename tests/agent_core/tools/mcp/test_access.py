@@ -11,7 +11,7 @@ from aiohttp import web
 from agent_core.clock import SystemClock
 from agent_core.domain.mcp import McpOAuth, McpServer
 from agent_core.net.fetch import Fetch
-from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool, sample_tools
+from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.tools.base import ToolError
 from agent_core.tools.mcp.oauth import McpTokens
 from agent_core.tools.mcp.port import McpUnavailable
@@ -133,10 +133,46 @@ async def test_client_credentials_are_fetched_and_renewed(fake: FakeMcp, site: T
     server = server_of(fake, oauth=oauth)
     async with staged(fake.host, site.host) as stage:
         await _three(stage, server)
-        assert [each["scope"] for each in site.asked] == ["tools"]
+        [asked] = site.asked
+        assert (asked["scope"], asked["resource"], "client_id" in asked) == ("tools", fake.url, False)
         site.asked.append({"scope": "revoked"})  # the token that we have is good no more
         await _three(stage, server)
         assert len(site.asked) == 3
+
+
+async def test_a_token_request_names_the_audience_and_the_client_as_it_is_configured(site: TokenSite) -> None:
+    """`audience` goes along, `auth: post` puts the client into the form, and the resource holds nothing private."""
+    oauth = McpOAuth(client_id="us", client_secret=SECRET, audience="api", auth="post")
+    server = McpServer(name="own", url=f"http://{site.host}/mcp?key=private", oauth=oauth)
+    assert await _found(site, server, site.host) == "token-1"
+    [asked] = site.asked
+    resource = f"http://{site.host}/mcp"
+    named = {"client_id": "us", "client_secret": SECRET, "audience": "api", "resource": resource}
+    assert asked == {"grant_type": "client_credentials", **named}
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_an_access_token_that_a_server_repeats_is_masked(site: TokenSite, era: Any) -> None:
+    """Neither a result, nor progress, nor an error, nor a listing has the token."""
+
+    async def repeat(call: FakeCall) -> str:
+        await call.progress(1, 2, call.headers["authorization"])
+        return call.headers["authorization"]
+
+    def fail(call: FakeCall) -> str:
+        raise FakeProtocolError(-32000, call.headers["authorization"])
+
+    tools = [FakeTool("repeat", answer=repeat), FakeTool("fail", answer=fail)]
+    async with FakeMcp(tools, era=era) as fake, staged(fake.host, site.host) as stage:
+        fake.tools.append(FakeTool("listed", description="Bearer token-1"))
+        server = server_of(
+            fake, oauth=McpOAuth(client_id="us", client_secret=SECRET, token_url=f"http://{site.host}/token")
+        )
+        listing = await stage.connections.discover(server)
+        outcomes = [await stage.call(server, name) for name in ("repeat", "fail")]
+        said = f"{listing} {outcomes} {stage.shown}"
+    assert said.count("Bearer [secret access token]") == 4
+    assert "token-1" not in said
 
 
 async def _three(stage: Stage, server: Any) -> None:
@@ -147,7 +183,8 @@ async def _three(stage: Stage, server: Any) -> None:
 async def _found(site: TokenSite, server: McpServer, *allowed: str) -> str:
     """Return the token that *server* is reached with, or why there is none."""
     fetch = Fetch(allow=allowed)
-    tokens = McpTokens(server, McpOAuth(client_id="us", client_secret=SECRET), fetch, SystemClock())
+    oauth = server.oauth or McpOAuth(client_id="us", client_secret=SECRET)
+    tokens = McpTokens(server, oauth, fetch, SystemClock())
     try:
         return await tokens.token()
     except McpUnavailable as error:

@@ -3,13 +3,18 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agent_core.domain.mcp import McpServer
+from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.testing.mcp.samples import PIXEL
-from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
+from agent_core.tools.base import Elicitation, ElicitationAnswer, Outcome, ToolError
+from agent_core.tools.mcp import held
+from agent_core.tools.mcp.questions import LONGEST_HELD
 from tests.agent_core.tools.mcp.stage import Stage, client_tasks, server_of, staged, texts
 from tests.polling import until
 
@@ -218,9 +223,83 @@ def _form(field: str) -> dict[str, Any]:
     return {"type": "object", "properties": {field: {"type": "integer"}}, "required": [field]}
 
 
-async def test_a_legacy_question_of_a_tool_that_writes_is_declined() -> None:
-    """A legacy question of a tool that writes is declined."""
-    async with FakeMcp(sample_tools(), era="legacy") as fake, staged(fake.host) as stage:
-        answer, note = texts(await stage.call(server_of(fake), "paint", repeatable=False))
-        assert "decline" in answer
-        assert "may have written already" in note
+@pytest.fixture
+async def legacy() -> AsyncIterator[FakeMcp]:
+    async with FakeMcp(sample_tools(), era="legacy") as fake:
+        yield fake
+
+
+async def _painted(stage: Stage, server: McpServer, asked: Outcome, *, accepted: bool = True) -> Outcome:
+    assert isinstance(asked, Elicitation)
+    answer = ElicitationAnswer(accepted, RED if accepted else {}, asked.state)
+    return await stage.call(server, "paint", repeatable=False, answer=answer)
+
+
+@pytest.mark.parametrize(("accepted", "said"), [(True, "painted red"), (False, "decline")])
+async def test_a_legacy_call_that_may_have_written_waits_for_its_answer(
+    legacy: FakeMcp, *, accepted: bool, said: str
+) -> None:
+    """The call itself goes on with the answer: the server sees it once."""
+    async with staged(legacy.host) as stage:
+        asked = await stage.call(server_of(legacy), "paint", repeatable=False)
+        [text] = texts(await _painted(stage, server_of(legacy), asked, accepted=accepted))
+        assert said in text
+        assert len(legacy.asked_for("tools/call")) == 1
+
+
+async def test_a_legacy_call_that_waits_may_ask_again_and_show_progress(legacy: FakeMcp) -> None:
+    """Each question is the person's, and what comes after the first is shown to who resumed it."""
+
+    async def twice(call: FakeCall) -> str:
+        first = await call.ask("First?", _form("a"))
+        await call.progress(1, 2, "half of it")
+        return f"{first['content']} {(await call.ask('Second?', _form('b')))['content']}"
+
+    legacy.tools.append(FakeTool("twice", answer=twice))
+    async with staged(legacy.host) as stage:
+        server, state, titles = server_of(legacy), None, list[str]()
+        while isinstance(asked := await stage.call(server, "twice", repeatable=False, answer=state), Elicitation):
+            titles.append(asked.title)
+            [field] = asked.schema["properties"]
+            state = ElicitationAnswer(True, {field: len(titles)}, asked.state)
+        assert (titles, texts(asked)) == (["fake asks: First?", "fake asks: Second?"], ["{'a': 1} {'b': 2}"])
+        assert stage.shown == ["1 of 2: half of it"]
+        assert len(legacy.asked_for("tools/call")) == 1
+
+
+async def test_the_end_of_a_legacy_call_that_another_process_resumes_is_unknown(legacy: FakeMcp) -> None:
+    """It may have written, so it is not made again."""
+    async with staged(legacy.host) as stage:
+        asked = await stage.call(server_of(legacy), "paint", repeatable=False)
+        async with staged(legacy.host) as other:
+            outcome = await _painted(other, server_of(legacy), asked)
+        assert isinstance(outcome, ToolError)
+        assert outcome.unknown
+        assert len(legacy.asked_for("tools/call")) == 1
+
+
+async def test_a_legacy_call_waits_a_bounded_time(legacy: FakeMcp) -> None:
+    """After that the question is declined, and who answers later reads what came of it."""
+    clock = FakeClock()
+    async with staged(legacy.host) as stage:
+        context = replace(stage.context(), clock=clock)
+        server = server_of(legacy)
+        asked = await stage.connections.call(server, "paint", {}, context, {}, repeatable=False)
+        await until(lambda: bool(clock.sleepers))
+        clock.advance(LONGEST_HELD)
+        await until(lambda: legacy.streams <= legacy.sessions)
+        said, note = texts(await _painted(stage, server, asked))
+        assert "decline" in said
+        assert "waits 15 minutes" in note
+
+
+async def test_only_so_many_legacy_calls_wait(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is declined; one that has ended makes room."""
+    monkeypatch.setattr(held, "MOST_HELD", 1)
+    async with staged(legacy.host) as stage:
+        server, context = server_of(legacy), replace(stage.context(), call="call_2")
+        asked = await stage.call(server, "paint", repeatable=False)
+        said, note = texts(await stage.connections.call(server, "paint", {}, context, {}, repeatable=False))
+        assert "decline" in said
+        assert "its calls wait for answers" in note
+        assert texts(await _painted(stage, server, asked)) == ["painted red"]

@@ -17,6 +17,10 @@ def test_a_question_names_its_server_first_and_hides_nothing() -> None:
     assert asked.title.startswith("shop asks: Parley security: xxx")
     shown = {"type": "string", "title": "PIN", "description": "Your PIN", "enumNames": ["One"]}
     assert asked.schema["properties"]["pin"] == shown
+    nullable = {"type": "object", "properties": {"pin": {"type": ["string", "null"]}}, "required": ["pin"]}
+    asked_for = read(wire.ElicitRequestFormParams(message="Go", requested_schema=nullable))
+    assert not isinstance(asked_for, str)
+    assert asked_for.schema == {"type": "object", "properties": {"pin": {"type": "string"}}, "required": []}
     for hidden in ({"enum": ["a\u200b"]}, {"oneOf": [{"const": "a\u202e", "title": "A"}]}):
         schema = {"type": "object", "properties": {"pin": {"type": "string", **hidden}}}
         assert "do not see" in str(read(wire.ElicitRequestFormParams(message="Go", requested_schema=schema)))

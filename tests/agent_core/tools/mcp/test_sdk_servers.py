@@ -5,15 +5,24 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agent_core import Core, Definition, RenderShown
 from agent_core.domain.mcp import McpAnnotations, McpServer
+from agent_core.net.fetch import Fetch
+from agent_core.runtime.tooling import ToolPorts
+from agent_core.testing import call, say
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
 from agent_core.tools.mcp import link
+from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.mcp.port import McpUnavailable
+from agent_core.tools.render import render_tools
+from tests.agent_core.stage import ANN, set_stage
 from tests.agent_core.tools.mcp.stage import SDK_SERVER, Stage, staged, texts
+from tests.conftest import MakeCore
 from tests.polling import until, until_async
 
 
@@ -104,6 +113,25 @@ async def test_the_modern_era_over_http(port: int) -> None:
         await until_async(seen)
 
 
+async def test_rows_of_an_sdk_server_can_be_shown_as_a_table(make_core: MakeCore, port: int) -> None:
+    """A list that a tool of the SDK returns has a handle, and a table can be made of it."""
+    script = [(call("mcp__official__orders"),), (call("render_table", from_result="r1"),), (say("There."),)]
+    ports = ToolPorts(mcp=McpConnected(Fetch((f"127.0.0.1:{port}",))))
+    stage = await set_stage(make_core, script, tools=tuple(render_tools(None).values()), tool_ports=ports)
+    await stage.core.tools.servers.create(McpServer(name="official", url=f"http://127.0.0.1:{port}/mcp"))
+    await until_async(lambda: _reached(stage.core))
+    shows = Definition(name="shows", instructions="", tools=("render_table",), mcp_servers=("official",))
+    await stage.core.agents.create(shows)
+    stage = replace(stage, session=(await stage.core.open_session(agent="shows", actor=ANN)).id)
+    await stage.play()
+    [shown] = await stage.said(RenderShown)
+    assert shown.payload["rows"] == [{"number": n, "total": n * n} for n in (1, 2, 3)]
+
+
+async def _reached(core: Core) -> bool:
+    return "official" not in core.tools.servers.unreached
+
+
 @pytest.mark.usefixtures("legacy")
 async def test_the_era_before_over_http(port: int) -> None:
     """The era before over HTTP."""
@@ -130,7 +158,7 @@ async def test_ten_thousand_calls_leave_nothing(port: int, era: str) -> None:
 
     async with staged(f"127.0.0.1:{port}") as stage:
         server: Any = McpServer(name="official", url=f"http://127.0.0.1:{port}/mcp")
-        await _started(stage, server)
+        await _started(stage, server, "2026-07-28" if era == "modern" else "2025-11-25")
         await asyncio.gather(*(stage.call(server, "echo", text="hi") for _ in range(20)))
         tasks, open_ = len(client_tasks()), sockets()
         for _ in range(500):

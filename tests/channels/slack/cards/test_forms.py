@@ -34,6 +34,7 @@ SCHEMA: dict[str, Any] = {
         "rate": {"type": "number"},
         "urgent": {"type": "boolean"},
         "colour": {"enum": ["red", "green", 3]},
+        "size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]},
         "note": {"type": "string"},
         "lines": {"type": "array", "items": {"type": "integer"}},
         "odd": {"type": ["string", "null"]},
@@ -76,6 +77,7 @@ def test_each_argument_has_the_field_that_fits_it():
         ("rate", "plain_text_input", True),
         ("urgent", "static_select", True),
         ("colour", "static_select", True),
+        ("size", "static_select", True),
         ("note", "plain_text_input", True),
         ("lines (JSON)", "plain_text_input", True),
         ("odd (JSON)", "plain_text_input", True),
@@ -99,6 +101,7 @@ def test_what_was_written_is_what_is_called():
         rate="0.5",
         urgent="1",
         colour="2",
+        size="1",
         note="a\nb",
         lines="[]",
         odd="null",
@@ -111,6 +114,7 @@ def test_what_was_written_is_what_is_called():
         "rate": 0.5,
         "urgent": False,
         "colour": 3,
+        "size": "l",
         "note": "a\nb",
         "lines": [],
         "odd": None,
@@ -141,9 +145,9 @@ def test_the_core_s_faults_find_their_fields():
     found, faults = fields(asked(CALL), SCHEMA), [Fault(f"arguments{path}", f"no {n}") for n, path in enumerate(paths)]
     assert marked(found, faults) == {
         "arg_1": "no 0",
-        "arg_6": "[0]: no 1; [2]: no 2",
+        "arg_7": "[0]: no 1; [2]: no 2",
         "arg_0": "no 3; amounts: no 4",
-        "arg_8": "b.c: no 5",
+        "arg_9": "b.c: no 5",
     }
     assert [len(words) for words in marked(found, faults * 100).values()] == [300] * 4
 

@@ -4,10 +4,14 @@ import asyncio
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from agent_core import DrawingFailed, PlainChart, Text
 from agent_core.domain import events as e
+from channels.base import ConversationView, ShownRender
+from channels.slack.outbound.figures import NO_CHARTS, ThreadFigures
+from channels.slack.outbound.uploading import PlannedFile
 from tests.channels.slack.answers import USAGE, Log
 
 BEFORE, AFTER = "Here it comes.", "That was it, as asked."
@@ -34,6 +38,27 @@ def png(width: int = 8, height: int = 6) -> bytes:
         struct.pack(">I", len(d)) + n + d + struct.pack(">I", zlib.crc32(n + d)) for n, d in (*parts, (b"IEND", b""))
     )
     return b"\x89PNG\r\n\x1a\n" + b"".join(made)
+
+
+class NoFiles:
+    """The files of a thread in which none was uploaded, and none is."""
+
+    session = "ses_1"
+
+    async def load(self) -> None: ...
+
+    def peek(self, _plan: PlannedFile) -> None: ...
+
+
+def figures() -> ThreadFigures:
+    """Return the tables and charts of a thread without files and pictures."""
+    return ThreadFigures(cast("Any", NoFiles()), NO_CHARTS, cast("Any", None))
+
+
+def view_of(*renders: ShownRender) -> ConversationView:
+    """Return a conversation with one message that shows *renders*."""
+    call = SimpleNamespace(renders=renders)
+    return cast("Any", SimpleNamespace(recent=(SimpleNamespace(calls=(call,)),)))
 
 
 class OneColour:

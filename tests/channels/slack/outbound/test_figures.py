@@ -1,5 +1,6 @@
 """Tables and charts in a thread: in their places, in the best form that Slack takes, each file there once."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from agent_core import Text
 from agent_core.domain import events as e
 from channels.base import ShownRender
 from channels.ledger import Ledger, UploadEntry
+from channels.slack.outbound import figures as figures_module
+from channels.slack.outbound.drawn.choose import choose
 from channels.slack.outbound.drawn.ladder import content_key
 from channels.slack.outbound.figures import EARLY, ChartPorts
 from channels.slack.outbound.thread_message import WAIT
@@ -25,6 +28,8 @@ from tests.channels.slack.outbound.drawings import (
     OneColour,
     Refusing,
     drawing,
+    figures,
+    view_of,
 )
 
 CHART = ShownRender("ren_1", "chart", PICTURE, "text of ren_1", "Orders")
@@ -58,6 +63,27 @@ async def test_a_table_and_a_chart_are_blocks_in_their_places(showing: Open, lat
     between = kinds(shown)[kinds(shown).index("markdown") + 1 :]
     assert [kind for kind in between if kind != "task_card"][:3] == ["data_table", "data_visualization", "markdown"]
     assert "North" in shown.text
+
+
+async def test_forms_are_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch):
+    """The forms of a message are made in a thread, and only when it shows something else than before."""
+    made_here: list[bool] = []
+
+    def choosing(*given: Any) -> Any:
+        made_here.append(threading.current_thread() is threading.main_thread())
+        return choose(*given)
+
+    monkeypatch.setattr(figures_module, "choose", choosing)
+    one, two = (ShownRender(f"ren_{n}", "table", TABLE, f"text {n}", "Orders") for n in (1, 2))
+    thread = figures()
+    first = await thread.items(view_of(one))
+    assert await thread.items(view_of(one)) == first
+    assert made_here == [False]
+    assert list(await thread.items(view_of(one, two))) == ["ren_1", "ren_2"]
+    assert made_here == [False, False]
+    other = ShownRender("ren_1", "table", LONG, "text", "Orders")
+    assert await thread.items(view_of(other)) != first
+    assert made_here == [False, False, False]
 
 
 @BOTH

@@ -73,9 +73,9 @@ export function describe(chart: PlainChart, title: string | undefined, words: Dr
     const found = chart.type === "scatter" ? points.map(([, y]) => y) : values.filter((each) => each !== null);
     if (!found.length) return name;
     const [low, high] = found.reduce(([a, b], each) => [Math.min(a, each), Math.max(b, each)], [Infinity, -Infinity]);
-    return fill(words.range, { name, low: brief(low, words.locale), high: brief(high, words.locale) });
+    return fill(words.range, { name, low: brief(low, words.locale, chart.format), high: brief(high, words.locale, chart.format) });
   });
-  return [title, `${words.kinds[chart.type]}, ${[chart.x, chart.y].filter(Boolean).join(", ")}`.replace(/, $/, ""), ...ranges].filter(Boolean).join(". ");
+  return [title, [words.kinds[chart.type], chart.x, chart.y].filter(Boolean).join(", "), ...ranges].filter(Boolean).join(". ");
 }
 
 function paint(svg: SVGSVGElement, { width, height, shapes }: Picture): void {

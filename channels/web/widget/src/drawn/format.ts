@@ -20,29 +20,24 @@ export function writer({ format = "" }: Column, values: readonly Cell[], words: 
   };
 }
 
-function numbers(format: string, values: readonly Cell[], locale?: string): (value: number) => string {
-  const [kind, currency] = format.split(":");
-  const found = values.filter((each): each is number => typeof each === "number");
-  const decimals = found.reduce((most, each) => Math.min(MOST_DECIMALS, Math.max(most, decimalsOf(kind === "percent" ? each * 100 : each))), 0);
-  const digits = { minimumFractionDigits: decimals > 2 ? 0 : decimals, maximumFractionDigits: decimals };
-  const options: Readonly<Record<string, Intl.NumberFormatOptions>> = {
-    number: digits,
-    integer: { maximumFractionDigits: 0 },
-    percent: { style: "percent", maximumFractionDigits: Math.min(decimals, 2) },
-    currency: { style: "currency", ...(currency !== undefined && { currency }) },
+const NUMERIC = /^(?:(number(?=\.)|integer|percent)|currency:([A-Z]{3}))(?:\.(\d))?$/;
+
+/** Return what a *format* with a sign or with fixed decimals asks for, null for others. */
+export function amountOptions(format = ""): Intl.NumberFormatOptions | null {
+  const [all, kind, currency, fixed = kind === "integer" ? 0 : ""] = NUMERIC.exec(format) ?? [];
+  if (!all) return null;
+  return {
+    ...(currency ? { style: "currency", currency } : kind === "percent" && { style: kind, maximumFractionDigits: 2 }),
+    ...(fixed !== "" && { minimumFractionDigits: +fixed, maximumFractionDigits: +fixed }),
   };
-  const chosen = kind && Object.hasOwn(options, kind) ? options[kind] : undefined;
-  if (!chosen) return String; // it may be an id or a year
-  try {
-    const { format: write } = new Intl.NumberFormat(locale, chosen);
-    return kind === "number" ? (value) => (value !== 0 && Math.abs(value) < 1e-4 ? small(value, locale) : write(value)) : write;
-  } catch {
-    return String; // a currency that is none
-  }
 }
 
-function small(value: number, locale?: string): string {
-  return value.toLocaleString(locale, { maximumSignificantDigits: 6 });
+function numbers(format: string, values: readonly Cell[], locale?: string): (value: number) => string {
+  const decimals = values.reduce<number>((most, each) => (typeof each === "number" ? Math.min(MOST_DECIMALS, Math.max(most, decimalsOf(each))) : most), 0);
+  const options = format === "number" ? { minimumFractionDigits: decimals > 2 ? 0 : decimals, maximumFractionDigits: decimals } : amountOptions(format);
+  if (!options) return String; // it may be an id or a year
+  const { format: write } = new Intl.NumberFormat(locale, options);
+  return (value) => (format === "number" && value && Math.abs(value) < 1e-4 ? value.toLocaleString(locale, { maximumSignificantDigits: 6 }) : write(value));
 }
 
 function decimalsOf(value: number): number {
@@ -64,9 +59,9 @@ function dates(format: string, locale?: string): (value: string) => string {
   };
 }
 
-/** Return *value* as a chart writes it: exact where it is a whole number, else six digits. */
-export function brief(value: number, locale?: string): string {
-  return value.toLocaleString(locale, Number.isInteger(value) ? {} : { maximumSignificantDigits: Math.max(6, String(Math.trunc(value)).length + 2) });
+/** Return *value* as a chart writes it: in its *format*, else exact where it is a whole number, else with six digits. */
+export function brief(value: number, locale?: string, format?: string): string {
+  return value.toLocaleString(locale, amountOptions(format) ?? (Number.isInteger(value) ? {} : { maximumSignificantDigits: Math.max(6, String(Math.trunc(value)).length + 2) }));
 }
 
 /** Return *rows* in the order of the column *key*: numbers before texts, what is empty last in both directions. */

@@ -1,6 +1,6 @@
 /** A plain chart as shapes: where everything is, for a width. Pure. */
 
-import { brief } from "./format.js";
+import { amountOptions, brief } from "./format.js";
 import type { PlainChart } from "./payload.js";
 import { extent, nice, shares, stack, type Scale } from "./scale.js";
 
@@ -77,17 +77,17 @@ function label(text: string, most: number, is: Shape["is"]): Shape {
   return { tag: "text", is, text: short, ...(short !== text && { full: text }) };
 }
 
-function writing({ low, high, ticks }: Scale, locale?: string): (value: number) => string {
+function writing({ low, high, ticks }: Scale, locale?: string, format?: string): (value: number) => string {
   const step = Math.abs((ticks[1] ?? 1) - (ticks[0] ?? 0));
-  const isCompact = Math.max(-low, high) >= 1e5 || step < 1e-5;
-  const digits = Math.min(20, Math.max(0, -Math.floor(Math.log10(step) + 1e-9) + (/[^0]5$/.test(step.toPrecision(2)) ? 1 : 0)));
-  if (step < 1e-5) return (value) => value.toLocaleString(locale, { notation: "scientific", maximumFractionDigits: 2 });
-  return (value) => value.toLocaleString(locale, isCompact ? { notation: "compact", maximumSignificantDigits: 4 } : { maximumFractionDigits: digits });
+  const own = amountOptions(format);
+  const digits = Math.min(20, Math.max(0, -Math.floor(Math.log10(step) + 1e-9) + (/[^0]5$/.test(step.toPrecision(2)) ? 1 : 0) - (own?.style === "percent" ? 2 : 0)));
+  const places: Intl.NumberFormatOptions = step < 1e-5 ? { notation: "scientific", minimumFractionDigits: 0, maximumFractionDigits: 2 } : Math.max(-low, high) < 1e5 ? { minimumFractionDigits: own ? digits : 0, maximumFractionDigits: digits } : { notation: "compact", maximumSignificantDigits: 4 };
+  return (value) => value.toLocaleString(locale, { ...own, ...places });
 }
 
 /** Return the lines and labels of an axis of values, and how long the labels are. */
-function valueAxis(scale: Scale, at: (value: number) => number, { left, right, top, bottom }: Plot, isAcross: boolean, locale?: string): readonly Shape[] {
-  const write = writing(scale, locale);
+function valueAxis(scale: Scale, at: (value: number) => number, { left, right, top, bottom }: Plot, isAcross: boolean, locale?: string, format?: string): readonly Shape[] {
+  const write = writing(scale, locale, format);
   return scale.ticks.flatMap((tick): readonly Shape[] => {
     const place = round(at(tick));
     const line = isAcross ? { x1: place, x2: place, y1: top, y2: bottom } : { x1: left, x2: right, y1: place, y2: place };
@@ -104,8 +104,8 @@ function titles({ x, y }: { readonly x?: string | undefined; readonly y?: string
   ];
 }
 
-function ticksWidth(scale: Scale, locale?: string): number {
-  return Math.max(...scale.ticks.map(writing(scale, locale)).map(widthOf)) + 10;
+function ticksWidth(scale: Scale, locale?: string, format?: string): number {
+  return Math.max(...scale.ticks.map(writing(scale, locale, format)).map(widthOf)) + 10;
 }
 
 function cartesian(chart: PlainChart, { width, hidden, locale }: View): Picture {
@@ -122,7 +122,7 @@ function cartesian(chart: PlainChart, { width, hidden, locale }: View): Picture 
   const tall = isAcross ? categories.length * thick + 10 : width < 420 ? 190 : 240;
   const [named, counted] = isAcross ? [chart.y, chart.x] : [chart.x, chart.y];
   const longest = Math.max(0, ...categories.map(widthOf));
-  const left = (isAcross ? Math.min(longest + 10, width * 0.36) : ticksWidth(scale, locale)) + (counted ? 20 : 4);
+  const left = (isAcross ? Math.min(longest + 10, width * 0.36) : ticksWidth(scale, locale, chart.format)) + (counted ? 20 : 4);
   const plot: Plot = { left: round(left), right: width - 12, top: 10, bottom: 10 + tall };
   const band = (isAcross ? tall : plot.right - plot.left) / Math.max(1, categories.length);
   const bands = isAcross ? { shapes: sideLabels(categories, plot, band, left - (counted ? 32 : 12)), below: LINE } : lowLabels(categories, plot, band);
@@ -142,14 +142,14 @@ function cartesian(chart: PlainChart, { width, hidden, locale }: View): Picture 
     const place = isAcross ? { x: plot.left, width: plot.right - plot.left, y: from, height: size } : { x: from, width: size, y: plot.top, height: plot.bottom - plot.top };
     return { tag: "rect", is: { class: "hit", "data-at": index, ...place } };
   });
-  const axis = valueAxis(scale, at, plot, isAcross, locale);
+  const axis = valueAxis(scale, at, plot, isAcross, locale, chart.format);
   return { width, height, spots, shapes: [...axis, ...bands.shapes, ...titles({ x: named, y: counted }, plot, height), ...marks, ...hits] };
 }
 
-function valuesAt({ series }: PlainChart, shown: readonly number[], at: number, locale?: string): Spot["values"] {
+function valuesAt({ series, format }: PlainChart, shown: readonly number[], at: number, locale?: string): Spot["values"] {
   return shown.flatMap((index) => {
     const value = series[index]?.values[at];
-    return value === null || value === undefined ? [] : [{ series: index, text: brief(value, locale) }];
+    return value === null || value === undefined ? [] : [{ series: index, text: brief(value, locale, format) }];
   });
 }
 
@@ -234,11 +234,11 @@ export function runs(values: readonly (number | null)[], isWhole: boolean): read
   return all;
 }
 
-function scatter({ series, x, y }: PlainChart, { width, hidden, locale }: View): Picture {
+function scatter({ series, x, y, format }: PlainChart, { width, hidden, locale }: View): Picture {
   const shown = series.map((each, index) => ({ ...each, index })).filter(({ index }) => !hidden.has(index));
   const all = shown.flatMap(({ points }) => points);
   const [across, up] = [0, 1].map((axis) => nice(...extent(all.map((each) => each[axis] as number), false), axis ? 5 : Math.max(2, Math.min(7, width / 80)))) as [Scale, Scale];
-  const plot: Plot = { left: round(ticksWidth(up, locale) + (y ? 20 : 4)), right: width - 16, top: 10, bottom: width < 420 ? 210 : 270 };
+  const plot: Plot = { left: round(ticksWidth(up, locale, format) + (y ? 20 : 4)), right: width - 16, top: 10, bottom: width < 420 ? 210 : 270 };
   const height = plot.bottom + LINE + 8 + (x ? 20 : 0);
   const toX = (value: number): number => plot.left + ((value - across.low) / (across.high - across.low)) * (plot.right - plot.left);
   const toY = (value: number): number => plot.bottom - ((value - up.low) / (up.high - up.low)) * (plot.bottom - plot.top);
@@ -248,9 +248,9 @@ function scatter({ series, x, y }: PlainChart, { width, hidden, locale }: View):
     label: series.length > 1 ? name : "",
     x: round(toX(a)),
     y: round(toY(b)),
-    values: [{ series: index, text: `${x ?? "x"} ${brief(a, locale)}, ${y ?? "y"} ${brief(b, locale)}` }],
+    values: [{ series: index, text: `${x ?? "x"} ${brief(a, locale)}, ${y ?? "y"} ${brief(b, locale, format)}` }],
   }));
-  const axes = [...valueAxis(across, toX, plot, true, locale), ...valueAxis(up, toY, plot, false, locale)];
+  const axes = [...valueAxis(across, toX, plot, true, locale), ...valueAxis(up, toY, plot, false, locale, format)];
   return { width, height, spots, shapes: [...axes, ...titles({ x, y }, plot, height), ...marks] };
 }
 
@@ -277,7 +277,7 @@ function pie(chart: PlainChart, { width, hidden, locale }: View): Picture {
     shapes.push(share > 0.9999 ? { tag: "circle", is: { ...is, cx: round(middle), cy: centre, r: radius } } : { tag: "path", is: { ...is, d: arc } });
     if (share >= 0.055) shapes.push({ tag: "text", is: { class: "share", x: inside[0], y: inside[1] + 4, "text-anchor": "middle" }, text: percent(share, locale) });
     const value = chart.series[0]?.values[index] ?? 0;
-    spots.push({ label: chart.categories[index] ?? "", x: inside[0], y: inside[1], values: [{ series: index, text: `${brief(value, locale)} (${percent(share, locale)})` }] });
+    spots.push({ label: chart.categories[index] ?? "", x: inside[0], y: inside[1], values: [{ series: index, text: `${brief(value, locale, chart.format)} (${percent(share, locale)})` }] });
   });
   return { width, height, shapes, spots };
 }

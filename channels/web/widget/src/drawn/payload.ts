@@ -34,6 +34,8 @@ export interface PlainChart {
   readonly y?: string | undefined;
   readonly stacked: boolean;
   readonly horizontal: boolean;
+  /** How amounts are written: `percent`, `currency:EUR`, `number`, `integer`, with `.1` behind it one decimal. */
+  readonly format?: string | undefined;
 }
 
 type Payload = Readonly<Record<string, unknown>>;
@@ -64,7 +66,7 @@ function bounded(columns: readonly Column[], rows: readonly Row[]): DataTable | 
 /** Return the plain chart in *payload*, null when there is none. */
 export function chartOf({ plain }: Payload): PlainChart | null {
   if (!isObject(plain) || !TYPES.includes(plain["type"]) || !isList(plain["series"])) return null;
-  const { categories = [], series, x, y, stacked, horizontal } = plain;
+  const { categories = [], series, x, y, stacked, horizontal, format } = plain;
   const isScatter = plain["type"] === "scatter";
   if (!isList(categories) || !categories.every(isText) || categories.length > (plain["type"] === "pie" ? MOST_SLICES : MOST_CATEGORIES)) return null;
   if (!series.length || series.length > MOST_SERIES || !series.every(isObject)) return null;
@@ -76,7 +78,7 @@ export function chartOf({ plain }: Payload): PlainChart | null {
   if (read.includes(null) || read.reduce((sum, each) => sum + marksOf(each as Series), 0) > MOST_MARKS) return null;
   const type = plain["type"] as PlainChart["type"];
   const named = (given: unknown): string | undefined => (typeof given === "string" && given ? given : undefined);
-  return { type, title: named(plain["title"]), categories, series: read as Series[], x: named(x), y: named(y), stacked: stacked === true, horizontal: horizontal === true };
+  return { type, title: named(plain["title"]), categories, series: read as Series[], x: named(x), y: named(y), stacked: stacked === true, horizontal: horizontal === true, format: named(format) };
 }
 
 /** Return the data of the specification in *payload* as a table, null when there is none inline. */
@@ -88,14 +90,14 @@ export function dataOf({ spec }: Payload): DataTable | null {
 }
 
 /** Return the numbers of *chart* as a table: a row for each category, or for each point. */
-export function tableFrom({ type, categories, series, x, y }: PlainChart, words: { readonly category: string; readonly series: string }): DataTable {
+export function tableFrom({ type, categories, series, x, y, format = "number" }: PlainChart, words: { readonly category: string; readonly series: string }): DataTable {
   if (type === "scatter") {
     const several = series.length > 1;
     const rows = series.flatMap(({ name, points }) => points.map((each) => ({ s: name, x: each[0], y: each[1] })));
-    const columns: Column[] = [{ key: "x", label: x ?? "x", format: "number" }, { key: "y", label: y ?? "y", format: "number" }];
+    const columns: Column[] = [{ key: "x", label: x ?? "x", format: "number" }, { key: "y", label: y ?? "y", format }];
     return { columns: several ? [{ key: "s", label: words.series }, ...columns] : columns, rows };
   }
-  const columns = series.map(({ name }, index) => ({ key: `${index}`, label: name || y || "", format: "number" }));
+  const columns = series.map(({ name }, index) => ({ key: `${index}`, label: name || y || "", format }));
   const rows = categories.map((category, at) => ({ c: category, ...Object.fromEntries(series.map(({ values }, index) => [`${index}`, values[at]])) }));
   return { columns: [{ key: "c", label: x ?? words.category }, ...columns], rows };
 }

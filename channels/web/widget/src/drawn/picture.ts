@@ -78,9 +78,11 @@ function whileShown(node: HTMLElement, load: () => void, drop: () => void): void
   let isNear = false;
   const media = matchMedia("(prefers-color-scheme: dark)");
   const turned = (): void => void (isNear && load());
+  const theme = new MutationObserver(turned); // of the element around, which a page may set at any time
   const near = new IntersectionObserver(([entry]) => {
     if (!entry?.isIntersecting || isNear) return;
     isNear = true;
+    theme.observe((node.getRootNode() as ShadowRoot).host ?? document.documentElement, { attributes: true });
     load();
   }, { rootMargin: AHEAD });
   const size = new ResizeObserver(() => {
@@ -88,6 +90,7 @@ function whileShown(node: HTMLElement, load: () => void, drop: () => void): void
     drop();
     near.disconnect();
     size.disconnect();
+    theme.disconnect();
     media.removeEventListener("change", turned);
   });
   near.observe(node);

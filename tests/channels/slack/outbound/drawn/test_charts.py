@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent_core import PlainChart, chart_of
+from agent_core import PlainChart, PlainSeries, chart_of, chart_text
 from channels.base import ShownRender
 from channels.slack.outbound.drawn.choose import choose, ladder_of
 from channels.slack.outbound.drawn.form import ChartLink, Form, PngUpload
@@ -55,6 +55,25 @@ def test_series_and_axes(type: str):
         ],
         "axis_config": {"categories": ["Jan", "Feb"], "x_label": "Month", "y_label": "Orders"},
     }
+
+
+@pytest.mark.parametrize(
+    ("format", "values", "y", "shown", "label"),
+    [
+        ("percent.1", [0.07, 0.1234], "Rate", [7, 12.34], "Rate (%)"),
+        ("percent", [0.07, None], "Rate in %", [7, 0], "Rate in %"),
+        ("percent", [1, 2], None, [100, 200], "%"),
+        ("percent", [1, 2], "r" * 60, [100, 200], "r" * 45 + "… (%)"),
+        ("currency:USD.2", [1.5, 2], "Sales", [1.5, 2], "Sales ($)"),
+        ("number.2", [1.5, 2], "Sales", [1.5, 2], "Sales"),
+    ],
+)
+def test_signs_of_amounts_are_beside_the_axis(format: str, values: list[Any], y: str, shown: list[float], label: str):
+    """Slack's block has no format: percents are hundredths, and the sign of amounts is in the title of their axis."""
+    found = native_of(chart("bar", ["a", "b"], {"n": values}, y=y, format=format))
+    assert [each["value"] for each in found["series"][0]["data"]] == shown
+    assert found["axis_config"]["y_label"] == label
+    assert chart_text(PlainChart("bar", ("a",), (PlainSeries("n", (0.5,)),), format="percent.1")).count("50.0%") == 1
 
 
 def test_horizontal_bars_stand_up():
@@ -110,8 +129,12 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
         ([f"{m} {y}" for y in (2024, 2025) for m in MONTHS], "quarter",
             [f"{y} Q{q}" for y in (2024, 2025) for q in (1, 2, 3, 4)]),
         ([f"{2020 + n // 4} Q{n % 4 + 1}" for n in range(24)], "year", [str(2020 + n) for n in range(6)]),
+        ([f"{y}-{m:02}-01" for y in (2024, 2025) for m in range(1, 13)], "quarter",
+            [f"{y} Q{q}" for y in (2024, 2025) for q in (1, 2, 3, 4)]),
+        ([f"{y}-{m:02}-01" for y in range(2020, 2026) for m in (1, 4, 7, 10)], "year",
+            [str(2020 + n) for n in range(6)]),
     ],
-    ids=["days", "iso", "months", "quarters"],
+    ids=["days", "iso", "months", "quarters", "firsts of months", "firsts of quarters"],
 )  # fmt: skip
 def test_too_many_dates_are_added_up(labels: list[str], unit: str, shown: list[str]):
     """Sums and counts of more than 20 dates are those of the shortest longer unit that fits, and a note says so."""
@@ -126,6 +149,23 @@ def test_what_may_not_be_added_up_is_a_picture():
     """Averages of days make no average of a week, and 21 names are no dates."""
     assert "28 categories" in reason(chart("line", days(28), {"n": [1] * 28}))
     assert "21 categories" in reason(chart("bar", [f"c{n}" for n in range(21)], {"n": [1] * 21}, SUMS))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [each for n, each in enumerate(days(182)) if n % 7 == 0],
+        [f"{date(2026, 1, 5) + timedelta(days=7 * n)}" for n in range(26)],
+        [f"{date(2026, 1, 5) + timedelta(days=n)}" for n in range(35) if n % 7 < 5],
+        [f"{y}-{m:02}-01" for y in range(2020, 2024) for m in range(1, 13, 2)],
+        [f"{y}-{m:02}-01" for y in range(2020, 2026) for m in (2, 5, 8, 11)],
+        [f"2026 W{n:02}" for n in range(26)],
+    ],
+    ids=["weeks", "iso weeks", "dates with gaps", "pairs of months", "other quarters", "numbers of weeks"],
+)
+def test_what_does_not_nest_is_a_picture(labels: list[str]):
+    """Weeks are not added up to months, in which they do not nest, nor are dates with gaps, whose length is unknown."""
+    assert f"{len(labels)} categories" in reason(chart("bar", labels, {"n": [100] * len(labels)}, SUMS))
 
 
 @pytest.mark.parametrize(
