@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,16 +13,10 @@ from dotenv import dotenv_values
 
 from agent_core import Channels, ConfigError, Definition, InvalidInput
 from agent_core.domain.agents import gathered
-from agent_core.domain.mcp import PREFIX
-from agent_core.domain.tools import is_glob
 from agent_core.domain.unknown_fields import misfit, unknown_field
 from agent_core.hooks.check import check as check_hooks
-from agent_core.hooks.check import check_matchers
 from agent_core.hooks.http import check_secrets
 from agent_core.runtime.definition_checks import check_fields
-from agent_core.runtime.offers import names_of, wrapped
-from agent_core.tools.base import Tool
-from agent_core.tools.toolset import unknown_tool
 from app.bounded_yaml import read_config
 
 SUFFIXES = frozenset({".yaml", ".yml"})
@@ -38,34 +32,12 @@ class AgentFiles:
     broken: Mapping[Path, str]
 
 
-def load_agents(
-    folder: Path,
-    *,
-    tools: Collection[str],
-    channels: Channels,
-    check: Callable[[str, str], None],
-    looked_for: str = "",
-) -> list[Definition]:
-    """Return the agents of `read_agents`, in the order of their files' names; raise ConfigError for a broken file."""
-    found = read_agents(folder, tools=tools, channels=channels, check=check, looked_for=looked_for)
-    for fault in found.broken.values():
-        raise ConfigError(fault)
-    return list(found.agents.values())
-
-
-def read_agents(
-    folder: Path,
-    *,
-    tools: Collection[str] | Mapping[str, Tool] | None,
-    channels: Channels,
-    check: Callable[[str, str], None],
-    looked_for: str = "",
-) -> AgentFiles:
+def read_agents(folder: Path, *, channels: Channels, check: Callable[[str, str], None]) -> AgentFiles:
     """Return what the files of *folder* define.
 
-    *tools* are the names that an agent may list, None where they are not known yet, *channels* what it may configure;
-    *check* raises for a model that no provider serves, given with the place that names it. *looked_for* is the sentence
-    on where tools come from. What is said of a broken file has its path and the field.
+    *channels* are what an agent may configure; *check* raises for a model that no provider serves, given with the place
+    that names it. Which tools and servers there are may not be known yet, see `usable`. What is said of a broken file
+    has its path and the field.
     """
     agents: dict[Path, Definition] = {}
     broken: dict[Path, str] = {}
@@ -73,8 +45,6 @@ def read_agents(
         try:
             made = read_agent(path)
             made = _checked(path, made, channels)
-            if tools is not None:
-                check_listed(path, made, tools, looked_for)
             for field, model in _models(made):
                 check(model, f"{path}: `{field}`")
             _check_name(path, made, agents)
@@ -90,20 +60,17 @@ def read_agents(
     return AgentFiles(agents, broken)
 
 
-def check_listed(path: Path, made: Definition, tools: Collection[str] | Mapping[str, Tool], looked_for: str) -> None:
-    """Raise ConfigError when the agent *made* by the file at *path*, or a hook of it, names a tool that is not there.
-
-    There are *tools*. A hook may name those that the agent's own wrap; where only names are known, each of them.
-    """
-    for tool in made.tools:
-        # Tools of MCP servers are checked when the agent is stored: only then is it known which servers there are.
-        if isinstance(tool, str) and not is_glob(tool) and tool not in tools and not tool.startswith(PREFIX):
-            raise ConfigError(f"{path}: `tools`: {unknown_tool(tool, tools, looked_for)}")
-    try:
-        wraps = wrapped(made, cast("Mapping[str, Tool]", tools)) if isinstance(tools, Mapping) else tools
-        check_matchers(made, [*names_of(made.tools), *wraps])
-    except InvalidInput as error:
-        raise ConfigError(f"{path}: {error}") from None
+def usable(found: AgentFiles, check: Callable[[Definition], None]) -> AgentFiles:
+    """Return *found* with those among the broken that *check* refuses, by `InvalidInput`."""
+    agents, broken = dict[Path, Definition](), dict(found.broken)
+    for path, made in found.agents.items():
+        try:
+            check(made)
+        except InvalidInput as error:
+            broken[path] = f"{path}: {error}"
+        else:
+            agents[path] = made
+    return AgentFiles(agents, dict(sorted(broken.items())))
 
 
 def _check_name(path: Path, made: Definition, others: Mapping[Path, Definition]) -> None:

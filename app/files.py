@@ -9,11 +9,12 @@ from typing import Protocol
 
 from agent_core import Channels, ConfigError, Core, Definition, InvalidInput
 from agent_core.domain.mcp import McpServer
+from agent_core.runtime.agent_checks import RefusedAgent
 from agent_core.tools.base import Tool
 from agent_core.tools.builtin import BUILTIN
 from agent_core.tools.render import SpecCheck, render_tools
-from agent_core.tools.toolset import Merged, Scope, Static, Toolset
-from app.agents import check_listed, read_agents
+from agent_core.tools.toolset import Merged, Static, Toolset
+from app.agents import read_agents
 from app.mcp_file import read_mcp_file
 from app.own_tools.toolset import OwnTools
 from app.settings import Settings, check_agents_model
@@ -66,11 +67,11 @@ class StillFiles:
             await self.filed.load(core)
             self.filed.check()
             await self.filed.store(core)
-        known = await core.tools.toolset.tools(Scope())
-        for path, made in self.agents.items():
-            check_listed(path, made, known, self.own.looked_for)
         try:
             await core.agents.sync_files(list(self.agents.values()))
+        except RefusedAgent as error:
+            path = next(path for path, made in self.agents.items() if made.name == error.agent)
+            raise ConfigError(f"{path}: {error}") from None
         except InvalidInput as error:
             raise ConfigError(f"PARLEY_AGENTS: {error}") from None
 
@@ -89,7 +90,7 @@ async def read_once(settings: Settings, given: Sequence[Tool] | None, channels: 
         await own.refresh()
         own.check()
     check = partial(check_agents_model, settings)
-    found = read_agents(settings.agents, tools=None, channels=channels, check=check)
+    found = read_agents(settings.agents, channels=channels, check=check)
     for fault in found.broken.values():
         raise ConfigError(fault)
     if given is not None:

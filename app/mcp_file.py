@@ -42,13 +42,19 @@ _log = structlog.get_logger("parley.mcp")
 
 
 def read_mcp_file(settings: Settings, environment: Mapping[str, str] | None = None) -> Sequence[McpServer]:
-    """Return the servers of the file that PARLEY_MCP names; none without a file, unless the setting names it.
+    """Return the servers of the file that PARLEY_MCP names, as `read_servers` does; the setting makes it required."""
+    return read_servers(settings.mcp, required="mcp" in settings.model_fields_set, environment=environment)
 
-    `${VAR}` and `${VAR:-default}` are replaced by variables of *environment*, by default the process's own. Raises
-    ConfigError with the place and the remedy.
+
+def read_servers(
+    path: Path, *, required: bool, environment: Mapping[str, str] | None = None, unset: str | None = None
+) -> Sequence[McpServer]:
+    """Return the servers of the file at *path*; none without a file, unless it is *required*.
+
+    `${VAR}` and `${VAR:-default}` are replaced by variables of *environment*, by default the process's own. One that is
+    not set is replaced by *unset*; when that is None it is an error. Raises ConfigError with the place and the remedy.
     """
-    path = settings.mcp
-    if not path.exists() and "mcp" not in settings.model_fields_set:
+    if not path.exists() and not required:
         return []
     text = _text(path)
     try:
@@ -67,7 +73,7 @@ def read_mcp_file(settings: Settings, environment: Mapping[str, str] | None = No
     notes: list[str] = []
     found: dict[str, McpServer] = {}
     for name, entry in servers.items():
-        read = _ServerEntry(path, text, name, known)
+        read = _ServerEntry(path, text, name, known, unset)
         server = read.server(entry)
         if server.name in found:
             raise read.fault("", f"two servers would be called `{server.name}`; rename one.")
@@ -94,8 +100,9 @@ def _text(path: Path) -> str:
 class _ServerEntry:
     """One entry of the file: its *name*, and how it is read; *notes* say what of it is not as it stands there."""
 
-    def __init__(self, path: Path, text: str, name: str, environment: Mapping[str, str]) -> None:
-        self._path, self._text, self._name, self._environment = path, text, name, environment
+    def __init__(self, path: Path, text: str, name: str, environment: Mapping[str, str], unset: str | None) -> None:
+        self._path, self._text, self._name = path, text, name
+        self._environment, self._unset = environment, unset
         self.notes: list[str] = []
 
     def server(self, entry: object) -> McpServer:
@@ -161,7 +168,7 @@ class _ServerEntry:
         return value
 
     def _value(self, key: str, name: str, default: str | None) -> str:
-        found = self._environment.get(name) or default
+        found = self._environment.get(name) or default or self._unset
         if found is None:
             raise self.fault(key, f"the variable {name} is not set; set it, or write ${{{name}:-default}}.")
         return found

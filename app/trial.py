@@ -45,6 +45,7 @@ from agent_core.runtime.tooling import ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.testing import Answer, Script, ScriptedProvider, ScriptExhausted, fail
 from agent_core.tools.base import NewRender
+from agent_core.tools.mcp.port import McpConnections
 from agent_core.tools.toolset import Toolset
 from app.agents import read_agents
 from app.compose import CHANNELS
@@ -52,6 +53,7 @@ from app.files import StillFiles, toolset_with
 from app.own_tools.toolset import OwnTools, shipped_names
 from app.settings import load_settings
 from app.tool_files import ToolFiles
+from app.trial_servers import PlayedServers, ServerTools
 from channels.default_agent import default_agent
 from channels.tables import DeliveryRow
 
@@ -244,12 +246,17 @@ async def open_project(
     *,
     agents: str | Path = "agents",
     tools: str | Path = "tools",
+    mcp: str | Path = "mcp.json",
+    servers: ServerTools | None = None,
 ) -> AsyncIterator[OpenProject]:
     """Give the project in *folder* at work, with a model that plays *script*; all that it stores is temporary.
 
     *script* is a list of answers, one per model call, or a function from a `Request` to its answer. *agents* and
     *tools* are the project's folders. Every agent is asked through the script, whatever model it names. Of the settings
     PARLEY_FETCH_ALLOW alone counts. Raises ConfigError for a file that cannot be used, as `parley serve` does.
+
+    The MCP servers of the file *mcp* are known and never connected to: *servers* are tools that play those of a server,
+    by its name, `{"github": [get_issue]}`. An agent has no tools of the others, as when they are down.
     """
     played = PlayedScript(script)
     model = ScriptedProvider(played)
@@ -259,13 +266,14 @@ async def open_project(
     own.check()
     toolset = toolset_with(own, drawer=drawer)
     filed, read = ToolFiles(own.folder), _agents(Path(folder, agents))
+    played_servers = PlayedServers(Path(folder, mcp), servers or {})
     with TemporaryDirectory(prefix="parley-", ignore_cleanup_errors=True) as place:
-        path = Path(place, "parley.db")
-        await asyncio.to_thread(make_tables, path)
-        core = _core(path, model, toolset, fetch, drawer)
+        await asyncio.to_thread(make_tables, path := Path(place, "parley.db"))
+        core = _core(path, model, toolset, drawer, fetch, played_servers)
         try:
             await core.start()
-            await StillFiles(own, read, filed).load(core)
+            await played_servers.load(core)
+            await StillFiles(own, read, filed, played_servers.servers).load(core)
             yield OpenProject(core, model, played, [each.name for each in read.values()])
         finally:
             await core.stop(grace=1.0)
@@ -273,7 +281,9 @@ async def open_project(
             await fetch.close()
 
 
-def _core(path: Path, model: ScriptedProvider, toolset: Toolset, fetch: Fetch, drawer: Drawer) -> Core:
+def _core(
+    path: Path, model: ScriptedProvider, toolset: Toolset, drawer: Drawer, fetch: Fetch, mcp: McpConnections
+) -> Core:
     secrets = Secrets(b"the key of a test, of 32 bytes..")
     return Core(
         SqliteDatabase(path),
@@ -284,7 +294,7 @@ def _core(path: Path, model: ScriptedProvider, toolset: Toolset, fetch: Fetch, d
         secrets=secrets,
         channels=CHANNELS,
         drawer=drawer,
-        tool_ports=ToolPorts(fetch=fetch),
+        tool_ports=ToolPorts(fetch=fetch, mcp=mcp),
     )
 
 
@@ -296,7 +306,7 @@ def _agents(folder: Path) -> Mapping[Path, Definition]:
 
     if not folder.is_dir():
         raise ConfigError(f"There is no folder `{folder}`; give `open_project` the folder of the project.")
-    found = read_agents(folder, tools=None, channels=Channels(CHANNELS), check=any_model)
+    found = read_agents(folder, channels=Channels(CHANNELS), check=any_model)
     for fault in found.broken.values():
         raise ConfigError(fault)
     return {path: _without_models(made) for path, made in found.agents.items()}

@@ -2,22 +2,30 @@
 
 `tool` makes a tool of a function, and `CallContext` is what such a function may know of its call. It may return
 `table(rows)` or `chart(spec)` to show one, `NewRender` to show something else, `Elicitation` to ask the person, and
-`ToolError` where it could not; `Core` is the whole runtime, for programs that embed it.
+`ToolError` where it could not. `open_core` gives a program of one's own the whole runtime, a `Core`, to which an
+`Inbound` of an `Actor` is a message.
 """
 
 from agent_core.core import Core
+from agent_core.domain.inbound import Inbound
+from agent_core.domain.messages import Actor, Text
 from agent_core.tools.base import CallContext, Elicitation, ElicitationAnswer, NewRender, ToolError
 from agent_core.tools.figures import chart, table
 from agent_core.tools.function import tool
+from parley.embedding import open_core
 
 __all__ = [
+    "Actor",
     "CallContext",
     "Core",
     "Elicitation",
     "ElicitationAnswer",
+    "Inbound",
     "NewRender",
+    "Text",
     "ToolError",
     "chart",
+    "open_core",
     "table",
     "tool",
 ]

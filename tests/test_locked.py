@@ -4,10 +4,12 @@ import json
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts/locked.py"
@@ -70,6 +72,18 @@ def test_the_bill_of_materials_lists_what_the_lock_pins(runtime: str, bill: dict
     assert found == [line.split(" ")[0] for line in names(runtime)]
     assert all({"type", "name", "version", "purl", "bom-ref"} <= part.keys() for part in bill["components"])
     assert len({part["bom-ref"] for part in bill["components"]}) == len(found)
+
+
+def test_what_runs_stays_small(runtime: str):
+    """The files of all that requirements.lock pins have at most 300 MB, as the packages themselves list them."""
+    pinned = [
+        each
+        for each in (Requirement(line.rstrip(" \\")) for line in names(runtime))
+        if each.marker is None or each.marker.evaluate()
+    ]
+    sizes = {each.name: sum(file.size or 0 for file in metadata.files(each.name) or ()) for each in pinned}
+    assert len(sizes) > 50
+    assert sum(sizes.values()) < 300_000_000, sorted(sizes.items(), key=lambda each: -each[1])[:10]
 
 
 def names(lock: str) -> list[str]:

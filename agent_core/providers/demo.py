@@ -39,19 +39,29 @@ HELP = """\
 Hello! I am the demonstration that ships with Parley: a small script, no real model, so that you can see \
 everything work before you have a key. Try one of these:
 
-- `What is 12 * 7?` calls the tool `calculate`.
-- `What time is it in Europe/Berlin?` calls the tool `current_time`.
-- `What is 2 + 2, and what time is it?` calls both in one step.
-- `Explain at length` streams a long answer: reload the page or press Stop in the middle of it.
-- `Show me a sample table.` shows one, with numbers, money and dates.
-- `Draw me a sample bar chart.` draws one; so do `line`, `area`, `pie` and `scatter`, and `a sample heatmap`.
-- `use calculate {"expression": "2 ** 10"}` calls any tool of the agent by its name, with the arguments as JSON.
-{{own}}
-For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` where Parley runs and start it again; \
-See `docs/models.md`."""
-OWN = "{{own}}"
-"""Where the help text has the tools of the agent that do not ship with Parley."""
-SHIPPED = frozenset({"calculate", "current_time", "render_table", "render_chart"})
+{{examples}}
+For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` where Parley runs, and start it again."""
+EXAMPLES = "{{examples}}"
+"""Where the help text has what to try."""
+SHIPPED: Sequence[tuple[frozenset[str], str]] = (
+    (frozenset({"calculate"}), "`What is 12 * 7?` calls the tool `calculate`."),
+    (frozenset({"current_time"}), "`What time is it in Europe/Berlin?` calls the tool `current_time`."),
+    (frozenset({"calculate", "current_time"}), "`What is 2 + 2, and what time is it?` calls both in one step."),
+    (
+        frozenset(),
+        "`Explain at length` streams a long answer: reload the page or press Stop in the middle of it.",
+    ),
+    (frozenset({"render_table"}), "`Show me a sample table.` shows one, with numbers, money and dates."),
+    (
+        frozenset({"render_chart"}),
+        "`Draw me a sample bar chart.` draws one; so do `line`, `area`, `pie` and `scatter`, and `a sample heatmap`.",
+    ),
+    (
+        frozenset({"calculate"}),
+        '`use calculate {"expression": "2 ** 10"}` calls any tool of the agent, with the arguments as JSON.',
+    ),
+)
+"""What to try with the tools that ship, each with those that it needs."""
 
 # Possessive quantifiers and bounded repeats: the time to search grows with the text, never faster.
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})++(?![\d,])|\d++)(?:\.\d++)?+"
@@ -221,9 +231,11 @@ def answer(situation: Situation, request: Request) -> str:
 
 
 def help_text(tools: Sequence[ToolSpec]) -> str:
-    """Return what to try, with those of *tools* that do not ship with Parley."""
-    own = [f"- `{sample(tool)}` calls `{tool.name}`." for tool in tools if tool.name not in SHIPPED]
-    return HELP.replace(OWN, "".join(f"{line}\n" for line in own[:LISTED]))
+    """Return what to try with *tools*: first those that do not ship with Parley, then what the others can do."""
+    names, shipped = {tool.name for tool in tools}, frozenset[str]().union(*(needs for needs, _ in SHIPPED))
+    own = [f"`{sample(tool)}` calls `{tool.name}`." for tool in tools if tool.name not in shipped]
+    more = [line for needs, line in SHIPPED if needs <= names]
+    return HELP.replace(EXAMPLES, "".join(f"- {line}\n" for line in (*own[:LISTED], *more)))
 
 
 def essay(text: str) -> str:

@@ -10,13 +10,13 @@ from sqlalchemy import Connection
 
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_objects import McpServerObject, ServerStatus
-from agent_core.domain.mcp_tools import digest_of, names_of, offered_of, spec_of, taken
+from agent_core.domain.mcp_tools import digest_of, offered_of, spec_of
 from agent_core.domain.objects import Page
 from agent_core.errors import InvalidInput
-from agent_core.runtime.mcp_checks import CheckUrl, check_server
+from agent_core.runtime.mcp_checks import CheckUrl, check_filed, check_server
 from agent_core.runtime.mcp_discovery import Discovery
 from agent_core.runtime.mcp_private import opened, sealed, unmasked
-from agent_core.runtime.mcp_shown import brief, shown, status_of
+from agent_core.runtime.mcp_shown import brief, names_in, shown, status_of, why_none
 from agent_core.runtime.revisions import Revisions
 from agent_core.runtime.roster import cursor_key
 from agent_core.secrets import Secrets, Unreadable
@@ -94,7 +94,7 @@ class McpCatalog:
     @property
     def unreached(self) -> Mapping[str, str]:
         """The servers that give no tools because they are disabled or were never reached, each with the reason."""
-        return {each.server.name: why for each in self._stored if (why := _why_none(each)) is not None}
+        return {each.server.name: why for each in self._stored if (why := why_none(each)) is not None}
 
     async def known(self, names: Collection[str]) -> frozenset[str]:
         """Return the names of all servers; when one of *names* is not among them it is looked for again."""
@@ -153,11 +153,7 @@ class McpCatalog:
         Secrets that they refer to may be stored later; until then they are not reached.
         """
         now = self._store.clock.now()
-        for server in wanted:
-            try:
-                check_server(server, check_url=self._check_url, stdio=True, secrets=None)
-            except InvalidInput as error:
-                raise InvalidInput(f"mcpServers.{server.name}.{error.path}", error.message) from None
+        check_filed(wanted, check_url=self._check_url)
         private = [sealed(server, self._secrets) for server in wanted]
         if private or any(each.source == "file" for each in self._stored):
             await self._store.write(lambda connection: servers.sync_files(connection, private, now=now))
@@ -204,7 +200,7 @@ class McpCatalog:
 
     def _shown(self, stored: StoredServer) -> McpServerObject:
         others = [each for each in self._stored if each.key != stored.key]  # it may be newer than what was read last
-        return shown(stored, _names(sorted([*others, stored], key=lambda each: each.key)))
+        return shown(stored, names_in(sorted([*others, stored], key=lambda each: each.key)))
 
     async def _changed(self, stored: StoredServer) -> McpServerObject:
         await self._look()
@@ -216,7 +212,7 @@ class McpCatalog:
     async def _load(self) -> None:
         """Read all servers again, and make their tools."""
         self._stored = tuple(await self._store.read(servers.everything))
-        self._names = _names(self._stored)
+        self._names = names_in(self._stored)
         found: dict[str, Tool] = {}
         for stored in self._stored if self._connections is not None else ():
             found.update(self._tools_of(stored))
@@ -245,23 +241,3 @@ class McpCatalog:
             spec = spec_of(server, tool, name)
             found[name] = ServedTool(spec, server, tool.name, self._connections, self._values, tool.parameters)
         return found
-
-
-def _why_none(stored: StoredServer) -> str | None:
-    """Return in a sentence why a server gives no tools; None if it does, also while it is away."""
-    name = stored.server.name
-    if not stored.server.enabled:
-        return f"The MCP server `{name}` is disabled."
-    if stored.kept is not None:
-        return None
-    return stored.error or f"The MCP server `{name}` has not said yet what it offers."
-
-
-def _names(stored: Sequence[StoredServer]) -> Mapping[tuple[str, str], str]:
-    """Return the names of all tools that were accepted, those that are gone too: they may come back."""
-    return names_of(
-        [
-            (each.server.name, [tool.name for tool in each.accepted or () if taken(each.server, tool.name)])
-            for each in stored
-        ]
-    )

@@ -1,7 +1,7 @@
 """What can be seen to be wrong with the definition of an MCP server before it is asked; pure."""
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.tools import secrets_in
@@ -40,6 +40,18 @@ def check_server(server: McpServer, *, check_url: CheckUrl, stdio: bool, secrets
     if faults:
         first, *more = faults
         raise InvalidInput(first.path, first.message, *more)
+
+
+def check_filed(servers: Sequence[McpServer], *, check_url: CheckUrl) -> None:
+    """Raise `InvalidInput`, with the field in the file, for one of the operator's own *servers* that could not work.
+
+    Secrets that they refer to may be stored later.
+    """
+    for server in servers:
+        try:
+            check_server(server, check_url=check_url, stdio=True, secrets=None)
+        except InvalidInput as error:
+            raise InvalidInput(f"mcpServers.{server.name}.{error.path}", error.message) from None
 
 
 def _missing(server: McpServer, secrets: Collection[str]) -> Iterator[Fault]:

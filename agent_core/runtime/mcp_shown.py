@@ -1,12 +1,12 @@
 """MCP servers as operators see them; pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
 from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.domain.mcp_objects import McpServerObject, ServedToolObject, ServerInfo, ServerStatus
-from agent_core.domain.mcp_tools import changes_of, digest_of, is_held, offered_of, spec_of
+from agent_core.domain.mcp_tools import changes_of, digest_of, is_held, names_of, offered_of, spec_of, taken
 from agent_core.runtime.mcp_private import masked
 from agent_core.store.work.tooling.servers import NEVER, StoredServer
 
@@ -70,4 +70,24 @@ def _tool(server: McpServer, tool: McpTool, name: str) -> ServedToolObject:
         idempotent=spec.idempotent,
         parameters=spec.parameters,
         annotations=tool.annotations if tool.annotations != McpAnnotations() else None,
+    )
+
+
+def why_none(stored: StoredServer) -> str | None:
+    """Return in a sentence why a server gives no tools; None if it does, also while it is away."""
+    name = stored.server.name
+    if not stored.server.enabled:
+        return f"The MCP server `{name}` is disabled."
+    if stored.kept is not None:
+        return None
+    return stored.error or f"The MCP server `{name}` has not said yet what it offers."
+
+
+def names_in(stored: Sequence[StoredServer]) -> Names:
+    """Return the names of all tools that were accepted, those that are gone too: they may come back."""
+    return names_of(
+        [
+            (each.server.name, [tool.name for tool in each.accepted or () if taken(each.server, tool.name)])
+            for each in stored
+        ]
     )

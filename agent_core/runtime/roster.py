@@ -31,13 +31,12 @@ from agent_core.domain.tools import is_glob
 from agent_core.errors import InvalidInput, UnknownCursor
 from agent_core.hooks import sealing
 from agent_core.hooks.chain import Resolver
-from agent_core.hooks.check import check as check_hooks
-from agent_core.hooks.check import check_addresses, check_matchers, warn_open
+from agent_core.hooks.check import warn_open
 from agent_core.hooks.http import check_secrets
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
-from agent_core.runtime.definition_checks import check_fields, check_tools
-from agent_core.runtime.mcp_offers import NoServers, Servers, check_servers
+from agent_core.runtime.agent_checks import RefusedAgent, Surroundings, check_agent
+from agent_core.runtime.mcp_offers import NoServers, Servers
 from agent_core.runtime.offers import (
     added,
     attached,
@@ -49,7 +48,6 @@ from agent_core.runtime.offers import (
     offered,
     unmatched_globs,
     with_later,
-    wrapped,
 )
 from agent_core.secrets import Secrets
 from agent_core.store.store import Store
@@ -155,13 +153,13 @@ class Roster:
         )
 
     async def sync_files(self, definitions: Sequence[Definition]) -> None:
-        """Update the stored agents to the files; raises `InvalidInput`, `ConfigError`.
+        """Update the stored agents to the files; raises `RefusedAgent`, `InvalidInput`, `ConfigError`.
 
         One whose model has no provider here is stored, and is unavailable, see `unserved`.
         """
         known = await tools_with(self._toolset, Scope(), (name for each in definitions for name in _exact(each.tools)))
         await self.servers.known([name for each in definitions for name in each.mcp_servers])
-        now, sealed = self._clock.now(), [self._sealed(each, known, filed=True) for each in definitions]
+        now, sealed = self._clock.now(), [self._filed(each, known) for each in definitions]
         await self._store.write(
             lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
         )
@@ -220,17 +218,13 @@ class Roster:
 
         One of a file (*filed*) may name a model of a provider that is not here, see `unserved`.
         """
-        named = names_of(attached(definition, known))
-        check_fields(definition, added(definition, known, include_render=self.defaults.include_render), named)
-        check_servers(definition, self.servers.names)
-        check_tools(definition, known, self._tools_looked_for, self.servers.unreached)
+        around = Surroundings(
+            known, self.servers, self._channels, self._tools_looked_for, self.defaults.include_render, self._guard
+        )
+        check_agent(definition, around)
         for glob in unmatched_globs(definition, known):
             remedy = "correct it, unless such tools will be added later"
             _log.warning("agent.glob_matches_nothing", agent=definition.name, glob=glob, remedy=remedy)
-        check_hooks(definition.hooks, self._channels)
-        if self._guard is not None:
-            check_addresses(definition.hooks, self._guard)
-        check_matchers(definition, [*named, *wrapped(definition, known)])
         warn_open(definition)
         models = {"model": definition.model, "controls.model": definition.controls.model}
         models["compaction.model"] = definition.compaction.model
@@ -328,6 +322,12 @@ class Roster:
         except msgspec.ValidationError as error:
             raise InvalidInput("agent", str(error)) from error
         return self._sealed(wanted, known, agent.object.definition.hooks)
+
+    def _filed(self, given: Definition, known: Collection[str]) -> Definition:
+        try:
+            return self._sealed(given, known, filed=True)
+        except InvalidInput as error:
+            raise RefusedAgent(given.name, error) from None
 
     def _sealed(
         self, given: Definition, known: Collection[str], kept: Sequence[Hook] = (), *, filed: bool = False

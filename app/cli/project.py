@@ -17,7 +17,7 @@ def init(name: Name, *, sample: Sample = False) -> None:
 
     made = create(name, sample=sample, parent=Path(), version=installed())
     place = "This folder" if made.is_here else f"`{made.folder}`"
-    say(f"{place} has a project; its README.md leads on. Try:\n")
+    say(f"{place} has a project; its {made.readme} leads on. Try:\n")
     say("\n".join(f"    {command}" for command in made.commands))
 
 

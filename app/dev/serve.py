@@ -12,5 +12,5 @@ def dev(settings: Settings) -> None:
     """Migrate, and serve on loopback until a signal comes; raise ConfigError when that cannot begin."""
     local = settings if settings.loopback else settings.model_copy(update={"host": "127.0.0.1"})
     migrate(local)
-    say(f"Changes in `{local.agents}` and `{local.tools}` are taken up while this runs.")
+    say(f"Changes in `{local.agents}`, `{local.tools}` and `{local.mcp}` (MCP servers) are taken up while this runs.")
     serve(local, live=Workshop(local, OwnTools.of(local)))

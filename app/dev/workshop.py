@@ -9,7 +9,7 @@ from typing import NamedTuple
 from agent_core import Channels, ConfigError, Core, Definition, InvalidInput, Unavailable
 from agent_core.tools.base import Tool
 from agent_core.tools.toolset import Scope
-from app.agents import SUFFIXES, read_agents
+from app.agents import SUFFIXES, read_agents, usable
 from app.compose import CHANNELS
 from app.dev.watching import Marks, Watched
 from app.files import load_servers, places_of
@@ -99,18 +99,9 @@ class Workshop:
         folder = self._settings.agents
         if not folder.is_dir():
             return [], [f"{folder}: there is no such folder; make it again, and put the agents' files into it."]
-        found = read_agents(
-            folder, tools=known, channels=self._channels, check=self._check_model, looked_for=self.own.looked_for
-        )
-        definitions, broken = list[Definition](), dict(found.broken)
-        for path, made in found.agents.items():
-            try:
-                core.agents.check(made, known, filed=True)
-            except InvalidInput as error:
-                broken[path] = f"{path}: {error}"
-            else:
-                definitions.append(made)
-        return definitions, [broken[path] for path in sorted(broken)]
+        read = read_agents(folder, channels=self._channels, check=self._check_model)
+        found = usable(read, lambda made: core.agents.check(made, known, filed=True))
+        return list(found.agents.values()), list(found.broken.values())
 
     def _check_model(self, name: str, where: str) -> None:
         check_agents_model(self._settings, name, where)

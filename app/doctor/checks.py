@@ -12,9 +12,8 @@ from pathlib import Path
 
 import httpx
 
-from agent_core import ConfigError, Definition, InvalidInput
-from agent_core.hooks.check import check_addresses, fails_open
-from agent_core.net.targets import TargetGuard
+from agent_core import ConfigError, Definition
+from agent_core.hooks.check import fails_open
 from app.agents import SUFFIXES, read_agent
 from app.channels import CHANNELS
 from app.doctor.charts import charts
@@ -92,7 +91,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
             definition = read_agent(path)
             named.update(models_of(definition))
             yield from _unavailable(path, definition, settings)
-            yield from _hooks(path.name, definition, TargetGuard.of(settings.fetch_allow))
+            yield from _hooks(path.name, definition)
         except ConfigError as error:
             yield Finding("fail", "agents", str(error))
     for model in sorted(each for each in named if is_unlisted(settings.listed_as(each))):
@@ -115,15 +114,16 @@ def stored_hooks(settings: Settings) -> Iterator[Finding]:
     """Report the webhooks of agents that were made over HTTP, as those of files are."""
     guard = TargetGuard.of(settings.fetch_allow)
     for agent in stored_agents(settings):
-        yield from _hooks(f"`{agent.definition.name}`", agent.definition, guard)
+        where = f"`{agent.definition.name}`"
+        try:
+            check_addresses(agent.definition.hooks, guard)
+        except InvalidInput as error:
+            yield Finding("fail", "hooks", f"{where}: {error}")
+        yield from _hooks(where, agent.definition)
 
 
-def _hooks(where: str, definition: Definition, guard: TargetGuard) -> Iterator[Finding]:
-    """Report the webhooks of an agent that could never be asked, and those that fail open unsaid."""
-    try:
-        check_addresses(definition.hooks, guard)
-    except InvalidInput as error:
-        yield Finding("fail", "hooks", f"{where}: {error}")
+def _hooks(where: str, definition: Definition) -> Iterator[Finding]:
+    """Report the webhooks of an agent that fail open unsaid."""
     if found := fails_open(definition.hooks):
         named = ", ".join(definition.hooks[place].name or f"hook {place + 1}" for place in found)
         said = f"{where}: {named} allows what it cannot be asked about"

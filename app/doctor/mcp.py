@@ -45,7 +45,7 @@ def described(stored: Sequence[StoredServer], secrets: Collection[str], now: flo
         if missing := sorted(secrets_in(each.server) - set(secrets)):
             listed = ", ".join(missing)
             yield Finding("fail", "mcp", f"`{name}`: no secret {listed}", "store it with `parley secrets set`")
-        match status_of(each, changes):
+        match status_of(each):
             case "disabled":
                 yield Finding("ok", "mcp", f"`{name}`: disabled")
             case "failing":

@@ -5,23 +5,32 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from agent_core import ChannelPort, Channels, ConfigError, InvalidInput
-from agent_core.runtime.definition_checks import check_tools
-from app.agents import load_agents
+from agent_core.domain.mcp import McpServer
+from agent_core.net.targets import TargetGuard
+from agent_core.runtime.agent_checks import check_agent
+from agent_core.runtime.mcp_checks import check_filed
+from app.agents import read_agents, usable
+from app.doctor.deployed import surroundings
 from app.doctor.findings import Finding
-from app.own_tools.toolset import OwnTools, shipped_names
+from app.mcp_file import read_mcp_file
+from app.own_tools.toolset import OwnTools
 from app.serving.server import listening
 from app.settings import SERVER_FILE, Settings, check_agents_model
 from app.storage.keys import check_keys, check_shared_secret
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
-from app.storage.tools import stored_tools
-from app.tool_files import read_tools
 
 
 def refusals(settings: Settings, own: OwnTools, channels: Sequence[ChannelPort]) -> Iterator[Finding]:
     """Yield what would end a start with these *settings*, *own* tools and *channels*; a start stops at the first."""
+    try:
+        filed = read_mcp_file(settings)
+    except ConfigError as error:
+        yield Finding("fail", "mcp", str(error))
+    else:
+        yield from _servers(settings, filed)
+        yield from _agents(settings, own, filed, Channels(channels))
     checks: dict[str, Callable[[], None]] = {
-        "agents": lambda: _check_agents(settings, own, Channels(channels)),
         "data": lambda: _check_data(settings),
         "keys": lambda: check_keys(settings),
         "secret": lambda: _check_secret(settings),
@@ -34,22 +43,26 @@ def refusals(settings: Settings, own: OwnTools, channels: Sequence[ChannelPort])
             yield Finding("fail", about, str(error))
 
 
-def _check_agents(settings: Settings, own: OwnTools, channels: Channels) -> None:
+def _servers(settings: Settings, filed: Sequence[McpServer]) -> Iterator[Finding]:
+    """Report the first of the servers *filed* in mcp.json that could not work."""
+    try:
+        check_filed(filed, check_url=TargetGuard.of(settings.fetch_allow).check)
+    except InvalidInput as error:
+        yield Finding("fail", "mcp", f"PARLEY_MCP: {error}")
+
+
+def _agents(settings: Settings, own: OwnTools, filed: Sequence[McpServer], channels: Channels) -> Iterator[Finding]:
+    """Report each agent's file that would be refused: what is checked is the list that a server goes by."""
     if not settings.agents.is_dir():  # the settings have said so
         return
-    filed = read_tools(own.folder).tools.values()
-    known = {*shipped_names(), *own.places, *(each.definition.name for tools in filed for each in tools)}
-    known.update(stored_tools(settings))
 
-    def check(name: str, where: str) -> None:
+    def check_model(name: str, where: str) -> None:
         check_agents_model(settings, name, where)
 
-    found = load_agents(settings.agents, tools=known, channels=channels, check=check, looked_for=own.looked_for)
-    for definition in found:
-        try:
-            check_tools(definition, known, own.looked_for)
-        except InvalidInput as error:
-            raise ConfigError(f"PARLEY_AGENTS: `{definition.name}`: {error}") from None
+    around = surroundings(settings, own, filed, channels)
+    read = read_agents(settings.agents, channels=channels, check=check_model)
+    for fault in usable(read, lambda made: check_agent(made, around)).broken.values():
+        yield Finding("fail", "agents", fault)
 
 
 def _check_secret(settings: Settings) -> None:

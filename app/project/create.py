@@ -1,4 +1,4 @@
-"""Make a project: the files of `templates`, rendered, in a new folder that is whole or not there."""
+"""Make a project: the files of `templates`, rendered, in a new folder that is whole or not there, or in one that is."""
 
 import os
 import re
@@ -25,8 +25,11 @@ SUFFIX = ".tmpl"
 """Ends the names of template files that are not to be taken for code of Parley; `dot_` stands for the first dot."""
 SECRET_MODE = 0o600
 SECRET_FILES = frozenset({".env"})
-KEPT = frozenset({".git", ".venv", "venv", ".idea", ".vscode"})
-"""What a folder may hold and still counts as empty: a fresh repository, an environment, settings of an editor."""
+README, BESIDE_README = "README.md", "PARLEY.md"
+"""The text that leads on, and its name in a folder that has a README of its own."""
+IGNORED = ".gitignore"
+NAMED = 5
+"""How many of the files that are in the way a message names."""
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _SAMPLE_LINE = "Its tools read the sample shop in `sample/`."
 _PLAIN_LINE = "Its tools read a few orders that are written in `tools/orders.py`."
@@ -34,35 +37,41 @@ _PLAIN_LINE = "Its tools read a few orders that are written in `tools/orders.py`
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project that was made: its *folder*, and whether that is the current one."""
+    """A project that was made: its *folder*, whether that is the current one, and the text there that leads on."""
 
     folder: Path
     is_here: bool
+    readme: str = README
 
     @property
     def commands(self) -> tuple[str, ...]:
         """The commands to go on with."""
         enter = () if self.is_here else (f"cd {self.folder}",)
-        return (*enter, "parley dev", "python web/server.py")
+        return (*enter, "parley dev", "python web/server.py    # in a second terminal")
 
 
 def create(name: str, *, sample: bool, parent: Path, version: str) -> Project:
     """Make the project *name* in *parent*, or in *parent* itself when the name is `.`; raise ConfigError.
 
-    Nothing is left of one that could not be made.
+    A folder that is there keeps what it holds; its README stays, and its .gitignore has more lines afterwards. A file
+    that would be overwritten is refused. Nothing is left of a project that could not be made.
     """
     folder = parent if name == HERE else parent / _checked(name)
     title = folder.resolve().name if name == HERE else name
-    _check_free(folder, name)
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise ConfigError(f"`{name}` is a file; choose another name, or move it away.")
+    readme = BESIDE_README if os.path.lexists(folder / README) else README
     try:
         with _beside(folder) as fresh:
             _write(fresh, _places(title, version, sample=sample), "sample" if sample else "plain")
+            (fresh / README).rename(fresh / readme)
+            _check_free(fresh, folder, name)
             if sample:
                 _make_sample(fresh)
             _move(fresh, folder)
     except OSError as error:
         raise ConfigError(f"`{name}` cannot be made ({error.strerror}); choose another folder.") from None
-    return Project(Path(name), name == HERE)
+    return Project(Path(name), name == HERE, readme)
 
 
 def _checked(name: str) -> str:
@@ -74,13 +83,23 @@ def _checked(name: str) -> str:
     return name
 
 
-def _check_free(folder: Path, name: str) -> None:
-    if not os.path.lexists(folder):
-        return
-    if not folder.is_dir():
-        raise ConfigError(f"`{name}` is a file; choose another name, or move it away.")
-    if found := sorted(each.name for each in folder.iterdir() if each.name not in KEPT):
-        raise ConfigError(f"`{name}` is not empty, as `{found[0]}` is there; choose another name, or an empty folder.")
+def _check_free(fresh: Path, folder: Path, name: str) -> None:
+    """Raise ConfigError when a file of *fresh* would overwrite one of *folder*, or a file is where a folder must be."""
+    found = [path for path in _files(fresh) if path != Path(IGNORED) and _is_taken(folder, path)]
+    if found:
+        shown = ", ".join(f"`{path.as_posix()}`" for path in found[:NAMED])
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        raise ConfigError(f"`{name}` already has {shown}{more}; move what is there away, or choose another name.")
+
+
+def _is_taken(folder: Path, path: Path) -> bool:
+    parents = [folder / each for each in path.parents if each != Path()]
+    return os.path.lexists(folder / path) or any(os.path.lexists(each) and not each.is_dir() for each in parents)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the paths of all files in *folder*, relative to it, sorted."""
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
 
 
 @contextmanager
@@ -147,7 +166,23 @@ def _move(fresh: Path, folder: Path) -> None:
         fresh.rename(folder)
         return
     with ExitStack() as undo:
-        for each in sorted(fresh.iterdir()):
-            moved = each.rename(folder / each.name)
-            undo.callback(moved.rename, each)
+        for path in _files(fresh):
+            target = folder / path
+            for parent in reversed([each for each in target.parents if not each.exists()]):
+                parent.mkdir()
+                undo.callback(parent.rmdir)
+            if path == Path(IGNORED) and target.exists():
+                before = target.read_text(encoding="utf-8")
+                undo.callback(target.write_text, before, encoding="utf-8")
+                target.write_text(_joined(before, (fresh / path).read_text(encoding="utf-8")), encoding="utf-8")
+            else:
+                moved = (fresh / path).rename(target)
+                undo.callback(moved.rename, fresh / path)
         undo.pop_all()
+
+
+def _joined(before: str, ours: str) -> str:
+    """Return the text of a .gitignore with the lines of *ours* after it that it has not."""
+    known = {line.strip() for line in before.splitlines()}
+    more = [line for line in ours.splitlines() if line.strip() and not line.startswith("#") and line not in known]
+    return "\n".join([before.rstrip("\n"), "", "# Parley", *more, ""]).lstrip("\n") if more else before

@@ -8,10 +8,10 @@ import yaml
 
 from agent_core import Channels, ConfigError, Controls, DeclaredTool
 from agent_core.context.snapshot import snapshot_of
-from app.agents import load_agents
 from app.api.bodies import AgentBody
 from app.compose import CHANNELS
 from tests.agent_core.shuffled import DECLARED, shuffled
+from tests.app.agent_files import load_agents
 
 TOOLS = ("calculate", "current_time")
 KNOWN = Channels(CHANNELS)

@@ -8,12 +8,12 @@ import structlog
 from sqlalchemy import text
 
 from agent_core import Channels, ConfigError, Definition, Hook, SqliteDatabase, SystemClock
-from app.agents import load_agents
 from app.compose import running_core
 from app.doctor.checks import stored_hooks
 from app.models import running_models
 from app.settings import Settings
 from app.storage.migrate import migrate
+from tests.app.agent_files import load_agents
 
 
 async def test_a_stored_webhook_that_fails_open_is_named_at_each_start_and_by_the_doctor(tmp_path: Path) -> None:

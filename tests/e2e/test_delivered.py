@@ -11,6 +11,7 @@ import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
+from itertools import takewhile
 from pathlib import Path
 from uuid import uuid4
 
@@ -113,6 +114,30 @@ def test_the_wheel_needs_nothing_of_the_workshop(installed: Path, image: list[tu
         assert printed[0] == "revision none -> " + newest() + "\n"
         ask(f"http://127.0.0.1:{port}")
         command(*json.loads(last(image, "HEALTHCHECK").partition("CMD ")[2]), cwd=tmp_path, env=env)
+
+
+def test_the_way_of_a_user_from_the_wheel(installed: Path, tmp_path: Path):
+    """What the README says of the wheel holds: a sample project is made, served, and its tool and page's token work."""
+    env = {"PATH": f"{installed / 'bin'}:/usr/bin:/bin", "PORT": "0", "PARLEY_DEMO_RATE": "0", "PYTHONUNBUFFERED": "1"}
+    command("parley", "init", "shop", "--sample", cwd=tmp_path, env=env)
+    shop = tmp_path / "shop"
+    key = re.findall(r"(?m)^PARLEY_API_KEY=(\S+)$", (shop / ".env").read_text("utf-8"))[0]
+    with running(["parley", "dev"], shop, env) as printed:
+        url = re.findall(r"http://[\d.:]+", "".join(printed))[0]
+        with httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=False
+        ) as ours:
+            person = {"agent": "assistant", "actor": {"id": "C-1"}, "tool_context": {"customer": "C-1"}}
+            token = ours.post("/v1/web/visitor-tokens", json=person)
+            assert token.status_code == 201, token.text
+            visitor = {"Authorization": f"Bearer {token.json()['token']}"}
+            session = ours.post("/v1/sessions", json={"agent": "assistant"}, headers=visitor).json()["id"]
+            said = {"text": 'use lookup_order {"order": "A-1001"}'}
+            assert ours.post(f"/v1/sessions/{session}/messages", json=said, headers=visitor).status_code == 202
+            with ours.stream("GET", f"/v1/sessions/{session}/events", headers=visitor) as events:
+                read = list(takewhile(lambda line: line != "event: run.completed", events.iter_lines()))
+            assert any("lookup_order" in line and "delivered" in line for line in read), read
+            assert 'agent="assistant"' in ours.get("/widget-demo").text
 
 
 def newest() -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from agent_core import Actor, AlreadyDecided, ConfigError, InvalidInput, NotAnApprover
 from app.trial import make_tables
+from parley import CallContext, tool
 from parley.testing import ScriptExhausted, by_step, call, fail, open_project, say
 
 TOOLS = '''
@@ -218,3 +219,67 @@ async def test_a_tool_shows_a_table_and_a_chart(folder: Path):
     assert (drawn.kind, drawn.title, drawn.payload["plain"]["type"]) == ("chart", "Orders by month", "line")
     assert (broken.outcome, broken.renders) == ("failed", ())
     assert "501 rows, at most 500 can be shown" in broken.text
+
+
+SERVERS = (
+    '{"mcpServers": {"desk": {"url": "${DESK_URL}/mcp", "headers": {"Authorization": "Bearer ${DESK_TOKEN}"}},'
+    ' "samples": {"command": "python", "args": ["-m", "agent_core.testing.mcp"]}}}'
+)
+
+
+@tool(effect="write")
+def close(ticket: int, context: CallContext) -> str:
+    """Close a ticket."""
+    return f"closed {ticket} for {context.actor.id}"
+
+
+@pytest.fixture
+def served(folder: Path) -> Path:
+    """A project with an agent of all tools of two MCP servers, of which no variable is set."""
+    (folder / "mcp.json").write_text(SERVERS, "utf-8")
+    (folder / "agents/helper.yaml").write_text(
+        "name: helper\ninstructions: Help.\nmcp_servers: [desk, samples]\ntools: [mcp__samples__add]\n"
+        "hooks: [{event: PreToolUse, type: approval, matcher: mcp__samples__delete}]\n",
+        "utf-8",
+    )
+    return folder
+
+
+async def test_a_project_with_mcp_servers_passes_its_tests(served: Path):
+    """The servers of mcp.json are known to the agents and not connected to; what is played is called as theirs is."""
+    script = [[call("mcp__desk__close", ticket=7)], [say("Closed.")]]
+    async with open_project(served, script, servers={"desk": [close]}) as project:
+        reply = await project.ask("Close 7.", agent="helper", actor="ann")
+        offered = {each.name for each in project.model.requests[0].snapshot.tools}
+    assert (reply.status, [each.text for each in reply.calls]) == ("completed", ["closed 7 for ann"])
+    assert "mcp__desk__close" in offered
+    assert not {name for name in offered if name.startswith("mcp__samples")}
+
+
+async def test_servers_that_no_test_plays_give_no_tools(served: Path):
+    """Without `servers` an agent works as when its servers are down."""
+    async with open_project(served, [[say("Hello.")]]) as project:
+        assert (await project.ask("Hello", agent="helper")).text == "Hello."
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "mcp.json, line 1"),
+        ('{"mcpServers": {"desk": {}}}', "mcpServers.desk.url"),
+        ('{"mcpServers": {}}', "there is no MCP server `desk`"),
+    ],
+)
+async def test_a_broken_file_of_servers_is_named(served: Path, text: str, said: str):
+    """A file of servers that `parley serve` refuses is refused in tests, and so is an agent of a server it has not."""
+    (served / "mcp.json").write_text(text, "utf-8")
+    with pytest.raises(ConfigError, match=said):
+        async with open_project(served, []):
+            pass
+
+
+async def test_a_server_to_play_must_be_in_the_file(served: Path):
+    """A test that plays a server of another name is wrong, and says which there are."""
+    with pytest.raises(ConfigError, match=r"no MCP server `dsk` in .*: `desk`, `samples`"):
+        async with open_project(served, [], servers={"dsk": [close]}):
+            pass

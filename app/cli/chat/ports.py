@@ -1,7 +1,7 @@
 """What a conversation needs of the core: over HTTP while a server runs, else a core in this process."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Protocol
 
 from agent_core import (
@@ -18,7 +18,7 @@ from agent_core import (
     SessionObject,
 )
 from app.cli.remote import Remote, running_server
-from app.settings import Settings, load_settings
+from app.settings import load_settings
 from channels.default_agent import default_agent
 from channels.delivery import EventSource
 from channels.legible import one_line
@@ -95,7 +95,9 @@ async def opened_port(clock: Clock) -> AsyncIterator[Port]:
         async with aclosing(found):
             yield Remote(found, clock)
         return
-    async with _own_core(load_settings()) as core:
+    from app.embedded import own_core  # the runtime is not imported for a conversation over HTTP
+
+    async with own_core(load_settings()) as core:
         yield core
 
 
@@ -123,31 +125,3 @@ async def chosen_agent(port: Port, name: str | None) -> str:
         names = sorted(agent.definition.name for agent in agents)
         raise ConfigError(f"--agent: say which one to talk to: {', '.join(names)}.")
     return found
-
-
-@asynccontextmanager
-async def _own_core(settings: Settings) -> AsyncIterator[Port]:
-    """Give a core of this process: on SQLite the only one, on Postgres one of many."""
-    # The runtime is not imported for a conversation over HTTP.
-    from agent_core import SystemClock
-    from app.compose import running_core
-    from app.models import running_models
-
-    with _alone(settings):
-        async with running_models(settings, SystemClock()) as models, running_core(settings, models) as core:
-            yield core
-
-
-@contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
-    """On SQLite own the database and bring it up to date; a Postgres is migrated when it is deployed to."""
-    from app.storage.at_rest import private_files
-    from app.storage.lock import owned
-    from app.storage.migrate import migrate
-
-    if settings.postgres is not None:
-        yield
-        return
-    migrate(settings)
-    with private_files(), owned(settings):
-        yield

@@ -94,7 +94,8 @@ def _as_words(markdown: str, at: int, opening: int | None) -> Iterator[_Edit]:
         return
     sign = markdown[opening - 1 : opening] == "!"
     yield _Edit(opening - sign, opening + 1, "")
-    source = markdown[inside : address.pos].strip("<>")
+    source = markdown[inside : address.pos]
+    source = source[1:-1] if source.startswith("<") else source
     yield _Edit(at, closing.end(), f" ({_literal(source)})")
 
 

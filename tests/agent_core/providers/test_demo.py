@@ -267,14 +267,14 @@ async def test_long_texts_are_read_quickly(said):
 
 async def test_it_keeps_its_rate():
     """At 50 deltas per second each word comes 20 ms after the one before, the first at once."""
-    clock = FakeClock(0)
+    clock, hello = FakeClock(0), request(user("hello"))
     provider, batches = demo.DemoProvider(clock, rate=50), []
 
     async def watch():
-        batches.extend([(clock.now(), batch) async for batch in provider.stream(request(user("hello")))])
+        batches.extend([(clock.now(), batch) async for batch in provider.stream(hello)])
 
     task = asyncio.create_task(watch())
-    expected = len(demo.words(demo.help_text(())))
+    expected = len(demo.words(demo.help_text(hello.snapshot.tools)))
     for _ in range(expected - 1):
         assert await clock.advance_to_next() == pytest.approx(0.02)
     await task

@@ -69,8 +69,13 @@ async def test_the_word_use_alone_calls_nothing(said):
 
 
 async def test_the_help_text_has_the_tools_of_the_agent():
-    """The help text shows how each tool of one's own is used, and those that ship by what calls them."""
-    shown = await text(user("hello"), tools=(*TOOLS, "lookup_order"))
-    assert '\n- `use lookup_order {"order": "…", "by": "day"}` calls `lookup_order`.\n' in shown
+    """The help text shows how each tool of one's own is used, then what those do that ship and that the agent has."""
+    shown = await text(user("hello"), tools=("current_time", "lookup_order"))
+    first, *lines = [line for line in shown.splitlines() if line.startswith("- ")]
+    assert first == '- `use lookup_order {"order": "…", "by": "day"}` calls `lookup_order`.'
+    assert any("`What time is it in Europe/Berlin?`" in line for line in lines)
+    assert "calculate" not in shown
+    assert "sample table" not in shown
+    assert "calculate" in await text(user("hello"), tools=TOOLS)
     assert "{{" not in shown
-    assert "{{" not in await text(user("hello"))
+    assert "docs/" not in shown

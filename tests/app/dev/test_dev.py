@@ -102,6 +102,22 @@ def test_only_the_tools_of_a_changed_file_are_named(dev: DevServer):
     assert dev.printing.until("Tools that are gone:")[-1].endswith(": more")
 
 
+def test_tools_of_yaml_and_servers_of_mcp_json_are_taken_up(dev: DevServer):
+    """A tool that a YAML file defines is there for the next call, and an agent may have a server of mcp.json."""
+    tool, agent = dev.folder / "tools/wiki.yaml", dev.folder / "agents/fifth.yaml"
+    tool.write_text("name: wiki\ndescription: Read.\nconfig: {url: 'https://wiki.example.com/x'}\n", "utf-8")
+    assert dev.printing.until("Tools, from the next call on:")[-1].endswith(": wiki")
+    server = '"mcpServers": {"desk": {"url": "https://desk.example.com/mcp", "disabled": true}}'
+    with changed(dev.folder / "mcp.json", '"mcpServers": {}', server):
+        agent.write_text("name: fifth\ninstructions: Be brief.\nmcp_servers: [desk]\ntools: [wiki]\n", "utf-8")
+        dev.printing.until("Agent, for new conversations: fifth, version 1")
+        agent.unlink()
+        dev.printing.until("Agent fifth is in no file any more")
+    tool.unlink()
+    assert dev.printing.until("Tools that are gone:")[-1].endswith(": wiki")
+    assert dev.client.delete("/v1/agents/fifth").status_code == 204
+
+
 async def test_files_that_take_long_to_load_are_reported(core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """While a tool's file waits, the terminal says where to look."""
     monkeypatch.setattr(workshop, "SLOW_S", 0.0)
@@ -142,6 +158,7 @@ def test_the_tool_that_the_readme_of_a_project_shows_works(dev: DevServer):
         ("tools/orders.py", "\ndef _refunded(", "\ndef _refunded(,", "tools/orders.py:"),
         ("agents/assistant.yaml", "tools: [lookup_order", "tools: [lookup_orders", "agents/assistant.yaml: `tools`"),
         ("agents/assistant.yaml", "tools: [", "tools: ]", "agents/assistant.yaml: line "),
+        ("mcp.json", '"mcpServers": {}', '"mcpServers": []', 'mcp.json: write {"mcpServers"'),
     ],
 )
 def test_a_broken_file_is_reported_and_the_one_before_serves(dev: DevServer, path: str, old: str, new: str, said: str):

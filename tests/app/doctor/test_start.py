@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_core.runtime.agent_checks import CHECKS
 from app.doctor.checks import examine
 from app.settings import Settings
 from app.storage.keys import check_secret
@@ -44,9 +45,38 @@ def failures() -> list[str]:
     return [each.text for each in examine(offline=True, env_file=None) if each.level == "fail"]
 
 
+def servers(text: str) -> Break:
+    return writing("mcp.json", f'{{"mcpServers": {text}}}')
+
+
+URL = "http, config: {url: 'http://127.0.0.1:9/', secret: sixteen-or-more-bytes}"
+HOOK = "tools: [calculate]\nhooks: [{{event: PreToolUse, type: {}}}]\n"
+REFUSED = {
+    "fields": (agent("controls: {tool_choice: {name: dig}}\n"), "controls.tool_choice"),
+    "servers": (agent("mcp_servers: [nope]\n"), "there is no MCP server `nope`"),
+    "tools": (agent("tools: [mcp__nope__x]\n"), "there is no tool `mcp__nope__x`"),
+    "hooks": (agent(HOOK.format("rule, config: {}")), "hooks[0].config"),
+    "addresses": (
+        agent(HOOK.format(URL)),
+        "hooks[0].config.url",
+    ),
+    "matchers": (agent(HOOK.format("approval, matcher: dig")), "no tool `dig`"),
+}
+"""For each check of an agent, an agent's file that it refuses, and words of the line."""
+
+
+def test_each_check_of_an_agent_has_a_row():
+    """No check of agents is without a file that both a start and the doctor refuse."""
+    assert REFUSED.keys() == CHECKS.keys()
+
+
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
+        *(pytest.param(*row, id=f"check of {name}") for name, row in REFUSED.items()),
+        pytest.param(servers('{"x": {}}'), "mcpServers.x.url", id="an MCP server without a place"),
+        pytest.param(servers('{"x": {"url": "http://127.0.0.1:9"}}'), "127.0.0.1", id="an internal MCP server"),
+        pytest.param(writing("mcp.json", "{"), "this is not JSON", id="mcp.json"),
         pytest.param(writing("agents/a.yaml", "name: ["), "line 1", id="YAML"),
         pytest.param(agent("modle: demo\n"), "did you mean `model`", id="a field"),
         pytest.param(agent("tools: [dig]\n"), "there is no tool `dig`", id="a tool"),

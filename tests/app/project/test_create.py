@@ -33,10 +33,11 @@ def listed(folder: Path) -> set[str]:
 async def test_the_command_makes_a_project_and_says_how_to_go_on(shell: Shell):
     """`parley init NAME` prints the next three commands, and a second one of that name makes nothing."""
     said = await shell.said("init", "shop")
-    assert [line.strip() for line in said.splitlines()[-3:]] == ["cd shop", "parley dev", "python web/server.py"]
+    second = "python web/server.py    # in a second terminal"
+    assert [line.strip() for line in said.splitlines()[-3:]] == ["cd shop", "parley dev", second]
     before = listed(shell.folder / "shop")
     assert {"agents/assistant.yaml", "tools/orders.py", "web/server.py", ".env", "compose.yaml"} <= before
-    assert "`shop` is not empty" in await shell.refused("init", "shop")
+    assert "`shop` already has `.dockerignore`, `.env`, " in await shell.refused("init", "shop")
     assert listed(shell.folder / "shop") == before
 
 
@@ -84,13 +85,48 @@ def test_a_file_of_that_name_is_refused(tmp_path: Path):
 
 
 def test_the_current_folder_may_become_the_project(tmp_path: Path):
-    """`parley init .` fills an empty folder, also a new repository with an environment, and keeps both."""
+    """`parley init .` fills a repository that has been begun, and keeps what is there; git is to ignore more."""
     (tmp_path / ".git").mkdir()
-    (tmp_path / ".venv").mkdir()
-    made = create(".", sample=False, parent=tmp_path, version=VERSION)
-    assert made.is_here
-    assert {path.name for path in tmp_path.iterdir()} >= {".git", ".venv", ".env", "agents", "tools"}
+    (tmp_path / "tests").mkdir()
+    mine = {"README.md": "# Mine\n", "LICENSE": "MIT\n", "tests/test_mine.py": "", ".gitignore": "*.log\n.env\n"}
+    for path, text in mine.items():
+        (tmp_path / path).write_text(text, "utf-8")
+    made = create(".", sample=True, parent=tmp_path, version=VERSION)
+    assert (made.is_here, made.readme) == (True, "PARLEY.md")
+    assert {".git", ".env", "agents", "tools", "PARLEY.md"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"tests/test_mine.py", "tests/test_assistant.py", "sample/shop.sqlite"} <= listed(tmp_path)
+    ignored = (tmp_path / ".gitignore").read_text("utf-8")
+    assert ignored.startswith("*.log\n.env\n\n# Parley\n/data/\n")
+    assert ignored.splitlines().count(".env") == 1
+    assert [path for path, text in mine.items() if not (tmp_path / path).read_text("utf-8").startswith(text)] == []
     assert not any(path.name.startswith(".parley-init") for path in tmp_path.iterdir())
+
+
+def test_what_would_be_overwritten_is_refused_by_name(tmp_path: Path):
+    """A file of the same name, or one where a folder must be, is named, and nothing is made."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/assistant.yaml").write_text("mine", "utf-8")
+    (tmp_path / "web").write_text("mine", "utf-8")
+    with pytest.raises(ConfigError, match=r"has `agents/assistant\.yaml`, `web/index\.html`, `web/server\.py`; move"):
+        create(".", sample=False, parent=tmp_path, version=VERSION)
+    assert listed(tmp_path) == {"agents/assistant.yaml", "web"}
+
+
+def test_a_folder_is_as_it_was_when_its_project_cannot_be_moved_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An error after some files have come to their place takes them back, and the lines that git got."""
+    (tmp_path / ".gitignore").write_text("*.log", "utf-8")
+    rename = Path.rename
+
+    def failing(path: Path, target: Path) -> Path:
+        if path.name == "orders.py":
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(ConfigError, match="No space left on device"):
+        create(".", sample=False, parent=tmp_path, version=VERSION)
+    assert [path.name for path in tmp_path.iterdir()] == [".gitignore"]
+    assert (tmp_path / ".gitignore").read_text("utf-8") == "*.log"
 
 
 @pytest.mark.parametrize("name", ["shop", "."])

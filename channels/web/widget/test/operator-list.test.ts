@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Page, Session } from "../src/operator/api.js";
-import { emptyWords, extended, isSame, NO_LISTING, refreshed, type Listing } from "../src/operator/listing.js";
-import { linkOf, sessionOf } from "../src/operator/side.js";
+import type { Api, Page, Session, Wanted } from "../src/operator/api.js";
+import { counted, emptyWords, extended, isSame, NO_LISTING, refreshed, type Listing } from "../src/operator/listing.js";
+import { createSide, linkOf, sessionOf } from "../src/operator/side.js";
 import { ago, nameOf, WORDS } from "../src/operator/words.js";
+import { testPage } from "./page.js";
 
 function session(id: string, at = 0, changes: Partial<Session> = {}): Session {
   const time = new Date(at * 1000).toISOString();
@@ -68,4 +69,35 @@ test("a search that found nothing among the newest says so, and keeps what it fo
   const found = extended(first, page("2", d));
   assert.deepEqual([ids(refreshed(found, page("1"))), refreshed(found, page("1")).next], ["d", "2"]);
   assert.equal(emptyWords(refreshed(NO_LISTING, page(null)), wanted), WORDS.noneFound);
+});
+
+test("a number that is not the whole one says so", () => {
+  assert.deepEqual([counted(page(null)), counted(page(null, a, b)), counted(page("9", a, b))], ["", "2", "2+"]);
+});
+
+const operators = testPage("http://localhost/operator", () => Promise.reject(new Error("nothing is asked")));
+const waits = session("waits", 0, { status: "waiting" });
+const newer = Array.from({ length: 51 }, (_, index) => session(`s${index}`, 100 - index));
+
+/** Return what the list says of how many wait; the server has *all*. */
+async function saidOfWaiting(all: readonly Session[]): Promise<{ readonly said: string; readonly asked: number }> {
+  let asked = 0;
+  const life = new AbortController();
+  const listed = ({ status }: Wanted): readonly Session[] => all.filter((each) => status === null || each.status === status);
+  const api = {
+    sessions: (wanted: Wanted) => Promise.resolve({ items: listed(wanted).slice(0, 50), next_cursor: listed(wanted).length > 50 ? "50" : null }),
+    waiting: () => (asked++, Promise.resolve(page(null, ...listed({ text: "", status: "waiting" })))),
+    agents: () => Promise.resolve(new Map([["agt_1", "assistant"]])),
+  } as unknown as Api;
+  const said = await new Promise<string>((resolve) => {
+    const pause = (): Promise<void> => new Promise(() => undefined);
+    createSide({ api, head: document.createElement("header"), pause, isHidden: () => false, listed: () => undefined, waiting: resolve, now: () => 0, signal: life.signal });
+  });
+  life.abort();
+  return { said, asked };
+}
+
+operators.test("one that waits is counted below 51 newer ones, and a list that is whole is counted itself", async () => {
+  assert.deepEqual(await saidOfWaiting([...newer, waits]), { said: "1", asked: 1 });
+  assert.deepEqual(await saidOfWaiting([a, waits]), { said: "1", asked: 0 });
 });

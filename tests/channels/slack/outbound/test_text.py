@@ -134,6 +134,7 @@ def test_no_text_keeps_an_active_marker(text: str):
         ("see `[a](https://b.example)`", "see `[a](https://b.example)`"),
         ("[evil](javascript:alert(1))", r"evil (javascript:alert\(1\))"),
         ('[*e* [v]](<javascript:x> "t") b', "*e* [v] (javascript:x) b"),
+        ("[a](javascript:x>>)", r"a (javascript:x\>\>)"),
         ("![e](data:text/html,1) [b](JavaScript&colon;x", r"e (data:text/html,1) [b]\(JavaScript&colon;x"),
     ],
 )

@@ -37,6 +37,8 @@ export interface Reply {
 
 export interface Api {
   sessions(wanted: Wanted, cursor: string | null, signal: AbortSignal): Promise<Page<Session>>;
+  /** Return the first of those that wait for a person, whatever is listed. */
+  waiting(signal: AbortSignal): Promise<Page<Session>>;
   session(id: string, signal: AbortSignal): Promise<Session>;
   /** Return the names of agents by their ids. */
   agents(signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
@@ -46,6 +48,7 @@ export interface Api {
 }
 
 export const LISTED = 50;
+const COUNTED = 100;
 const MOST_AGENTS = 1_000;
 
 /** Return what asks by *request* and *send*, which carry the token. */
@@ -53,6 +56,7 @@ export function createApi(request: Request, send: Send): Api {
   const get = async <T>(path: string, signal: AbortSignal): Promise<T> => (await (await request(path, { signal, cache: "no-store" })).json()) as T;
   return {
     sessions: (wanted, cursor, signal) => get(`/v1/sessions?${query(wanted, cursor)}`, signal),
+    waiting: (signal) => get(`/v1/sessions?${new URLSearchParams({ limit: String(COUNTED), status: "waiting" })}`, signal),
     session: (id, signal) => get(`/v1/sessions/${encodeURIComponent(id)}`, signal),
     async agents(signal) {
       const names = new Map<string, string>();

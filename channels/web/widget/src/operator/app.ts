@@ -102,10 +102,9 @@ function createConsole({ access, operator, can, left, signal }: ConsoleOptions):
     known = { sessions, agents };
     const mine = sessions.find(({ id }) => id === pane?.id);
     if (mine) label(mine);
-    const waiting = sessions.filter(({ status }) => status === "waiting").length;
-    document.title = waiting ? `(${waiting}) ${WORDS.title}` : WORDS.title;
   };
-  const side = createSide({ api, head, pause, isHidden: () => document.hidden, listed, now: Date.now, signal });
+  const waiting = (said: string): void => void (document.title = said ? `(${said}) ${WORDS.title}` : WORDS.title);
+  const side = createSide({ api, head, pause, isHidden: () => document.hidden, listed, waiting, now: Date.now, signal });
   const node = h("main", { class: "console" }, side.node, place);
 
   const open = (id: string): void => {

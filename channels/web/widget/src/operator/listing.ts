@@ -33,6 +33,11 @@ export function extended(listing: Listing, page: Page<Session>): Listing {
   return { ...listing, items: [...listing.items, ...page.items.filter(({ id }) => !known.has(id))], next: page.next_cursor };
 }
 
+/** Return how many *page* has, in words that say whether there are more; empty for none. */
+export function counted({ items, next_cursor: next }: Page<Session>): string {
+  return items.length ? `${items.length}${next === null ? "" : "+"}` : "";
+}
+
 /** Return what stands in the place of a list without items; a search may have looked at the newest ones alone. */
 export function emptyWords({ next }: Listing, { text, status }: Wanted): string {
   if (text) return next === null ? WORDS.noneFound : WORDS.noneYet;

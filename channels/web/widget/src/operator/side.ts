@@ -5,7 +5,7 @@ import { unmistakable } from "../legible.js";
 import { asProblem, type Problem } from "../wire/problem.js";
 import { explain } from "../words/strings.js";
 import type { Api, Session, SessionStatus, Wanted } from "./api.js";
-import { emptyWords, extended, isSame, NO_LISTING, refreshed, type Listing } from "./listing.js";
+import { counted, emptyWords, extended, isSame, NO_LISTING, refreshed, type Listing } from "./listing.js";
 import { ago, full, nameOf, TALK, WORDS } from "./words.js";
 
 export interface Side {
@@ -23,6 +23,8 @@ export interface SideOptions {
   readonly isHidden: () => boolean;
   /** The conversations that are listed, whenever they change. */
   readonly listed: (sessions: readonly Session[], agents: ReadonlyMap<string, string>) => void;
+  /** How many wait for a person, of all and not only of those that are listed; empty for none. */
+  readonly waiting: (said: string) => void;
   readonly now: () => number;
   readonly signal: AbortSignal;
 }
@@ -35,7 +37,7 @@ const SETTLING = 300;
 const MINUTE = 60_000;
 const FILTERS: readonly (readonly [string, SessionStatus | null])[] = [[WORDS.all, null], [WORDS.waiting, "waiting"], [WORDS.running, "running"]];
 
-export function createSide({ api, head, pause, isHidden, listed, now, signal }: SideOptions): Side {
+export function createSide({ api, head, pause, isHidden, listed, waiting, now, signal }: SideOptions): Side {
   const search = h("input", { type: "search", "aria-label": WORDS.search, placeholder: WORDS.search, maxlength: "200", enterkeyhint: "search" });
   const filters = FILTERS.map(([label], index) => h("button", { type: "button", "aria-pressed": index === 0 ? "true" : "false" }, label));
   const list = h("ul", { class: "sessions", "aria-label": WORDS.sessions });
@@ -83,7 +85,10 @@ export function createSide({ api, head, pause, isHidden, listed, now, signal }: 
   const look = async (mine: AbortSignal): Promise<boolean> => {
     const page = await api.sessions(wanted, null, mine);
     await learnAgents(page.items.map(({ agent }) => agent), mine);
+    const isWhole = !wanted.text && wanted.status === null && page.next_cursor === null;
+    const wait = isWhole ? { ...page, items: page.items.filter((each) => each.status === "waiting") } : await api.waiting(mine);
     mine.throwIfAborted();
+    waiting(counted(wait));
     const next = refreshed(listing, page);
     const changed = problem !== null || !isSame(listing, next);
     take(next);
