@@ -122,14 +122,13 @@ def _drawn_on_axes(view: _View) -> PlainChart:
     stacked = adds and split is not None and offset not in view.encoding
     totals = "sum" if stacked or (adds and "aggregate" not in measure) else "min"
     ordering = Ordering(view.rows, view.encoding, totals)
-    categories = category_axis(category, ordering, fills=view.type == "bar")
-    series = _series(split, ordering)
+    categories, series = category_axis(category, ordering, fills=view.type == "bar"), _series(split, ordering)
     if all(any("|" in label for label in each) for each in (categories.labels, series.labels)):
         raise NotPlain  # Vega joins the names of groups by it, so that two groups may be one
     marks = _marks(view.rows, measure, categories, series)
     if view.type != "bar" and {key for key, _ in marks} != set(categories.ordered):
         raise NotPlain  # Vega draws the line through what is empty
-    name = titled(measure) or name_of(measure)
+    name, along = titled(measure) or name_of(measure), titled(category)
     return PlainChart(
         view.type,
         tuple(categories.labels),
@@ -138,11 +137,11 @@ def _drawn_on_axes(view: _View) -> PlainChart:
             for key, label in zip(series.ordered, series.labels, strict=True)
         ),
         view.title,
-        titled(category),
+        along,
         titled(measure),
-        stacked,
-        horizontal,
-        amount_format(measure),
+        stacked=stacked,
+        horizontal=horizontal,
+        format=amount_format(measure),
     )
 
 

@@ -126,11 +126,11 @@ def _with_axes(chart: PlainChart) -> Json:
 
 
 def _with_sign(title: str, sign: str) -> str:
-    """Return the *title* of an axis with the *sign* of its amounts behind it, if that is not in it."""
+    """Return the *title* of an axis with the *sign* of its amounts after it, if that is not in it."""
     if not sign or sign in title:
         return cut(title, limits.CHART_AXIS.value)
-    behind = f" ({sign})"
-    return f"{cut(title, limits.CHART_AXIS.value - len(behind))}{behind}" if title else sign
+    after = f" ({sign})"
+    return f"{cut(title, limits.CHART_AXIS.value - len(after))}{after}" if title else sign
 
 
 def _points(labels: Sequence[str], values: Sequence[float | None], factor: int) -> list[Json]:

@@ -34,7 +34,7 @@ export interface PlainChart {
   readonly y?: string | undefined;
   readonly stacked: boolean;
   readonly horizontal: boolean;
-  /** How amounts are written: `percent`, `currency:EUR`, `number`, `integer`, with `.1` behind it one decimal. */
+  /** How amounts are written: `percent`, `currency:EUR`, `number`, `integer`, `percent.1` with one decimal. */
   readonly format?: string | undefined;
 }
 
