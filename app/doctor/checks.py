@@ -12,8 +12,9 @@ from pathlib import Path
 
 import httpx
 
-from agent_core import ConfigError, Definition
-from agent_core.hooks.check import fails_open
+from agent_core import ConfigError, Definition, InvalidInput
+from agent_core.hooks.check import check_addresses, fails_open
+from agent_core.net.targets import TargetGuard
 from app.agents import SUFFIXES, read_agent
 from app.channels import CHANNELS
 from app.doctor.charts import charts
