@@ -261,9 +261,9 @@ async def test_other_charts_are_the_servers_drawing(shown: Shown):
     await shown.show(Rendered("chart", {"spec": spec}, "Spread", "a: from 1 to 2.5"))
     image = shown.figures.get_by_role("img")
     await expect(image).to_have_attribute("alt", "Spread. a: from 1 to 2.5")
-    for scheme, theme in (("dark", "auto"), ("light", "auto"), ("light", "dark")):
+    for is_dark, theme in ((True, "auto"), (False, "auto"), (False, "dark")):
         url = await image.get_attribute("src") or ""
-        await shown.page.emulate_media(color_scheme=scheme)
+        await shown.page.emulate_media(color_scheme="dark" if is_dark else "light")
         await shown.page.evaluate(f"document.querySelector('parley-chat').setAttribute('theme', '{theme}')")
         await expect(image).not_to_have_attribute("src", url)
     assert [dark for _, dark in asked] == [False, True] * 2
