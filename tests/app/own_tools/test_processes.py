@@ -77,3 +77,13 @@ async def test_chat_knows_own_tools_and_a_broken_one_ends_the_start(project: Scr
         code, _, err = await Shell(project.folder).run("chat", "Where?", **env)
     where = "parley: tools/orders.py:1: there is no module `stripe_not_here`; install its package"
     assert (code, err.splitlines()[-1].startswith(where)) == (1, True), err
+
+
+@pytest.mark.parametrize("command", ["worker", "slack"])
+async def test_workers_and_slack_load_own_tools_at_their_start(command: str, project: ScriptShell, postgres_url: str):
+    """A file of tools that cannot be loaded ends these commands with the line that says where, as it ends a server."""
+    (project.folder / "tools" / "orders.py").write_text("import stripe_not_here\n")
+    place = {"DATABASE_URL": postgres_url, "PARLEY_SECRET_KEY": "k" * 40} if command == "worker" else {}
+    keys = {"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}
+    code, _, err = await project.run(command, PARLEY_AGENTS="agents", **keys, **place)
+    assert (code, "tools/orders.py:1: there is no module `stripe_not_here`" in err) == (1, True), err
