@@ -51,7 +51,6 @@ MAX_METADATA = 16_000
 TITLE_LENGTH = 200
 DEFAULT_TIMEOUT = 120.0
 
-# At least one character that is no white space.
 THE_PAGE = "the page around the chat, as the user's browser says it"
 MAX_PAGE_CONTEXT = 2_000
 """Characters of what a page may say with a message; it stays in the window for as long as the message does."""
@@ -349,9 +348,7 @@ class PostBody(WorkBody):
 
     files: FileIds | None = None
     text: Annotated[Words | None, Field(validate_default=True)] = None
-    context: Annotated[str, StringConstraints(min_length=1, max_length=MAX_PAGE_CONTEXT, pattern=NOT_BLANK)] | None = (
-        None
-    )
+    context: PageContext | None = None
     overlap: Overlap = "queue"
     idempotency_key: Id | None = None
     controls: ControlsBody | None = None

@@ -340,7 +340,7 @@ async def test_the_script_is_asked_for_again_and_sent_once(anyone: httpx.AsyncCl
 async def test_no_two_versions_of_the_scripts_meet(anyone: httpx.AsyncClient):
     """Each chunk is named by its hash where it is loaded from: kept for good, and missing under another's."""
     texts = [(await anyone.get(f"/widget/{name}")).text for name in widget().files]
-    pages = {"parley-chat.js", "parley-operator.js", "parley-loader.js"}
+    pages = {"parley-chat.js", "parley-operator.js", "parley-loader.js", "parley-frame.js"}
     for chunk in (name for name in widget().files if name not in pages):
         key = re.escape(chunk.removeprefix("parley-").removesuffix(".js"))
         (pin,) = {each for text in texts for each in re.findall(rf'[{{,]"?{key}"?:"([A-Za-z0-9+/]{{43}}=)"', text)}

@@ -19,7 +19,7 @@ from tests.bench import assembled, billed, called, drawn, widget
 from tests.bench import measures as m
 from tests.bench import scale as s
 from tests.bench.exchange import TOKEN, Exchange
-from tests.bench.hostile import delay
+from tests.bench.hostile import delay, greedy, slow
 from tests.bench.scale import Scale
 from tests.bench.sides import ROOT, Side, limit, model, parley, served
 from tests.bench.table import Goal, Row, Unit
@@ -259,12 +259,15 @@ class Bench:
         return window
 
     async def hostile(self) -> list[Row]:
-        """Measure how long one hostile client delays another's first text."""
-        async with self._parley() as side:
-            found = [await delay(side, asks=self._scale.asks) for _ in range(self._scale.slow_rounds)]
-        title = "delay of another's first text by one hostile client, the longest"
-        delays, alone = zip(*found, strict=True)
-        return [Row(title, "ms", delays, alone, against="a first text alone", goal=s.DELAY)]
+        """Measure how long one hostile client delays another's first text, and one that is slow."""
+        rows = []
+        for kind, client in (("hostile", greedy), ("slow", slow)):
+            async with self._parley() as side:
+                found = [await delay(side, client, asks=self._scale.asks) for _ in range(self._scale.slow_rounds)]
+            title = f"delay of another's first text by one {kind} client, the longest"
+            delays, alone = zip(*found, strict=True)
+            rows.append(Row(title, "ms", delays, alone, against="a first text alone", goal=s.DELAY))
+        return rows
 
     async def assembled(self) -> list[Row]:
         """Measure how long a long conversation's window takes to assemble, which needs no server."""

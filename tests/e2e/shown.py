@@ -109,6 +109,8 @@ class Shown:
             await route.fulfill(body=text, content_type="text/javascript")
         elif url.path == "/v1/web/agent":
             await route.fulfill(json=self.face)
+        elif url.path.endswith("/feedback"):
+            await route.fulfill(json={"items": []})
         elif url.path.endswith("/events"):
             await self._stream(route)
         elif url.path.startswith("/v1/renders/"):

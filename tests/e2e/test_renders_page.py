@@ -348,7 +348,12 @@ async def test_hostile_cells_and_labels_are_text(shown: Shown):
         assert text in await shown.figures.first.locator("tbody").inner_text()
     asked = {each.partition("?")[0] for each in shown.requests}
     scripts = {each for each in asked if re.fullmatch(r"/widget/parley-[a-z]+\.js", each)}
-    assert asked - scripts == {"/v1/web/agent", "/page", "/v1/sessions/ses_1/events"}
+    assert asked - scripts == {
+        "/v1/web/agent",
+        "/page",
+        "/v1/sessions/ses_1/events",
+        "/v1/web/conversations/ses_1/feedback",
+    }
 
 
 async def test_tables_that_a_model_writes_keep_their_words_whole(shown: Shown):

@@ -33,7 +33,7 @@ class OnLooker:
 
     def hurry(self) -> None: ...
 
-    def reserve(self) -> AbstractContextManager[bool]:
+    def reserve(self, actor: int) -> AbstractContextManager[bool]:
         return nullcontext(False)
 
     async def start(self) -> None: ...

@@ -79,3 +79,10 @@ async def test_a_server_that_cannot_work_is_refused(client: httpx.AsyncClient, f
     assert answer.status_code == 422, answer.text
     assert path in [each["path"] for each in answer.json()["errors"]]
     assert "opensesame" not in answer.text
+
+
+async def test_how_a_client_names_itself_is_one_of_two_words(client: httpx.AsyncClient):
+    """Another `oauth.auth` is refused at its field."""
+    oauth = {"client_id": "parley", "client_secret": "{{secret:TEAM}}", "auth": "digest"}
+    refused = await client.post("/v1/mcp-servers", json={**NEW, "oauth": oauth})
+    assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, "oauth.auth")

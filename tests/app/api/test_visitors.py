@@ -37,6 +37,7 @@ OPEN = {
     ("PATCH", "/v1/web/conversations/{id}"),
     ("DELETE", "/v1/web/conversations/{id}"),
     ("POST", "/v1/web/conversations/{id}/branch"),
+    ("GET", "/v1/web/conversations/{id}/feedback"),
     ("GET", "/v1/renders/{id}"),
     ("GET", "/v1/web/agent"),
     ("POST", "/v1/files"),
