@@ -36,6 +36,8 @@ FACE: dict[str, Any] = {
     "build": widget().build,
 }
 """What an agent that sets nothing shows of itself: `GET /v1/web/agent`."""
+ASKED = ("/v1/web/agent", "/v1/sessions/ses_1/events", "/v1/web/conversations/ses_1/feedback")
+"""What a page with one conversation asks of the API."""
 REVOKED = """() => {
     const [create, revoke] = [URL.createObjectURL.bind(URL), URL.revokeObjectURL.bind(URL)];
     [window.created, window.revoked] = [[], []];
