@@ -127,13 +127,15 @@ class Finished:
 class CallFailed:
     """The call failed; *retry_after* is seconds, as the provider asked.
 
-    *message* is for the operator: what the provider said, and what to do. It holds no secret.
+    *message* is for the operator: what the provider said, and what to do. It holds no secret. *cache_unknown*: the
+    server says that it does not know a field of the prompt cache.
     """
 
     kind: FailureKind
     message: str
     retryable: bool
     retry_after: float | None = None
+    cache_unknown: bool = False
 
 
 ModelDelta = (

@@ -20,9 +20,11 @@ import msgspec
 from agent_core.net.sse import EventSplitter, EventTooLarge
 from agent_core.providers.base import CallFailed, ModelDelta
 from agent_core.providers.failing import SECRETS, failed, refused
+from agent_core.providers.marking import Unmarked
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Learn = Callable[[CallFailed], None]
 CONNECT_SECONDS = 5.0
 """The SDKs' own limit for a connection."""
 _OWN = (b"content-length", b"cookie")
@@ -114,25 +116,23 @@ class SdkClient:
             await self._making.result().client.close()
 
     async def stream(
-        self, path: str, body: bytes, fold: Fold, learn: Callable[[CallFailed], None] | None = None
+        self, path: str, body: bytes, fold: Fold, learn: Learn | None = None, unmarked: Unmarked | None = None
     ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Post *body* and yield what *fold* makes of each network read; every failure comes as `CallFailed`.
 
         *learn* is called with a refusal of the request: to wrap this generator would cost every read a microsecond.
+        A server that does not know the fields of the prompt cache is asked once more, *unmarked*; what it says then
+        is the result.
         """
-        try:
-            response = await self._post(path, body)
-        except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
-            refusal = self._redacted(self._refusal, error)
-            if learn is not None:
-                learn(refusal)
-            yield [refusal]
-            return
+        response, accepted = await self._asked(path, body, learn), None
+        if unmarked and isinstance(response, CallFailed) and response.cache_unknown:
+            accepted = partial(unmarked.accepted, response)
+            response = await self._asked(path, unmarked.body(), learn)
         if isinstance(response, CallFailed):
             yield [response]
             return
         # The request holds the whole conversation; it is not needed while the answer streams.
-        del body
+        del body, unmarked
         response.request, response.history = _SENT, []
         reading = _bytes(response)
         SECRETS.set(self._secrets)  # for the rest of this task: once per answer, not per read
@@ -140,6 +140,8 @@ class SdkClient:
             frames = EventSplitter()
             async for chunk in reading:
                 if (events := frames.feed(chunk)) and (batch := fold.take(events)):
+                    if accepted is not None:
+                        accepted = _begun(batch, accepted)
                     yield batch
                 if fold.over:
                     return
@@ -158,6 +160,16 @@ class SdkClient:
         task = asyncio.create_task(_left(response, reading, whole=whole))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
+
+    async def _asked(self, path: str, body: bytes, learn: Learn | None) -> httpx2.Response | CallFailed:
+        """Post *body* and return the answer or why there is none; *learn* is called with a refusal."""
+        try:
+            return await self._post(path, body)
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
+            refusal = self._redacted(self._refusal, error)
+        if learn is not None:
+            learn(refusal)
+        return refusal
 
     async def _post(self, path: str, body: bytes) -> httpx2.Response | CallFailed:
         response = await self._sent(path, body)
@@ -275,6 +287,12 @@ async def _refuse(answer: httpx2.Response) -> None:
     with suppress(msgspec.DecodeError, RecursionError):
         body = msgspec.json.decode(body)
     raise _Refused(answer.status_code, answer.headers, body)
+
+
+def _begun(batch: Sequence[ModelDelta], accepted: Callable[[], None]) -> None:
+    """Call *accepted* if *batch*, the first one, begins an answer: a failure may come in a stream too."""
+    if not isinstance(batch[0], CallFailed):
+        accepted()
 
 
 def _ending(fold: Fold, rest: Sequence[bytes]) -> list[ModelDelta]:

@@ -4,11 +4,13 @@ import re
 import time
 from collections.abc import Collection, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from agent_core.domain.failures import FailureKind
 from agent_core.providers.base import CallFailed
+from agent_core.providers.marking import knows_no_cache
 
 RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})
 MAX_SAID = 500
@@ -44,12 +46,6 @@ _REFUSED_THINKING = tuple(
 """How servers that take no thinking, which they sent themselves, refuse the field of it."""
 _UNSUMMARIZED = ("to generate reasoning summaries", "reasoning.summary is not supported")
 _UNSUMMARIZED_REMEDY = "No summaries of its thinking are asked for from now on, and the call is repeated."
-_OF_CACHE = re.compile(r"cache_control|prompt_cache_\w|\bttl\b")
-"""Fields of a prompt cache, named by a refusal: a server has none, or not as its vendor has it."""
-_UNCACHED_REMEDY = (
-    "Nothing of a prompt cache is asked of this model from now on, and the call is repeated; with "
-    "`prompt_caching: false` on the agent it is never asked."
-)
 # Words of a type or a code that are more specific than the status; the first match decides.
 _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("error", (_CALL_UNREAD,)),
@@ -225,9 +221,10 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
         return failed(kind, message, remedy=_UNREAD_REMEDY)
     if status in _REFUSALS and refuses_summaries(text or ""):
         return failed("error", message, retry_after=0.0, remedy=_UNSUMMARIZED_REMEDY)
-    if kind in ("invalid", "misconfigured") and status in _REFUSALS and _OF_CACHE.search(f"{_param(body)} {text}"):
-        return failed("error", message, retry_after=0.0, remedy=_UNCACHED_REMEDY)
-    return failed(kind, message, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
+    failure = failed(kind, message, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
+    if kind in ("invalid", "misconfigured") and status in _REFUSALS:
+        return replace(failure, cache_unknown=knows_no_cache(_param(body), code, text))
+    return failure
 
 
 def in_stream(provider: str, body: object) -> CallFailed:
@@ -244,11 +241,6 @@ def in_stream(provider: str, body: object) -> CallFailed:
 def refuses_summaries(text: str) -> bool:
     """Return whether *text*, of a failure, says that no summaries of thinking are to be had."""
     return _has_one(_MARKS.sub("", text).lower(), _UNSUMMARIZED)
-
-
-def found_uncached(refusal: CallFailed) -> bool:
-    """Return whether *refusal* named a field of a prompt cache."""
-    return refusal.message.endswith(_UNCACHED_REMEDY)
 
 
 def refuses_thinking(text: str) -> bool:

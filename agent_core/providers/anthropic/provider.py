@@ -52,7 +52,7 @@ def anthropic(
 
 
 class AnthropicProvider:
-    """Claude, or another model that speaks Messages at the base URL; without cache marks once it refused them."""
+    """Claude, or another model that speaks Messages at the base URL; without cache marks while one refuses them."""
 
     def __init__(self, client: SdkClient, name: str = NAME) -> None:
         self._client, self.name = client, name
@@ -74,9 +74,12 @@ class AnthropicProvider:
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
         marks = request.cache if self._fields.taken(request.model) else None
+        unmarked = self._fields.without(request.model, partial(self._body, request, None)) if marks else None
+        return self._client.stream(PATH, self._body(request, marks), AnthropicFold(), unmarked=unmarked)
+
+    def _body(self, request: Request, marks: CacheMarks | None) -> bytes:
         start = self._starts.of(request.snapshot, *((marks.shared, marks.rest) if marks else ()))
-        learn = partial(self._fields.learn, request.model)
-        return self._client.stream(PATH, body_of(request, start, marks), AnthropicFold(), learn)
+        return body_of(request, start, marks)
 
     def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:
         """Return how long a mark of *lifetime* is kept, in ms; None for a model that takes none."""

@@ -107,11 +107,12 @@ class CompatibleProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ChatFold(self.name, request.model), partial(self._learn, request.model)
-        return self._client.stream("/chat/completions", self._body(request), fold, learn)
+        plain = partial(self._body, request, plain=True)
+        unmarked = self._fields.without(request.model, plain) if self._takes(request.model) else None
+        return self._client.stream("/chat/completions", self._body(request), fold, learn, unmarked)
 
     def _learn(self, model: str, failure: CallFailed) -> None:
-        """Note what the server of *model* asks of answers, or that it has no cache, as its refusal says."""
-        self._fields.learn(model, failure)
+        """Note what the server of *model* asks of answers, as its refusal says."""
         if failure.kind != "stale_reasoning":
             return
         known, text = self._found.get(model, self._wants), failure.message.lower()
@@ -135,8 +136,9 @@ class CompatibleProvider:
     async def close(self) -> None:
         await self._client.close()
 
-    def _body(self, request: Request) -> bytes:
-        takes = self._takes(request.model)
+    def _body(self, request: Request, *, plain: bool = False) -> bytes:
+        """Return the request; a *plain* one says nothing of the cache."""
+        takes = not plain and self._takes(request.model)
         marked = takes and request.cache is not None and has_breakpoints(request.model)
         head = self._starts.of(request.snapshot, marked)
         settings = _settings(request.model, request.controls, official=self._official)

@@ -78,11 +78,12 @@ class OpenAIProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ResponsesFold(self.name, request.model), partial(self._learn, request.model)
-        return self._client.stream("/responses", self._body(request), fold, learn)
+        plain = partial(self._body, request, plain=True)
+        unmarked = self._fields.without(request.model, plain) if self._takes(request.model) else None
+        return self._client.stream("/responses", self._body(request), fold, learn, unmarked)
 
     def _learn(self, model: str, refusal: CallFailed) -> None:
-        """Note that *model* refuses summaries of its thinking, or fields of the cache."""
-        self._fields.learn(model, refusal)
+        """Note that *model* refuses summaries of its thinking."""
         if refuses_summaries(refusal.message):
             self._unsummarized.add(model)
 
@@ -100,8 +101,9 @@ class OpenAIProvider:
     async def close(self) -> None:
         await self._client.close()
 
-    def _body(self, request: Request) -> bytes:
-        takes = self._takes(request.model)
+    def _body(self, request: Request, *, plain: bool = False) -> bytes:
+        """Return the request; a *plain* one says nothing of the cache."""
+        takes = not plain and self._takes(request.model)
         marked = takes and request.cache is not None and has_breakpoints(request.model)
         head = self._starts.of(request.snapshot, marked)
         summary = request.model not in self._unsummarized
