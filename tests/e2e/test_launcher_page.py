@@ -83,7 +83,8 @@ async def test_a_site_that_is_not_allowed_reads_why(browser: Browser, server: Se
         await chat.get_by_role("button", name="Open the conversation").click()
         await area.fill("Is anyone there?")
         await area.press("Enter")
-        await expect(chat.locator(".refusal")).to_contain_text("This chat is not available right now.")
+        refusal = chat.locator(".refusal")
+        await expect(refusal).to_contain_text("This chat is not available right now.", timeout=20_000)  # five tries
         await expect(area).to_have_value("Is anyone there?")
         await expect(chat.locator(".bubble")).to_have_count(0)
         await site.picture("launcher-refused")

@@ -11,13 +11,13 @@ interface Setting extends StandIn {
   readonly waits: number[];
 }
 
-function setting(answer: Answer, getToken = async () => "token_1" as string): Setting {
+function setting(answer: Answer, getToken = async () => "token_1" as string, address = "https://p.example"): Setting {
   const server = standIn(answer);
   const life = new AbortController();
   const waits: number[] = [];
   const pause = async (milliseconds: number): Promise<void> => void waits.push(milliseconds);
   const tokens = tokenSource({ token: null, url: null, getToken, fetch: server.fetch, signal: life.signal, now: () => 0 });
-  return { ...server, life, waits, client: createClient({ server: "https://p.example", tokens, fetch: server.fetch, pause, random: () => 1 }) };
+  return { ...server, life, waits, client: createClient({ server: address, tokens, fetch: server.fetch, pause, random: () => 1 }) };
 }
 
 function follower(frames: Frame[], on: Partial<Follower> = {}): Follower {
@@ -35,22 +35,49 @@ test("a session is opened for the agent, and a visitor's token may name it inste
   assert.equal(seen[0]?.headers.get("Authorization"), "Bearer token_1");
 });
 
-test("a server that this page may not ask is known from one that is away, and waited for no longer", async () => {
-  for (const [isThere, code, tries] of [[true, "origin", 3], [false, "network", 5]] as const) {
-    const { client, seen, life } = setting(({ path }) => {
-      if (path.endsWith("/healthz") && isThere) return new Response();
-      throw new TypeError("Failed to fetch");
-    });
-    await assert.rejects(client.post("ses_1", "Hi", "k", life.signal), { code, status: isThere ? 403 : 0 });
-    assert.equal(seen.filter(({ path }) => path.endsWith("/messages")).length, tries);
+const unread = (): never => {
+  throw new TypeError("Failed to fetch");
+};
+const issued = async (): Promise<string> => "token_1";
+
+test("a server that answers and never lets this page read is known from one that is away, after the normal tries", async () => {
+  for (const [isThere, code, status] of [[true, "origin", 403], [false, "network", 0]] as const) {
+    const { client, seen, waits, life } = setting(({ path }) => (path.endsWith("/healthz") && isThere ? new Response() : unread()), issued, `https://${code}.example`);
+    await assert.rejects(client.post("ses_1", "Hi", "k", life.signal), { code, status });
+    assert.deepEqual([seen.map(({ path }) => path.endsWith("/messages")), waits], [[...Array(5).fill(true), false], [500, 1000, 2000, 4000]]);
   }
-  let posts = 0;
-  const { client, life } = setting(({ path }) => {
-    if (path.endsWith("/healthz")) return new Response();
-    if ((posts += 1) < 3) throw new TypeError("Failed to fetch");
-    return json(202, { message_id: "m", run_id: "r", seq: 1 });
-  });
-  assert.equal((await client.post("ses_1", "Hi", "k", life.signal)).seq, 1); // the network came back meanwhile
+});
+
+test("a proxy's answers, which no page may read, are not taken for a refusal once the server was readable", async () => {
+  let isAway = false;
+  const server = "https://proxied.example";
+  const answer: Answer = ({ path }) => (path.endsWith("/healthz") ? new Response() : isAway ? unread() : json(201, { id: "ses_1" }));
+  const { client, seen, life } = setting(answer, issued, server);
+  await client.open(null, life.signal);
+  isAway = true;
+  await assert.rejects(client.post("ses_1", "Hi", "k", life.signal), { code: "network", status: 0 });
+  const another = setting(answer, issued, server); // what the page knows outlasts a client
+  await assert.rejects(another.client.post("ses_1", "Hi", "k", another.life.signal), { code: "network", status: 0 });
+  assert.deepEqual([...seen, ...another.seen].filter(({ path }) => path.endsWith("/healthz")), []);
+});
+
+test("a site's token route that is away says nothing of the server", async () => {
+  const { client, seen, life } = setting(() => new Response(), async () => unread(), "https://unasked.example");
+  await assert.rejects(client.post("ses_1", "Hi", "k", life.signal), { code: "network", status: 0 });
+  assert.deepEqual(seen, []);
+});
+
+test("tries have an end, in whatever order a server is unreadable and unwell", async () => {
+  for (let unwell = 0; unwell <= 5; unwell += 1) {
+    const { client, seen, life } = setting(({ path }) => {
+      if (path.endsWith("/healthz")) return new Response();
+      const posts = seen.filter((each) => each.path.endsWith("/messages")).length;
+      if (posts > 5) return problem(400, "endless");
+      return posts === unwell ? problem(503, "unavailable") : unread();
+    }, issued, `https://unwell-${unwell}.example`);
+    await assert.rejects(client.post("ses_1", "Hi", "k", life.signal), { status: unwell === 0 ? 403 : unwell === 5 ? 503 : 0 });
+    assert.equal(seen.filter(({ path }) => path.endsWith("/messages")).length, 5);
+  }
 });
 
 test("a post that the network swallowed is sent again under the same key", async () => {

@@ -13,6 +13,7 @@ import type { AgentFace } from "../src/talk/face.js";
 import type { Frame } from "../src/log/events.js";
 import type { Call } from "../src/log/state.js";
 import { unshown } from "../src/talk/outbox.js";
+import { refused } from "../src/wire/problem.js";
 import { STRINGS } from "../src/words/strings.js";
 import { fold, framesOf } from "./golden.js";
 import { heldMemory, type HeldMemory } from "./memory.js";
@@ -437,4 +438,21 @@ test("what the server refuses comes back, with its files; what did not arrive st
   actions.send("text");
   await settled();
   assert.deepEqual([now().outbox[0]?.status, now().refused ?? null], ["failed", null]);
+});
+
+test("a message that came back unread keeps its key when it is sent again unchanged, in this conversation", async () => {
+  const keys: string[] = [];
+  const post = async (_session: string, _text: string, key: string): Promise<never> => {
+    keys.push(key);
+    throw refused();
+  };
+  const { actions } = stage({ post });
+  for (const text of ["Hi", "Hi", "Ho", "Hi"]) {
+    actions.send(text);
+    await settled();
+  }
+  actions.renew();
+  actions.send("Hi");
+  await settled();
+  assert.deepEqual(keys, ["k1", "k1", "k2", "k3", "k4"]);
 });

@@ -1,5 +1,7 @@
 /** What the page says of where the person is, and with which message it goes out. */
 
+import { asProblem, isUnread } from "../wire/problem.js";
+
 /** Text, or values that are sent as JSON. */
 export type PageContext = string | Readonly<Record<string, unknown>>;
 
@@ -16,14 +18,30 @@ export function contextText(context: PageContext | null): string | null {
   return text || null;
 }
 
-/** Return what goes with the message *key* of *session*: the context, once after each change; the same when the message is repeated. */
-export function contextOf(held: HeldContext): (session: string, key: string) => string | undefined {
+/** Post a message with the context that goes with it. */
+export type PostWith = <T>(session: string, key: string, post: (context?: string) => Promise<T>) => Promise<T>;
+
+/**
+ * Return what posts the message *key* of *session* with the context, once after each change.
+ *
+ * It counts as said when the post has succeeded. While it is not known what became of a message, it is repeated with the context
+ * that it had: with another one it would be another message under the same key.
+ */
+export function contextOf(held: HeldContext): PostWith {
   const said = new Map<string, string>();
   const sent = new Map<string, string | undefined>();
-  return (session, key) => {
+  return async (session, key, post) => {
     if (!sent.has(key)) sent.set(key, held.current !== null && said.get(session) !== held.current ? held.current : undefined);
     const context = sent.get(key);
-    if (context !== undefined) said.set(session, context);
-    return context;
+    try {
+      const posted = await post(context);
+      if (context !== undefined) said.set(session, context);
+      sent.delete(key);
+      return posted;
+    } catch (error) {
+      const problem = asProblem(error);
+      if (problem.status >= 400 && problem.status < 500 && !isUnread(problem)) sent.delete(key);
+      throw error;
+    }
   };
 }

@@ -80,8 +80,8 @@ export function wire(host: HTMLElement, { tokens, context, strings, signal, chan
     };
     return client.follow(session, { ...follower, opened: noted, frame }, until);
   };
-  const contextFor = contextOf(context);
-  const post: Client["post"] = (session, text, key, until, files) => client.post(session, text, key, until, files, contextFor(session, key));
+  const withContext = contextOf(context);
+  const post: Client["post"] = (session, text, key, until, files) => withContext(session, key, (said) => client.post(session, text, key, until, files, said));
   const parts: { view: View | null } = { view: null };
   const made = converse({
     client: { ...client, open, follow, post },

@@ -5,7 +5,7 @@ import type { Talks } from "../list/talks.js";
 import { mayDecide, type Decisions, type Vote } from "./deciding.js";
 import type { AgentFace } from "./face.js";
 import type { Feedback, Given, Rating } from "./feedback.js";
-import { arrived, pruned, type Outgoing } from "./outbox.js";
+import { arrived, keyOfSame, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, isRefusal, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
 import { EMPTY, textOf, type Call, type ViewState } from "../log/state.js";
@@ -93,7 +93,7 @@ export interface ConversationOptions {
   readonly more: () => Promise<typeof import("../list/talks.js")>;
 }
 
-export const FRESH: Conversation = { view: EMPTY, outbox: [], link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null, session: null, talk: 0, unread: 0 };
+export const FRESH: Conversation = { view: EMPTY, outbox: [], refused: null, link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null, session: null, talk: 0, unread: 0 };
 
 /** What messages are sent to: a session, or one that the first message opens. */
 export interface Home {
@@ -302,7 +302,7 @@ export function converse(options: ConversationOptions): Actions {
   };
 
   const say = (text: string, files: readonly SentFile[] = [], mine = home): void => {
-    const outgoing: Outgoing = { key: options.newKey(), text, files, status: "sending", since: now.view.seq };
+    const outgoing: Outgoing = { key: (mine === home && keyOfSame(now.refused, text, files)) || options.newKey(), text, files, status: "sending", since: now.view.seq };
     if (mine === home) set({ outbox: [...now.outbox, outgoing], refused: null });
     enqueue(outgoing, mine);
   };

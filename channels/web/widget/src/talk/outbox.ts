@@ -1,6 +1,6 @@
 /** What a person has written and the log does not show yet: pure moves over a list. */
 
-import type { Problem } from "../wire/problem.js";
+import { isUnread, type Problem } from "../wire/problem.js";
 import type { Part } from "../log/events.js";
 import type { SentFile } from "../wire/upload.js";
 import { textOf, type Message, type ViewState } from "../log/state.js";
@@ -16,6 +16,16 @@ export interface Outgoing {
   /** The fact that brought it into the log, once the server has answered. */
   readonly seq?: number;
   readonly problem?: Problem;
+}
+
+/** Return the key of *refused* if *text* and *files* are that same message, and it may have arrived: sent again it is said once. */
+export function keyOfSame(refused: Outgoing | null | undefined, text: string, files: readonly SentFile[]): string | null {
+  const isAgain = refused?.problem && isUnread(refused.problem) && refused.text === text && ids(refused.files) === ids(files);
+  return isAgain ? refused.key : null;
+}
+
+function ids(files: readonly SentFile[]): string {
+  return files.map(({ file }) => file).join(" ");
 }
 
 /** Return *outbox* after the post of *key* was answered; messages go out in order, so those after it are beyond *seq*. */

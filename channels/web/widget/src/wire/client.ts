@@ -76,6 +76,8 @@ const STALE = 20_000; // of silence by the clock: after a sleep the connection m
 const TRIES = 5;
 /** Seconds that the server may ask to wait for before a person is asked to try again instead. */
 const LONGEST = 10;
+/** Which servers this page has asked, and whether any answer was readable: whether a page may read is a matter of page and server alone. */
+const readable = new Map<string, boolean>();
 
 /** Return a client; a request is repeated only where that is safe. */
 export function createClient(options: ClientOptions): Client {
@@ -129,7 +131,9 @@ export function requester({ server, tokens, fetch: ask }: ClientOptions): Reques
     const token = await tokens.get();
     const headers = new Headers(init.headers);
     if (token !== null) headers.set("Authorization", `Bearer ${token}`);
+    if (!readable.has(server)) readable.set(server, false);
     const response = await ask(server + path, { ...init, headers, credentials: "omit" });
+    readable.set(server, true);
     if (response.status === 401 && again) {
       tokens.drop(token);
       return request(path, init, false);
@@ -148,31 +152,28 @@ export function sender(options: ClientOptions, request: Request): Send {
   };
 }
 
-/**
- * Return what *ask* gives, asked a few times while the reason for failing may pass.
- *
- * A server that this page may not ask looks like one that is away. If it answers what needs no permission, and the next try fails
- * too, that is the reason: it does not pass.
- */
+/** Return what *ask* gives, asked a few times while the reason for failing may pass. */
 async function patiently<T>(options: ClientOptions, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
-  const { pause, random } = options;
-  let isThere = false;
+  const { pause, random, server } = options;
   for (let tries = 1; ; tries += 1) {
     try {
       return await ask();
     } catch (error) {
       signal.throwIfAborted();
       const problem = asProblem(error);
-      if (problem.status === 0 && isThere) throw refused();
-      isThere = problem.status === 0 && tries > 1 && (await answers(options, signal));
-      if (isThere) continue;
-      if (!isPassing(problem) || tries === TRIES || (problem.retryAfter ?? 0) > LONGEST) throw problem;
+      if (!isPassing(problem) || (problem.retryAfter ?? 0) > LONGEST) throw problem;
+      if (tries >= TRIES) throw problem.status === 0 && readable.get(server) === false && (await answers(options, signal)) ? refused() : problem;
       await pause(delay(tries, problem, random), signal);
     }
   }
 }
 
-/** Return whether the server answers a page that may not read what it says. */
+/**
+ * Return whether the server answers a page that may not read what it says.
+ *
+ * A server that this page may not ask looks like one that is away, and like a proxy before one that is away, whose answers no
+ * page may read. So it means something only where no try succeeded and no answer was ever readable.
+ */
 async function answers({ server, fetch: ask }: ClientOptions, signal: AbortSignal): Promise<boolean> {
   const asked = server && ask(`${server}/healthz`, { mode: "no-cors", credentials: "omit", cache: "no-store", signal });
   return asked ? asked.then(() => true, () => false) : false; // a page may ask its own origin

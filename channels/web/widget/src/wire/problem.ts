@@ -47,6 +47,11 @@ export function refused(): Problem {
   return problem(403, "origin", "The server does not let pages of this origin in.");
 }
 
+/** Return whether it is this page that could not read what the server said: a message may have arrived. */
+export function isUnread({ code }: Problem): boolean {
+  return code === "origin";
+}
+
 function problem(status: number, code: string, message: string, wait = NaN, errors: readonly Fault[] = []): Problem {
   return Object.assign(new Error(message), { status, code, retryAfter: Number.isFinite(wait) ? wait : null, errors });
 }
