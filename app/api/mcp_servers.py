@@ -22,7 +22,7 @@ _Words = Annotated[str, StringConstraints(max_length=8_000)]
 _Named = Annotated[dict[str, _Words], Field(max_length=100)]
 
 
-class OAuthBody(body_of(McpOAuth, dict.fromkeys(McpOAuth.__struct_fields__, _Words))):
+class OAuthBody(body_of(McpOAuth, dict.fromkeys(McpOAuth.__struct_fields__, _Words) | {"resource": bool | _Words})):
     """The operator's connection to an MCP server by OAuth 2 client credentials."""
 
 
