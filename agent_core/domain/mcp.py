@@ -13,7 +13,8 @@ class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The operator's connection to a server by OAuth 2 client credentials; *client_secret* may refer to a secret.
 
     *token_url* None is found by the server's own metadata. *auth* is how the client names itself there: in a header, or
-    in the form. The token is asked for the server (`resource`, RFC 8707), and for an *audience* where one is named.
+    in the form. The token is asked for an *audience* where one is named, and for a *resource* (RFC 8707): the address
+    of the server, which is left out where the endpoint refuses it; or what is written here, as it is; False is none.
     """
 
     client_id: str
@@ -22,6 +23,7 @@ class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     scope: str | None = None
     audience: str | None = None
     auth: Literal["basic", "post"] = "basic"
+    resource: bool | str = True
 
 
 class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

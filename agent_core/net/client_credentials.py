@@ -27,9 +27,16 @@ _SHOWN = 200
 
 
 class TokenFailed(ParleyError):
-    """A token endpoint gave no token; the message names the endpoint and what it said, and holds no secret."""
+    """A token endpoint gave no token; the message names the endpoint and what it said, and holds no secret.
+
+    *refused* is the `error` of an answer with status 400 (RFC 6749, 5.2).
+    """
 
     code = "token_failed"
+
+    def __init__(self, message: str, refused: str | None = None) -> None:
+        super().__init__(message)
+        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +151,8 @@ def _read(where: str, fetched: Fetched, credentials: ClientCredentials, now: int
     if fetched.status != 200:  # noqa: PLR2004 - what RFC 6749 asks for
         reason = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
         hidden = _without(reason, credentials)[:_SHOWN]
-        raise TokenFailed(f"{where} answered {fetched.status}{f' ({hidden})' if hidden else ''}.")
+        refused = str(answer.get("error")) if fetched.status == 400 else None  # noqa: PLR2004 - as above
+        raise TokenFailed(f"{where} answered {fetched.status}{f' ({hidden})' if hidden else ''}.", refused)
     token, kind = answer.get("access_token"), answer.get("token_type", "bearer")
     if (
         not isinstance(token, str)

@@ -86,6 +86,8 @@ def _place(server: McpServer, check_url: CheckUrl, *, stdio: bool) -> Iterator[F
         for name in ("client_id", "client_secret"):
             if not getattr(server.oauth, name).strip():
                 yield Fault(f"oauth.{name}", "it is empty.")
+        if isinstance(server.oauth.resource, str) and not server.oauth.resource.strip():
+            yield Fault("oauth.resource", "it is empty; `false` asks for no resource.")
         if server.oauth.token_url is not None:
             yield from _address("oauth.token_url", server.oauth.token_url, check_url)
 

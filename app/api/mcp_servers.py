@@ -22,7 +22,10 @@ _Words = Annotated[str, StringConstraints(max_length=8_000)]
 _Named = Annotated[dict[str, _Words], Field(max_length=100)]
 
 
-class OAuthBody(body_of(McpOAuth, {name: _Words for name in McpOAuth.__struct_fields__ if name != "auth"})):
+_TEXTS = {name: _Words for name in McpOAuth.__struct_fields__ if name not in {"auth", "resource"}}
+
+
+class OAuthBody(body_of(McpOAuth, {**_TEXTS, "resource": bool | _Words})):
     """The operator's connection to an MCP server by OAuth 2 client credentials."""
 
 

@@ -5,15 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_core.tools.base import Elicitation, ElicitationAnswer, Outcome, ToolError
-from agent_core.tools.mcp.questions import LiveQuestions, answer_of
+from agent_core.tools.mcp.questions import LiveQuestions, answer_of, taken_up
 
-MOST_HELD = 20
-"""Calls of one server that wait for people, or that have ended without being asked for."""
+MOST_HELD, MOST_OF_ACTOR = 20, 3
+"""Calls of one server that wait for people, or that have ended without being asked for: in all, and of one person."""
 _LOST = (
     "It asked a person, and the call that waited for the answer is gone: this process, or the connection, is another "
     "one. Look whether it has done its work."
 )
-_MANY = f"The server asked the person something; that was declined, since {MOST_HELD} of its calls wait for answers."
+_MANY = (
+    f"The server asked the person something; that was declined, since {MOST_HELD} of its calls wait for answers, or "
+    f"{MOST_OF_ACTOR} of this person's."
+)
 
 
 @dataclass(slots=True)
@@ -29,11 +32,12 @@ class Progress:
 
 @dataclass(slots=True, eq=False)
 class HeldCall:
-    """A call under way as *task*, what it asks, and who sees its *progress* now."""
+    """A call under way as *task* for the *actor* of this id, what it asks, and who sees its *progress* now."""
 
     questions: LiveQuestions
     task: "asyncio.Task[Outcome]"
     progress: "Progress"
+    actor: str
 
 
 class HeldCalls:
@@ -50,12 +54,16 @@ class HeldCalls:
     async def resumed(
         self, call: str, answer: ElicitationAnswer | None, progress: Callable[[str], None], seconds: float
     ) -> Outcome | None:
-        """Do as `begun` for a call that waits, once it has its *answer*; its end is unknown if it waits no more."""
+        """Do as `begun` for a call that waits, once it has its *answer*; its end is unknown if it waits no more.
+
+        A form may be answered after its question was declined. What the call asks now is another question then: the
+        answer is not its, and it is returned as what the person is asked next.
+        """
         held = self._held.pop(call, None)
         if held is None:
             return ToolError(_LOST, unknown=True)
         held.progress.shown = progress
-        held.questions.reply(answer_of(answer))
+        held.questions.reply(taken_up(answer).number, answer_of(answer))
         return await self._next(call, held, seconds)
 
     async def close(self) -> None:
@@ -75,7 +83,7 @@ class HeldCalls:
                     return None
                 if (asked := self._asked(call, held)) is not None:
                     return asked
-                held.questions.reply(held.questions.declined(_MANY))
+                held.questions.reply(held.questions.asked().number, held.questions.declined(_MANY))
         except BaseException:
             await _ended(held)
             raise
@@ -83,13 +91,20 @@ class HeldCalls:
     def _asked(self, call: str, held: HeldCall) -> Elicitation | None:
         """Return what *held* asks, and keep it; None when too many wait. What has ended makes room."""
         asked = held.questions.asked().elicitation(self._server)
-        done = next((key for key, each in self._held.items() if each.task.done()), None)
-        if len(self._held) >= MOST_HELD and done is not None:
-            del self._held[done]
-        if len(self._held) >= MOST_HELD:
+        mine = {key: each for key, each in self._held.items() if each.actor == held.actor}
+        if not (self._has_room(mine, MOST_OF_ACTOR) and self._has_room(self._held, MOST_HELD)):
             return None
         self._held[call] = held
         return asked
+
+    def _has_room(self, among: dict[str, HeldCall], most: int) -> bool:
+        """Return whether fewer than *most* are left *among* the calls; the oldest that has ended goes if it must."""
+        if len(among) < most:
+            return True
+        done = next((key for key, each in among.items() if each.task.done()), None)
+        if done is not None:
+            del self._held[done]
+        return done is not None
 
 
 async def _ended(held: HeldCall) -> None:

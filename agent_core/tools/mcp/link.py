@@ -134,7 +134,8 @@ class Link:
                 if repeatable:  # it ends with its question
                     ended = await work
                 else:
-                    held = HeldCall(use.questions, asyncio.create_task(work), progress)
+                    task = asyncio.create_task(work)
+                    held = HeldCall(use.questions, task, progress, context.actor.id)
                     ended = await self._held.begun(context.call, held, seconds)
         except Unanswerable as error:
             return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")

@@ -3,6 +3,7 @@
 The SDK's own provider runs all calls of a server one after another, and waits for people inside a request.
 """
 
+from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -18,6 +19,8 @@ from agent_core.net.targets import PORTS, check_text
 from agent_core.tools.mcp.port import McpUnavailable
 
 _FOUND = 200
+_NO_RESOURCE = frozenset({"invalid_target", "invalid_request"})
+"""What endpoints answer that do not take the parameter `resource`, or not that one."""
 _SHOWN = 200
 """Characters that are shown of a URL that a server names."""
 _RESOURCE, _SERVER, _OPENID = (
@@ -37,13 +40,23 @@ class McpTokens:
         self._name, self._url, self._oauth, self._fetch = server.name, server.url or "", oauth, fetch
         self._tokens = ClientTokens(fetch, clock)
         self._endpoint = oauth.token_url
+        self._resource = _resource(oauth, self._url)
 
     async def token(self) -> str:
         """Return a token that has not expired; raises `McpUnavailable`."""
+        credentials = await self._credentials()
         try:
-            return await self._tokens.token(await self._credentials())
+            try:
+                return await self._tokens.token(credentials)
+            except TokenFailed as error:
+                if self._oauth.resource is not True or not credentials.resource or error.refused not in _NO_RESOURCE:
+                    raise
+            # Not every endpoint knows `resource`, and no operator asked for it.
+            token = await self._tokens.token(replace(credentials, resource=None))
         except TokenFailed as error:
             raise McpUnavailable(f"The MCP server `{self._name}` is not asked: {error}") from None
+        self._resource = None
+        return token
 
     async def renewed(self, refused: str) -> str:
         """Return another token than *refused*; raises `McpUnavailable`."""
@@ -65,7 +78,7 @@ class McpTokens:
             oauth.scope,
             oauth.audience,
             oauth.auth,
-            resource_of(self._url),
+            self._resource,
         )
 
     async def _found(self) -> str:
@@ -119,6 +132,16 @@ class McpTokens:
 def tokens_of(server: McpServer, fetch: Fetch, clock: Clock) -> McpTokens | None:
     """Return what gives the access tokens of *server*; None when it needs none."""
     return None if server.oauth is None else McpTokens(server, server.oauth, fetch, clock)
+
+
+def _resource(oauth: McpOAuth, url: str) -> str | None:
+    match oauth.resource:
+        case str(written):
+            return written
+        case True:
+            return resource_of(url)
+        case _:
+            return None
 
 
 def resource_of(url: str) -> str:

@@ -49,7 +49,7 @@ class AskedSoFar(msgspec.Struct, frozen=True, omit_defaults=True):
     In the modern era *requests* are the server's open questions by its own keys, *responses* what is answered already,
     and *request_state* its own state. In the legacy era *answers* are those to give when it asks again.
     *open* is the question that the person is asked now. *notes* are for the result. *held*: the call itself waits for
-    the answer, in the process that made it.
+    the answer, in the process that made it; *number* is which of its questions the open one is, from 1.
     """
 
     requests: dict[str, ServerQuestion] = {}
@@ -59,6 +59,7 @@ class AskedSoFar(msgspec.Struct, frozen=True, omit_defaults=True):
     open: ServerQuestion | None = None
     notes: tuple[str, ...] = ()
     held: bool = False
+    number: int = 0
 
     def elicitation(self, server: str) -> Elicitation:
         """Return the open question, as one of *server*, named first: of a long one only the begin is shown."""
@@ -150,6 +151,7 @@ class LiveQuestions:
         self.notes = list(asked.notes)
         self.open: asyncio.Future[ServerQuestion] = _future()
         self.over = asyncio.Event()
+        self._opened = 0
         self._replied: asyncio.Future[wire.ElicitResult] = _future()
 
     async def answer(self, params: wire.ElicitRequestParams) -> wire.ElicitResult | wire.ErrorData:
@@ -171,23 +173,28 @@ class LiveQuestions:
         """Return the answer to *question* once it is there."""
         if self.open.done():
             return self.declined("The server asked the person two things at once; the second was declined.")
-        self._replied = _future()
+        self._replied, self._opened = _future(), self._opened + 1
+        replied, opened = self._replied, self.open
         self.open.set_result(question)
         try:
             async with within(self._clock, LONGEST_HELD):
-                return await self._replied
+                return await replied
         except TimeoutError:
-            self.open = _future()
+            if replied.done() and not replied.cancelled():  # at the same moment
+                return replied.result()
+            if self.open is opened:
+                self.open = _future()
             return self.declined(
                 f"The server asked the person something; that was declined, since a call waits {LONGEST_HELD / 60:g} "
                 "minutes for an answer."
             )
 
-    def reply(self, answer: wire.ElicitResult) -> None:
-        """Answer the question that is open, if one is."""
-        if self.open.done():
+    def reply(self, number: int, answer: wire.ElicitResult) -> None:
+        """Answer the question of this *number*, if it is the one that is open: each is a consent of its own."""
+        if self.open.done() and number == self._opened:
             self.open = _future()
-            self._replied.set_result(answer)
+            if not self._replied.done():  # its time is up at this moment
+                self._replied.set_result(answer)
 
     def declined(self, note: str) -> wire.ElicitResult:
         """Decline, and say so in the call's result."""
@@ -197,8 +204,13 @@ class LiveQuestions:
 
     def asked(self) -> AskedSoFar:
         """Return what the call needs when it is made again."""
-        held = not self._repeatable
-        return AskedSoFar(answers=self._answers, open=self.open.result(), notes=tuple(self.notes), held=held)
+        return AskedSoFar(
+            answers=self._answers,
+            open=self.open.result(),
+            notes=tuple(self.notes),
+            held=not self._repeatable,
+            number=self._opened,
+        )
 
 
 def _future() -> "asyncio.Future[Any]":

@@ -85,11 +85,16 @@ async def test_no_secret_is_said_or_logged(fake: FakeMcp) -> None:
 
 
 class TokenSite:
-    """An authorization server: its tokens are counted, and only the newest is good; *says* changes its metadata."""
+    """An authorization server: its tokens are counted, and only the newest is good; *says* changes its metadata.
+
+    *refuses* is the error with which it refuses requests that name a `resource`; those are kept in *turned_away*.
+    """
 
     def __init__(self) -> None:
         self.says: dict[str, str | None] = {}
         self.asked: list[dict[str, str]] = []
+        self.refuses: str | None = None
+        self.turned_away: list[dict[str, str]] = []
         self.runner: web.AppRunner | None = None
         self.host = ""
 
@@ -107,7 +112,11 @@ class TokenSite:
         self.host = "{}:{}".format(*self.runner.addresses[0])
 
     async def _token(self, request: web.Request) -> web.Response:
-        self.asked.append({key: str(value) for key, value in (await request.post()).items()})
+        form = {key: str(value) for key, value in (await request.post()).items()}
+        if self.refuses is not None and "resource" in form:
+            self.turned_away.append(form)
+            return web.json_response({"error": self.refuses}, status=400)
+        self.asked.append(form)
         answer = {"access_token": f"token-{len(self.asked)}", "token_type": "Bearer", "expires_in": 3600}
         return web.json_response(answer)
 
@@ -149,6 +158,42 @@ async def test_a_token_request_names_the_audience_and_the_client_as_it_is_config
     resource = f"http://{site.host}/mcp"
     named = {"client_id": "us", "client_secret": SECRET, "audience": "api", "resource": resource}
     assert asked == {"grant_type": "client_credentials", **named}
+
+
+@pytest.mark.parametrize("error", ["invalid_target", "invalid_request"])
+async def test_an_endpoint_that_refuses_resource_is_asked_without_it(
+    fake: FakeMcp, site: TokenSite, error: str
+) -> None:
+    """It is asked once more, and never again with it."""
+    site.refuses, fake.admits = error, lambda headers: headers.get("authorization") == site.good
+    oauth = McpOAuth(client_id="us", client_secret=SECRET, token_url=f"http://{site.host}/token")
+    async with staged(fake.host, site.host) as stage:
+        await _three(stage, server_of(fake, oauth=oauth))
+        site.asked.append({"scope": "revoked"})
+        await _three(stage, server_of(fake, oauth=oauth))
+    assert [each["resource"] for each in site.turned_away] == [fake.url]
+    assert site.asked[0] == site.asked[2] == {"grant_type": "client_credentials"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "refuses", "said"),
+    [
+        (False, "invalid_target", "token-1"),
+        ("api://ours", None, "token-1"),
+        ("api://ours", "invalid_target", "400 (invalid_target)"),
+        (True, "invalid_client", "400 (invalid_client)"),
+    ],
+)
+async def test_the_resource_is_what_the_operator_writes(
+    site: TokenSite, *, resource: bool | str, refuses: str | None, said: str
+) -> None:
+    """What is written is sent as it is and never left out, `false` sends none, and other errors are not asked again."""
+    site.refuses = refuses
+    oauth = McpOAuth(client_id="us", client_secret=SECRET, resource=resource)
+    assert said in await _found(site, McpServer(name="own", url=f"http://{site.host}/mcp", oauth=oauth), site.host)
+    sent = [each.get("resource") for each in (*site.asked, *site.turned_away)]
+    own = f"http://{site.host}/mcp" if resource else None
+    assert sent == [resource if isinstance(resource, str) else own]
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_core.domain.mcp import McpServer
+from agent_core.domain.messages import Actor
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.testing.mcp.samples import PIXEL
@@ -291,6 +292,60 @@ async def test_a_legacy_call_waits_a_bounded_time(legacy: FakeMcp) -> None:
         said, note = texts(await _painted(stage, server, asked))
         assert "decline" in said
         assert "waits 15 minutes" in note
+
+
+@pytest.mark.parametrize("asked_by_then", [True, False])
+async def test_an_old_form_answers_no_later_question(legacy: FakeMcp, *, asked_by_then: bool) -> None:
+    """A question that the person never saw is their next form, also when it reads like the one that was declined."""
+    clock, go, declined = FakeClock(), asyncio.Event(), asyncio.Event()
+
+    async def twice(call: FakeCall) -> str:
+        first = await call.ask("Delete it?", _form("sure"))
+        declined.set()
+        await go.wait()
+        second = await call.ask("Delete it?", _form("sure"))
+        return f"{first['action']} {second['action']} {second.get('content')}"
+
+    legacy.tools.append(FakeTool("twice", answer=twice))
+    async with staged(legacy.host) as stage:
+        context, server = replace(stage.context(), clock=clock), server_of(legacy)
+
+        async def resumed(asked: Outcome, sure: int) -> Outcome:
+            assert isinstance(asked, Elicitation)
+            answer = ElicitationAnswer(True, {"sure": sure}, asked.state)
+            return await stage.call(server, "twice", repeatable=False, answer=answer)
+
+        first = await stage.connections.call(server, "twice", {}, context, {}, repeatable=False)
+        await until(lambda: bool(clock.sleepers))
+        clock.advance(LONGEST_HELD)
+        await declined.wait()
+        if asked_by_then:
+            go.set()
+            await until(lambda: bool(clock.sleepers))
+        late = asyncio.create_task(resumed(first, 1))
+        if not asked_by_then:
+            await asyncio.wait((late,), timeout=0)
+            go.set()
+        second = await late
+        assert isinstance(second, Elicitation)
+        said = texts(await resumed(second, 2))[0]
+        assert said == "decline accept {'sure': 2}"
+        assert len(legacy.asked_for("tools/call")) == 1
+
+
+async def test_one_person_cannot_take_all_the_places(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over their bound a person's question is declined, and another's waits."""
+    monkeypatch.setattr(held, "MOST_OF_ACTOR", 1)
+    async with staged(legacy.host) as stage:
+        server = server_of(legacy)
+        bob = replace(stage.context(), call="call_3", actor=Actor("bob", "user", "Bob"))
+        asked = await stage.call(server, "paint", repeatable=False)
+        more = replace(stage.context(), call="call_2")
+        said, note = texts(await stage.connections.call(server, "paint", {}, more, {}, repeatable=False))
+        assert ("decline" in said, "3 of this person's" in note) == (True, True)
+        other = await stage.connections.call(server, "paint", {}, bob, {}, repeatable=False)
+        assert isinstance(other, Elicitation)
+        assert texts(await _painted(stage, server, asked)) == ["painted red"]
 
 
 async def test_only_so_many_legacy_calls_wait(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
