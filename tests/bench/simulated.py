@@ -31,6 +31,7 @@ from agent_core.providers.base import (
     UsageReport,
 )
 from agent_core.providers.client import Fold
+from agent_core.providers.marking import Unmarked
 from agent_core.providers.models import Price
 from agent_core.testing import FakeClock
 
@@ -138,7 +139,12 @@ class SimulatedClient:
         """Close nothing."""
 
     async def stream(
-        self, _path: str, body: bytes, _fold: Fold, _learn: Callable[[CallFailed], None] | None = None
+        self,
+        _path: str,
+        body: bytes,
+        _fold: Fold,
+        _learn: Callable[[CallFailed], None] | None = None,
+        unmarked: Unmarked | None = None,
     ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Bill *body*; the first text comes after `FIRST_TOKEN` seconds, the end after `WHOLE_ANSWER`."""
         asked = msgspec.json.decode(body)

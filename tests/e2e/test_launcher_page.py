@@ -55,6 +55,7 @@ async def test_on_a_phone_it_is_the_whole_page(browser: Browser, server: Server)
         page, chat = site.page, site.page.locator("parley-chat")
         await chat.get_by_role("button", name="Open the conversation").click()
         panel = chat.locator("dialog")
+        await panel.evaluate("panel => Promise.all(panel.getAnimations().map((each) => each.finished))")
         box = await panel.bounding_box()
         assert box == {"x": 0, "y": 0, "width": 390, "height": 780}
         for _ in range(12):

@@ -82,8 +82,8 @@ class Stale:
 @pytest.mark.parametrize(
     ("error", "next_look", "cause"),
     [
-        (ZeroDivisionError(), "wake", "crashed"),
-        (ZeroDivisionError(), "sweep", "crashed"),
+        pytest.param(ZeroDivisionError(), "wake", "crashed", marks=pytest.mark.crashes),
+        pytest.param(ZeroDivisionError(), "sweep", "crashed", marks=pytest.mark.crashes),
         (Unavailable("Cut."), "sweep", OUTAGE),
         (Unavailable("Cut."), "wake", OUTAGE),
     ],

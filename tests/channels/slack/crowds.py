@@ -9,7 +9,7 @@ import math
 import selectors
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -65,11 +65,26 @@ class Leaping(selectors.DefaultSelector):
             self._outside -= 1
 
 
+class LeapingLoop(asyncio.SelectorEventLoop):
+    """Holds the time while a thread works for it, as for the network and the database."""
+
+    def __init__(self, leaping: Leaping) -> None:
+        super().__init__(leaping)
+        self._leaping = leaping
+
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+        future = super().run_in_executor(executor, func, *args)
+        held = ExitStack()
+        held.enter_context(self._leaping.outside())
+        future.add_done_callback(lambda _: held.close())
+        return future
+
+
 def leap(play: Callable[[FakeClock, Leaping], Coroutine[Any, Any, None]]) -> None:
     """Run *play* on a loop of its own, by a clock that leaps."""
     clock = FakeClock()
     leaping = Leaping(clock)
-    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(leaping)) as runner:
+    with asyncio.Runner(loop_factory=lambda: LeapingLoop(leaping)) as runner:
         runner.run(play(clock, leaping))
 
 
