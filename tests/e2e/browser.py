@@ -129,8 +129,8 @@ class Tab:
         return await self.text()
 
     async def text(self) -> str:
-        """Return the text of the newest answer."""
-        return await self.answer.locator(".blocks").inner_text()
+        """Return the text of the newest answer, without the button that comes with the colours of code, a chunk."""
+        return (await self.answer.locator(".blocks").inner_text()).replace("Wrap lines\n", "")
 
     async def picture(self, name: str) -> None:
         """Keep what the tab shows as an artifact."""
