@@ -36,27 +36,27 @@ from agent_core.hooks.chain import Resolver
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.loop.announce import cancelled
 from agent_core.providers.base import Provider, named
-from agent_core.runtime.access import Access
+from agent_core.runtime.agents.roster import Roster, cursor_key
 from agent_core.runtime.approvals import Approvals
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.completion import CompletionNotifier
-from agent_core.runtime.conversations import OwnConversations
-from agent_core.runtime.costs import Costs
 from agent_core.runtime.dispatcher import Dispatcher
-from agent_core.runtime.files import SentFiles
-from agent_core.runtime.forgetting import REASON, Also, Forgetting, Forgotten
-from agent_core.runtime.health import CoreHealth
-from agent_core.runtime.listing import Listing
 from agent_core.runtime.opening import Openings
 from agent_core.runtime.outputs import Changes, Outputs, ToolOutput
-from agent_core.runtime.replies import OperatorReplies
-from agent_core.runtime.roster import Roster, cursor_key
 from agent_core.runtime.segments import Segments, provider_for
+from agent_core.runtime.services.access import Access
+from agent_core.runtime.services.conversations import OwnConversations
+from agent_core.runtime.services.costs import Costs
+from agent_core.runtime.services.files import SentFiles
+from agent_core.runtime.services.forgetting import REASON, Also, Forgetting, Forgotten
+from agent_core.runtime.services.health import CoreHealth
+from agent_core.runtime.services.listing import Listing
+from agent_core.runtime.services.replies import OperatorReplies
+from agent_core.runtime.services.session_costs import SessionCosts
+from agent_core.runtime.services.shown import ChartDrawer, Renders
 from agent_core.runtime.session_cache import SessionCache
-from agent_core.runtime.session_costs import SessionCosts
-from agent_core.runtime.shown import ChartDrawer, Renders
 from agent_core.runtime.tasks import ended
-from agent_core.runtime.tooling import NO_PORTS, Tooling, ToolPorts
+from agent_core.runtime.tools.tooling import NO_PORTS, Tooling, ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database

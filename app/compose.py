@@ -31,7 +31,7 @@ from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import MAX_RUNS
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tooling import ToolPorts
+from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
 from agent_core.store.work.workers import Kind
@@ -39,7 +39,20 @@ from agent_core.tools.base import Tool
 from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Toolset
 from agent_core.uploads.clamd import ClamdCheck
-from app.api import (
+from app.api import operations, problems
+from app.api.bodies import openapi
+from app.api.bodies.token_wire import TokenAnswer
+from app.api.deps import Services, operator
+from app.api.entrance.callers import Callers
+from app.api.entrance.cors import Cors
+from app.api.entrance.guard import RequestGuard
+from app.api.entrance.headers import SafeHeaders
+from app.api.entrance.peers import Hosts
+from app.api.entrance.scopes import admitted
+from app.api.entrance.spare import SparePlaces
+from app.api.operations import Recording
+from app.api.problems import answers, slowed, unauthorized
+from app.api.routes import (
     actors,
     agents,
     approvals,
@@ -49,9 +62,6 @@ from app.api import (
     keys,
     mcp_servers,
     metrics,
-    openapi,
-    operations,
-    problems,
     renders,
     runs,
     secrets,
@@ -61,17 +71,6 @@ from app.api import (
     web,
     web_keys,
 )
-from app.api.callers import Callers
-from app.api.cors import Cors
-from app.api.deps import Services, operator
-from app.api.guard import RequestGuard
-from app.api.headers import SafeHeaders
-from app.api.operations import Recording
-from app.api.peers import Hosts
-from app.api.problems import answers, slowed, unauthorized
-from app.api.scopes import admitted
-from app.api.spare import SparePlaces
-from app.api.token_wire import TokenAnswer
 from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with

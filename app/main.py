@@ -19,7 +19,7 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from app import logs
-from app.api.peers import trust_proxies
+from app.api.entrance.peers import trust_proxies
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.files import Files
 from app.models import running_models, why_demo

@@ -8,7 +8,7 @@ from agent_core.domain.agents import ROUTER_TOOLS
 from agent_core.domain.mcp import PREFIX
 from agent_core.domain.tools import ToolDefinition
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tool_checks import check_definition
+from agent_core.runtime.tools.checks import check_definition
 from agent_core.tools.base import Tool
 from agent_core.tools.http.kind import HttpKind
 from agent_core.tools.kinds import KindFactory

@@ -7,7 +7,7 @@ import structlog
 
 from agent_core import AgentObject, Core
 from agent_core.hooks.check import is_name, unmatched, warn_open
-from agent_core.runtime.offers import names_of, wrapped
+from agent_core.runtime.tools.offers import names_of, wrapped
 from agent_core.tools.toolset import Scope
 from app.models import Models, models_of, warn_of_model
 from app.settings import Settings

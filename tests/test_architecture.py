@@ -28,7 +28,7 @@ REGISTERS = {
         "sys.modules.pop(name, None)",
     )
 }
-WIRE = "app/api/wire.py"
+WIRE = "app/api/bodies/wire.py"
 SHARED_NOUNS = {"Agent", "Feedback", "Message", "Tool", "Vote"}
 """Classes of which the core and the API have one each."""
 ROLE_SUFFIX = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Handler)$")

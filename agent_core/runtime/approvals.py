@@ -18,8 +18,8 @@ from agent_core.domain.objects import ApprovalObject, ApprovalStatus, AuditEntry
 from agent_core.domain.schemas import problems
 from agent_core.errors import AlreadyDecided, Fault, InvalidInput, NotAnApprover, NotFound
 from agent_core.hooks.chain import RunContext
+from agent_core.runtime.agents.roster import cursor_key
 from agent_core.runtime.dispatcher import Dispatcher
-from agent_core.runtime.roster import cursor_key
 from agent_core.store.log import RunRef
 from agent_core.store.reading import readings
 from agent_core.store.store import Store

@@ -23,13 +23,13 @@ from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait, message_id, react
 from agent_core.providers.base import ModelDelta, Provider, Request, named
 from agent_core.runtime.answer import Answer
-from agent_core.runtime.burst import Lead
 from agent_core.runtime.calls import Calls
-from agent_core.runtime.compacting import Compactor
-from agent_core.runtime.misses import log_cache_notes, with_miss
 from agent_core.runtime.pressure import Pressure
-from agent_core.runtime.prompt_cache import PromptCache
 from agent_core.runtime.sources import Sources
+from agent_core.runtime.window.burst import Lead
+from agent_core.runtime.window.compacting import Compactor
+from agent_core.runtime.window.misses import log_cache_notes, with_miss
+from agent_core.runtime.window.prompt_cache import PromptCache
 from agent_core.store.log import Appended, RunRef
 
 _log = structlog.get_logger("parley.drive")

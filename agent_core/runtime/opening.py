@@ -23,16 +23,16 @@ from agent_core.ids import new_id
 from agent_core.loop.announce import announce
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, Move, react
+from agent_core.runtime.agents.roster import Prototype, Roster
 from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.dispatcher import Dispatcher
-from agent_core.runtime.misses import log_cache_notes
-from agent_core.runtime.offers import with_renders
-from agent_core.runtime.refreezing import Refreezing, Successor
 from agent_core.runtime.refusals import Refusals
-from agent_core.runtime.roster import Prototype, Roster
 from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import CachedSession, SessionCache
-from agent_core.runtime.uses import with_uses
+from agent_core.runtime.tools.offers import with_renders
+from agent_core.runtime.tools.uses import with_uses
+from agent_core.runtime.window.misses import log_cache_notes
+from agent_core.runtime.window.refreezing import Refreezing, Successor
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
 from agent_core.store.work.intake import Intake, Received, input_facts

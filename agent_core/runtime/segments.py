@@ -21,18 +21,18 @@ from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Move
 from agent_core.providers.base import CallFailed, Encode, ModelDelta, Provider, Request, neutral
+from agent_core.runtime.agents.roster import Roster
 from agent_core.runtime.approvals import RunDesk
 from agent_core.runtime.calls import Calls, Place
-from agent_core.runtime.compacting import Compactor
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.drive import Driver, Ports
-from agent_core.runtime.idle import IdleCompaction
 from agent_core.runtime.pressure import Pressure
-from agent_core.runtime.prompt_cache import PromptCache
-from agent_core.runtime.roster import Roster
 from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
-from agent_core.runtime.tool_notes import ToolNotes
+from agent_core.runtime.tools.notes import ToolNotes
+from agent_core.runtime.window.compacting import Compactor
+from agent_core.runtime.window.idle import IdleCompaction
+from agent_core.runtime.window.prompt_cache import PromptCache
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, due, files, quotas, workers

@@ -8,7 +8,7 @@ from agent_core.context.window import Encode, Window
 from agent_core.domain.agents import Agent, Controls
 from agent_core.domain.messages import Actor
 from agent_core.loop.state import RunState, replay
-from agent_core.runtime.roster import Roster
+from agent_core.runtime.agents.roster import Roster
 from agent_core.store import log
 from agent_core.store.log import RunRef
 from agent_core.store.reading import loading

@@ -14,7 +14,7 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import Message, clean
-from agent_core.runtime.tool_notes import ToolNotes
+from agent_core.runtime.tools.notes import ToolNotes
 from agent_core.store import log
 from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.store import Store

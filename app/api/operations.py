@@ -13,10 +13,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_core import ParleyError
 from agent_core.domain.access import OperationEntry
-from agent_core.runtime.access import Access
+from agent_core.runtime.services.access import Access
+from app.api.bodies.wire import OperationLine, operation_line
 from app.api.deps import MAX_SEQ, Operator, Wired
 from app.api.problems import answers
-from app.api.wire import OperationLine, operation_line
 from channels.web.identity import Principal
 
 RECORDED = (

@@ -8,9 +8,9 @@ from agent_core import DrawingFailed, DrawingUnavailable, InvalidInput
 from agent_core.errors import Fault
 from agent_core.renders.files import csv_of
 from agent_core.renders.made import NewRender
-from agent_core.runtime.shown import ChartDrawer
+from agent_core.runtime.services.shown import ChartDrawer
 from agent_core.tools.figures import chart, table
-from app.api.derived import RequestBody
+from app.api.bodies.derived import RequestBody
 from app.channels import CHANNELS
 from channels.base import ShownRender
 from channels.spec import ChannelPreview

@@ -28,8 +28,8 @@ from agent_core import (
     Unavailable,
     UnknownCursor,
 )
-from app.api.plain import path_of
-from app.api.wire import FieldProblem, Problem
+from app.api.bodies.wire import FieldProblem, Problem
+from app.api.entrance.plain import path_of
 from channels.web.demo import Unauthorized
 
 MEDIA_TYPE = "application/problem+json"

@@ -9,8 +9,8 @@ from agent_core import Channels
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_tools import offered_of
 from agent_core.net.targets import TargetGuard
-from agent_core.runtime.agent_checks import Surroundings
-from agent_core.runtime.mcp_shown import names_in, why_none
+from agent_core.runtime.agents.agent_checks import Surroundings
+from agent_core.runtime.mcp.shown import names_in, why_none
 from agent_core.store.work.tooling.servers import StoredServer
 from app.own_tools.toolset import OwnTools, shipped_names
 from app.settings import Settings

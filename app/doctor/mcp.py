@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from agent_core import ConfigError
 from agent_core.domain.mcp_tools import changes_of, offered_of
 from agent_core.domain.tools import secrets_in
-from agent_core.runtime.mcp_shown import status_of
+from agent_core.runtime.mcp.shown import status_of
 from agent_core.store.work.tooling.servers import StoredServer
 from app.doctor.findings import Finding
 from app.mcp_file import read_mcp_file

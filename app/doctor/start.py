@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from agent_core import ChannelPort, Channels, ConfigError, InvalidInput
 from agent_core.domain.mcp import McpServer
 from agent_core.net.targets import TargetGuard
-from agent_core.runtime.agent_checks import check_agent
-from agent_core.runtime.mcp_checks import check_filed
+from agent_core.runtime.agents.agent_checks import check_agent
+from agent_core.runtime.mcp.checks import check_filed
 from app.agents import read_agents, usable
 from app.doctor.deployed import surroundings
 from app.doctor.findings import Finding

@@ -4,7 +4,7 @@ import asyncio
 
 from agent_core import CompactionFailed, ContextCompacted, Limits
 from agent_core.providers.base import Request
-from agent_core.runtime.compacting import PATIENCE, PATIENCE_TO_FIT
+from agent_core.runtime.window.compacting import PATIENCE, PATIENCE_TO_FIT
 from agent_core.testing import FakeClock, call, finish, pause, say
 from agent_core.testing.script import Answer
 from agent_core.tools.function import tool

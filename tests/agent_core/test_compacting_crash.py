@@ -25,7 +25,7 @@ from agent_core.context.estimates import UNCALIBRATED
 from agent_core.context.window import Window
 from agent_core.loop.compaction import PolicyKind
 from agent_core.providers.base import Request
-from agent_core.runtime.idle import LEAD
+from agent_core.runtime.window.idle import LEAD
 from agent_core.testing import FakeClock, ScriptedProvider, call, fail, say, think
 from agent_core.testing.script import Answer, Item
 from agent_core.tools.function import tool

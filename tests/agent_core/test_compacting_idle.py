@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from agent_core import Actor, Compaction, CompactionFailed, ContextCompacted, Fact, Limits
 from agent_core.domain.quotas import Quota
-from agent_core.runtime.idle import LEAD
+from agent_core.runtime.window.idle import LEAD
 from agent_core.store.work import sessions
 from agent_core.store.work.quotas import QUOTA
 from agent_core.store.work.spending import SPENDING

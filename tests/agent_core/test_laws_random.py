@@ -35,8 +35,8 @@ from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact
 from agent_core.loop.state import replay
 from agent_core.loop.strategy import react
 from agent_core.providers.base import neutral
-from agent_core.runtime.compacting import Compactor
-from agent_core.runtime.prompt_cache import PromptCache
+from agent_core.runtime.window.compacting import Compactor
+from agent_core.runtime.window.prompt_cache import PromptCache
 from agent_core.testing import ScriptedProvider
 from tests.agent_core.laws import check_log
 from tests.agent_core.random_plans import EVERYTHING, SHRINKING, Plan, plans

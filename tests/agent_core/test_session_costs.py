@@ -17,7 +17,7 @@ from agent_core.domain.controls import ABLE, Abilities
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Text, Usage
 from agent_core.providers import models
-from agent_core.runtime import session_costs
+from agent_core.runtime.services import session_costs
 from agent_core.store.reading.replaying import WholeLog
 from agent_core.testing import FakeClock, call, say, usage
 from tests.agent_core.stage import ANN, Stage, set_stage

@@ -7,7 +7,7 @@ import pytest
 from agent_core import ContextAdded, Definition, InvalidInput, ToolCompleted, text_of
 from agent_core.domain.events import ToolsUnavailable
 from agent_core.domain.mcp import McpServer, McpTool
-from agent_core.runtime.tooling import ToolPorts
+from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.testing import call, say
 from agent_core.tools.toolset import Scope
 from tests.agent_core.laws import check_log

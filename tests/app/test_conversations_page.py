@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from agent_core.runtime import listing
+from agent_core.runtime.services import listing
 from agent_core.store.reading.listing import MOST_OF_ONE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conversations.md").read_text("utf-8")

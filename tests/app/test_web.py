@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from agent_core import Core, Definition, RateLimited
 from app.addresses import network
-from app.api.peers import trust_proxies
+from app.api.entrance.peers import trust_proxies
 from app.compose import create_app
 from app.settings import Settings
 from app.storage.keys import ApiKey

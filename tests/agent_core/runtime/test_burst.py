@@ -7,8 +7,8 @@ import pytest
 
 from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.providers.base import CallFailed, ModelTextDelta, Started, UsageReport
-from agent_core.runtime import burst
-from agent_core.runtime.burst import MAX_WAIT, BurstGate
+from agent_core.runtime.window import burst
+from agent_core.runtime.window.burst import MAX_WAIT, BurstGate
 from agent_core.testing import FakeClock
 
 LIFE = 300_000

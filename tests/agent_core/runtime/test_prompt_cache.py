@@ -12,7 +12,7 @@ from agent_core.providers.anthropic.provider import anthropic
 from agent_core.providers.base import Request, named
 from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai
-from agent_core.runtime.prompt_cache import PromptCache, prices_of
+from agent_core.runtime.window.prompt_cache import PromptCache, prices_of
 from agent_core.testing import FakeClock, ScriptedProvider
 
 MODEL = "anthropic:claude-opus-5"

@@ -9,7 +9,7 @@ from agent_core import Definition, SystemClock, Text
 from agent_core.domain.agents import DeclaredTool, ToolSpec
 from agent_core.domain.messages import Actor, File
 from agent_core.domain.tools import ToolDefinition
-from agent_core.runtime.offers import attached, names_of, offered, unmatched_globs
+from agent_core.runtime.tools.offers import attached, names_of, offered, unmatched_globs
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 from agent_core.tools.defined import CatalogTool
 from agent_core.tools.function import tool

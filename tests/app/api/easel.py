@@ -12,7 +12,7 @@ from agent_core import Core
 from agent_core.testing import Answer, ScriptedProvider, call, say, step_of
 from agent_core.tools.base import NewRender
 from agent_core.tools.function import tool
-from app.api.schemas import events_schema
+from app.api.bodies.schemas import events_schema
 from tests.app.frames import frames
 from tests.conftest import MakeCore
 

@@ -6,9 +6,10 @@ from typing import Any, Literal
 import msgspec
 
 from agent_core import Definition
-from app.api import replies, tools  # noqa: F401 - their bodies are found once they are defined
-from app.api.bodies import AGENT
-from app.api.derived import RequestBody, body_of
+from app.api.bodies import replies  # noqa: F401 - its bodies are found once they are defined
+from app.api.bodies.derived import RequestBody, body_of
+from app.api.bodies.requests import AGENT
+from app.api.routes import tools  # noqa: F401 - their bodies are found once they are defined
 
 _JSON = "any JSON: the size of the request bounds it"
 UNBOUNDED = {

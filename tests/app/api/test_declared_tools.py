@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_core.runtime import definition_checks
+from agent_core.runtime.agents import definition_checks
 from agent_core.testing import by_step, call, say
 from tests.app.api.shop import WHERE, Open
 

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from agent_core import Definition
 from agent_core.domain.objects import AgentObject, RunObject
-from app.api.bodies import AGENT, AnyActor
-from app.api.derived import RequestBody, body_of, one_of, wire_of
+from app.api.bodies.derived import RequestBody, body_of, one_of, wire_of
+from app.api.bodies.requests import AGENT, AnyActor
 
 
 class Tone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from agent_core import Actor
-from app.api import guard
-from app.api.entrances import BODIES
-from app.api.guard import RequestGuard
+from app.api.entrance import guard
+from app.api.entrance.entrances import BODIES
+from app.api.entrance.guard import RequestGuard
 from app.storage.keys import Keys
 from channels.web.identity import TokenSigner
 from tests.app.api.test_keys import made

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.scan import MAX_VALUES, Scan
+from app.api.entrance.scan import MAX_VALUES, Scan
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='"\\[]{},:ab\n🦊'),

@@ -6,9 +6,9 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from app.api.callers import GUARDED, OPEN
+from app.api.entrance.callers import GUARDED, OPEN
+from app.api.entrance.scopes import SCOPE_OF
 from app.api.operations import RECORDED
-from app.api.scopes import SCOPE_OF
 from channels.web.identity import SCOPES, TokenSigner
 from tests.app.conftest import caller
 

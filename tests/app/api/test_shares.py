@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, RateLimited
-from app.api import guard
+from app.api.entrance import guard
 from app.serving.connections import SPARE
 from app.serving.drawings import MOST_OF_ADDRESS, Drawings
 from channels.web.identity import Principal

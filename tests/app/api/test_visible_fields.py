@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api import wire
+from app.api.bodies import wire
 from channels.web.visible import APPROVAL_CONTENTS, APPROVAL_OPERATORS, RUN_OPERATORS, SESSION_OPERATORS
 
 HIDDEN = {"run": RUN_OPERATORS, "session": SESSION_OPERATORS, "approval": APPROVAL_OPERATORS + APPROVAL_CONTENTS}

@@ -12,7 +12,7 @@ from agent_core.domain.caching import Caching
 from agent_core.domain.controls import Abilities
 from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, fail, say, usage
-from app.api.schemas import events_schema
+from app.api.bodies.schemas import events_schema
 from app.compose import create_app
 from app.storage.keys import ApiKey
 from channels.web.identity import TokenSigner

@@ -28,7 +28,7 @@ PRINTERS = {
     "app/cli/chat/command.py",
     "app/__main__.py",
     "app/serving/signals.py",
-    "app/api/schemas.py",
+    "app/api/bodies/schemas.py",
 }
 COMMANDS = (
     ("agents", "list"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.runtime.agent_checks import CHECKS
+from agent_core.runtime.agents.agent_checks import CHECKS
 from app.doctor.checks import examine
 from app.settings import Settings
 from app.storage.keys import check_secret

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, insert, select, update
 
 from agent_core import Actor, Core, Text, UnknownCursor
-from agent_core.runtime import listing
+from agent_core.runtime.services import listing
 from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, SESSION
 from agent_core.store.reading import listing as listed

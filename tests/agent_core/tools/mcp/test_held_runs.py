@@ -3,7 +3,7 @@
 from agent_core import Definition, ToolCompleted, text_of
 from agent_core.domain.mcp import McpServer
 from agent_core.net.fetch import Fetch
-from agent_core.runtime.tooling import ToolPorts
+from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.testing import call, say
 from agent_core.testing.mcp import FakeMcp, sample_tools
 from agent_core.tools.mcp.connections import McpConnected

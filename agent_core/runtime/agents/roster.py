@@ -1,0 +1,399 @@
+"""The roster: agents as the API edits them, and as runs use them."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from agent_core.context.router import offer_of
+from agent_core.context.snapshot import snapshot_of
+from agent_core.domain.agents import (
+    PLAIN_DEFAULTS,
+    RENDER_TOOLS,
+    Agent,
+    AgentDefaults,
+    Controls,
+    Definition,
+    Snapshot,
+    gathered,
+    spread,
+)
+from agent_core.domain.channels import ChannelPort, Channels
+from agent_core.domain.control_checks import check
+from agent_core.domain.controls import ABLE, NOTHING, Abilities
+from agent_core.domain.hooks import Hook
+from agent_core.domain.objects import AgentObject, Page
+from agent_core.domain.tools import is_glob
+from agent_core.errors import InvalidInput, UnknownCursor
+from agent_core.hooks import sealing
+from agent_core.hooks.chain import Resolver
+from agent_core.hooks.check import warn_open
+from agent_core.hooks.http import check_secrets
+from agent_core.hooks.resolvers import HookResolvers
+from agent_core.providers.base import Provider, named
+from agent_core.runtime.agents.agent_checks import RefusedAgent, Surroundings, check_agent
+from agent_core.runtime.mcp.offers import NoServers, Servers
+from agent_core.runtime.tools.offers import (
+    added,
+    attached,
+    current,
+    guarded,
+    lacking,
+    names_of,
+    offer_the_same,
+    offered,
+    unmatched_globs,
+    with_later,
+)
+from agent_core.secrets import Secrets
+from agent_core.store.store import Store
+from agent_core.store.work import catalog
+from agent_core.store.work.catalog import StoredAgent
+from agent_core.tools.base import Tool
+from agent_core.tools.toolset import Scope, Toolset, tools_with
+
+MAX_PROTOTYPES = 256
+"""How many agents are cached for new sessions."""
+_log = structlog.get_logger("parley.agents")
+
+
+class Prototype(NamedTuple):
+    """An agent as a new session uses it; *key* is its row's, *known* are the tools that it was built with."""
+
+    key: int
+    agent: Agent
+    known: Mapping[str, Tool]
+
+
+class Roster:
+    """Stored agents; every definition that enters has been checked against what this process can run."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a composition
+        self,
+        store: Store,
+        toolset: Toolset,
+        providers: Mapping[str, Provider],
+        default_model: str,
+        secrets: Secrets | None = None,
+        channels: Sequence[ChannelPort] = (),
+        resolvers: Resolver | None = None,
+        *,
+        has_sources: bool = False,
+        tools_looked_for: str = "",
+        defaults: AgentDefaults = PLAIN_DEFAULTS,
+        provider_needs: Mapping[str, str] = {},
+        servers: Servers | None = None,
+    ) -> None:
+        """*defaults* hold for agents that do not say it themselves.
+
+        *provider_needs* says of providers that this process could have what it lacks for them: the name of a setting.
+        """
+        self._needs, self.servers = provider_needs, servers or NoServers()
+        self.defaults = defaults
+        self._store, self._toolset, self._providers = store, toolset, providers
+        self._default_model, self._clock, self._secrets = default_model, store.clock, secrets
+        self._has_sources, self._tools_looked_for = has_sources, tools_looked_for
+        self._guard = resolvers.guard if isinstance(resolvers, HookResolvers) else None
+        self._channels = Channels(channels)
+        self._prototypes: dict[str, Prototype] = {}
+        self._warned: set[tuple[str, int]] = set()
+
+    async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
+        """Return agents, oldest first."""
+        after = cursor_key(cursor) or 0
+        found = await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
+        return replace(found, items=tuple(map(self._shown, found.items)))
+
+    async def get(self, name: str) -> AgentObject:
+        """Return the agent with this id or name; raises `NotFound`."""
+        return self._shown((await self.find(name)).object)
+
+    async def find(self, name: str) -> StoredAgent:
+        """Return the agent as it is stored, its secrets sealed; raises `NotFound`."""
+        return await self._store.peek(lambda connection: catalog.find(connection, name))
+
+    async def create(self, definition: Definition) -> AgentObject:
+        """Store a new agent; raises `InvalidInput`."""
+        known = await tools_with(self._toolset, Scope(), _exact(definition.tools))
+        await self.servers.known(definition.mcp_servers)
+        now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition, known)
+        return self._shown(
+            await self._store.write(
+                lambda connection: catalog.create(connection, sealed, channels=self._channels, now=now)
+            )
+        )
+
+    async def update(self, name: str, changes: dict[str, Any]) -> AgentObject:
+        """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`.
+
+        Absent fields stay, also in a group such as `limits`, and so does a secret that is sent back masked.
+        """
+        now, seen = self._clock.now(), catalog.editable(await self.find(name))
+        known = await tools_with(self._toolset, Scope(seen.object.id), _exact(changes.get("tools") or ()))
+        await self.servers.known(changes.get("mcp_servers") or ())
+        # Checking a schema takes up to a second, so it runs neither on the event loop nor inside the transaction.
+        sealed = await asyncio.to_thread(self._changed, seen, changes, known)
+
+        def work(connection: Connection) -> AgentObject:
+            agent = catalog.editable(catalog.find(connection, name))
+            # After a concurrent update the changes apply to its result, which has to be checked again.
+            wanted = sealed if agent == seen else self._changed(agent, changes, known)
+            return catalog.update_definition(connection, agent, wanted, channels=self._channels, now=now)
+
+        return self._shown(await self._store.write(work))
+
+    async def delete(self, name: str) -> None:
+        """Remove an agent; raises `NotFound`, `ManagedByFile`, `SessionOpen`."""
+        await self._store.write(
+            lambda connection: catalog.delete(connection, catalog.editable(catalog.find(connection, name)))
+        )
+
+    async def sync_files(self, definitions: Sequence[Definition]) -> None:
+        """Update the stored agents to the files; raises `RefusedAgent`, `InvalidInput`, `ConfigError`.
+
+        One whose model has no provider here is stored, and is unavailable, see `unserved`.
+        """
+        known = await tools_with(self._toolset, Scope(), (name for each in definitions for name in _exact(each.tools)))
+        await self.servers.known([name for each in definitions for name in each.mcp_servers])
+        now, sealed = self._clock.now(), [self._filed(each, known) for each in definitions]
+        await self._store.write(
+            lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
+        )
+
+    async def lacking(self) -> Sequence[tuple[str, str]]:
+        """Return each agent's name with each of its tools that this process does not have."""
+        found: list[tuple[str, str]] = []
+        for agent in await self.all():
+            known = await self._toolset.tools(Scope(agent.id))
+            made = agent.definition
+            found += [(made.name, tool) for tool in lacking(made, known, self.servers.unreached)]
+        return found
+
+    async def having(self, tool: str) -> Sequence[str]:
+        """Return the names of the agents that new conversations have *tool* of, named, by a glob or by a setting."""
+        found: list[str] = []
+        for agent in await self.all():
+            made, known = agent.definition, await self._toolset.tools(Scope(agent.id))
+            more = added(made, known, include_render=self.defaults.include_render)
+            if tool in (*names_of(attached(made, known)), *more):
+                found.append(made.name)
+        return found
+
+    async def all(self) -> Sequence[AgentObject]:
+        """Return every agent, oldest first."""
+        found: list[AgentObject] = []
+        cursor: str | None = None
+        while True:
+            page = await self.list(cursor=cursor)
+            found += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+
+    async def unavailable(self) -> Sequence[tuple[str, str]]:
+        """Return the name of each agent that no model can answer for here, and what it needs, as a sentence."""
+        found = [(agent.definition.name, self.unserved(agent.definition)) for agent in await self.all()]
+        return [(name, why) for name, why in found if why is not None]
+
+    def unserved(self, definition: Definition, frozen: str | None = None) -> str | None:
+        """Return why none of an agent's models can be asked here, in a sentence; None when one can.
+
+        *frozen* is the model of the session in question, which stays its own.
+        """
+        model = frozen or definition.controls.model or definition.model or self._default_model
+        if any(each.partition(":")[0] in self._providers for each in (model, *definition.fallback_models)):
+            return None
+        provider = model.partition(":")[0]
+        needs = self._needs.get(provider)
+        lacking = f"{needs}; set it" if needs else f"the provider `{provider}`, which is not known here; define it"
+        remedy = "and start the server again, or give the agent another model."
+        return f"`{definition.name}` is unavailable: its model `{model}` needs {lacking} {remedy}"
+
+    def check(self, definition: Definition, known: Collection[str], *, filed: bool = False) -> None:
+        """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*.
+
+        One of a file (*filed*) may name a model of a provider that is not here, see `unserved`.
+        """
+        around = Surroundings(
+            known, self.servers, self._channels, self._tools_looked_for, self.defaults.include_render, self._guard
+        )
+        check_agent(definition, around)
+        for glob in unmatched_globs(definition, known):
+            remedy = "correct it, unless such tools will be added later"
+            _log.warning("agent.glob_matches_nothing", agent=definition.name, glob=glob, remedy=remedy)
+        warn_open(definition)
+        models = {"model": definition.model, "controls.model": definition.controls.model}
+        models["compaction.model"] = definition.compaction.model
+        models |= {f"fallback_models[{place}]": model for place, model in enumerate(definition.fallback_models)}
+        for path, model in models.items():
+            if model is None:
+                continue
+            provider, colon, _ = model.partition(":")
+            if not (filed and colon and provider not in self._providers):
+                self.check_model(path, model)
+
+    def check_controls(self, controls: Controls, tools: Collection[str]) -> None:
+        """Raise `InvalidInput` when an agent with *tools* cannot follow *controls*."""
+        if controls.model is not None:
+            self.check_model("controls.model", controls.model)
+        check(controls, tools)
+
+    async def prototype(self, name: str) -> Prototype:
+        """Return the agent with this id or name for a new session; raises `NotFound`, `InvalidInput`.
+
+        It is cached while the toolset returns tools with equal specs. It may be stale; the transaction that opens the
+        session then raises `StaleAgent`: `forget` it and retry.
+        """
+        cached = self._prototypes.get(name)
+        if cached is not None and offer_the_same(cached.known, await self._toolset.tools(Scope(cached.agent.id))):
+            return cached
+        stored = await self.find(name)
+        found = stored.object
+        known = await self._toolset.tools(Scope(found.id))
+        agent = await self.agent(found.id, found.version, found.definition, await self.base(found), NOTHING)
+        if len(self._prototypes) >= MAX_PROTOTYPES:
+            self._prototypes.clear()
+        self._prototypes[name] = Prototype(stored.key, agent, known)
+        return self._prototypes[name]
+
+    def forget(self, name: str) -> None:
+        """Remove the agent with this id or name from the cache."""
+        self._prototypes.pop(name, None)
+
+    async def base(self, agent: AgentObject) -> Snapshot:
+        """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
+        definition = agent.definition
+        known = await tools_with(self._toolset, Scope(agent.id), _exact(definition.tools))
+        for tool in lacking(definition, known, self.servers.names):
+            remedy = "bring it back, or take it out of the agent's `tools`."
+            raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
+        if why := self.unserved(definition):
+            raise InvalidInput("agent", why)
+        tools = offered(definition, known, include_render=self.defaults.include_render)
+        limit = self.defaults.tool_limit if definition.tool_limit is None else definition.tool_limit
+        prompt, routed = offer_of(definition, tools, limit)
+        model = definition.controls.model or definition.model or self._default_model
+        return snapshot_of(definition, prompt, model=model, routed=routed)
+
+    async def agent(
+        self,
+        id: str,
+        version: int,
+        definition: Definition,
+        snapshot: Snapshot,
+        overrides: Controls,
+    ) -> Agent:
+        """Return an agent as a run uses it: what the model sees is frozen, tools behave as they do now."""
+        known = await self._toolset.tools(Scope(id))
+        tools = {spec.name: guarded(current(spec, known), definition) for spec in snapshot.frozen}
+        agent = Agent(
+            id=id,
+            version=version,
+            definition=definition,
+            snapshot=snapshot,
+            tools=tools,
+            overrides=overrides,
+            render_tools=tuple(guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
+            able=self._able,
+            has_sources=self._has_sources,
+            defaults=self.defaults,
+        )
+        return with_later(agent, known)
+
+    async def present(self, agent: Agent) -> Agent:
+        """Return *agent* with the tools that came after its prompt was frozen, as they are now.
+
+        They are those that its own definition names, by a glob or a server, and are called by `call_tool` alone.
+        """
+        return with_later(agent, await self._toolset.tools(Scope(agent.id))) if agent.calls_by_name else agent
+
+    def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:
+        """Return *agent* with *changes*, checked, in the stored form."""
+        stored = self._channels.known(agent.object.definition)
+        # `channels` replaces the settings of all channels; a channel's own field replaces those of that channel.
+        base = replace(stored, channels={}) if "channels" in changes else stored
+        merged = _merged(spread(base), changes)
+        try:
+            wanted = msgspec.convert(gathered(merged), Definition)
+        except msgspec.ValidationError as error:
+            raise InvalidInput("agent", str(error)) from error
+        return self._sealed(wanted, known, agent.object.definition.hooks)
+
+    def _filed(self, given: Definition, known: Collection[str]) -> Definition:
+        try:
+            return self._sealed(given, known, filed=True)
+        except InvalidInput as error:
+            raise RefusedAgent(given.name, error) from None
+
+    def _sealed(
+        self, given: Definition, known: Collection[str], kept: Sequence[Hook] = (), *, filed: bool = False
+    ) -> Definition:
+        """Return *given*, checked, in the stored form; masked secrets in it are replaced by those of *kept*."""
+        wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
+        self.check(wanted, known, filed=filed)
+        wanted = self._channels.checked(wanted)
+        check_secrets(wanted.hooks, kept)
+        if all(hook.type != "http" for hook in wanted.hooks):
+            return wanted
+        if self._secrets is None:
+            raise InvalidInput("hooks", "this core has no key for a webhook's secret; build it with `secrets`.")
+        return replace(wanted, hooks=sealing.sealed(wanted.hooks, kept, self._secrets.seal))
+
+    def _shown(self, agent: AgentObject) -> AgentObject:
+        """Return *agent* without its secrets and without settings of channels that this process does not know."""
+        known = self._channels.known(agent.definition)
+        if known.channels and (agent.id, agent.version) not in self._warned:
+            for fault in self._channels.unreadable(agent.definition):
+                self._warned.add((agent.id, agent.version))
+                remedy = "send the channel's settings of this agent again, or run the version that wrote them"
+                _log.warning("agent.settings_unreadable", agent=agent.definition.name, error=str(fault), remedy=remedy)
+        return replace(agent, definition=replace(known, hooks=sealing.masked(known.hooks)))
+
+    def listed(self, model: str) -> str:
+        """Return the name of *model*, `provider:name`, in the model table."""
+        return self._able(model).listed_as or model
+
+    def _able(self, model: str) -> Abilities:
+        provider = self._providers.get(model.partition(":")[0])
+        return provider.able(named(model)) if provider else ABLE
+
+    def check_model(self, path: str, model: str) -> None:
+        """Raise `InvalidInput` when no provider here serves *model*, which the field at *path* names."""
+        name = model.partition(":")[0]
+        provider = self._providers.get(name)
+        if provider is None:
+            known = ", ".join(sorted(self._providers))
+            text = f"there is no provider `{name}` here; with the keys that are set there are: {known}."
+            raise InvalidInput(path, text)
+        if not provider.accepts(named(model)):
+            raise InvalidInput(path, f"`{model}` is no model of `{name}`.")
+
+
+def _exact(tools: Iterable[Any]) -> Iterator[str]:
+    """Yield the exact names among an agent's *tools*."""
+    return (tool for tool in tools if isinstance(tool, str) and not is_glob(tool))
+
+
+def _merged(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return *given* with its fields replaced by *changes*, one level deep in groups; two in `limits`, for quotas."""
+    groups = {name: {**given[name], **each} for name, each in changes.items() if _is_group(given.get(name), each)}
+    if "limits" in groups:
+        groups["limits"] = _merged(given["limits"], changes["limits"])
+    return {**given, **changes, **groups}
+
+
+def _is_group(given: Any, change: Any) -> bool:
+    return isinstance(given, dict) and isinstance(change, dict)
+
+
+def cursor_key(cursor: str | None) -> int | None:
+    """Return the row key in a list's cursor; raises `UnknownCursor`."""
+    if cursor is None:
+        return None
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):  # noqa: PLR2004 - fits 64 bits
+        raise UnknownCursor("cursor", "not a cursor of this list; use `next_cursor` of the page before.")
+    return int(cursor)

@@ -1,0 +1,154 @@
+"""Access: API keys, revocations and the record of operations, for those who compose an application."""
+
+import hashlib
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from agent_core.domain.access import (
+    SCOPES,
+    KeyChanges,
+    KeyObject,
+    Operation,
+    OperationEntry,
+    Revocation,
+    RevocationKind,
+    Scope,
+    SigningKey,
+    StoredKey,
+)
+from agent_core.domain.messages import Actor
+from agent_core.domain.objects import Page
+from agent_core.ids import new_id
+from agent_core.runtime.agents.roster import cursor_key
+from agent_core.store.access import keys, operations, revocations, signing_keys
+from agent_core.store.store import Store
+
+SECRET_BYTES = 32
+PREFIX = "pk_"
+
+
+class Access:
+    """API keys, revocations, and what operators did."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def create_key(
+        self, *, name: str, scopes: Collection[Scope], by: Actor, shared: str | None, expires_at: int | None
+    ) -> tuple[StoredKey, str]:
+        """Make a key and return it with its secret, which is kept nowhere; *shared* is the actor id of its maker.
+
+        Without *shared* the key acts under an id of its own.
+        """
+        id, now = new_id("key"), self._store.clock.now()
+        secret = _secret(id)
+        made = KeyObject(
+            id=id,
+            name=name,
+            actor=shared or f"operator:{id}",
+            scopes=tuple(scope for scope in SCOPES if scope in scopes),
+            created_at=now,
+            created_by=by,
+            expires_at=expires_at,
+        )
+        key = StoredKey(object=made, digest=digest_of(secret))
+        await self._store.write(lambda connection: keys.add(connection, key))
+        return key, secret
+
+    async def keys(self, *, limit: int = 50, cursor: str | None = None) -> Page[KeyObject]:
+        """Return keys, oldest first, those that are revoked too."""
+        after = cursor_key(cursor)
+        return await self._store.read(lambda connection: keys.listed(connection, limit=limit, after=after))
+
+    async def usable_keys(self) -> Sequence[StoredKey]:
+        """Return every key that is not revoked."""
+        return await self._store.read(keys.usable)
+
+    async def key(self, id: str) -> KeyObject:
+        """Return a key; raises `NotFound`."""
+        return (await self._store.read(lambda connection: keys.find(connection, id))).object
+
+    async def change_key(self, id: str, changes: KeyChanges) -> StoredKey:
+        """Change a key; raises `NotFound`, also for a revoked one."""
+        if isinstance(changes.scopes, tuple):
+            given = changes.scopes
+            changes = replace(changes, scopes=tuple(scope for scope in SCOPES if scope in given))
+        return await self._store.write(lambda connection: keys.change(connection, id, changes))
+
+    async def rotate_key(self, id: str, *, grace: int) -> tuple[StoredKey, str]:
+        """Give a key another secret, and return both; the old one works for *grace* seconds. Raises `NotFound`."""
+        secret, now = _secret(id), self._store.clock.now()
+        until = now + 1000 * grace
+        digest = digest_of(secret)
+        key = await self._store.write(lambda connection: keys.rotate(connection, id, digest, now=now, until=until))
+        return key, secret
+
+    async def revoke_key(self, id: str) -> StoredKey:
+        """Revoke a key for good; raises `NotFound`, also for a revoked one."""
+        now = self._store.clock.now()
+        return await self._store.write(lambda connection: keys.revoke(connection, id, now=now))
+
+    async def note_used(self, used: Mapping[str, int]) -> None:
+        """Note when keys were last used, in milliseconds by their ids."""
+        await self._store.write(lambda connection: keys.note_used(connection, used))
+
+    async def add_signing_key(self, key: SigningKey) -> SigningKey:
+        """Register a key that signs visitors' tokens, with an id and a time of its own; raises `Conflict`."""
+        made = replace(key, id=new_id("sign"), created_at=self._store.clock.now())
+        await self._store.write(lambda connection: signing_keys.add(connection, made))
+        return made
+
+    async def signing_keys(self, *, limit: int = 50, cursor: str | None = None) -> Page[SigningKey]:
+        """Return the keys that sign visitors' tokens, oldest first."""
+        after = cursor_key(cursor)
+        return await self._store.read(lambda connection: signing_keys.listed(connection, limit=limit, after=after))
+
+    async def every_signing_key(self) -> Sequence[SigningKey]:
+        """Return all keys that sign visitors' tokens."""
+        return await self._store.read(signing_keys.every)
+
+    async def remove_signing_key(self, id: str) -> None:
+        """Remove a key that signs visitors' tokens; raises `NotFound`."""
+        await self._store.write(lambda connection: signing_keys.remove(connection, id))
+
+    async def revoke(self, kind: RevocationKind, subject: str) -> Revocation:
+        """Revoke a token, the tokens of an actor, or visitors' access to a session, from now on."""
+        now = self._store.clock.now()
+        return await self._store.write(lambda connection: revocations.add(connection, kind, subject, now=now))
+
+    async def revocations(self, *, limit: int = 50, cursor: str | None = None) -> Page[Revocation]:
+        """Return revocations, newest first."""
+        before = cursor_key(cursor)
+        return await self._store.read(lambda connection: revocations.listed(connection, limit=limit, before=before))
+
+    async def revocation(self, id: str) -> Revocation:
+        """Return a revocation; raises `NotFound`."""
+        return await self._store.read(lambda connection: revocations.find(connection, id))
+
+    async def revoked_since(self, at: int) -> Sequence[Revocation]:
+        """Return what was revoked since *at*, in milliseconds."""
+        return await self._store.read(lambda connection: revocations.since(connection, at))
+
+    async def tidy(self, before: int) -> None:
+        """Remove the revocations from before *before* that have nothing left to revoke."""
+        await self._store.write(lambda connection: revocations.tidy(connection, before))
+
+    async def note(self, *, actor: Actor, route: str, about: str | None, result: int) -> None:
+        """Add a line to the record of operations."""
+        done = Operation(at=self._store.clock.now(), actor=actor, route=route, object=about, result=result)
+        await self._store.write(lambda connection: operations.add(connection, done))
+
+    async def operations(self, *, after: int = 0, limit: int = 500) -> Sequence[OperationEntry]:
+        """Return lines of the record of operations after the line *after*, in order."""
+        return await self._store.read(lambda connection: operations.listed(connection, after=after, limit=limit))
+
+
+def digest_of(secret: str) -> bytes:
+    """Return what is kept of *secret*: a hash. It is random and long, so that no slow one is needed."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _secret(id: str) -> str:
+    return f"{PREFIX}{id}_{secrets.token_urlsafe(SECRET_BYTES)}"

@@ -1,0 +1,318 @@
+"""The catalogue of defined tools: stored, versioned definitions, and the tools that are made of them."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+from msgspec.structs import asdict
+from sqlalchemy import Connection
+
+from agent_core.domain.likely import hint
+from agent_core.domain.messages import Actor
+from agent_core.domain.objects import Page
+from agent_core.domain.tools import DefinedTool, ToolDefinition, ToolObject, ToolVersion
+from agent_core.errors import InvalidInput, ManagedByFile, NotFound, UnknownCursor
+from agent_core.runtime.tools.checks import check_definition, check_program
+from agent_core.runtime.tools.dry_runs import DryRun, dry_run
+from agent_core.runtime.tools.revisions import Revisions
+from agent_core.store.store import Store
+from agent_core.store.work.tooling import definitions
+from agent_core.tools.base import Tool
+from agent_core.tools.defined import CatalogTool
+from agent_core.tools.function import NAME
+from agent_core.tools.kinds import KindFactory
+from agent_core.tools.toolset import Scope, Toolset
+
+_log = structlog.get_logger("parley.tools")
+
+
+class _Made(NamedTuple):
+    """The *tools* of a process, made of the *stored* definitions and the tools of *base*."""
+
+    stored: Mapping[str, DefinedTool]
+    base: Mapping[str, Tool]
+    tools: Mapping[str, Tool]
+
+
+class ToolCatalog:
+    """CatalogTool tools, beside those of *base* that need no definition; it is the toolset of both.
+
+    A change of this process counts at once, one of another within a second. A tool of *base* keeps its name: a
+    definition that has it too, as its file came later, makes no tool.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        base: Toolset,
+        kinds: Mapping[str, KindFactory],
+        revisions: Revisions,
+        places: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """*kinds* has the factory of each kind; *places* returns where tools are defined, by their names."""
+        self._store, self._base, self._kinds, self._revisions, self._places = store, base, kinds, revisions, places
+        self._stored: Mapping[str, DefinedTool] = {}
+        self._made = _Made({}, {}, {})
+        revisions.follow("tools", self._load)
+
+    async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
+        """Return all tools; no statement is run."""
+        base, made = await self._base.tools(scope), self._made
+        if made.stored is not self._stored or made.base != base:
+            made = self._made = _Made(self._stored, base, {**self._of_definitions(base), **base})
+        return made.tools
+
+    async def refresh(self) -> None:
+        """Take up what other processes have changed."""
+        await self._revisions.look()
+
+    async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[ToolObject]:
+        """Return the tools of this process whatever their kind, by name; raises `UnknownCursor`."""
+        if cursor is not None and not NAME.fullmatch(cursor):
+            raise UnknownCursor("cursor", "not a cursor of this list; use `next_cursor` of the page before.")
+        tools = await self.tools(Scope())
+        names = sorted(name for name in {*tools, *self._stored} if name > (cursor or ""))
+        found = tuple(self._object(name, tools) for name in names[:limit])
+        return Page(found, names[limit - 1] if len(names) > limit else None)
+
+    async def get(self, name: str) -> ToolObject:
+        """Return the tool with this id or name; raises `NotFound`."""
+        found, tools = await self._find(name)
+        return self._object(found, tools)
+
+    async def tool(self, name: str) -> Tool:
+        """Return what the tool with this id or name does; raises `NotFound`, also while what it needs is not here."""
+        found, tools = await self._find(name)
+        if found not in tools:
+            raise NotFound("tool", name, "It is defined, but what it needs is not here now.")
+        return tools[found]
+
+    async def versions(self, name: str) -> Sequence[ToolVersion]:
+        """Return the versions of a defined tool, the newest first; none of one without a definition."""
+        tool = self._defined((await self._find(name))[0])
+        return (
+            () if tool is None else await self._store.read(lambda connection: definitions.versions(connection, tool.id))
+        )
+
+    async def create(self, definition: ToolDefinition) -> ToolObject:
+        """Store a new tool; raises `InvalidInput`."""
+        await self.check(definition)
+        now = self._store.clock.now()
+        made = await self._store.write(lambda connection: definitions.create(connection, definition, now=now))
+        await self._revisions.look()
+        return await self.get(made.id)
+
+    async def update(self, name: str, changes: Mapping[str, Any]) -> ToolObject:
+        """Store *changes* (fields) as a new version; raises `NotFound`, `ManagedByFile`, `InvalidInput`, `ToolInUse`.
+
+        Absent fields stay; `preset` and `config` are replaced whole.
+        """
+        seen = await self._editable(name)
+        now, base = self._store.clock.now(), await self._base.tools(Scope())
+        # Checking a schema takes up to a second, so it runs neither on the event loop nor inside the transaction.
+        wanted = await asyncio.to_thread(self._changed, seen, changes, base)
+        await check_program(wanted)
+
+        def work(connection: Connection) -> DefinedTool:
+            tool = definitions.editable(definitions.hold(connection, seen.id))
+            # After a concurrent update the changes apply to its result, which has to be checked again.
+            made = wanted if tool == seen else self._changed(tool, changes, base)
+            if made.name != tool.definition.name:
+                definitions.check_unused(connection, tool)
+            return definitions.change(connection, tool, made, now=now)
+
+        made = await self._store.write(work)
+        await self._revisions.look()
+        return await self.get(made.id)
+
+    async def delete(self, name: str) -> None:
+        """Remove a defined tool; raises `NotFound`, `ManagedByFile`, `ToolInUse`."""
+        seen = await self._editable(name)
+
+        def work(connection: Connection) -> None:
+            definitions.delete(connection, definitions.editable(definitions.hold(connection, seen.id)))
+
+        await self._store.write(work)
+        await self._revisions.look()
+
+    async def sync_files(self, wanted: Sequence[ToolDefinition], *, whole: bool = True) -> None:
+        """Update the stored tools to those that files define, which have been checked.
+
+        One whose file is gone is removed, unless the files are not *whole*: what a broken one defines is not known.
+        """
+        now = self._store.clock.now()
+        await self._store.write(lambda connection: definitions.sync_files(connection, wanted, whole=whole, now=now))
+        await self._revisions.look()
+
+    async def check(self, definition: ToolDefinition) -> None:
+        """Raise `InvalidInput`, with the field, for a definition that cannot be stored or could not work here."""
+        await self._revisions.look()
+        base = await self._base.tools(Scope())
+        await asyncio.to_thread(self._check, definition, base)
+        await check_program(definition)
+
+    async def check_filed(self, definition: ToolDefinition) -> None:
+        """Do as `check`, for a definition of a file: it cannot take the place of a tool that the API defined."""
+        await self.check(definition)
+        stored = self._defined(definition.name)
+        if stored is not None and stored.source == "api":
+            raise definitions.of_api(definition.name)
+
+    async def faults(self, name: str) -> Sequence[str]:
+        """Return what keeps the calls of a tool from working now, a sentence each; raises `NotFound`."""
+        found, tools = await self._find(name)
+        tool = self._defined(found)
+        if tool is None:
+            return ()
+        try:
+            await self.check(tool.definition)
+        except InvalidInput as error:
+            return (str(error),)
+        missing = () if found in tools else ("what it needs is not here now.",)
+        return (*missing, *await self._kinds[tool.definition.kind].faults(tool.definition))
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], *, by: Actor, tool_context: Mapping[str, Any] | None = None
+    ) -> DryRun:
+        """Call a tool for an operator, see `dry_run`; raises `NotFound`, `InvalidInput`."""
+        tool = await self.tool(name)
+        return await dry_run(tool, arguments, by=by, clock=self._store.clock, tool_context=tool_context)
+
+    async def _load(self) -> None:
+        found = await self._store.read(definitions.everything)
+        self._stored = {tool.definition.name: tool for tool in found}
+
+    async def _find(self, name: str) -> tuple[str, Mapping[str, Tool]]:
+        """Return the name of the tool with this id or name, and all tools; another process may have just made it."""
+        for again in (False, True):
+            if again:
+                await self._revisions.look()
+            tools = await self.tools(Scope())
+            if name in tools or name in self._stored:
+                return name, tools
+            for tool in self._stored.values():
+                if tool.id == name:
+                    return tool.definition.name, tools
+        raise NotFound("tool", name, _meant(name, tools))
+
+    def _defined(self, name: str) -> DefinedTool | None:
+        return self._stored.get(name)
+
+    async def _editable(self, name: str) -> DefinedTool:
+        await self._revisions.look()
+        found, _ = await self._find(name)
+        tool = self._defined(found)
+        if tool is None:
+            place = self._places().get(found)
+            comes = f"comes from {place}: change it there" if place else "has no stored definition"
+            raise ManagedByFile(f"The tool `{found}` {comes}.")
+        return definitions.editable(tool)
+
+    def _changed(self, tool: DefinedTool, changes: Mapping[str, Any], base: Mapping[str, Tool]) -> ToolDefinition:
+        """Return the definition of *tool* with *changes*, checked."""
+        try:
+            wanted = msgspec.convert({**asdict(tool.definition), **changes}, ToolDefinition)
+        except msgspec.ValidationError as error:
+            raise InvalidInput("tool", str(error)) from error
+        self._check(wanted, base, tool)
+        return wanted
+
+    def _check(self, wanted: ToolDefinition, base: Mapping[str, Tool], own: DefinedTool | None = None) -> None:
+        if wanted.name in base and (own is None or own.definition.name != wanted.name):
+            place = self._places().get(wanted.name)
+            where = f"is defined at {place}" if place else "ships with Parley"
+            raise InvalidInput("name", f"the tool `{wanted.name}` {where}; choose another name.")
+        factory = self._kinds.get(wanted.kind)
+        if factory is None:
+            known = ", ".join(f"`{kind}`" for kind in sorted(self._kinds))
+            raise InvalidInput("kind", f"this process makes no tools of the kind `{wanted.kind}`, only of {known}.")
+        check_definition(wanted, factory, base)
+
+    def _of_definitions(self, base: Mapping[str, Tool]) -> dict[str, Tool]:
+        """Return the tools of the stored definitions; one that has not changed is the same object as before."""
+        before, found = self._made.tools, dict[str, Tool]()
+        for name, tool in self._stored.items():
+            try:
+                inner = self._inner(tool.definition, base)
+            except Exception as error:  # noqa: BLE001 - one that an older version stored keeps no other from working
+                _log.warning("tool.unusable", tool=name, error=str(error), remedy="change its definition")
+                continue
+            if inner is None:
+                continue
+            known = before.get(name)
+            same = isinstance(known, CatalogTool) and known.definition == tool.definition and known.inner == inner
+            found[name] = known if known is not None and same else CatalogTool(tool.definition, inner)
+        return found
+
+    def _inner(self, definition: ToolDefinition, base: Mapping[str, Tool]) -> Tool | None:
+        factory = self._kinds.get(definition.kind)
+        return None if factory is None else factory.tool(definition, base)
+
+    def _object(self, name: str, tools: Mapping[str, Tool]) -> ToolObject:
+        tool, stored = tools.get(name), self._defined(name)
+        place = self._places().get(name)
+        if isinstance(tool, CatalogTool) and stored is not None:
+            return _of_defined(stored, tool.inner, place)
+        if tool is not None:
+            return _of_spec(tool, place)
+        assert stored is not None
+        return _of_defined(stored, None, place)
+
+
+def _of_spec(tool: Tool, place: str | None) -> ToolObject:
+    spec = tool.spec
+    return ToolObject(
+        id=spec.name,
+        name=spec.name,
+        title=spec.title,
+        title_done=spec.title_done,
+        kind=spec.source,
+        description=spec.description,
+        parameters=spec.parameters,
+        effect=spec.effect,
+        idempotent=spec.idempotent,
+        concurrency_safe=spec.concurrency_safe,
+        timeout_s=spec.timeout,
+        result_limit=spec.result_limit,
+        untrusted=spec.untrusted,
+        resource=spec.resource,
+        pinned=spec.pinned,
+        place=place,
+    )
+
+
+def _of_defined(stored: DefinedTool, inner: Tool | None, place: str | None) -> ToolObject:
+    made = stored.definition
+    spec = None if inner is None else inner.spec
+    return ToolObject(
+        id=stored.id,
+        name=made.name,
+        title=made.title if spec is None else spec.title,
+        title_done=made.title_done if spec is None else spec.title_done,
+        kind=made.kind,
+        description=made.description if spec is None else spec.description,
+        parameters=(made.parameters or {}) if spec is None else spec.parameters,
+        effect=(made.effect or "write") if spec is None else spec.effect,
+        idempotent=made.idempotent if spec is None else spec.idempotent,
+        concurrency_safe=bool(made.concurrency_safe) if spec is None else spec.concurrency_safe,
+        timeout_s=made.timeout_s,
+        result_limit=made.result_limit if spec is None else spec.result_limit,
+        preset=made.preset,
+        output=made.output,
+        context=made.context,
+        untrusted=made.untrusted if spec is None else spec.untrusted,
+        resource=made.resource if spec is None else spec.resource,
+        pinned=made.pinned if spec is None else spec.pinned,
+        config=made.config,
+        version=stored.version,
+        source=stored.source,
+        place=place,
+        available=inner is not None,
+    )
+
+
+def _meant(name: str, tools: Mapping[str, Tool]) -> str:
+    likely = hint(name, tools).strip(" ()")
+    return f"{likely[0].upper()}{likely[1:]}" if likely else ""

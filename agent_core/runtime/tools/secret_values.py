@@ -1,0 +1,97 @@
+"""Stored secrets: texts that tools and servers refer to by name, sealed in the database, and opened for a call."""
+
+import asyncio
+import re
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from agent_core.domain.objects import Page
+from agent_core.domain.secrets import SecretObject
+from agent_core.errors import ConfigError, InvalidInput, NotFound
+from agent_core.runtime.agents.roster import cursor_key
+from agent_core.runtime.tools.revisions import Revisions
+from agent_core.secrets import Secrets, Unreadable
+from agent_core.store.store import Store
+from agent_core.store.work.tooling import secrets as rows
+
+MAX_VALUE = 20_000
+"""Characters of a secret's value: keys in files have a few thousand."""
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MOST_OPENED = 1_000
+
+
+def _purpose(name: str) -> str:
+    """Return what a secret is sealed for: moved to another name it does not open."""
+    return f"secret {name}"
+
+
+class SecretValues:
+    """The secrets of a core; *secrets* seals them, None where the core has no key. *revisions* see what was stored."""
+
+    def __init__(self, store: Store, secrets: Secrets | None, revisions: Revisions) -> None:
+        self._store, self._secrets, self._revisions = store, secrets, revisions
+        self._opened: dict[tuple[str, str], str] = {}
+
+    async def put(self, name: str, value: str, *, replace: bool = True) -> SecretObject:
+        """Store *value* under *name*; the next call of a tool has it. Raises `InvalidInput`, `Conflict`.
+
+        MCP servers that refer to it are asked at once.
+        """
+        if not _NAME.fullmatch(name):
+            raise InvalidInput("name", "1 to 64 letters, digits, `_`, `.` and `-`.")
+        if not value or len(value) > MAX_VALUE:
+            raise InvalidInput("value", f"1 to {MAX_VALUE:,} characters.")
+        sealed = await asyncio.to_thread(self._sealer.seal, value, _purpose(name))
+        now = self._store.clock.now()
+        work = partial(rows.put, name=name, sealed=sealed, now=now, replace=replace)
+        stored = await self._store.write(work)
+        await self._revisions.look()
+        return stored
+
+    async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[SecretObject]:
+        """Return secrets without their values, the oldest first."""
+        after = cursor_key(cursor)
+        return await self._store.read(lambda connection: rows.listed(connection, limit=limit, after=after))
+
+    async def delete(self, name: str) -> None:
+        """Delete a secret; raises `NotFound`, and `Conflict` while tools or servers refer to it."""
+        await self._store.write(lambda connection: rows.remove(connection, name))
+
+    async def values(self, names: Collection[str]) -> Mapping[str, str]:
+        """Return the values of *names* as they are now; raises `NotFound` and `Unreadable`, which name the remedy."""
+        if not names:
+            return {}
+        sealed = await self._store.peek(lambda connection: rows.sealed(connection, names))
+        found: dict[str, str] = {}
+        for name in names:
+            if name not in sealed:
+                raise NotFound("secret", name, f"An operator sets it with `parley secrets set {name}`.")
+            found[name] = await self._open(name, sealed[name])
+        return found
+
+    async def _open(self, name: str, sealed: str) -> str:
+        known = self._opened.get((name, sealed))
+        if known is not None:
+            return known
+        try:
+            value = await asyncio.to_thread(self._sealer.open, sealed, _purpose(name))  # the first one loads a library
+        except Unreadable:
+            raise UnreadableSecret(name) from None
+        if len(self._opened) >= _MOST_OPENED:
+            self._opened.clear()
+        self._opened[name, sealed] = value
+        return value
+
+    @property
+    def _sealer(self) -> Secrets:
+        if self._secrets is None:
+            raise ConfigError("This core has no key to seal secrets with; build it with `secrets`.")
+        return self._secrets
+
+
+class UnreadableSecret(Unreadable):
+    """A stored secret that was sealed with another key."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.args = (f"The secret `{name}` cannot be opened. {self}",)

@@ -1,0 +1,398 @@
+"""Compacting: how full windows are, by what their models take and cost, and the calls that sum them up."""
+
+import asyncio
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import msgspec
+from msgspec.structs import replace
+
+from agent_core.clock import Clock, within
+from agent_core.context.compaction import PromptBounds, TokenRates, bounds, expected, filling, weight
+from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight
+from agent_core.context.forks import asking, going_on, pieces
+from agent_core.context.history import LONG_LIFE, SHORT_LIFE
+from agent_core.context.summaries import bounded
+from agent_core.context.window import Window, WindowEntry
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent, Snapshot
+from agent_core.domain.caching import PromptCall
+from agent_core.domain.compaction import WindowFill
+from agent_core.domain.controls import Controls
+from agent_core.domain.messages import UNKNOWN_USAGE, Usage
+from agent_core.loop.compaction import OVERFLOW, Compact
+from agent_core.loop.state import RunState
+from agent_core.providers import base as p
+from agent_core.providers import models
+from agent_core.runtime.window.prompt_cache import PromptCache
+from agent_core.runtime.window.summary_calls import TOOL_CALLED, SummaryAnswer, SummarySpending, as_text
+
+ANSWER_ROOM = 32_000
+"""Tokens of an answer of a model whose limit is unknown."""
+CACHE_LIFE = {"anthropic": SHORT_LIFE, "openai": 1_800_000}
+"""Milliseconds for which each vendor keeps a prompt in its cache after it was last used; others' is not known."""
+SUMMARY_ROOM = 8_000
+"""Tokens of a light model's answer, its thinking among them."""
+PATIENCE, PATIENCE_TO_FIT = 20.0, 120.0
+"""Seconds that people wait for a summary: for one that saves money, and one without which the prompt does not fit."""
+MAX_HALVINGS = 4
+"""How often a fork that does not fit is halved; then the older part is cut: a sixteenth of it is still too long."""
+_LEAST_ROOM = 500
+_SHORTEST = 400
+"""Tokens that a summary may take of however short a conversation."""
+_MODELS = 200
+_PREFIXES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A summary to be written: of *entries*, by *model*, asked as *controls* say, within about *tokens* tokens.
+
+    *own* is the model of the conversation, *given* are the controls of its step. Where the prompt *is_read* from its
+    cache the *rest* of the window is sent too, which is not summed up: the cache is sure to have the last prompt alone.
+    """
+
+    agent: Agent
+    window: Window
+    entries: Sequence[WindowEntry]
+    model: str
+    controls: Controls
+    session: str
+    tokens: int
+    spent: SummarySpending
+    own: str
+    given: Controls
+    rest: Sequence[WindowEntry] = ()
+    is_read: bool = False
+
+
+class Compactor:
+    """Knows how full windows are and makes them shorter; its estimates are calibrated by the calls of this process."""
+
+    def __init__(
+        self,
+        provider_for: Callable[[str], p.Provider],
+        clock: Clock,
+        read_file: Callable[[str], Awaitable[bytes | None]],
+        prompt_cache: PromptCache,
+        observe: Callable[[float], None] | None = None,
+    ) -> None:
+        """*observe* is called with the relative error of each estimate."""
+        self._provider_for, self._clock, self._read_file = provider_for, clock, read_file
+        self._observe = observe
+        self._prompt_cache = prompt_cache
+        self._calibrations: OrderedDict[str, Calibration] = OrderedDict()
+        self._prefixes: OrderedDict[str, int] = OrderedDict()
+
+    def calibration(self, model: str) -> Calibration:
+        """Return what is known of the tokens of *model*."""
+        return self._calibrations.get(model, UNCALIBRATED)
+
+    def fill(self, window: Window, agent: Agent, state: RunState, *, more: Weight = NOTHING) -> WindowFill:
+        """Return how full *window* is for the next step of *state*, which takes *more* than is in the log already."""
+        model = state.step.model or agent.snapshot.model
+        calibration = self.calibration(model)
+        pending = window.pending(state.inbox.unconsumed)
+        taken = calibration.tokens(Weight(pending.bytes + more.bytes, pending.tokens + more.tokens))
+        failure = state.step.failure
+        look = state.step.is_open and failure is not None and failure.code == OVERFLOW
+        return self.filling(window, agent, model, taken=taken, look=look)
+
+    def filling(self, window: Window, agent: Agent, model: str, *, taken: int = 0, look: bool = False) -> WindowFill:
+        """Return how full *window* is for *model*, see `context.compaction.filling`."""
+        calibration = self.calibration(model)
+        prefix = self._prefix(agent.snapshot, calibration)
+        tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=agent.snapshot.hash)
+        given = bounds_of(model, agent)
+        kind = agent.definition.compaction.kind
+        return filling(window, given, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look, kind=kind)
+
+    def learn(self, window: Window, agent: Agent, estimated: int | None) -> None:
+        """Calibrate by the newest call of *window*, of whose prompt *estimated* tokens were expected."""
+        last = window.history.last
+        measured = last.prompt if last else None
+        if last is None or measured is None or last.snapshot != agent.snapshot.hash:
+            return
+        found = window.weight(last.entries)
+        prompt = Weight(found.bytes + self._prefix_bytes(agent.snapshot), found.tokens)
+        known = self.calibration(last.model)
+        self._calibrations[last.model] = known.after(prompt, measured, estimated)
+        if len(self._calibrations) > _MODELS:
+            self._calibrations.popitem(last=False)
+        if self._observe is not None and (wrong := known.wrong(prompt, measured, estimated)) is not None:
+            self._observe(wrong)
+
+    async def compact(
+        self, move: Compact, window: Window, agent: Agent, session: str, stopped: Callable[[], bool]
+    ) -> e.ContextCompacted | e.CompactionFailed | None:
+        """Return the fact that makes *window* shorter, or why there is none; None when it was *stopped* at once.
+
+        What was spent on a summary until a stop, or until it took too long, is in the fact: it is billed.
+        """
+        by = self.calibration((move.controls and move.controls.model) or agent.snapshot.model)
+        if move.kind == "cut":
+            return window.cut(move.keep, whole=move.whole, inside=move.inside, by=by)
+        if move.kind == "prune":
+            return window.compacted("prune", window.seq_at(len(window.entries) - move.keep), by=by)
+        place = window.start_of(move.keep, whole=move.whole, inside=move.inside)
+        from_seq, spent = window.seq_at(place), SummarySpending()
+        patience = PATIENCE_TO_FIT if move.must else PATIENCE
+        kept_seq = window.kept_seq if move.inside else None
+        try:
+            if move.delay and not stopped():
+                await self._clock.sleep(move.delay)
+            if stopped():
+                return None
+            controls = move.controls or Controls(model=agent.snapshot.model)
+            fork = self.fork(window, agent, place, controls, session, spent, failures=move.failures, must=move.must)
+            async with within(self._clock, patience):
+                return await self.summarise(fork, from_seq, kept_seq)
+        except TimeoutError:
+            return spent.failed("timeout", f"The summary was not written within {patience:g} seconds.")
+        except asyncio.CancelledError:
+            if not stopped():
+                raise
+            return spent.failed("cancelled", "The run was stopped.") if spent.usage else None
+
+    def fork(
+        self,
+        window: Window,
+        agent: Agent,
+        place: int,
+        controls: Controls,
+        session: str,
+        spent: SummarySpending,
+        *,
+        failures: int = 0,
+        must: bool = False,
+    ) -> Fork:
+        """Return the summary of the first *place* entries of *window*, by the cheaper model after no *failures*.
+
+        The model of the conversation gets the bytes of its last request: the same prefix, controls and messages, so
+        that it reads them from its cache, unless the window *must* be made shorter. Only what keeps an answer from
+        being a whole text is left out: a forced call, a schema, and the bound of its length, which is part of no cache.
+        After *failures* it may call no tool either.
+        """
+        own = controls.model or agent.snapshot.model
+        calibration, entries, rest = self.calibration(own), window.entries[:place], window.entries[place:]
+        tokens = self._prefix(agent.snapshot, calibration) + calibration.tokens(weight(entries))
+        whole, given = tokens + calibration.tokens(weight(rest)), bounds_of(own, agent)
+        asked = as_text(controls, withheld=failures > 0)
+        fits = not must and (given.limit is None or whole + 2 * given.summary <= given.limit)
+        is_warm = fits and asked.tool_choice == controls.tool_choice and self._is_warm(window, agent, own)
+        model = own if failures else self._summariser(own, agent, tokens, given.summary, cached=whole if is_warm else 0)
+        most = min(given.summary, max(_SHORTEST, tokens // 4))
+        if model == own:
+            kept = rest if is_warm else ()
+            return Fork(agent, window, entries, own, asked, session, most, spent, own, controls, kept, is_warm)
+        # Nothing of its prompt is in a cache, which another choice of tools would lose.
+        asked = Controls(model=model, max_output_tokens=SUMMARY_ROOM, tool_choice="none")
+        return Fork(agent, window, entries, model, asked, session, most, spent, own, controls)
+
+    def price(self, fork: Fork) -> float | None:
+        """Return what *fork* is expected to cost in USD, None if that is not known."""
+        calibration = self.calibration(fork.model)
+        tokens = self._prefix(fork.agent.snapshot, calibration) + calibration.tokens(
+            weight([*fork.entries, *fork.rest])
+        )
+        return price_of(fork.agent.listed(fork.model), tokens, fork.tokens, cached=tokens if fork.is_read else 0)
+
+    async def summarise(
+        self, fork: Fork, from_seq: int, kept_seq: int | None = None
+    ) -> e.ContextCompacted | e.CompactionFailed:
+        """Write the summary, if need be by the conversation's own model; where nothing fits, leave the part out."""
+        said, text = await self._written(fork)
+        while again := _again(fork, said):
+            fork = again
+            said, text = await self._written(fork)
+        if said.code not in (None, OVERFLOW):
+            return fork.spent.failed(said.code, said.message)
+        kind, summary = ("cut", None) if said.code else ("summary", text)
+        by = self.calibration(fork.own)
+        made = fork.window.compacted(kind, from_seq, kept_seq=kept_seq, by=by)
+        return _summed(fork, made, summary, by.tokens(Weight(len((summary or "").encode()), 0)))
+
+    async def _written(self, fork: Fork) -> tuple[SummaryAnswer, str]:
+        """Ask for the summary, in ever smaller pieces while they do not fit; return the last answer and its text."""
+        fork.spent.model = fork.model
+        calibration = self.calibration(fork.model)
+        prefix = self._prefix(fork.agent.snapshot, calibration)
+        limit = bounds_of(fork.model, fork.agent, room=SUMMARY_ROOM).limit
+        spare = prefix + 2 * fork.tokens
+        room = None if limit is None else max(_LEAST_ROOM, round((limit - spare) * (1 - calibration.error)))
+        said, text = SummaryAnswer(), ""
+        for _ in range(1 + MAX_HALVINGS):
+            said, text = await self._in_pieces(fork, pieces(fork.entries, room, calibration))
+            if said.code != OVERFLOW:
+                return said, text
+            whole = calibration.tokens(weight(fork.entries))
+            room = max(_LEAST_ROOM // 2, (whole if room is None else min(room, whole)) // 2)
+        return said, text
+
+    async def _in_pieces(self, fork: Fork, parts: Sequence[Sequence[WindowEntry]]) -> tuple[SummaryAnswer, str]:
+        """Sum up *parts*, each after a summary of those before it; return the last answer and its text."""
+        encode = self._provider_for(fork.model).encoder(p.named(fork.model))
+        said, text = SummaryAnswer(), ""
+        is_read = fork.is_read and list(parts) == [list(fork.entries)]
+        rest = fork.rest if is_read else ()
+        for part in parts:
+            before = [going_on(text, fork.window.frames, encode)] if text else []
+            asked = asking(fork.tokens, fork.window.frames, encode, rest)
+            said = await self._ask(fork, [*before, *part, *rest, asked], is_read=is_read)
+            if said.code is not None:
+                return said, ""
+            text = bounded("".join(said.texts), fork.tokens)
+        return said, text
+
+    async def _ask(self, fork: Fork, entries: Sequence[WindowEntry], *, is_read: bool) -> SummaryAnswer:
+        """Ask the model once; what it used is noted even when it is cancelled.
+
+        Where the prompt *is_read* from the cache it is marked as the session's last request was; else nothing is
+        written: only a later request of the same beginning would read it.
+        """
+        provider, model, said = self._provider_for(fork.model), p.named(fork.model), SummaryAnswer()
+        encode = provider.encoder(model)
+        sent = [entry.encoded_by(encode) for entry in entries]
+        for entry in sent:
+            if wanted := entry.files:
+                read = {name: await self._read_file(name) for name in wanted}
+                entry.load({name: data for name, data in read.items() if data is not None})
+        request = p.Request(
+            model=model,
+            snapshot=fork.agent.snapshot,
+            messages=sent,
+            controls=fork.controls,
+            session=fork.session,
+            cache=self._prompt_cache.marks(fork.agent, fork.model, fork.window.history) if is_read else None,
+        )
+        try:
+            async with aclosing(provider.stream(request)) as stream:
+                async for batch in stream:
+                    for delta in batch:
+                        said.take(delta)
+                    if said.ended:
+                        break
+        finally:
+            if said.usage or said.begun:
+                fork.spent.add(fork.model, fork.agent.listed(fork.model), said.usage or UNKNOWN_USAGE)
+        return said.closed(fork.tokens)
+
+    def _is_warm(self, window: Window, agent: Agent, model: str) -> bool:
+        return agent.prompt_caching and is_warm(window, agent, model, self._clock.now())
+
+    def _summariser(self, own: str, agent: Agent, tokens: int, summary: int, *, cached: int) -> str:
+        """Return the model that sums up a prompt of *tokens* tokens: the agent's choice, or the cheaper one.
+
+        The conversation's *own* model reads the *cached* prompt, if there is one, at the price of a read; the light one
+        of the same vendor pays for every token, and must have room for them.
+        """
+        if wanted := agent.definition.compaction.model:
+            return wanted
+        small = models.small(own)
+        if small is None or small == own:
+            return own
+        here = price_of(agent.listed(own), cached or tokens, summary, cached=cached)
+        there = price_of(agent.listed(small), tokens, summary)
+        limit = bounds_of(small, agent, room=SUMMARY_ROOM).limit
+        fits = limit is None or tokens + 2 * summary <= limit
+        return small if fits and here is not None and there is not None and there < here else own
+
+    def _prefix(self, snapshot: Snapshot, calibration: Calibration) -> int:
+        return calibration.tokens(Weight(self._prefix_bytes(snapshot), 0))
+
+    def _prefix_bytes(self, snapshot: Snapshot) -> int:
+        """Return the bytes of *snapshot*: tools and texts, counted once."""
+        known = self._prefixes.get(snapshot.hash)
+        if known is None:
+            tools = [(tool.name, tool.description, tool.parameters) for tool in snapshot.tools]
+            known = len(msgspec.json.encode(tools)) + len(snapshot.shared.encode()) + len(snapshot.own.encode())
+            self._prefixes[snapshot.hash] = known
+            if len(self._prefixes) > _PREFIXES:
+                self._prefixes.popitem(last=False)
+        return known
+
+
+def bounds_of(model: str, agent: Agent, *, room: int | None = None) -> PromptBounds:
+    """Return what bounds the prompts of *model*, whose answer gets *room* tokens, or what the agent says."""
+    asked = room or agent.overrides.max_output_tokens or agent.definition.controls.max_output_tokens
+    return _bounds(agent.listed(model), asked, cached=agent.prompt_caching)
+
+
+@lru_cache(maxsize=1_024)
+def _bounds(listed: str, room: int | None, *, cached: bool) -> PromptBounds:
+    """Return the bounds of a model by its *listed* name: each decision of a run asks for them."""
+    known = models.find(listed)
+    return bounds(known.context, room or known.max_output or ANSWER_ROOM, rates_of(listed, cached=cached))
+
+
+@cache
+def rates_of(model: str, *, cached: bool) -> TokenRates | None:
+    """Return the prices of *model*, a listed name, by the uncached input token, without or with its cache, if known."""
+    known = models.find(model)
+    if known.price is None or not known.price.input:
+        return None
+    price, above = known.price, known.above.tokens if known.above else None
+    output = float(price.output / price.input)
+    if not cached or price.read is None:
+        return TokenRates(output=output, above=above)
+    write = float((price.write_short or price.input) / price.input)
+    return TokenRates(read=float(price.read / price.input), write=write, output=output, above=above)
+
+
+def price_of(model: str, tokens: int, output: int, *, cached: int = 0) -> float | None:
+    """Return what a prompt of *tokens* tokens costs in USD, of which *cached* are read, if known; *model* is listed."""
+    counts = Usage(tokens - cached, output, None, cached, 0, 0)
+    found = models.cost(model, counts)
+    return None if found is None else float(found)
+
+
+def life_of(agent: Agent, last: PromptCall) -> int | None:
+    """Return for how many ms its vendor's cache keeps the prompt of *last* after that call; None if that is not known.
+
+    Anthropic's hour is seen, as in `lifetimes.is_long`, in what the call wrote: a short part is written with nearly
+    every one.
+    """
+    life = CACHE_LIFE.get(agent.listed(last.model).partition(":")[0])
+    return LONG_LIFE if life and last.usage.cache_write_long and not last.usage.cache_write_short else life
+
+
+def is_warm(window: Window, agent: Agent, model: str, now: int) -> bool:
+    """Return whether the cache of *model* still has the prompt of *window*'s last call."""
+    last = window.history.last
+    if last is None or last.model != model or window.history.rewritten is not None:
+        return False
+    life = life_of(agent, last)
+    return life is not None and now - last.time < life
+
+
+def _summed(fork: Fork, made: e.ContextCompacted, text: str | None, tokens: int) -> e.ContextCompacted:
+    """Return the fact *made* with the summary *text* of so many *tokens*, and with what it cost to try."""
+    spent = fork.spent
+    cost, uncached = spent.costs
+    return replace(
+        made,
+        summary=text,
+        tokens_after=None if made.tokens_after is None else made.tokens_after + tokens,
+        model=spent.model,
+        usage=spent.usage,
+        cost=cost,
+        uncached_cost=uncached,
+    )
+
+
+def _again(fork: Fork, said: SummaryAnswer) -> Fork | None:
+    """Return how the same try goes on after *fork* was answered as *said*, None if it is over.
+
+    Where another model failed the conversation's own is asked, and where that called a tool it is asked without.
+    """
+    if said.code is None or said.code == OVERFLOW:
+        return None
+    if fork.model != fork.own:
+        return dataclasses.replace(fork, model=fork.own, controls=as_text(fork.given))
+    if said.code == TOOL_CALLED and fork.controls.tool_choice != "none":
+        return dataclasses.replace(fork, controls=as_text(fork.given, withheld=True), rest=(), is_read=False)
+    return None

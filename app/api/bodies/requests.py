@@ -1,0 +1,394 @@
+"""What clients send: request bodies, each field checked before anything is done."""
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
+
+from agent_core import (
+    LARGEST_FILE,
+    MOST_FILES,
+    Actor,
+    Compaction,
+    Context,
+    Controls,
+    DeclaredTool,
+    Definition,
+    Hook,
+    Limits,
+    Persona,
+    Text,
+)
+from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, MAX_TOOL_LIMIT, gathered
+from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
+from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
+from agent_core.domain.quotas import MOST, AddressQuota, Quota, VisitorQuota
+from agent_core.hooks.check import MAX_HOOKS
+from app.api.bodies.agent_fields import AgentFields
+from app.api.bodies.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
+from app.api.problems import NOT_BLANK
+from channels.legible import one_line
+from channels.slack.settings import MAX_PROMPT_MESSAGE, MAX_PROMPT_TITLE, MAX_PROMPTS, Prompt, Slack
+from channels.web.pictures import MAX_DATA, MAX_POINTS
+from channels.web.settings import (
+    MAX_GREETING,
+    MAX_LABEL,
+    MAX_ORIGINS,
+    MAX_PROMPT,
+    MAX_TITLE,
+    Anonymous,
+    StartPrompt,
+    Web,
+    WebFiles,
+)
+from channels.web.settings import MAX_PROMPTS as MAX_START_PROMPTS
+from channels.web.visitor_ids import fault_of_name
+
+MAX_TEXT = 100_000
+MAX_METADATA = 16_000
+TITLE_LENGTH = 200
+DEFAULT_TIMEOUT = 120.0
+
+THE_PAGE = "the page around the chat, as the user's browser says it"
+MAX_PAGE_CONTEXT = 2_000
+"""Characters of what a page may say with a message; it stays in the window for as long as the message does."""
+PageContext = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PAGE_CONTEXT, pattern=NOT_BLANK)]
+Words = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=NOT_BLANK)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+# A part of paths.
+AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}$")]
+Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=NOT_BLANK)]
+# Empty: none.
+Contract = Annotated[str, StringConstraints(max_length=MAX_CONTRACT)]
+FileIds = Annotated[list[Id], Field(min_length=1, max_length=MOST_FILES)]
+Overlap = Literal["queue", "steer", "interrupt", "reject"]
+# What a repeated request may change: how the caller waits, not what is done.
+NOT_PART_OF_THE_WORK = {"idempotency_key", "mode", "timeout", "on_disconnect"}
+
+
+ToolNames = Annotated[list[Id], Field(max_length=200)]
+
+
+class NamedToolBody(body_of(NamedTool, {"tool": Id})):
+    """The one tool that must be called."""
+
+
+OVERRIDE = {
+    "tool_choice": one_of(Literal["auto", "none", "required"], NamedToolBody),
+    "active_tools": ToolNames,
+}
+
+
+class OverrideBody(body_of(Override, OVERRIDE)):
+    """Which tools a step may, or must, call."""
+
+
+class StepRuleBody(body_of(StepRule, {**OVERRIDE, "step": Annotated[int, Field(ge=1, le=MAX_STEPS)]})):
+    """What holds in one step, counted from 1."""
+
+
+class StopBody(body_of(HasToolCall, {"tool": Id})):
+    """When a run ends before the model says so."""
+
+
+BUDGET = {
+    "usd": Annotated[str, StringConstraints(pattern=f"^{USD}$")],
+    "tokens": Annotated[int, Field(ge=1, le=MAX_TOKENS)],
+}
+
+
+class BudgetBody(body_of(Budget, BUDGET)):
+    """What a run may use up before it asks the model once more; `usd` is a decimal in a text."""
+
+
+DEFAULTS = {
+    **OVERRIDE,
+    "max_steps": Annotated[int, Field(ge=1, le=MAX_STEPS)],
+    "max_output_tokens": Annotated[int, Field(ge=1, le=10_000_000)],
+    "temperature": Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)],
+    "step_rules": Annotated[list[StepRuleBody], Field(max_length=MAX_STEPS)],
+    "stop_conditions": Annotated[list[StopBody], Field(max_length=MAX_CONDITIONS)],
+    "budget": BudgetBody,
+}
+
+
+class DefaultsBody(body_of(Defaults, DEFAULTS)):
+    """What the steps of a run may do; a field that is absent is taken from the next level."""
+
+
+class ControlsBody(body_of(Controls, {**DEFAULTS, "model": Id})):
+    """What a run may do; a field that is absent is taken from the agent. `tool_context` is for its tools alone."""
+
+
+class TitleBody(RequestBody):
+    """The title of a conversation: one line."""
+
+    title: Annotated[str, StringConstraints(min_length=1, max_length=TITLE_LENGTH, pattern=NOT_BLANK)]
+
+    @field_validator("title")
+    @classmethod
+    def _legible(cls, given: str) -> str:
+        return one_line(given)[:TITLE_LENGTH]
+
+
+class BranchBody(RequestBody):
+    """The message before which a conversation goes on as a copy: the visitor's own newest one."""
+
+    message: Id
+
+
+class ActorBody(body_of(Actor, {"id": Id, "name": Id})):
+    """The person or service that acts."""
+
+    kind: Literal["user", "visitor", "service", "agent"] = "user"
+
+
+AnyActor = Annotated[Annotated[Id, TEXT] | Annotated[ActorBody, OBJECT], by_kind(TEXT, OBJECT)]
+
+
+def actor_of(named: str | ActorBody) -> Actor:
+    """Return the actor that a body names; a bare text is the id of a user."""
+    return Actor(id=named, kind="user") if isinstance(named, str) else named.value()
+
+
+QUOTA = {name: Annotated[int, Field(ge=1, le=MOST)] for name in Quota.__struct_fields__ if name != "cost_per_day"}
+QUOTA |= {"cost_per_day": Annotated[str, StringConstraints(pattern=f"^{USD}$")]}
+
+
+class QuotaBody(body_of(Quota, QUOTA)):
+    """How much one may use of an agent; null sets no bound."""
+
+
+class VisitorQuotaBody(body_of(VisitorQuota, QUOTA)):
+    """How much each visitor may use of an agent; null sets no bound."""
+
+
+class AddressQuotaBody(body_of(AddressQuota, QUOTA)):
+    """How much all visitors from one network address may use of an agent; null sets no bound."""
+
+
+LIMITS = {
+    "max_context_messages": Annotated[int, Field(ge=2, le=1_000_000)],
+    "max_runs": Annotated[int, Field(ge=1, le=1_000_000)],
+    "visitor": VisitorQuotaBody,
+    "user": QuotaBody,
+    "address": AddressQuotaBody,
+    "everyone": QuotaBody,
+}
+
+
+class LimitsBody(body_of(Limits, LIMITS)):
+    """Bounds of an agent."""
+
+
+PROMPT = {
+    "title": Annotated[str, Field(max_length=MAX_PROMPT_TITLE)],
+    "message": Annotated[str, Field(max_length=MAX_PROMPT_MESSAGE)],
+}
+
+
+class PromptBody(body_of(Prompt, PROMPT)):
+    """A suggestion for people who have not asked yet."""
+
+
+SLACK = {
+    "default": one_of(bool, Annotated[list[Id], Field(max_length=1000)]),
+    "channels": Annotated[list[Id], Field(max_length=1000)],
+    "loading": Annotated[list[Id], Field(max_length=10)],
+    "prompts": Annotated[list[PromptBody], Field(max_length=MAX_PROMPTS)],
+}
+
+
+# The settings of channels by name: those that have no field of their own, or all of them.
+ChannelsBody = Annotated[dict[Id, dict[str, Any]], Field(max_length=50)]
+
+
+class SlackBody(body_of(Slack, SLACK)):
+    """Where in Slack an agent answers, and how."""
+
+
+START = {
+    "label": Annotated[str, Field(max_length=MAX_LABEL)],
+    "prompt": Annotated[str, Field(max_length=MAX_PROMPT)],
+    "icon": Annotated[str, Field(max_length=MAX_POINTS)],
+}
+
+
+class StartPromptBody(body_of(StartPrompt, START)):
+    """A suggestion before the first message."""
+
+
+class AnonymousSettingsBody(body_of(Anonymous, {"origins": Annotated[list[Id], Field(max_length=MAX_ORIGINS)]})):
+    """Where people talk to an agent who have not said who they are."""
+
+
+WEB_FILES = {
+    "max_bytes": Annotated[int, Field(ge=1, le=LARGEST_FILE)],
+    "max_count": Annotated[int, Field(ge=1, le=MOST_FILES)],
+    "accept": Annotated[list[Id], Field(min_length=1, max_length=50)],
+}
+
+
+class WebFilesBody(body_of(WebFiles, WEB_FILES)):
+    """The files that visitors may send."""
+
+
+WEB = {
+    "anonymous": AnonymousSettingsBody,
+    "files": WebFilesBody,
+    "title": Annotated[str, Field(max_length=MAX_TITLE)],
+    "greeting": Annotated[str, Field(max_length=MAX_GREETING)],
+    "avatar": Annotated[str, Field(max_length=MAX_DATA)],
+    "prompts": Annotated[list[StartPromptBody], Field(max_length=MAX_START_PROMPTS)],
+}
+
+
+class WebBody(body_of(Web, WEB)):
+    """What the web widget shows of an agent to a visitor, and whom it lets in."""
+
+
+class ToolBody(body_of(DeclaredTool, {"name": Id, "description": Words})):
+    """A tool without code in the server: its calls wait for the client, or (`none`) are the run's answer."""
+
+
+HOOK = {
+    "matcher": Id,
+    "order": Annotated[int, Field(ge=-1_000_000, le=1_000_000)],
+    "name": Id,
+}
+
+
+class HookBody(body_of(Hook, HOOK)):
+    """A hook: asked at `event`, about the tools that `matcher` names; `type` says what `config` may hold."""
+
+
+class PersonaBody(body_of(Persona, dict.fromkeys(Persona.__struct_fields__, Contract))):
+    """Who an agent is."""
+
+
+class CompactionBody(body_of(Compaction, {"model": Id})):
+    """How a long conversation is made shorter."""
+
+
+# What HTTP takes of an agent's fields where that is less than their types say. A field that is not here is taken as it
+# is defined in `AgentFields`.
+AGENT = {
+    "name": AgentName,
+    "instructions": Instructions,
+    "model": Id,
+    "fallback_models": Annotated[list[Id], Field(max_length=10)],
+    "tools": Annotated[list[one_of(Id, ToolBody)], Field(max_length=MAX_TOOL_LIMIT)],
+    "mcp_servers": Annotated[list[Id], Field(max_length=100)],
+    "tool_limit": Annotated[int, Field(ge=0, le=MAX_TOOL_LIMIT)],
+    "hooks": Annotated[list[HookBody], Field(max_length=MAX_HOOKS)],
+    "limits": LimitsBody,
+    "controls": ControlsBody,
+    "persona": PersonaBody,
+    "operating_contract": Contract,
+    "idle_refreeze_s": Annotated[int, Field(ge=0, le=MAX_IDLE)],
+    "compaction": CompactionBody,
+    "slack": SlackBody,
+    "web": WebBody,
+    "channels": ChannelsBody,
+}
+
+
+class AgentBody(body_of(AgentFields, AGENT)):
+    """A new agent."""
+
+    def value(self) -> Definition:
+        """Return the definition; settings beside the fields are those of the channel with that name."""
+        return msgspec.convert(gathered(self.model_dump(exclude_unset=True)), Definition)
+
+
+class AgentChanges(body_of(AgentFields, AGENT, partial=True)):
+    """What a new version of an agent changes; a field that is absent stays."""
+
+
+class SessionBody(RequestBody):
+    """A new session; a visitor's agent and actor come from the token."""
+
+    agent: Id | None = None
+    actor: AnyActor | None = None
+    metadata: dict[str, Any] | None = None
+
+    @field_validator("metadata")
+    @classmethod
+    def _small(cls, metadata: dict[str, Any] | None) -> dict[str, Any] | None:
+        if len(msgspec.json.encode(metadata)) > MAX_METADATA:
+            raise ValueError(f"at most {MAX_METADATA:,} bytes of JSON.")
+        return metadata
+
+
+class ForkBody(RequestBody):
+    """Where a fork ends; the end of the log when absent."""
+
+    at: int | None = Field(None, ge=1, le=2**63 - 1)
+
+
+class WorkBody(RequestBody):
+    """A request that may be repeated under its idempotency key."""
+
+    def digest(self) -> bytes:
+        """Return the hash by which a repeated idempotency key is known to come with the same work."""
+        absent = {name for name in ("files", "context") if not getattr(self, name, None)}  # as before there were any
+        work = self.model_dump(mode="json", exclude=NOT_PART_OF_THE_WORK | absent)
+        return hashlib.sha256(msgspec.json.encode(work, order="deterministic")).digest()
+
+
+class PostBody(WorkBody):
+    """A message to a session: a text, files by their ids, or both.
+
+    *context* is what the page around the chat says of where the person is; the model reads it quoted.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["text"]}, {"required": ["files"]}]})
+
+    files: FileIds | None = None
+    text: Annotated[Words | None, Field(validate_default=True)] = None
+    context: PageContext | None = None
+    overlap: Overlap = "queue"
+    idempotency_key: Id | None = None
+    controls: ControlsBody | None = None
+
+    @field_validator("text")
+    @classmethod
+    def _said(cls, text: str | None, info: ValidationInfo) -> str | None:
+        if text is None and not info.data.get("files"):
+            raise PydanticKnownError("missing")
+        return text
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """The text as the core's part, if there is one."""
+        return () if self.text is None else (Text(self.text),)
+
+    @property
+    def said_by_the_page(self) -> tuple[Context, ...]:
+        """The context as the core's: a person's browser wrote it, so it is quoted."""
+        return () if self.context is None else (Context(text=self.context, author=THE_PAGE, attached=True),)
+
+
+class ReplyBody(RequestBody):
+    """What a person says to the user in the agent's place; *name* is what the user reads as theirs."""
+
+    text: Words
+    name: Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=NOT_BLANK)] | None = None
+    idempotency_key: Id | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _seen(cls, name: str | None) -> str | None:
+        if name is not None and (fault := fault_of_name(name)) is not None:
+            raise ValueError(fault)
+        return name
+
+
+class FeedbackBody(RequestBody):
+    """A person's rating of a run; a visitor's is that of the token's actor."""
+
+    rating: Literal["up", "down"]
+    comment: Words | None = None
+    actor: AnyActor | None = None

@@ -1,0 +1,104 @@
+"""Routes of MCP servers: what operators define, what the servers say, and what of it is accepted."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import Field, StringConstraints
+from starlette.responses import Response
+
+from agent_core import Page
+from agent_core.domain.mcp import McpOAuth, McpServer
+from app.api.bodies.derived import RequestBody, body_of
+from app.api.bodies.wire import McpServerAnswer, answer, mcp_server_wire, page
+from app.api.deps import Cursor, Limit, Operator, Wired
+from app.api.problems import answers
+
+router = APIRouter(prefix="/v1/mcp-servers", tags=["mcp-servers"])
+ServerId = Annotated[str, Path(description="An MCP server's id or its name.", max_length=200)]
+BAD = (400, 401, 403, 413, 422)
+_Entries = Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length=128)]], Field(max_length=100)]
+
+_Words = Annotated[str, StringConstraints(max_length=8_000)]
+_Named = Annotated[dict[str, _Words], Field(max_length=100)]
+
+
+_TEXTS = {name: _Words for name in McpOAuth.__struct_fields__ if name not in {"auth", "resource"}}
+
+
+class OAuthBody(body_of(McpOAuth, {**_TEXTS, "resource": bool | _Words})):
+    """The operator's connection to an MCP server by OAuth 2 client credentials."""
+
+
+# What HTTP takes of a server's fields where that is less than their types say.
+SERVER = {
+    "name": Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,32}$")],
+    "url": Annotated[str, StringConstraints(min_length=1, max_length=8_000)],
+    "command": Annotated[str, StringConstraints(min_length=1, max_length=4_000)],
+    "args": Annotated[list[_Words], Field(max_length=100)],
+    "env": _Named,
+    "cwd": Annotated[str, StringConstraints(min_length=1, max_length=4_000)],
+    "headers": _Named,
+    "oauth": OAuthBody,
+    "allow": _Entries,
+    "deny": _Entries,
+    "context": _Entries,
+    "timeout_s": Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)],
+}
+
+
+class McpServerBody(body_of(McpServer, SERVER)):
+    """A new MCP server."""
+
+
+class McpServerChanges(body_of(McpServer, SERVER, partial=True)):
+    """What changes of an MCP server; a field that is absent stays, and so does a text that is sent back hidden."""
+
+
+class AcceptBody(RequestBody):
+    """What is accepted: *digest* is the one that was looked at; without it, whatever the server says now."""
+
+    digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
+
+
+@router.get("", responses=answers(Page[McpServerAnswer], 400, 401, 403, 422))
+async def list_servers(wired: Wired, _: Operator, limit: Limit, cursor: Cursor = None) -> Response:
+    """List the MCP servers, without the schemas of their tools."""
+    return page(await wired.core.tools.servers.list(limit=limit, cursor=cursor), mcp_server_wire)
+
+
+@router.post("", status_code=201, responses=answers(McpServerAnswer, *BAD, 409, status=201))
+async def create_server(wired: Wired, _: Operator, body: McpServerBody) -> Response:
+    """Define an MCP server; it is asked what it offers in the background, and what it says first is accepted."""
+    return answer(mcp_server_wire(await wired.core.tools.servers.create(body.value())), 201)
+
+
+@router.get("/{id}", responses=answers(McpServerAnswer, 401, 403, 404, 422))
+async def get_server(wired: Wired, _: Operator, id: ServerId) -> Response:
+    """Return an MCP server with its tools, and with what it says otherwise than was accepted."""
+    return answer(mcp_server_wire(await wired.core.tools.servers.get(id)))
+
+
+@router.patch("/{id}", responses=answers(McpServerAnswer, *BAD, 404, 409))
+async def change_server(wired: Wired, _: Operator, id: ServerId, body: McpServerChanges) -> Response:
+    """Change an MCP server; at another address it is one of which nothing is accepted yet."""
+    changes = body.model_dump(exclude_unset=True)
+    return answer(mcp_server_wire(await wired.core.tools.servers.update(id, changes)))
+
+
+@router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 409, 422, status=204))
+async def delete_server(wired: Wired, _: Operator, id: ServerId) -> Response:
+    """Delete an MCP server; agents go on without its tools."""
+    await wired.core.tools.servers.delete(id)
+    return Response(status_code=204)
+
+
+@router.post("/{id}/refresh", responses=answers(McpServerAnswer, 400, 401, 403, 404, 422))
+async def refresh_server(wired: Wired, _: Operator, id: ServerId) -> Response:
+    """Ask an MCP server now what it offers, and return what is known of it then."""
+    return answer(mcp_server_wire(await wired.core.tools.servers.refresh(id)))
+
+
+@router.post("/{id}/accept", responses=answers(McpServerAnswer, *BAD, 404))
+async def accept_server(wired: Wired, _: Operator, id: ServerId, body: AcceptBody) -> Response:
+    """Accept what an MCP server says now; conversations take it up when they freeze their tools again."""
+    return answer(mcp_server_wire(await wired.core.tools.servers.accept(id, body.digest)))

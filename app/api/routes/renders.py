@@ -1,0 +1,162 @@
+"""Routes of renders: what calls have shown, as objects and as files, and a preview of what they would show."""
+
+# ruff: noqa: FAST003 - the path's `id` is taken by the dependency that finds what it names
+
+import asyncio
+import re
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from agent_core import Core, DrawingUnavailable, InvalidInput, NotFound, RenderObject
+from agent_core.renders.files import MOST_BYTES, MOST_CELLS, csv_of
+from agent_core.renders.heads import head_of
+from agent_core.renders.vega.lint import checked
+from agent_core.runtime.services.shown import ChartDrawer
+from agent_core.store.reading.listing import Wanted
+from app.api.bodies.wire import RenderAnswer, answer, render_wire
+from app.api.deps import PERSONS, Caller, Operator, Share, Wired
+from app.api.files import INERT, SVG, file, file_name, known, tag_of
+from app.api.previews import PreviewBody, check_drawn, csv_file, drafted, on_channel
+from app.api.problems import answers, problem
+from channels.spec import ChannelPreview
+
+PNG, CSV, TEXT = "image/png", "text/csv; charset=utf-8", "text/plain; charset=utf-8"
+_ID = re.compile(r"ren_[\w.-]{1,80}", re.ASCII)
+_SAME = {304: {"description": "Not Modified"}}
+router = APIRouter(prefix="/v1/renders", tags=["renders"])
+Scale = Annotated[int, Query(ge=1, le=3)]
+As = Annotated[Literal["png", "svg", "slack", "text", "csv"], Query(alias="as")]
+Theme = Annotated[Literal["light", "dark"], Query()]
+
+
+async def own_render(id: str, wired: Wired, principal: Caller) -> RenderObject:
+    """Return the render *id*; to a visitor only one that the visitor's own sessions have shown."""
+    if not _ID.fullmatch(id):
+        raise NotFound("render", id)
+    if not principal.visitor:
+        return await wired.core.renders.get(id)
+    own = Wanted(actor=principal.actor.id, kinds=PERSONS, agent=principal.agent)
+    found = await wired.core.renders.get(id, own)
+    if found.session in principal.barred:
+        raise NotFound("render", id)
+    return found
+
+
+OwnRender = Annotated[RenderObject, Depends(own_render)]
+
+
+@router.get("/{id}.png", response_class=Response, responses=answers("File", 401, 403, 404, 422, 429, media=PNG) | _SAME)
+async def get_png(
+    request: Request,
+    wired: Wired,
+    principal: Caller,
+    render: OwnRender,
+    share: Share,
+    scale: Scale = 2,
+    theme: Theme = "light",
+) -> Response:
+    """Draw a chart as a picture, `scale` pixels per unit; other renders have none."""
+    if (spec := _chart_in(render)) is None:
+        return _no_picture(render)
+    tag = tag_of(render, "png", scale, theme)
+    if (same := known(request, tag)) is not None:
+        return same
+    with wired.drawings.turn(principal, share):
+        clean = await asyncio.to_thread(checked, spec)
+        data = await _drawer(wired.core).png(clean, scale=scale, dark=theme == "dark", owner=render.session)
+    return file(data, PNG, tag)
+
+
+@router.get("/{id}.svg", response_class=Response, responses=answers("File", 401, 403, 404, 422, 429, media=SVG) | _SAME)
+async def get_svg(
+    request: Request, wired: Wired, principal: Caller, render: OwnRender, share: Share, theme: Theme = "light"
+) -> Response:
+    """Draw a chart as SVG without a background, for a page of the `theme`'s colours; other renders have none."""
+    if (spec := _chart_in(render)) is None:
+        return _no_picture(render)
+    tag = tag_of(render, "svg", theme)
+    if (same := known(request, tag)) is not None:
+        return same
+    with wired.drawings.turn(principal, share):
+        clean = await asyncio.to_thread(checked, spec)
+        data = await _drawer(wired.core).svg(clean, dark=theme == "dark", owner=render.session)
+    return file(data, SVG, tag, attached=file_name(render.title, "svg"))
+
+
+@router.get("/{id}.csv", response_class=Response, responses=answers("File", 401, 403, 404, 422, media=CSV) | _SAME)
+async def get_csv(request: Request, render: OwnRender) -> Response:
+    """Download the rows of a table, or the values of a chart, as CSV in UTF-8; other renders have none."""
+    tag = tag_of(render, "csv")
+    if (same := known(request, tag)) is not None:
+        return same
+    data = await asyncio.to_thread(csv_of, render.kind, render.payload)
+    head = await asyncio.to_thread(head_of, render.kind, render.payload, render.title)
+    if data is None:
+        too_many = f"more than {MOST_CELLS:,} cells or {MOST_BYTES:,} bytes"
+        return problem(404, f"`{render.id}` has no rows, or {too_many}; read its `.json`, or its `text`.")
+    return file(data, CSV, tag, attached=file_name(head.heading, "csv"))
+
+
+@router.get("/{id}.json", response_class=Response, responses=answers("Payload", 401, 403, 404, 422) | _SAME)
+async def get_payload(request: Request, render: OwnRender) -> Response:
+    """Return the payload of a render alone."""
+    tag = tag_of(render, "json")
+    return known(request, tag) or file(msgspec.json.encode(render.payload), "application/json", tag)
+
+
+# After the files: an id may have any ending but theirs.
+@router.get("/{id}", responses=answers(RenderAnswer, 401, 403, 404, 422))
+async def get_render(render: OwnRender) -> Response:
+    """Return a render."""
+    return answer(render_wire(render))
+
+
+_PREVIEWED = answers(ChannelPreview, 400, 401, 403, 413, 422)
+_PREVIEWED[200]["content"] |= {
+    media: {"schema": {"$ref": "#/components/schemas/File"}} for media in (PNG, SVG, CSV, TEXT)
+}
+
+
+@router.post("/preview", responses=_PREVIEWED)
+async def preview(
+    wired: Wired,
+    operator: Operator,
+    body: PreviewBody,
+    form: As,
+) -> Response:
+    """Show what a tool would show, `as` a picture, Slack's blocks, text or CSV; nothing is kept."""
+    render = await asyncio.to_thread(drafted, body)
+    await check_drawn(render, wired.core.drawer, operator.actor.id)
+    match form:
+        case "png" if render.kind == "chart":
+            data = await _drawer(wired.core).png(render.payload["spec"], owner=operator.actor.id)
+            return Response(data, media_type=PNG)
+        case "svg" if render.kind == "chart":
+            data = await _drawer(wired.core).svg(render.payload["spec"], owner=operator.actor.id)
+            return Response(data, media_type=SVG, headers=INERT)
+        case "png" | "svg":
+            raise InvalidInput("as", "a table has no picture; ask for `slack`, `text` or `csv`.")
+        case "slack":
+            return answer(await asyncio.to_thread(on_channel, form, render))
+        case "text":
+            return Response(render.plain, media_type=TEXT)
+        case "csv":
+            return Response(await asyncio.to_thread(csv_file, render), media_type=CSV)
+
+
+def _chart_in(render: RenderObject) -> dict[str, Any] | None:
+    spec = render.payload.get("spec")
+    return cast("dict[str, Any]", spec) if render.kind == "chart" and isinstance(spec, dict) else None
+
+
+def _no_picture(render: RenderObject) -> Response:
+    return problem(404, f"`{render.id}` has no picture, as it holds no chart; read its `.csv`, or its `text`.")
+
+
+def _drawer(core: Core) -> ChartDrawer:
+    if core.drawer is None:
+        raise DrawingUnavailable("This process draws no charts; read the render's `text` or `.csv`.")
+    return core.drawer
