@@ -116,23 +116,32 @@ class SdkClient:
             await self._making.result().client.close()
 
     async def stream(
-        self, path: str, body: bytes, fold: Fold, learn: Learn | None = None, unmarked: Unmarked | None = None
+        self,
+        path: str,
+        body: bytes,
+        fold: Fold,
+        learn: Learn | None = None,
+        unmarked: Unmarked | None = None,
+        unsearched: Unmarked | None = None,
     ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Post *body* and yield what *fold* makes of each network read; every failure comes as `CallFailed`.
 
         *learn* is called with a refusal of the request: to wrap this generator would cost every read a microsecond.
-        A server that does not know the fields of the prompt cache is asked once more, *unmarked*; what it says then
-        is the result.
+        A server that does not know the fields of the prompt cache is asked once more, *unmarked*, and one that does not
+        know those of the search for tools *unsearched*; what it says last is the result.
         """
         response, accepted = await self._asked(path, body, learn), None
         if unmarked and isinstance(response, CallFailed) and response.cache_unknown:
             accepted = partial(unmarked.accepted, response)
             response = await self._asked(path, unmarked.body(), learn)
+        if unsearched and isinstance(response, CallFailed) and response.search_unknown:
+            accepted = partial(unsearched.accepted, response)
+            response = await self._asked(path, unsearched.body(), learn)
         if isinstance(response, CallFailed):
             yield [response]
             return
         # The request holds the whole conversation; it is not needed while the answer streams.
-        del body, unmarked
+        del body, unmarked, unsearched
         response.request, response.history = _SENT, []
         reading = _bytes(response)
         SECRETS.set(self._secrets)  # for the rest of this task: once per answer, not per read

@@ -233,15 +233,15 @@ async def test_a_later_tool_that_is_gone_after_a_crash_may_have_run(make_core: M
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
-        ({"router": "native"}, "router"),
+        ({"router": "native", "tools": ("search_tools",)}, "tools[0]"),
         ({"tool_limit": -1}, "tool_limit"),
         ({"tool_limit": 1_001}, "tool_limit"),
         ({"controls": Controls(active_tools=("call_tool",))}, "controls.active_tools"),
     ],
 )
 async def test_a_definition_that_cannot_work_is_refused(make_core: MakeCore, fields: dict[str, Any], path: str):
-    """A router that is not there, a limit out of bounds, and the router's tools where there is none: with the field."""
-    core = await make_core(tools=SHOP[:2])
+    """A name of the router's, a limit out of bounds, and the router's tools where there is none: with the field."""
+    core = await make_core(tools=(*SHOP[:2], shop_tool("search_tools")), definition={"tools": ()})
     with pytest.raises(InvalidInput) as refused:
         await core.agents.create(Definition(**{"name": "b", "instructions": "", "tools": ("get_order",), **fields}))
     assert refused.value.path == path

@@ -145,6 +145,7 @@ class SimulatedClient:
         _fold: Fold,
         _learn: Callable[[CallFailed], None] | None = None,
         unmarked: Unmarked | None = None,
+        _unsearched: Unmarked | None = None,
     ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Bill *body*; the first text comes after `FIRST_TOKEN` seconds, the end after `WHOLE_ANSWER`."""
         asked = msgspec.json.decode(body)

@@ -1,0 +1,248 @@
+"""Tools that a search of ours loads (`router: native`), over the wires whose vendors take them, and over one that does not."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent_core import Controls, Hook, Text, ToolCompleted, ToolRequested, text_of
+from agent_core.domain.events import StepFailed
+from agent_core.testing import call, say, think
+from agent_core.testing.models import status
+from tests.agent_core.laws import check_log
+from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
+from tests.agent_core.routing import SHOP, by_name, ends
+
+NATIVE = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
+FIND = call("search_tools", query="create an order")
+
+
+async def set_shop(scene: Any, wire: Any, *script: Any, **options: Any) -> Any:
+    """Open a session of an agent with sixty tools that a search finds."""
+    answers = [each if isinstance(each, tuple) else (each,) for each in script]
+    return await scene(wire, answers, **{"tools": SHOP, "router": "native", **options})
+
+
+async def played(stage: Any, **controls: Any) -> str:
+    run = await stage.play(**controls)
+    check_log(await stage.log())
+    assert run.status == "completed", run.error
+    return run.text
+
+
+def tools_of(asked: Any) -> list[Any]:
+    return asked.body["tools"]
+
+
+@NATIVE
+async def test_the_model_finds_tools_and_calls_them_by_their_names(scene: Any, wire: Any):
+    """What the search found is called directly, in later messages too, and each request begins with the one before."""
+    stage = await set_shop(
+        scene, wire, FIND, call("create_order", id=7), say("Made."), call("create_order", id=8), say("Again.")
+    )
+    assert await played(stage) == "Made."
+    assert await played(stage) == "Again."
+    found, *made = await ends(stage)
+    assert '"name":"create_order"' in found[1]
+    assert made == [("done", "create_order 7 is fine"), ("done", "create_order 8 is fine")]
+    assert [(each.name, each.via) for each in await stage.said(ToolRequested)] == [
+        ("search_tools", None),
+        ("create_order", None),
+        ("create_order", None),
+    ]
+    requests = stage.requests
+    assert len(requests) == 5
+    assert all(later[: len(before)] == before for before, later in zip(requests, requests[1:], strict=False))
+    tools = [msgspec.json.encode(tools_of(asked)) for asked in stage.line.models.asked]
+    assert len(set(tools)) == 1
+    (end, *_) = await stage.said(ToolCompleted)
+    assert len(end.loaded) == 5
+    assert end.loaded[0].name == "create_order"
+
+
+async def test_anthropic_gets_all_tools_deferred_and_references(scene: Any):
+    """The tools beside the prompt carry no cache mark and are not in the cache; a result refers to those it found."""
+    stage = await set_shop(
+        scene, MESSAGES, FIND, call("create_order"), say("Made."), operating_contract="", instructions=""
+    )
+    await played(stage)
+    first, second, _ = stage.line.models.asked
+    prompt, deferred = tools_of(first)[:2], tools_of(first)[2:]
+    assert [tool["name"] for tool in prompt] == ["call_tool", "search_tools"]
+    assert "cache_control" in prompt[-1]
+    assert {tool["name"] for tool in deferred} == {tool.spec.name for tool in SHOP}
+    assert all(tool["defer_loading"] and "cache_control" not in tool for tool in deferred)
+    (result,) = second.body["messages"][-1]["content"]
+    assert {"type": "tool_reference", "tool_name": "create_order"} in result["content"]
+    assert {each["type"] for each in result["content"]} == {"tool_reference"}
+
+
+async def test_openai_gets_a_search_of_the_clients_and_what_it_loaded(scene: Any):
+    """The list has the search alone, and the answer to it the definitions; the call's other items stay as they came."""
+    stage = await set_shop(scene, RESPONSES, (think("Hm."), FIND), call("create_order"), say("Made."))
+    await played(stage)
+    first, second, _ = stage.line.models.asked
+    assert [(tool["type"], tool.get("name")) for tool in tools_of(first)] == [
+        ("function", "call_tool"),
+        ("tool_search", None),
+    ]
+    assert tools_of(first)[1]["execution"] == "client"
+    reasoning, asked, answer = second.body["input"][-3:]
+    assert (reasoning["type"], asked["type"], answer["type"]) == ("reasoning", "tool_search_call", "tool_search_output")
+    assert asked["arguments"] == {"query": "create an order"}
+    assert answer["call_id"] == asked["call_id"]
+    assert answer["tools"][0]["name"] == "create_order"
+    assert all(tool["defer_loading"] and tool["strict"] is False for tool in answer["tools"])
+
+
+@NATIVE
+async def test_the_same_conversation_ends_the_same_on_each_router(scene: Any, wire: Any, dial: Any):
+    """The facts of the inner calls do not tell how the tools were found, but for `via`."""
+    told = []
+    for router, script in (
+        ("native", (FIND, call("create_order", id=7), say("Made."))),
+        ("meta", (call("use_resource", name="order"), by_name("create_order", id=7), say("Made."))),
+        ("off", (call("create_order", id=7), say("Made."))),
+    ):
+        stage = await set_shop(scene, wire, *script, router=router, name=router, session=None)
+        assert await played(stage) == "Made."
+        asked = {each.call: each for each in await stage.said(ToolRequested) if each.name == "create_order"}
+        told.append(
+            [
+                (asked[end.call].name, asked[end.call].arguments, end.outcome, end.parts)
+                for end in await stage.said(ToolCompleted)
+                if end.call in asked
+            ]
+        )
+    assert told[0] == told[1] == told[2]
+    assert len(told[0]) == 1
+
+
+@NATIVE
+async def test_a_tool_that_no_search_found_is_refused_with_a_hint(scene: Any, wire: Any):
+    """The model reads what to search for, and its next try runs; so by `call_tool`."""
+    stage = await set_shop(
+        scene,
+        wire,
+        call("get_order"),
+        by_name("get_order"),
+        call("search_tools", query="get_order", limit=1),
+        by_name("get_order", id=1),
+        call("get_ordr"),
+        say("Fine."),
+    )
+    await played(stage)
+    first, named, _, got, unknown = await ends(stage)
+    assert first == named
+    assert first[0] == "failed"
+    assert 'Call `search_tools` with {"query": "get_order"} first' in first[1]
+    assert got == ("done", "get_order 1 is fine")
+    assert unknown[1] == "There is no tool `get_ordr` (did you mean `get_order`?). `search_tools` finds tools by words."
+
+
+@NATIVE
+async def test_hooks_see_the_tools_and_not_the_search(scene: Any, wire: Any):
+    """A rule on the inner tool holds, and is not asked about the search."""
+    deny = Hook(event="PreToolUse", type="rule", matcher="*", config={"ruling": "deny", "reason": "Not today."})
+    stage = await set_shop(scene, wire, FIND, call("create_order"), say("Well."), hooks=(deny,))
+    await played(stage)
+    found, made = await ends(stage)
+    assert found[0] == "done"
+    assert made[0] == "denied"
+    assert "Not today." in made[1]
+
+
+@NATIVE
+async def test_a_search_that_finds_nothing_or_is_refused_is_answered(scene: Any, wire: Any):
+    """A search has its answer on each wire, whatever became of it."""
+    stage = await set_shop(
+        scene,
+        wire,
+        call("search_tools", query="zeppelin"),
+        call("search_tools", limit=3),
+        (FIND, call("search_tools", query="refund")),
+        say("Well."),
+    )
+    assert await played(stage) == "Well."
+    assert [outcome for outcome, _ in await ends(stage)] == ["done", "failed", "done", "done"]
+
+
+@NATIVE
+async def test_a_choice_among_tools_reaches_them(scene: Any, wire: Any):
+    """`active_tools` lets the model search, and `tool_choice` asks for a tool by its name."""
+    stage = await set_shop(
+        scene,
+        wire,
+        FIND,
+        (call("create_order"), call("update_order")),
+        say("Made."),
+        by_name("get_order", id=2),
+        say("Got."),
+    )
+    assert await played(stage, active_tools=("create_order",)) == "Made."
+    assert [outcome for outcome, _ in await ends(stage)] == ["done", "done", "denied"]
+
+
+async def test_a_model_that_loads_nothing_has_the_routers_three_tools(scene: Any):
+    """A compatible server, and a model that is not known to load tools, are asked as with `meta`."""
+    for wire, model in ((CHAT, None), (MESSAGES, "anthropic:claude-opus-4-1"), (RESPONSES, "openai:gpt-5.2")):
+        stage = await set_shop(
+            scene,
+            wire,
+            call("use_resource", name="order"),
+            by_name("create_order", id=7),
+            say("Made."),
+            model=model,
+            name=f"on-{wire.name}",
+        )
+        assert await played(stage) == "Made."
+        named = [tool.get("name") or tool["function"]["name"] for tool in tools_of(stage.line.models.asked[0])]
+        assert named == ["call_tool", "list_resources", "use_resource"]
+
+
+@pytest.mark.parametrize(("wire", "other"), [(MESSAGES, CHAT), (RESPONSES, CHAT), (MESSAGES, RESPONSES)])
+async def test_a_fallback_on_another_wire_reads_what_was_found(scene: Any, dial: Any, wire: Any, other: Any):
+    """A model that takes over reads the definitions as text, and calls the tools by `call_tool`."""
+    stand_in = await dial(other, [(by_name("create_order", id=7),), (say("Made."),)])
+    stage = await set_shop(
+        scene, wire, FIND, status(400, "no"), status(400, "no"), stand_in=stand_in, fallback_models=(other.full,)
+    )
+    assert await played(stage) == "Made."
+    assert ("done", "create_order 7 is fine") in await ends(stage)
+    assert '\\"name\\":\\"create_order\\"' in stand_in.models.asked[0].raw.decode()
+
+
+@NATIVE
+async def test_a_restarted_process_sends_the_same_bytes(scene: Any, wire: Any):
+    """What was loaded is folded from the log again."""
+    stage = await set_shop(
+        scene, wire, FIND, call("create_order", id=7), say("Made."), call("create_order"), say("Yes.")
+    )
+    await played(stage)
+    before = stage.requests[-1]
+    await stage.core.stop(grace=1.0)
+    again = await scene(wire, line=stage.line, session=stage.session, tools=SHOP)
+    assert await played(again) == "Yes."
+    assert again.requests[3][: len(before)] == before
+    assert (await ends(again))[-1] == ("done", "create_order 0 is fine")
+
+
+UNKNOWN = {
+    "anthropic": b'{"type":"error","error":{"type":"invalid_request_error","message":"tools.2.custom.defer_loading: Extra inputs are not permitted"}}',
+    "openai": b'{"error":{"message":"Tool \'tool_search\' is not supported with this model.","type":"invalid_request_error","param":"tools"}}',
+}
+
+
+@NATIVE
+async def test_a_server_that_knows_no_deferred_tools_is_asked_without_them(scene: Any, wire: Any):
+    """The refusal costs one request: it is asked again at once, and from then on, with the definitions as text."""
+    refuses = status(400, UNKNOWN[wire.name].decode(), {"content-type": "application/json"})
+    stage = await set_shop(scene, wire, refuses, FIND, by_name("create_order", id=7), say("Made."))
+    assert await played(stage) == "Made."
+    assert not await stage.said(StepFailed)
+    assert (await ends(stage))[-1] == ("done", "create_order 7 is fine")
+    first, *others = stage.line.models.asked
+    assert b"defer_loading" in first.raw or b"tool_search" in first.raw
+    assert not any(b"defer_loading" in each.raw or b'"tool_search"' in each.raw for each in others)
+    assert b'\\"name\\":\\"create_order\\"' in others[1].raw
+    assert not any(b"tool_reference" in each.raw for each in others)
