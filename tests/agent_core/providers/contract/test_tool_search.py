@@ -1,17 +1,19 @@
-"""Tools that a search of ours loads (`router: native`), over the wires whose vendors take them, and over one that does not."""
+"""Tools that a search of ours loads (`router: native`): on the wires that take them, and on the one that does not."""
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pytest
 
-from agent_core import Controls, Hook, Text, ToolCompleted, ToolRequested, text_of
+from agent_core import Hook, Text, ToolCompleted, ToolRequested
 from agent_core.domain.events import StepFailed
-from agent_core.testing import call, say, think
+from agent_core.testing import call, fail, say, think
 from agent_core.testing.models import status
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 from tests.agent_core.routing import SHOP, by_name, ends
+from tests.agent_core.stage import ANN
 
 NATIVE = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
 FIND = call("search_tools", query="create an order")
@@ -52,7 +54,7 @@ async def test_the_model_finds_tools_and_calls_them_by_their_names(scene: Any, w
     ]
     requests = stage.requests
     assert len(requests) == 5
-    assert all(later[: len(before)] == before for before, later in zip(requests, requests[1:], strict=False))
+    assert all(later[: len(before)] == before for before, later in pairwise(requests))
     tools = [msgspec.json.encode(tools_of(asked)) for asked in stage.line.models.asked]
     assert len(set(tools)) == 1
     (end, *_) = await stage.said(ToolCompleted)
@@ -96,26 +98,22 @@ async def test_openai_gets_a_search_of_the_clients_and_what_it_loaded(scene: Any
 
 
 @NATIVE
-async def test_the_same_conversation_ends_the_same_on_each_router(scene: Any, wire: Any, dial: Any):
-    """The facts of the inner calls do not tell how the tools were found, but for `via`."""
-    told = []
-    for router, script in (
-        ("native", (FIND, call("create_order", id=7), say("Made."))),
-        ("meta", (call("use_resource", name="order"), by_name("create_order", id=7), say("Made."))),
-        ("off", (call("create_order", id=7), say("Made."))),
-    ):
-        stage = await set_shop(scene, wire, *script, router=router, name=router, session=None)
-        assert await played(stage) == "Made."
-        asked = {each.call: each for each in await stage.said(ToolRequested) if each.name == "create_order"}
-        told.append(
-            [
-                (asked[end.call].name, asked[end.call].arguments, end.outcome, end.parts)
-                for end in await stage.said(ToolCompleted)
-                if end.call in asked
-            ]
-        )
-    assert told[0] == told[1] == told[2]
-    assert len(told[0]) == 1
+@pytest.mark.parametrize(
+    ("router", "script"),
+    [
+        ("native", (FIND, call("create_order", id=7))),
+        ("meta", (call("use_resource", name="order"), by_name("create_order", id=7))),
+        ("off", (call("create_order", id=7),)),
+    ],
+)
+async def test_the_same_conversation_ends_the_same_on_each_router(scene: Any, wire: Any, router: str, script: Any):
+    """The facts of the inner call do not tell how the tool was found, but for `via`."""
+    stage = await set_shop(scene, wire, *script, say("Made."), router=router)
+    assert await played(stage) == "Made."
+    (asked,) = [each for each in await stage.said(ToolRequested) if each.name == "create_order"]
+    (end,) = [each for each in await stage.said(ToolCompleted) if each.call == asked.call]
+    assert (asked.arguments, asked.index, asked.raw) == ({"id": 7}, 0, None)
+    assert (end.outcome, end.parts, end.loaded) == ("done", (Text("create_order 7 is fine"),), ())
 
 
 @NATIVE
@@ -142,8 +140,14 @@ async def test_a_tool_that_no_search_found_is_refused_with_a_hint(scene: Any, wi
 
 @NATIVE
 async def test_hooks_see_the_tools_and_not_the_search(scene: Any, wire: Any):
-    """A rule on the inner tool holds, and is not asked about the search."""
-    deny = Hook(event="PreToolUse", type="rule", matcher="*", config={"ruling": "deny", "reason": "Not today."})
+    """A rule for all tools holds for the inner one, and is not asked about the search."""
+    conditions = [{"field": "actor.id", "operator": "EQUALS", "value": ANN.id}]
+    deny = Hook(
+        event="PreToolUse",
+        type="rule",
+        matcher="*",
+        config={"conditions": conditions, "decision": "deny", "reason": "Not today."},
+    )
     stage = await set_shop(scene, wire, FIND, call("create_order"), say("Well."), hooks=(deny,))
     await played(stage)
     found, made = await ends(stage)
@@ -183,30 +187,23 @@ async def test_a_choice_among_tools_reaches_them(scene: Any, wire: Any):
     assert [outcome for outcome, _ in await ends(stage)] == ["done", "done", "denied"]
 
 
-async def test_a_model_that_loads_nothing_has_the_routers_three_tools(scene: Any):
+@pytest.mark.parametrize(
+    ("wire", "model"), [(CHAT, None), (MESSAGES, "anthropic:claude-opus-4-1"), (RESPONSES, "openai:gpt-5.2")]
+)
+async def test_a_model_that_loads_nothing_has_the_routers_three_tools(scene: Any, wire: Any, model: str | None):
     """A compatible server, and a model that is not known to load tools, are asked as with `meta`."""
-    for wire, model in ((CHAT, None), (MESSAGES, "anthropic:claude-opus-4-1"), (RESPONSES, "openai:gpt-5.2")):
-        stage = await set_shop(
-            scene,
-            wire,
-            call("use_resource", name="order"),
-            by_name("create_order", id=7),
-            say("Made."),
-            model=model,
-            name=f"on-{wire.name}",
-        )
-        assert await played(stage) == "Made."
-        named = [tool.get("name") or tool["function"]["name"] for tool in tools_of(stage.line.models.asked[0])]
-        assert named == ["call_tool", "list_resources", "use_resource"]
+    script = (call("use_resource", name="order"), by_name("create_order", id=7), say("Made."))
+    stage = await set_shop(scene, wire, *script, model=model)
+    assert await played(stage) == "Made."
+    named = [tool.get("name") or tool["function"]["name"] for tool in tools_of(stage.line.models.asked[0])]
+    assert named == ["call_tool", "list_resources", "use_resource"]
 
 
 @pytest.mark.parametrize(("wire", "other"), [(MESSAGES, CHAT), (RESPONSES, CHAT), (MESSAGES, RESPONSES)])
 async def test_a_fallback_on_another_wire_reads_what_was_found(scene: Any, dial: Any, wire: Any, other: Any):
     """A model that takes over reads the definitions as text, and calls the tools by `call_tool`."""
     stand_in = await dial(other, [(by_name("create_order", id=7),), (say("Made."),)])
-    stage = await set_shop(
-        scene, wire, FIND, status(400, "no"), status(400, "no"), stand_in=stand_in, fallback_models=(other.full,)
-    )
+    stage = await set_shop(scene, wire, FIND, fail("auth"), stand_in=stand_in, fallback_models=(other.full,))
     assert await played(stage) == "Made."
     assert ("done", "create_order 7 is fine") in await ends(stage)
     assert '\\"name\\":\\"create_order\\"' in stand_in.models.asked[0].raw.decode()
@@ -228,15 +225,18 @@ async def test_a_restarted_process_sends_the_same_bytes(scene: Any, wire: Any):
 
 
 UNKNOWN = {
-    "anthropic": b'{"type":"error","error":{"type":"invalid_request_error","message":"tools.2.custom.defer_loading: Extra inputs are not permitted"}}',
-    "openai": b'{"error":{"message":"Tool \'tool_search\' is not supported with this model.","type":"invalid_request_error","param":"tools"}}',
+    "anthropic": {
+        "type": "invalid_request_error",
+        "message": "tools.2.custom.defer_loading: Extra inputs are not permitted",
+    },
+    "openai": {"type": "invalid_request_error", "message": "Tool 'tool_search' is not supported with this model."},
 }
 
 
 @NATIVE
 async def test_a_server_that_knows_no_deferred_tools_is_asked_without_them(scene: Any, wire: Any):
     """The refusal costs one request: it is asked again at once, and from then on, with the definitions as text."""
-    refuses = status(400, UNKNOWN[wire.name].decode(), {"content-type": "application/json"})
+    refuses = status(400, msgspec.json.encode({"error": UNKNOWN[wire.name]}), {"content-type": "application/json"})
     stage = await set_shop(scene, wire, refuses, FIND, by_name("create_order", id=7), say("Made."))
     assert await played(stage) == "Made."
     assert not await stage.said(StepFailed)
