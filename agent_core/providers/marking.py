@@ -72,6 +72,16 @@ class Unmarked(NamedTuple):
     accepted: Callable[[CallFailed], None]
 
 
+class Spares(NamedTuple):
+    """What to ask instead: *unmarked* without a prompt cache's fields, *unsearched* without those of a search too."""
+
+    unmarked: Unmarked | None = None
+    unsearched: Unmarked | None = None
+
+
+NO_SPARES = Spares()
+
+
 class CacheFields:
     """The models of one provider that were found to refuse them; what is not known to is marked.
 

@@ -100,10 +100,10 @@ def _answer(message: Message) -> list[Block]:
 
 def unloaded(entries: Sequence[RequestEntry]) -> Sequence[RequestEntry]:
     """Return *entries* with what searches found as text: for a server that was found to know no references."""
-    return [_Entry(each.message, _as_text(each)) if each.message.role == "tool" else each for each in entries]
+    return [_TextEntry(each.message, _as_text(each)) if each.message.role == "tool" else each for each in entries]
 
 
-class _Entry(NamedTuple):
+class _TextEntry(NamedTuple):
     message: Message
     wire: bytes
 

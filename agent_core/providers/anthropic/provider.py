@@ -19,7 +19,7 @@ from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, ModelDe
 from agent_core.providers.caching import BUDGETS, of_anthropic
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
-from agent_core.providers.marking import CacheFields
+from agent_core.providers.marking import CacheFields, Spares
 from agent_core.providers.wording import Starts, joined
 
 NAME = "anthropic"
@@ -77,13 +77,12 @@ class AnthropicProvider:
         marks = request.cache if self._fields.taken(request.model) else None
         loads = request.snapshot.searches and self.able(request.model).searches
         unmarked, unsearched = partial(self._body, request, None, loads=loads), partial(self._body, request, None)
-        return self._client.stream(
-            PATH,
-            self._body(request, marks, loads=loads),
-            AnthropicFold(),
-            unmarked=self._fields.without(request.model, unmarked) if marks else None,
-            unsearched=self._searches.without(request.model, unsearched) if loads else None,
+        spares = Spares(
+            self._fields.without(request.model, unmarked) if marks else None,
+            self._searches.without(request.model, unsearched) if loads else None,
         )
+        body = self._body(request, marks, loads=loads)
+        return self._client.stream(PATH, body, AnthropicFold(), spares=spares)
 
     def _body(self, request: Request, marks: CacheMarks | None, *, loads: bool = False) -> bytes:
         """Return the request; *loads*: with the tools beside the prompt, for a search to load."""

@@ -17,7 +17,7 @@ from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_summaries
-from agent_core.providers.marking import CacheFields
+from agent_core.providers.marking import CacheFields, Spares
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
@@ -86,7 +86,7 @@ class OpenAIProvider:
         unmarked = self._fields.without(request.model, plain) if self._takes(request.model) else None
         unsearched = self._searches.without(request.model, bare) if loads else None
         body = self._body(request, loads=loads)
-        return self._client.stream("/responses", body, fold, learn, unmarked, unsearched)
+        return self._client.stream("/responses", body, fold, learn, Spares(unmarked, unsearched))
 
     def _learn(self, model: str, refusal: CallFailed) -> None:
         """Note that *model* refuses summaries of its thinking."""

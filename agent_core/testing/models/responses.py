@@ -195,7 +195,7 @@ class ResponsesVoice:
     def _search(self, item: ScriptedCall) -> list[Part]:
         """Say a search for tools; its arguments are JSON, and come with the end of the item."""
         closing, index = self._close(), len(self._items)
-        begun = {
+        begun: Json = {
             "id": f"tsc_{_OWN}{index:02}",
             "type": "tool_search_call",
             "status": "in_progress",
