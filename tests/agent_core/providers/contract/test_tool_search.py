@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core import Hook, Text, ToolCompleted, ToolRequested
-from agent_core.domain.events import StepFailed
-from agent_core.testing import call, fail, say, think
+from agent_core import ContextAdded, Definition, Hook, SnapshotFrozen, StepCompleted, Text, ToolCompleted, ToolRequested
+from agent_core.domain.events import CacheMissed, StepFailed
+from agent_core.testing import FakeClock, call, fail, say, think
 from agent_core.testing.models import status
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
-from tests.agent_core.routing import SHOP, by_name, ends
+from tests.agent_core.routing import SHOP, Growing, by_name, ends, shop_tool
 from tests.agent_core.stage import ANN
 
 NATIVE = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
@@ -246,3 +246,74 @@ async def test_a_server_that_knows_no_deferred_tools_is_asked_without_them(scene
     assert not any(b"defer_loading" in each.raw or b'"tool_search"' in each.raw for each in others)
     assert b'\\"name\\":\\"create_order\\"' in others[1].raw
     assert not any(b"tool_reference" in each.raw for each in others)
+
+
+@NATIVE
+async def test_each_request_reads_the_cache_of_the_one_before(scene: Any, wire: Any):
+    """What a search loads comes after what is cached: nothing is written twice, and no miss is noted."""
+    rules = "Be brief, and say nothing that is not known. " * 200
+    stage = await set_shop(
+        scene,
+        wire,
+        FIND,
+        call("create_order"),
+        say("Made."),
+        call("create_order", id=2),
+        say("Yes."),
+        instructions=rules,
+    )
+    await played(stage)
+    await played(stage)
+    steps = [step.usage for step in await stage.said(StepCompleted)]
+    reads = [usage.cache_read or 0 for usage in steps]
+    wrote = [(usage.cache_write_short or 0) + (usage.cache_write_long or 0) for usage in steps]
+    assert reads[0] == 0 < wrote[0]
+    assert reads[1:] == [read + written for read, written in zip(reads, wrote, strict=True)][:-1]
+    assert await stage.said(CacheMissed) == []
+
+
+@NATIVE
+async def test_the_prefix_stays_while_tools_come_and_go(scene: Any, wire: Any):
+    """A tool that came later is announced by a note and called by `call_tool`; the list stays as it is frozen."""
+    growing = Growing(*(shop_tool(f"mcp__shop__{verb}_order") for verb in ("get", "list", "create")))
+    script = (
+        FIND,
+        call("mcp__shop__create_order", id=1),
+        say("Made."),
+        by_name("mcp__shop__get_cart", id=2),
+        say("Yes."),
+    )
+    stage = await set_shop(scene, wire, *script, tools=())
+    core = stage.core
+    core.agents._toolset = core._segments._toolset = growing
+    core._segments.sources._notes._toolset = growing
+    fields = {"tools": ("mcp__shop__*",), "router": "native", "tool_limit": 0}
+    await core.agents.create(Definition(name="clerk", instructions="", **fields))
+    stage.session = (await core.open_session(agent="clerk", actor=ANN)).id
+    await played(stage)
+    growing.known["mcp__shop__get_cart"] = shop_tool("mcp__shop__get_cart")
+    del growing.known["mcp__shop__list_order"]
+    await played(stage)
+    assert [outcome for outcome, _ in await ends(stage)] == ["done"] * 3
+    (note,) = [added.text for added in await stage.said(ContextAdded)]
+    assert "gone, calls of them fail: mcp__shop__list_order." in note
+    assert "mcp__shop__get_cart" in note
+    requests = stage.requests
+    assert all(later[: len(before)] == before for before, later in pairwise(requests))
+    assert len({msgspec.json.encode(tools_of(asked)) for asked in stage.line.models.asked}) == 1
+
+
+@NATIVE
+async def test_another_prompt_has_what_was_found_as_text(scene: Any, wire: Any):
+    """A conversation that takes up the agent without the search sends no reference to tools that are not there."""
+    clock = FakeClock()
+    script = (FIND, call("create_order", id=1), say("Made."), say("Yes."))
+    stage = await set_shop(scene, wire, *script, clock=clock, idle_refreeze_s=60)
+    await played(stage)
+    await stage.core.agents.update("assistant", {"router": "meta"})
+    clock.advance(3_600)
+    assert await played(stage) == "Yes."
+    assert [frozen.reason for frozen in await stage.said(SnapshotFrozen)] == ["opened", "idle"]
+    last = stage.line.models.asked[-1]
+    assert not any(word in last.raw for word in (b"tool_reference", b"tool_search", b"defer_loading"))
+    assert b'\\"name\\":\\"create_order\\"' in last.raw
