@@ -173,8 +173,20 @@ async def _in_runs(database: Path, rounds: int, asks: int) -> list[Row]:
         Row(at_once, "ms", found["all"], found["one"], "a run with one of them", PARALLEL),
         Row(few, "bytes", sizes["routed"], sizes["bare"], "one without tools"),
         Row(many, "bytes", sizes["many"], sizes["routed"], f"one with {ROUTED}", REQUEST),
-        Row(f"what a model reads of {MANY} tools, native", "bytes", sizes["native"], sizes["many"], "the same, routed"),
-        Row(f"request of it at Anthropic, {MANY} deferred", "bytes", sizes["deferred"], sizes["many"], "routed"),
+        Row(
+            f"request of an agent with {MANY} tools, native, less what is deferred",
+            "bytes",
+            sizes["native"],
+            sizes["many"],
+            "routed",
+        ),
+        Row(
+            f"request of an agent with {MANY} tools, native, to Anthropic",
+            "bytes",
+            sizes["deferred"],
+            sizes["many"],
+            "routed",
+        ),
     ]
 
 

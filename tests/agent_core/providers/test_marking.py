@@ -54,7 +54,7 @@ def test_a_refusal_of_something_else(text):
     ids=str,
 )
 def test_a_search_that_a_server_does_not_know(said):
-    """It is told from the fields of a cache, of which the server has said nothing."""
+    """It is no refusal of the fields of a cache, of which the server has said nothing."""
     failed = refused("gateway", 400, {"error": said}, {})
     assert (failed.search_unknown, failed.cache_unknown) == (True, False)
     assert not any(refused("gateway", 400, body, {}).search_unknown for body in UNKNOWN)
