@@ -6,8 +6,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_core import ContextAdded, Definition, Hook, SnapshotFrozen, StepCompleted, Text, ToolCompleted, ToolRequested
+from agent_core import (
+    Compaction,
+    ContextAdded,
+    Definition,
+    Hook,
+    Limits,
+    SnapshotFrozen,
+    StepCompleted,
+    Text,
+    ToolCompleted,
+    ToolRequested,
+)
 from agent_core.domain.events import CacheMissed, StepFailed
+from agent_core.domain.messages import CallOutcome, LoadedTool, Message, Native, ToolResult
+from agent_core.providers.anthropic.encode import encoder_of
+from agent_core.providers.openai.encode import encode
 from agent_core.testing import FakeClock, call, fail, say, think
 from agent_core.testing.models import status
 from tests.agent_core.laws import check_log
@@ -317,3 +331,52 @@ async def test_another_prompt_has_what_was_found_as_text(scene: Any, wire: Any):
     last = stage.line.models.asked[-1]
     assert not any(word in last.raw for word in (b"tool_reference", b"tool_search", b"defer_loading"))
     assert b'\\"name\\":\\"create_order\\"' in last.raw
+
+
+@NATIVE
+async def test_what_left_the_window_is_searched_for_again(scene: Any, wire: Any):
+    """After a cut the model has not read the tools any more, and is asked to search."""
+    stage = await set_shop(
+        scene,
+        wire,
+        FIND,
+        say("Found."),
+        say("Hello."),
+        call("create_order"),
+        FIND,
+        say("Well."),
+        limits=Limits(4),
+        compaction=Compaction(kind="cut"),
+    )
+    for _ in range(3):
+        await played(stage)
+    assert [outcome for outcome, _ in await ends(stage)] == ["done", "failed", "done"]
+    assert not await stage.said(StepFailed)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("outcome", ["done", "denied"])
+def test_what_answers_a_search_by_responses(native: bool, outcome: CallOutcome):
+    """The model's own search has its own kind of answer, whatever became of it; after a summary it is a text."""
+    loaded = (LoadedTool("get_order", "Get it.", {"type": "object"}),) if outcome == "done" else ()
+    result = ToolResult("call_1", outcome, (Text("Definitions."),), loaded=loaded)
+    own = Native(RESPONSES.full, calls=("tool_search:call_x",)) if native else None
+    item = msgspec.json.decode(encode(RESPONSES.full, Message("tool", (result,), own), {}))
+    if native:
+        assert (item["type"], item["call_id"]) == ("tool_search_output", "call_x")
+        assert [tool["name"] for tool in item["tools"]] == [tool.name for tool in loaded]
+    else:
+        assert (item["type"], item["call_id"]) == ("function_call_output", "call_1")
+        assert "Definitions." in item["output"]
+
+
+def test_what_answers_a_search_by_messages():
+    """References stand for the text where the model loads tools, and the text where it does not."""
+    loaded = (LoadedTool("get_order", "Get it.", {"type": "object"}),)
+    message = Message("tool", (ToolResult("call_1", "done", (Text("Definitions."),), loaded=loaded),))
+    for model, content in (
+        ("claude-sonnet-5-5", {"type": "tool_reference", "tool_name": "get_order"}),
+        ("claude-opus-4-1", {"type": "text", "text": "Definitions."}),
+    ):
+        (result,) = msgspec.json.decode(encoder_of(f"anthropic:{model}")(message, {}))["content"]
+        assert result["content"] == [content]
