@@ -99,6 +99,10 @@ class Scenario:
     tool_limit: int | None = None
     router: RouterKind = "auto"
 
+    def model(self) -> ScriptedProvider:
+        """Return what plays the script: a model that loads tools."""
+        return ScriptedProvider(self.script, able=Abilities(searches=True))
+
 
 def _continued(request: Request) -> Answer:
     begun = any(entry.message.role == "assistant" for entry in request.messages)
@@ -191,7 +195,7 @@ class Process:
         cls, open_database: OpenDatabase, scenario: Scenario, ledger: Ledger, at: int = 0, side: Side = "before"
     ) -> "Process":
         database = CrashingDatabase(open_database(), at, side)
-        provider = ScriptedProvider(scenario.script, able=Abilities(searches=True))
+        provider = scenario.model()
         tools = {tool.spec.name: tool for tool in ledger.tools()}
         given: dict[str, Any] = {"default_model": "scripted", "tool_ports": (ports := ledger.ports())}
         core = Core(database, providers={"scripted": provider}, tools=tools, **given)
