@@ -14,8 +14,8 @@ function framed(listed: readonly string[], { ancestors = [] as string[], referre
   const page = Object.assign(new EventTarget(), { parent, location: { ancestorOrigins: ancestors }, document: { referrer } }) as unknown as Window;
   const [tokens, wishes, said] = [[] as unknown[], [] as string[], [] as unknown[]];
   const note = (...given: readonly unknown[]): void => void said.push(given);
-  const told = { context: (given: unknown) => note("context", given), tools: (names: unknown) => note("tools", names), output: (call: string, given: unknown) => note(call, given) };
-  const bridge = createBridge({ page, listed, token: ({ token }) => tokens.push(token), wish: (wish) => wishes.push(wish), ...told });
+  const noted = { context: (given: unknown) => note("context", given), tools: (names: unknown) => note("tools", names), output: (call: string, given: unknown) => note(call, given) };
+  const bridge = createBridge({ page, listed, token: ({ token }) => tokens.push(token), wish: (wish) => wishes.push(wish), ...noted });
   const hear = (data: unknown, { source = parent as unknown, origin = SHOP } = {}) =>
     void page.dispatchEvent(Object.assign(new Event("message"), { source, origin, data }));
   return { bridge, posted, tokens, wishes, said, hear, page };
@@ -74,7 +74,7 @@ test("no token, and no answer at all, are failures that the conversation can tel
   assert.deepEqual(posted, Array(6).fill(question)); // a page that listens later is asked again
 });
 
-test("context, names of tools and outputs are heard from the parent alone, and as what they are", () => {
+test("context, names of tools and outputs are taken from the parent alone, and as what they are", () => {
   const { hear, said } = framed(LISTED, { ancestors: [SHOP] });
   const messages = [
     { type: "parley:setContext", context: { page: "/lamps" } },

@@ -43,7 +43,7 @@ export interface Bridge {
 export function createBridge({ page, listed, token, wish, context, tools, output }: BridgeOptions): Bridge {
   const parent = parentOf(page, listed);
   let answer: ((message: Said) => void) | null = null;
-  const heard: { readonly [name: string]: (message: Said) => void } = {
+  const received: { readonly [name: string]: (message: Said) => void } = {
     token: (message) => (answer ? answer(message) : isToken(message) && token(message)),
     setContext: ({ context: given }) => isContext(given) && context(given),
     tools: ({ names }) => isNames(names) && tools(names),
@@ -59,7 +59,7 @@ export function createBridge({ page, listed, token, wish, context, tools, output
     const [scheme, name] = String(message["type"]).split(":") as [string, string?];
     if (scheme !== "parley" || !name) return;
     if (WISHES.includes(name)) return wish(name as Wish);
-    if (Object.hasOwn(heard, name)) heard[name]?.(message);
+    if (Object.hasOwn(received, name)) received[name]?.(message);
   });
   const ask = (): Promise<IssuedToken> =>
     new Promise((resolve, reject) => {
