@@ -13,6 +13,7 @@ from dotenv import dotenv_values
 from pydantic import SecretStr
 
 from agent_core import ConfigError
+from agent_core.providers.models import Vision
 from app.bounded_yaml import InvalidYaml, read_yaml
 from app.setting_texts import web_address
 
@@ -37,7 +38,7 @@ _OWN_HEADERS = frozenset(
         "transfer-encoding",
     )
 )
-_FIELDS = ("kind", "base_url", "key", "headers", "query")
+_FIELDS = ("kind", "base_url", "key", "headers", "query", "vision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Endpoint:
 
     Without *base_url* it is the vendor's own. *headers* and *query* go with every request. *needs* is what to set when
     its server refuses the key; *lacks* what to set before it can be asked at all, the variables with their places.
+    *vision* is whether its models see pictures, or the names of those that do; None: what is known of them.
     """
 
     kind: ProviderKind
@@ -55,6 +57,7 @@ class Endpoint:
     query: Mapping[str, SecretStr] = field(default_factory=dict[str, SecretStr])
     needs: str = ""
     lacks: str = ""
+    vision: Vision | None = None
 
 
 def read_endpoints(given: str | None, env_file: Path | None) -> dict[str, Endpoint]:
@@ -101,7 +104,7 @@ def _endpoint(where: str, name: str, given: Any, variable: Callable[[str], str])
         raise ConfigError(f"{where}: is no name of a provider; give {NAMES}.")
     if not isinstance(given, dict):
         raise ConfigError(
-            f"{where}: is no record; give it `kind`, and `base_url`, `key`, `headers`, `query` as needed."
+            f"{where}: is no record; give it `kind`, and `base_url`, `key`, `headers`, `query`, `vision` as needed."
         )
     entry = cast("dict[Any, Any]", given)
     if strange := next((str(each) for each in entry if each not in _FIELDS), None):
@@ -119,6 +122,7 @@ def _endpoint(where: str, name: str, given: Any, variable: Callable[[str], str])
         query=_texts(where, "query", entry.get("query"), variable),
         needs=f"`key` of {where}",
         lacks=_unset(where, entry, variable),
+        vision=_vision(where, entry.get("vision")),
     )
     if made.key is None and not made.headers and (kind == "anthropic" or url is None):
         raise ConfigError(f"{where}: has neither `key` nor `headers`; give a key, such as `key: ${{SOME_KEY}}`.")
@@ -144,6 +148,17 @@ def _address(where: str, given: Any) -> str | None:
     except ValueError:
         remedy = "give one such as https://example.com/v1, without a name, password or query in it (see `query`)"
         raise ConfigError(f"{where}: `base_url` is no http address; {remedy}.") from None
+
+
+def _vision(where: str, given: Any) -> Vision | None:
+    match given:
+        case None | bool():
+            return given
+        case [*names] if all(isinstance(name, str) and name.strip() for name in names):
+            return tuple(map(str, names))
+        case _:
+            remedy = "give `true`, `false`, or a list of the names of models that see pictures, such as [qwen-vl*]"
+            raise ConfigError(f"{where}: `vision` says not which models see pictures; {remedy}.")
 
 
 def _headers(where: str, given: Any, variable: Callable[[str], str]) -> dict[str, SecretStr]:

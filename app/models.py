@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypedDict, runtime_checkable
 
 import structlog
 from pydantic import SecretStr
@@ -13,7 +13,7 @@ from agent_core import Clock, Definition
 from agent_core.providers.base import Provider
 from agent_core.providers.demo import DemoProvider
 from agent_core.providers.extras import Extras
-from agent_core.providers.models import UNKNOWN, find, table
+from agent_core.providers.models import UNKNOWN, Vision, find, table
 from app.settings import DEMO, Settings
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -62,6 +62,14 @@ async def running_models(settings: Settings, clock: Clock) -> AsyncIterator[Mode
         yield Models({each.name: each for each in (demo, *connected)}, settings.default_model)
 
 
+class _Rest(TypedDict):
+    """What a provider of any kind is made with, beside its key and address."""
+
+    name: str
+    extras: Extras
+    vision: Vision | None
+
+
 def _connected(settings: Settings) -> Iterator[Connected]:
     """Build what has a key; nothing is imported for a kind that has none.
 
@@ -71,19 +79,20 @@ def _connected(settings: Settings) -> Iterator[Connected]:
     for name, endpoint in settings.endpoints.items():
         key = endpoint.key.get_secret_value() if endpoint.key else None
         extras = Extras(_plain(endpoint.headers), _plain(endpoint.query), ambient=name not in settings.named)
+        rest: _Rest = {"name": name, "extras": extras, "vision": endpoint.vision}
         match endpoint.kind:
             case "anthropic":
                 from agent_core.providers.anthropic.provider import anthropic  # noqa: PLC0415
 
-                yield anthropic(api_key=key, base_url=endpoint.base_url or ANTHROPIC_URL, name=name, extras=extras)
+                yield anthropic(api_key=key, base_url=endpoint.base_url or ANTHROPIC_URL, **rest)
             case "openai":
                 from agent_core.providers.openai.provider import openai  # noqa: PLC0415
 
-                yield openai(api_key=key, base_url=endpoint.base_url or OPENAI_URL, name=name, extras=extras)
+                yield openai(api_key=key, base_url=endpoint.base_url or OPENAI_URL, **rest)
             case "openai-compatible":
                 from agent_core.providers.compatible.provider import compatible  # noqa: PLC0415
 
-                yield compatible(api_key=key, base_url=endpoint.base_url or OPENAI_URL, name=name, extras=extras)
+                yield compatible(api_key=key, base_url=endpoint.base_url or OPENAI_URL, **rest)
 
 
 def _plain(given: Mapping[str, SecretStr]) -> dict[str, str]:

@@ -141,9 +141,9 @@ class GrowingText:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One part of a message; *other* parts hold their place and show nothing here."""
+    """One part of a message; a *picture* and *other* parts hold their place and show nothing here."""
 
-    kind: Literal["text", "reasoning", "other"]
+    kind: Literal["text", "reasoning", "picture", "other"]
     text: GrowingText
 
 
@@ -216,7 +216,8 @@ class CallView:
 class RunView:
     """The state of a run; *reason* is why it completed, *error* why it failed.
 
-    *blank* is an answer without a word, *cut* one that ended before it was complete.
+    *blank* is an answer without a word, *cut* one that ended before it was complete. *pictured*: one of its
+    messages came with a picture; *unseen*: the model that answers sees none.
     """
 
     id: str
@@ -226,6 +227,8 @@ class RunView:
     error: str | None = None
     blank: bool = False
     cut: bool = False
+    pictured: bool = False
+    unseen: bool = False
 
     @property
     def active(self) -> bool:

@@ -122,8 +122,17 @@ def drawn(renders: Sequence[ShownRender], width: int | None = None) -> str:
     return "".join(f"\n{figure(each, width)}\n" for each in renders)
 
 
+UNSEEN = "This agent's model cannot see pictures."
+"""What people read whose picture the model was not shown."""
+
+
 def end_of(run: RunView) -> str | None:
-    """Return what a person should know about how *run* ended or why it waits."""
+    """Return what a person should know about how *run* ended or why it waits, and of pictures that were not seen."""
+    said = [text for text in (_end_of(run), f"({UNSEEN})" if run.unseen and run.ended else None) if text]
+    return "\n".join(said) or None
+
+
+def _end_of(run: RunView) -> str | None:
     match run.status:
         case "failed":
             above = "The answer above is incomplete. " if run.cut else ""

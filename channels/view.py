@@ -14,8 +14,6 @@ from agent_core import (
     MessageCompleted,
     MessageCorrected,
     MessageReceived,
-    Part,
-    Reasoning,
     ReasoningDelta,
     RenderShown,
     RunCancelled,
@@ -27,7 +25,6 @@ from agent_core import (
     RunStarted,
     RunWaiting,
     StepStarted,
-    Text,
     TextDelta,
     ToolCall,
     ToolCompleted,
@@ -37,6 +34,7 @@ from agent_core import (
     ToolStarted,
 )
 from channels.base import CallView, ConversationView, GrowingText, Piece, Question, RunView, ShownMessage, ShownRender
+from channels.pieces import pieces, said
 
 EMPTY = ConversationView()
 
@@ -73,7 +71,7 @@ def _apply(body: ConversationView, event: Event) -> ConversationView:
             return _write(body, delta, run)
         case MessageReceived() as fact:
             steered = body.run(run) is not None
-            parts = tuple(map(_said, fact.parts))
+            parts = tuple(map(said, fact.parts))
             message = ShownMessage(fact.message, "user", run, seq=seq, parts=parts, steered=steered)
             return replace(body, waiting=(*body.waiting, message))
         case MessageCorrected() as fact:
@@ -81,7 +79,7 @@ def _apply(body: ConversationView, event: Event) -> ConversationView:
         case MessageCompleted() as fact:
             return _complete(body, fact, run, seq)
         case StepStarted() as fact:
-            return _start_step(body, fact, run)
+            return _start_step(_seen(body, fact, run), fact, run)
         case ToolRequested() as fact:
             return _request(body, fact, run)
         case fact if isinstance(fact, _CALLS):
@@ -143,7 +141,7 @@ def _is_blank(body: ConversationView, run: str) -> bool:
         if message.run == run and message.role == "assistant":
             if message.calls:
                 return not any(call.renders for call in message.calls)
-            if message.text.strip() or any(piece.kind == "other" for piece in message.parts):
+            if message.text.strip() or any(piece.kind in ("other", "picture") for piece in message.parts):
                 return False
     return True
 
@@ -182,14 +180,14 @@ def _complete(body: ConversationView, fact: MessageCompleted, run: str | None, s
             body = _give_up(body, run, keeper=run)
         body = replace(body, recent=(*body.recent, message))
     if fact.actor is not None:
-        return _alone(_put(body, replace(message, seq=seq, parts=_pieces(fact.parts), by=fact.actor, alone=True)))
+        return _alone(_put(body, replace(message, seq=seq, parts=pieces(fact.parts), by=fact.actor, alone=True)))
     known = {call.id for call in message.calls}
     calls = (CallView(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
     added = tuple(call for call in calls if call.id not in known)
     done = replace(
         message,
         seq=seq,
-        parts=_pieces(fact.parts),
+        parts=pieces(fact.parts),
         calls=message.calls + added,
         open=False,
         partial=fact.partial,
@@ -223,6 +221,15 @@ def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> C
     )
 
 
+def _seen(body: ConversationView, fact: StepStarted, run: str | None) -> ConversationView:
+    """Note whether the model of a step sees the pictures that its run's messages came with."""
+    known = None if run is None else body.run(run)
+    taken = (piece for message in body.waiting if message.seq in fact.takes for piece in message.parts)
+    if known is None or not (known.pictured or any(piece.kind == "picture" for piece in taken)):
+        return body
+    return _change_run(body, known.id, pictured=True, unseen=not fact.vision)
+
+
 def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> ConversationView:
     """Show a call below the last message of its run; one that is shown already gets the name of the tool it means."""
     if any(call.id == fact.call for message in body.recent for call in message.calls):
@@ -245,7 +252,7 @@ def _correct(body: ConversationView, fact: MessageCorrected) -> ConversationView
     """Show the corrected text of a message; a deleted one is empty, or removed if no step took it."""
     if not fact.parts and any(message.id == fact.message for message in body.waiting):
         return replace(body, waiting=tuple(message for message in body.waiting if message.id != fact.message))
-    return _change(body, fact.message, parts=_pieces(fact.parts))
+    return _change(body, fact.message, parts=pieces(fact.parts))
 
 
 def _hand(body: ConversationView, seqs: Collection[int], run: str) -> ConversationView:
@@ -330,8 +337,8 @@ def _end_call(body: ConversationView, id: str, time: int, **changes: Any) -> Con
 def _draw(body: ConversationView, fact: RenderShown) -> ConversationView:
     """Show a render at its call; a call that ran again shows it once."""
     shown = ShownRender(fact.render, fact.kind, fact.payload, fact.text, fact.title)
-    for said in body.newest():
-        for call in said.calls:
+    for message in body.newest():
+        for call in message.calls:
             if call.id == fact.call:
                 others = tuple(each for each in call.renders if each.id != shown.id)
                 return _change_call(body, call.id, renders=(*others, shown))
@@ -374,22 +381,3 @@ def _put(body: ConversationView, message: ShownMessage) -> ConversationView:
         if body.recent[at].id == message.id:
             return replace(body, recent=(*body.recent[:at], message, *body.recent[at + 1 :]))
     return replace(body, past=tuple(message if other.id == message.id else other for other in body.past))
-
-
-def _said(part: Part) -> Piece:
-    """Return a part of a person's message; of a tool that it had used the name."""
-    return Piece("text", GrowingText.of(part.name)) if isinstance(part, ToolCall) else _piece(part)
-
-
-def _pieces(parts: tuple[Part, ...]) -> tuple[Piece, ...]:
-    return tuple(_piece(part) for part in parts)
-
-
-def _piece(part: Part) -> Piece:
-    match part:
-        case Text(text):
-            return Piece("text", GrowingText.of(text))
-        case Reasoning(text):
-            return Piece("reasoning", GrowingText.of(text))
-        case _:
-            return Piece("other", GrowingText.of(""))

@@ -99,7 +99,7 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     *structured* are the schemas that an answer can be held to: `any` of an object, those that are `closed`, or `none`.
     *caching* is how that cache works, None where nothing is billed for it. *listed_as* is the model's name in the model
     table, which has vendors by their kinds; empty: its own. *searches*: whether it takes tools beside the prompt that a
-    search of ours loads (`router: native`).
+    search of ours loads (`router: native`). *vision*: whether the model sees pictures.
     """
 
     withholds: bool = True
@@ -109,6 +109,7 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     caching: Caching | None = None
     listed_as: str = ""
     searches: bool = False
+    vision: bool = True
 
 
 ABLE = Abilities()

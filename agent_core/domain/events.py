@@ -146,10 +146,9 @@ class RunCancelled(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 class StepStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt of a model call; `takes` names the facts that enter the window with it.
 
-    *cache_note* says, for the operator, what the prompt cache loses by a change since the call before it.
-
-    In a draft a negative entry `-k` of `takes` means the k-th fact before this one in the same append;
-    the log writes the seq in its place.
+    *cache_note* says, for the operator, what the prompt cache loses by a change since the call before it. *vision* is
+    false where the model sees no pictures: it gets their names. In a draft a negative entry `-k` of `takes` means the
+    k-th fact before this one in the same append; the log writes the seq in its place.
     """
 
     type: ClassVar[str] = "step.started"
@@ -160,6 +159,7 @@ class StepStarted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     snapshot: str
     controls: dict[str, Any] | None = None
     cache_note: str | None = None
+    vision: bool = True
 
 
 class StepFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):

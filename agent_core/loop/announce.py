@@ -116,6 +116,7 @@ def _ask(move: Ask, state: RunState, agent: Agent) -> Sequence[FactBody]:
         snapshot=move.snapshot,
         controls=None if chosen == state.step.controls else chosen,
         cache_note=cache_note(move, chosen, state.last_call, agent),
+        vision=agent.able(move.controls.model or "").vision,
     )
     return [*before, started]
 

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -46,7 +47,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     *temperature* is whether one is accepted, or the efforts with which it is, `unset` when none is asked for.
     *structured* is whether its API enforces a JSON Schema on an answer, *tool_search* whether it loads tools that a
-    search of the client's found.
+    search of the client's found. *vision* is whether it sees pictures.
     """
 
     context: int | None = None
@@ -59,6 +60,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tool_search: bool = False
     breakpoints: bool = False
     strips: bool = False
+    vision: bool = True
     ends: date | None = None
     since: date | None = None
     price: Price | None = None
@@ -98,6 +100,21 @@ def small(name: str) -> str | None:
     provider = name.partition(":")[0]
     found = table().small.get(provider)
     return f"{provider}:{found}" if found else None
+
+
+Vision = bool | tuple[str, ...]
+"""Whether the models of a server see pictures, or the names of those that do, `*` for any characters in them."""
+
+
+def sees(listed: str, vision: Vision | None = None) -> bool:
+    """Return whether the model *listed*, `provider:model`, sees pictures: as *vision* says, else as the table does."""
+    match vision:
+        case None:
+            return find(listed).vision
+        case bool():
+            return vision
+        case _:
+            return any(fnmatchcase(listed.partition(":")[2], name) for name in vision)
 
 
 def holds(known: Model) -> bool:

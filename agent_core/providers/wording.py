@@ -3,15 +3,20 @@
 import base64
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.files import is_whole
-from agent_core.domain.messages import File, Part, Text
-from agent_core.providers.base import Files
+from agent_core.domain.messages import File, Message, Part, Text, ToolResult
+from agent_core.providers.base import Encode, Files
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _PDF = "application/pdf"
+UNSEEN = "a picture, and this model cannot see pictures"
+"""Why a note stands for a picture."""
 ANSWER = "answer"
 """The name of an output schema, which the APIs require."""
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
@@ -66,6 +71,31 @@ def _file(file: File, data: bytes | None) -> Readable | str:
     if mime.startswith("text/") or mime == "application/json":
         return _text(file, data)
     return note(file, "files of this type cannot be read")
+
+
+@lru_cache(maxsize=256)
+def blind(encode: Encode) -> Encode:
+    """Return *encode* for a model that sees no pictures, the same for the same: the name and size stand for each."""
+
+    def encode_blind(message: Message, files: Files) -> bytes:
+        return encode(_without_pictures(message) if message.role != "assistant" else message, files)
+
+    return encode_blind
+
+
+def _without_pictures(message: Message) -> Message:
+    parts = tuple(map(_unseen, message.parts))
+    return message if parts == message.parts else replace(message, parts=parts)
+
+
+def _unseen(part: Part) -> Part:
+    match part:
+        case File() if _mime(part) in _IMAGES and part.text is None:
+            return Text(note(part, UNSEEN))
+        case ToolResult():
+            return replace(part, parts=tuple(map(_unseen, part.parts)))
+        case _:
+            return part
 
 
 def _mime(file: File) -> str:

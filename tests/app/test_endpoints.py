@@ -10,7 +10,7 @@ from agent_core import ConfigError, Controls, SystemClock, Text
 from agent_core.context.snapshot import freeze
 from agent_core.domain.messages import Message
 from agent_core.providers.base import CallFailed, Request
-from agent_core.providers.models import find
+from agent_core.providers.models import find, sees
 from agent_core.testing import fail, say, usage
 from agent_core.testing.models import FakeModels
 from app.endpoints import DEFAULT_FILE, read_endpoints
@@ -63,6 +63,23 @@ def test_file_defines_providers_beside_those_of_the_environment(folder: Path, mo
     assert SECRET not in f"{settings!r} {settings.endpoints!r}"
 
 
+def test_an_entry_says_which_of_its_models_see_pictures(folder: Path):
+    """All, none, or those whose names are listed; what it does not say is assumed."""
+    write(
+        "one: {kind: openai, key: k, vision: false}\ntwo: {kind: openai, key: k, vision: [qwen-vl*]}\n"
+        "three: {kind: openai, key: k}\n"
+    )
+    found = read_endpoints(None, None)
+    assert [sees(f"{name}:{model}", found[name].vision) for name in found for model in ("qwen-vl-8b", "qwen")] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
 def test_environment_takes_the_same_as_json(folder: Path, monkeypatch):
     """PARLEY_PROVIDERS is a path, or the records themselves; what is in it is never shown."""
     record = {"router": {"kind": "openai-compatible", "base_url": "https://openrouter.ai/api/v1", "key": SECRET}}
@@ -100,6 +117,7 @@ def test_providers_alone_name_no_model(folder: Path):
         ("azure: {kind: openai, key: k, headers: {Host: hush}}", "`azure`: `headers`: `Host` cannot be set"),
         ('azure: {kind: openai, key: k, headers: {x-y: "hush\\nz: 1"}}', "`azure`: `headers.x-y` is not one line"),
         ("azure: {kind: openai, key: k, query: {api-version: 2024-10-21}}", "`query.api-version`: is no text; write"),
+        ("azure: {kind: openai, key: k, vision: hush}", "`azure`: `vision` says not which models see pictures; give"),
         ("azure: {kind: openai, key: k, query: hush}", "`azure`: `query` gives no names and texts"),
     ],
 )

@@ -1,5 +1,6 @@
 """The chat in an iframe on a site that takes no script of another origin: tokens by messages, in a real browser."""
 
+import json
 import re
 
 import pytest
@@ -12,6 +13,17 @@ from tests.e2e.sites import SHOP, Site, visited
 from tests.polling import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+AGENT = {
+    "name": "assistant",
+    "instructions": "Be brief.",
+    "tools": [
+        "calculate",
+        *(
+            {"name": name, "kind": "client", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
+            for name in ("cart_total", "wallet")
+        ),
+    ],
+}
 PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True}
 NEAR = "http://127.0.0.1:3999"
 """A site for whose iframes Chromium keeps something also in a window without a history: the server is the same host."""
@@ -28,12 +40,12 @@ addEventListener("message", ({ origin, data }) => posted.push({ origin, ...data 
 @pytest.fixture(scope="module")
 def server(start_shared: StartServer) -> Server:
     """A server whose chat the shop may embed; the shop's pages may not call it themselves."""
-    return start_shared(rate=0, PARLEY_FRAME_ANCESTORS=f"{SHOP}, {NEAR}")
+    return start_shared(rate=0, assistant=json.dumps(AGENT), PARLEY_FRAME_ANCESTORS=f"{SHOP}, {NEAR}")
 
 
-def printed() -> str:
+def printed(example: str = "frame") -> str:
     """Return the site's own script as the manual prints it."""
-    found = re.search(r"<!-- example: frame -->\n```js\n(.*?)```", MANUAL, re.DOTALL)
+    found = re.search(rf"<!-- example: {example} -->\n```js\n(.*?)```", MANUAL, re.DOTALL)
     assert found
     return found[1]
 
@@ -70,6 +82,25 @@ async def test_a_conversation_in_an_iframe(browser: Browser, server: Server):
         assert len(site.tokens_given) == 1
         await site.page.reload()
         await expect(chat.locator(".bubble").first).to_have_text("What is 2+2?")
+        assert site.complaints == []
+
+
+async def test_the_site_executes_the_calls_that_it_named(browser: Browser, server: Server):
+    """By the manual's script it gets the call of its tool, not one of another, and its output and context are read."""
+    async with visited(browser, server, NEAR) as site:
+        sent: list[str] = []
+        site.page.on("request", lambda request: sent.append(request.post_data or ""))
+        chat = await embed(site, script=printed() + printed("frame-calls"))
+        await say(chat, "use cart_total {}")
+        await expect(chat.locator('.answer[aria-busy="false"] .blocks')).to_contain_text("12")
+        await say(chat, "use wallet {}")
+        await expect(chat.get_by_text("Waiting for this page to answer.")).to_be_visible()
+        (said,) = (json.loads(each) for each in sent if "use cart_total" in each)
+        assert said["context"] == '{"page":"/"}'
+        posted = await site.page.evaluate("posted")
+        assert [each["name"] for each in posted if each["type"] == "parley:tool-call"] == ["cart_total"]
+        assert [each["counted"] for each in posted if each["type"] == "parley:tool-output"] == [True]
+        assert "done" in [each["status"] for each in posted if each["type"] == "parley:tool"]
         assert site.complaints == []
 
 

@@ -10,6 +10,10 @@ from tests.e2e.sites import SHOP, visited
 from tests.polling import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+AT_END = """() => {
+    const list = document.querySelector("parley-chat").shadowRoot.querySelector(".log");
+    return list.scrollHeight > list.clientHeight && list.scrollHeight - list.scrollTop - list.clientHeight < 4;
+}"""
 PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True}
 
 
@@ -64,6 +68,11 @@ async def test_on_a_phone_it_is_the_whole_page(browser: Browser, server: Server)
                 "document.activeElement === document.body || document.activeElement.localName === 'parley-chat'"
             )
         await site.picture("launcher-phone")
+        await page.get_by_label("Your message").fill("Explain at length")
+        await page.keyboard.press("Enter")
+        await expect(chat.locator('.answer[aria-busy="false"] .blocks')).not_to_be_empty()
+        await page.set_viewport_size({"width": 390, "height": 440})  # as a keyboard that opens
+        await page.wait_for_function(AT_END)
         await chat.get_by_role("button", name="Close the conversation").click()
         await expect(panel).to_be_hidden()
         assert site.complaints == []

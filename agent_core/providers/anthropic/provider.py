@@ -20,7 +20,8 @@ from agent_core.providers.caching import BUDGETS, of_anthropic
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.marking import CacheFields, Spares
-from agent_core.providers.wording import Starts, joined
+from agent_core.providers.models import Vision
+from agent_core.providers.wording import Starts, blind, joined
 
 NAME = "anthropic"
 PATH = "/v1/messages"
@@ -36,10 +37,12 @@ def anthropic(
     idle: float = 600.0,
     name: str = NAME,
     extras: Extras = NO_EXTRAS,
+    vision: Vision | None = None,
 ) -> "AnthropicProvider":
     """Return the provider *name*; *idle* is the seconds without a byte after which an answer counts as broken.
 
-    Without *api_key* no header has one, but *extras* may.
+    Without *api_key* no header has one, but *extras* may. *vision* says which models see pictures; None: the table says
+    it.
     """
 
     def make() -> Sdk:
@@ -49,14 +52,14 @@ def anthropic(
         client = AsyncAnthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_query=query)
         return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None))
 
-    return AnthropicProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name)
+    return AnthropicProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name, vision=vision)
 
 
 class AnthropicProvider:
     """Claude, or another model that speaks Messages at the base URL; without cache marks while one refuses them."""
 
-    def __init__(self, client: SdkClient, name: str = NAME) -> None:
-        self._client, self.name = client, name
+    def __init__(self, client: SdkClient, name: str = NAME, *, vision: Vision | None = None) -> None:
+        self._client, self.name, self._vision = client, name, vision
         self._fields, self._searches = CacheFields(name), CacheFields(name, fields="search")
         self._starts = Starts(prefix_of)
 
@@ -66,11 +69,13 @@ class AnthropicProvider:
 
     def able(self, model: str) -> Abilities:
         """Return what the API enforces without losing the cache, see `able`."""
-        return able(model, marked=self._fields.taken(model), searches=self._searches.taken(model))
+        marked, searches = self._fields.taken(model), self._searches.taken(model)
+        return able(model, marked=marked, searches=searches, vision=self._vision)
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes Messages JSON for *model*."""
-        return encoder_of(f"{self.name}:{model}")
+        encode = encoder_of(f"{self.name}:{model}")
+        return encode if self.able(model).vision else blind(encode)
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
@@ -108,7 +113,7 @@ class AnthropicProvider:
 
 
 @lru_cache(maxsize=256)
-def able(model: str, *, marked: bool = True, searches: bool = True) -> Abilities:
+def able(model: str, *, marked: bool = True, searches: bool = True, vision: Vision | None = None) -> Abilities:
     """Return what the API enforces without losing the cache: any change of the choice bills all messages again.
 
     A model that does not think meanwhile can be forced to call a tool; that is worth its price. It is asked for a dozen
@@ -123,6 +128,7 @@ def able(model: str, *, marked: bool = True, searches: bool = True) -> Abilities
         caching=of_anthropic(known) if marked else None,
         listed_as=listed,
         searches=known.tool_search and searches,
+        vision=models.sees(listed, vision),
     )
 
 

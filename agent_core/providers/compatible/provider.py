@@ -20,8 +20,9 @@ from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_thinking
 from agent_core.providers.marking import CacheFields, Spares
+from agent_core.providers.models import Vision
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
-from agent_core.providers.wording import ANSWER, Starts, joined
+from agent_core.providers.wording import ANSWER, Starts, blind, joined
 
 NAME = "openai-compatible"
 OPENAI = "openai"
@@ -38,11 +39,13 @@ def compatible(
     name: str = NAME,
     extras: Extras = NO_EXTRAS,
     official: bool | None = None,
+    vision: Vision | None = None,
 ) -> "CompatibleProvider":
     """Return the provider *name* for the server at *base_url*, OpenAI's own when None.
 
     *idle* is the seconds without a byte after which an answer counts as cut: local models read a long prompt in
-    silence, for minutes. *official* is whether that is OpenAI itself, as its host says unless it is given.
+    silence, for minutes. *official* is whether that is OpenAI itself, as its host says unless it is given. *vision*
+    says which of its models see pictures; None: the table says it.
     """
     url = base_url or OPENAI_URL
 
@@ -55,7 +58,7 @@ def compatible(
 
     official = is_openai(url) if official is None else official
     client = SdkClient(name, make, idle=idle, secrets=extras.secrets)
-    return CompatibleProvider(client, name, official=official, wants=wants_of(url))
+    return CompatibleProvider(client, name, official=official, wants=wants_of(url), vision=vision)
 
 
 def wants_of(url: str) -> Wants:
@@ -69,12 +72,14 @@ def _is_of(host: str, domain: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _able(model: str, *, official: bool, marked: bool) -> Abilities:
+def _able(model: str, *, official: bool, marked: bool, vision: Vision | None) -> Abilities:
+    listed = f"{OPENAI if official else NAME}:{model}"
+    sees = models.sees(listed, vision)
     if not official:
-        return Abilities(narrows=False, structured="none", listed_as=f"{NAME}:{model}")
-    known = models.find(listed := f"{OPENAI}:{model}")
-    structured = "any" if models.holds(known) else "none"
-    return Abilities(structured=structured, caching=of_openai(known) if marked else None, listed_as=listed)
+        return Abilities(narrows=False, structured="none", listed_as=listed, vision=sees)
+    known = models.find(listed)
+    structured, caching = "any" if models.holds(known) else "none", of_openai(known) if marked else None
+    return Abilities(structured=structured, caching=caching, listed_as=listed, vision=sees)
 
 
 @lru_cache(maxsize=256)
@@ -88,8 +93,10 @@ class CompatibleProvider:
     *wants* is what it asks of answers. A refusal that says so adds to it, for that model: gateways have no known host.
     """
 
-    def __init__(self, client: SdkClient, name: str = NAME, *, official: bool, wants: Wants) -> None:
-        self._client, self.name, self._official = client, name, official
+    def __init__(
+        self, client: SdkClient, name: str = NAME, *, official: bool, wants: Wants, vision: Vision | None = None
+    ) -> None:
+        self._client, self.name, self._official, self._vision = client, name, official, vision
         self._wants, self._found = wants, dict[str, Wants]()
         self._fields = CacheFields(name)
         self._starts = Starts(_head)
@@ -99,11 +106,12 @@ class CompatibleProvider:
 
     def able(self, model: str) -> Abilities:
         """Return what every server enforces, and for OpenAI's own what it adds, with its models' prices and cache."""
-        return _able(model, official=self._official, marked=self._fields.taken(model))
+        return _able(model, official=self._official, marked=self._fields.taken(model), vision=self._vision)
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes request JSON; another function once *model* was found to want more."""
-        return _encoder(f"{self.name}:{model}", self._found.get(model, self._wants))
+        made = _encoder(f"{self.name}:{model}", self._found.get(model, self._wants))
+        return made if self.able(model).vision else blind(made)
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ChatFold(self.name, request.model), partial(self._learn, request.model)

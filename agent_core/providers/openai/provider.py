@@ -18,11 +18,12 @@ from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_summaries
 from agent_core.providers.marking import CacheFields, Spares
+from agent_core.providers.models import Vision
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
 from agent_core.providers.openai.items import function
-from agent_core.providers.wording import ANSWER, Starts, joined
+from agent_core.providers.wording import ANSWER, Starts, blind, joined
 
 NAME = "openai"
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -38,6 +39,7 @@ def openai(
     name: str = NAME,
     extras: Extras = NO_EXTRAS,
     official: bool | None = None,
+    vision: Vision | None = None,
 ) -> "OpenAIProvider":
     """Return the provider *name*; *idle* is the seconds without a byte after which an answer counts as cut.
 
@@ -53,7 +55,8 @@ def openai(
         return Sdk(extras.cleared(client), http, extras.sent(Omit(), keyless=api_key is None))
 
     official = is_openai(base_url) if official is None else official
-    return OpenAIProvider(SdkClient(name, make, idle=idle, secrets=extras.secrets), name, official=official)
+    client = SdkClient(name, make, idle=idle, secrets=extras.secrets)
+    return OpenAIProvider(client, name, official=official, vision=vision)
 
 
 class OpenAIProvider:
@@ -62,8 +65,10 @@ class OpenAIProvider:
     *official* when no other server does, so that it takes what it documents of its cache.
     """
 
-    def __init__(self, client: SdkClient, name: str = NAME, *, official: bool = True) -> None:
-        self._client, self.name, self._official = client, name, official
+    def __init__(
+        self, client: SdkClient, name: str = NAME, *, official: bool = True, vision: Vision | None = None
+    ) -> None:
+        self._client, self.name, self._official, self._vision = client, name, official, vision
         self._encoders: dict[str, Encode] = {}
         self._unsummarized = set[str]()
         self._fields, self._searches = CacheFields(name), CacheFields(name, fields="search")
@@ -73,11 +78,12 @@ class OpenAIProvider:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        searches = self._searches.taken(model)
-        return able(model, official=self._official, marked=self._fields.taken(model), searches=searches)
+        marked, searches = self._fields.taken(model), self._searches.taken(model)
+        return able(model, official=self._official, marked=marked, searches=searches, vision=self._vision)
 
     def encoder(self, model: str) -> Encode:
-        return self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
+        made = self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
+        return made if self.able(model).vision else blind(made)
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ResponsesFold(self.name, request.model), partial(self._learn, request.model)
@@ -120,7 +126,7 @@ class OpenAIProvider:
 
 
 @lru_cache(maxsize=256)
-def able(model: str, *, official: bool, marked: bool, searches: bool = True) -> Abilities:
+def able(model: str, *, official: bool, marked: bool, searches: bool = True, vision: Vision | None = None) -> Abilities:
     """Return what the API enforces, and where it is the *official* one how its cache works; asked for often."""
     known = models.find(listed := f"{NAME}:{model}")
     structured = "any" if models.holds(known) else "none"
@@ -129,6 +135,7 @@ def able(model: str, *, official: bool, marked: bool, searches: bool = True) -> 
         caching=of_openai(known) if official and marked else None,
         listed_as=listed,
         searches=known.tool_search and official and searches,
+        vision=models.sees(listed, vision),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from channels.base import CallView, ConversationView, RunView, ShownRender
 from channels.delivery import PartTooLong
 from channels.legible import lasted, one_line
+from channels.plain import UNSEEN
 from channels.slack.outbound.blocks import Figure, Payload, feedback_row, payloads
 from channels.slack.outbound.renders import markdown_of
 from channels.slack.outbound.rich import segments
@@ -178,7 +179,7 @@ def picture(
     waits = run.status in ("waiting", "requires_action")
     return MessagePicture(
         tuple(items),
-        _notice(run),
+        " ".join(text for text in (UNSEEN if run.unseen else "", _notice(run)) if text),
         feedback=run.id if answered else None,
         closed=body.closed,
         status="suspended" if waits else "active",

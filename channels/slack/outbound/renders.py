@@ -1,24 +1,15 @@
-"""What Slack shows of renders: Markdown by kind, and the text of a kind that has none here."""
-
-from collections.abc import Callable, Mapping
+"""The text of a render as Slack shows it, where it draws none."""
 
 from channels.base import ShownRender
 from channels.slack.outbound.text import safe
 
-RENDERERS: Mapping[str, Callable[[ShownRender], str]] = {}
-"""Markdown of a render, by kind."""
 MOST = 2_000
 """Characters of a render: the text of an answer has the rest of a message."""
 _MARK = "```"
 
 
 def markdown_of(render: ShownRender) -> str:
-    """Return *render* as Markdown that is safe to send."""
-    return safe(RENDERERS.get(render.kind, _fenced)(render))
-
-
-def _fenced(render: ShownRender) -> str:
-    """Return the title and the text as they are, in a fence that nothing in them can close."""
+    """Return the title and the text of *render* in a fence that nothing in them can close, safe to send."""
     text = render.plain.replace(_MARK, "'''")
     shown = text if len(text) <= MOST else f"{text[: MOST - 1]}…"
-    return f"{_MARK}\n{shown}\n{_MARK}"
+    return safe(f"{_MARK}\n{shown}\n{_MARK}")

@@ -46,7 +46,7 @@ def test_the_widget_passes_its_own_checks(installed: None, without_node: dict[st
     assert counts["tests"] == counts["pass"] > 100
     assert counts["fail"] == counts["skipped"] == counts["todo"] == 0
     assert re.search(r"bundle: \d+ of 34816 bytes with gzip \(parley-chat.js\)", output)
-    assert re.search(r"bundle: \d+ of 13312 bytes with gzip \(parley-renders.js\)", output)
+    assert re.search(r"bundle: \d+ of 8192 bytes with gzip \(parley-renders.js\)", output)
 
 
 def test_the_widget_explains_an_overflow_as_the_server_does():

@@ -1,6 +1,6 @@
 """Which form of each table and chart a message shows, so that all of them keep Slack's limits together; pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from agent_core import chart_of, table_of
@@ -12,21 +12,30 @@ from channels.slack.outbound.drawn.tables import attachment_of, table_steps, twi
 
 
 def ladder_of(render: ShownRender, *, links: bool = False) -> Ladder | None:
-    """Return the forms of *render*; None when it is no table and no chart: then its text is what it shows.
+    """Return the forms of *render*; None where its text is what it shows.
 
     With *links* plain charts that are not Slack's own are pictures of the service of `QUICKCHART_URL`.
     """
-    match render.kind:
-        case "table":
-            table = table_of(render.payload)
-            if table is None or not (steps := table_steps(render, table)):
-                return None
-            return Ladder(render, steps, partial(twin_of, table), attachment_of(render, table))
-        case "chart" if isinstance(render.payload.get("spec"), dict):
-            chart = chart_of(render.payload)
-            return Ladder(render, chart_steps(render, chart, links=links), partial(text_of, render, chart))
-        case _:
-            return None
+    renderer = RENDERERS.get(render.kind)
+    return None if renderer is None else renderer(render, links)
+
+
+def _table_ladder(render: ShownRender, _links: bool) -> Ladder | None:  # noqa: FBT001 - a renderer's shape
+    table = table_of(render.payload)
+    if table is None or not (steps := table_steps(render, table)):
+        return None
+    return Ladder(render, steps, partial(twin_of, table), attachment_of(render, table))
+
+
+def _chart_ladder(render: ShownRender, links: bool) -> Ladder | None:  # noqa: FBT001 - a renderer's shape
+    if not isinstance(render.payload.get("spec"), dict):
+        return None
+    chart = chart_of(render.payload)
+    return Ladder(render, chart_steps(render, chart, links=links), partial(text_of, render, chart))
+
+
+RENDERERS: Mapping[str, Callable[[ShownRender, bool], Ladder | None]] = {"table": _table_ladder, "chart": _chart_ladder}
+"""How Slack draws renders, by kind; it shows the text of all others. The flag is `links` of `ladder_of`."""
 
 
 class Ladders:

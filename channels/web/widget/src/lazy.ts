@@ -9,6 +9,7 @@ declare const CHUNKS: Readonly<Record<string, string>>;
 export interface Chunks {
   readonly markdown: typeof import("./markdown/main.js");
   readonly renders: typeof import("./drawn/main.js");
+  readonly charts: typeof import("./drawn/chart.js");
   readonly cards: typeof import("./cards/main.js");
   readonly answers: typeof import("./answers/main.js");
   readonly code: typeof import("./code/main.js");

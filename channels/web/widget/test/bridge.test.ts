@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { createBridge } from "../src/iframe/bridge.js";
+import { framedCalls } from "../src/iframe/calls.js";
 
 const SHOP = "https://shop.example";
 const LISTED = [SHOP, "https://other.example"];
@@ -11,11 +12,13 @@ function framed(listed: readonly string[], { ancestors = [] as string[], referre
   const posted: [unknown, string][] = [];
   const parent = { postMessage: (message: unknown, origin: string) => posted.push([message, origin]) };
   const page = Object.assign(new EventTarget(), { parent, location: { ancestorOrigins: ancestors }, document: { referrer } }) as unknown as Window;
-  const [tokens, wishes] = [[] as unknown[], [] as string[]];
-  const bridge = createBridge({ page, listed, token: ({ token }) => tokens.push(token), wish: (wish) => wishes.push(wish) });
+  const [tokens, wishes, said] = [[] as unknown[], [] as string[], [] as unknown[]];
+  const note = (...given: readonly unknown[]): void => void said.push(given);
+  const noted = { context: (given: unknown) => note("context", given), tools: (names: unknown) => note("tools", names), output: (call: string, given: unknown) => note(call, given) };
+  const bridge = createBridge({ page, listed, token: ({ token }) => tokens.push(token), wish: (wish) => wishes.push(wish), ...noted });
   const hear = (data: unknown, { source = parent as unknown, origin = SHOP } = {}) =>
     void page.dispatchEvent(Object.assign(new Event("message"), { source, origin, data }));
-  return { bridge, posted, tokens, wishes, hear, page };
+  return { bridge, posted, tokens, wishes, said, hear, page };
 }
 const question = [{ type: "parley:token" }, SHOP];
 
@@ -69,4 +72,46 @@ test("no token, and no answer at all, are failures that the conversation can tel
   mock.timers.tick(15_000);
   await assert.rejects(silent, { status: 503 });
   assert.deepEqual(posted, Array(6).fill(question)); // a page that listens later is asked again
+});
+
+test("context, names of tools and outputs are taken from the parent alone, and as what they are", () => {
+  const { hear, said } = framed(LISTED, { ancestors: [SHOP] });
+  const messages = [
+    { type: "parley:setContext", context: { page: "/lamps" } },
+    { type: "parley:setContext", context: null },
+    { type: "parley:tools", names: ["cart_total"] },
+    { type: "parley:tool-output", call: "call_1", output: 7 },
+    { type: "parley:tool-output", call: "call_1" },
+    { type: "parley:tool-output", call: "call_1", error: "no cart", output: 7 },
+  ];
+  for (const message of messages) hear(message, { origin: "https://other.example" });
+  for (const message of messages) hear(message, { source: {} });
+  for (const odd of [{ context: 7 }, { context: [1] }, {}]) hear({ type: "parley:setContext", ...odd });
+  for (const names of ["cart_total", [7], undefined]) hear({ type: "parley:tools", names });
+  hear({ type: "parley:tool-output", call: 7 });
+  assert.deepEqual(said, []);
+  for (const message of messages) hear(message);
+  const [output, nothing, error] = [{ output: 7 }, { output: null }, { error: "no cart" }];
+  assert.deepEqual(said, [["context", { page: "/lamps" }], ["context", null], ["tools", ["cart_total"]], ["call_1", output], ["call_1", nothing], ["call_1", error]]);
+});
+
+test("of calls the parent gets those of the tools that it named, also one that waited, and only these are answered", async () => {
+  const [chat, posted, handed] = [new EventTarget(), [] as Readonly<Record<string, unknown>>[], [] as unknown[]];
+  const calls = framedCalls(chat, (message) => posted.push(message));
+  const note = (call: string, what: unknown) => Promise.resolve(handed.push([call, what]) > 0);
+  const ask = (call: string, name: string): boolean => {
+    const detail = { call, run: "run_1", name, arguments: { a: 1 }, argumentsText: '{"a":1}', respond: (output: unknown) => note(call, output), fail: (text: string) => note(call, `! ${text}`) };
+    return !chat.dispatchEvent(Object.assign(new Event("parley:tool-call", { cancelable: true }), { detail }));
+  };
+  assert.deepEqual([ask("one", "cart"), ask("two", "secret")], [false, false]);
+  assert.deepEqual(posted, []);
+  calls.take(["cart"]);
+  assert.deepEqual([ask("three", "cart"), ask("four", "secret")], [true, false]);
+  assert.deepEqual(posted.map(({ call, name, argumentsText }) => [call, name, argumentsText]), [["one", "cart", '{"a":1}'], ["three", "cart", '{"a":1}']]);
+  calls.hand("one", { output: 5 });
+  calls.hand("two", { output: 6 });
+  calls.hand("three", { error: "empty" });
+  await Promise.resolve();
+  assert.deepEqual(handed, [["one", 5], ["three", "! empty"]]);
+  assert.deepEqual(posted.slice(2), [{ type: "parley:tool-output", call: "one", counted: true }, { type: "parley:tool-output", call: "three", counted: true }]);
 });

@@ -30,6 +30,11 @@ test("a person's answer is an entry of its own, with the name, between those of 
   ]);
 });
 
+test("a run whose picture the model cannot see says so", () => {
+  const unseen = (name: string): readonly unknown[] => fold(framesOf(name), EMPTY).runs.map((run) => run.unseen ?? false);
+  assert.deepEqual([unseen("unseen"), unseen("plain")], [[true], [false]]);
+});
+
 const at = (text: string): number => new Date(text).getTime();
 const entry = (time: number): Question => ({ kind: "question", key: String(time), time, text: "", files: [], editable: false, tag: null, run: null, outgoing: null });
 const days = (now: string, ...times: number[]): readonly string[] =>

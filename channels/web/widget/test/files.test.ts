@@ -175,6 +175,7 @@ test("a message that waits for its files goes out by itself, unless it is change
   composed.attach(RULES, composed.node);
   await settled();
   const said = (): string => composed.node.querySelector(".files-note")?.textContent ?? "";
+  const isFault = (): boolean => composed.node.querySelector(".files-note.fault") !== null;
   paste(area, [picked("a.txt"), picked("b.txt")], ["Files"]);
   await settled();
   area.value = "Look";
@@ -188,13 +189,13 @@ test("a message that waits for its files goes out by itself, unless it is change
   Asked.all[1]?.upload.onprogress?.({ loaded: 5, total: 10 });
   Asked.all[1]?.answer(201, stored("b.txt", 2));
   await settled();
-  assert.deepEqual([sent.length, said()], [0, "b.txt is ready to send"]);
+  assert.deepEqual([sent.length, said(), isFault()], [0, "b.txt is ready to send", false]);
   paste(area, [picked("c.txt")], ["Files"]);
   await settled();
   press();
   Asked.all[2]?.answer(503, { code: "unavailable" });
   await settled();
-  assert.deepEqual([sent.length, said()], [0, "c.txt: The file could not be sent."]);
+  assert.deepEqual([sent.length, said(), isFault()], [0, "c.txt: The file could not be sent.", true]);
   button(composed.node, "Try again: c.txt").click();
   await settled();
   Asked.all[3]?.answer(201, stored("c.txt", 3));

@@ -3,12 +3,13 @@
 import base64
 import struct
 import zlib
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from sqlalchemy import delete
 
-from agent_core import File, Inbound, StepFailed, Text
+from agent_core import File, Inbound, StepFailed, StepStarted, Text
 from agent_core.store.work import blobs, sessions
 from agent_core.testing import call, say, think
 from agent_core.tools.function import tool
@@ -46,6 +47,27 @@ async def send_files(stage: Stage, text: str, *files: File) -> None:
 
 def in_base64(data: bytes) -> bytes:
     return base64.b64encode(data)
+
+
+async def test_a_model_without_vision_gets_names_for_pictures(scene, wire):
+    """Of a picture it reads the name, and the log says so; one that sees gets its bytes, and each keeps its prefix."""
+    seeing = replace(wire, vision=(wire.other,))
+    stage = await scene(seeing, lambda _: [say("Well.")])
+    image = await keep(stage, "dot.png", "image/png", png(7))
+    await send_files(stage, "Look", image)
+    for model in (wire.full_other, wire.full, wire.full_other):
+        assert (await stage.play("Again", model=model)).status == "completed"
+    asked = stage.line.models.asked
+    assert [in_base64(png(7)) in each.raw for each in asked] == [False, True, False, True]
+    assert [b"dot.png (image/png, " in each.raw and b"cannot see pictures" in each.raw for each in asked] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert [step.vision for step in await stage.said(StepStarted)] == [False, True, False, True]
+    assert extends(asked[0], asked[2], wire.sent)
+    assert extends(asked[1], asked[3], wire.sent)
 
 
 async def test_files_of_a_person_reach_the_model(scene, wire):

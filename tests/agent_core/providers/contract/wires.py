@@ -45,12 +45,16 @@ def unmarked(body: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Wire:
-    """One of the wires: its provider, a model of it with a known price (if any), and where its requests keep things."""
+    """One of the wires: its provider, a model of it with a known price (if any), and where its requests keep things.
+
+    *vision* are the models that see pictures, all when None.
+    """
 
     name: str
     model: str
     other: str
     history: str
+    vision: tuple[str, ...] | None = None
 
     @property
     def full(self) -> str:
@@ -64,11 +68,11 @@ class Wire:
     def provider(self, url: str, *, key: str = KEY, idle: float = 20.0) -> Model:
         match self.name:
             case "anthropic":
-                return anthropic(api_key=key, base_url=url, idle=idle)
+                return anthropic(api_key=key, base_url=url, idle=idle, vision=self.vision)
             case "openai":
-                return openai(api_key=key, base_url=f"{url}/v1", idle=idle, official=True)
+                return openai(api_key=key, base_url=f"{url}/v1", idle=idle, official=True, vision=self.vision)
             case _:
-                return compatible(api_key=key, base_url=f"{url}/v1", idle=idle)
+                return compatible(api_key=key, base_url=f"{url}/v1", idle=idle, vision=self.vision)
 
     def request(
         self, provider: Provider, *messages: Message, tools: Sequence[ToolSpec] = (TOOL, LIST), **controls: Any

@@ -1,20 +1,26 @@
-/** A plain chart as an own SVG: legend, values on pointing and by the keyboard, its data as a table. */
+/** A plain chart as an own SVG: legend, values on pointing and by the keyboard. A chunk of its own. */
 
 import { h, setAttribute } from "../dom.js";
 import { brief } from "./format.js";
-import { frameOf, type Frame } from "./frame.js";
+import type { Frame } from "./frame.js";
 import { colour, percent, pictureOf, slices, type Picture, type Shape, type Spot } from "./layout.js";
-import { tableFrom, type PlainChart } from "./payload.js";
+import type { PlainChart } from "./payload.js";
 import { shares } from "./scale.js";
-import { make, pngOf, saveFile } from "./save.js";
-import { csvBlob, gridOf } from "./table.js";
+import { make, pngOf } from "./sheet.js";
 import { fill, type DrawnStrings } from "./words.js";
 
 const NARROWEST = 220;
 
-/** Return *chart* as a figure called *title*, else *fallback*. */
-export function chartNode(chart: PlainChart, title: string | undefined, fallback: string, words: DrawnStrings): HTMLElement {
-  const frame = frameOf(title, fallback, words);
+export interface ChartPlace {
+  readonly frame: Frame;
+  readonly title: string | undefined;
+  readonly words: DrawnStrings;
+  /** Save the chart as the file that it is drawn into. */
+  savePng(picture: Blob): void;
+}
+
+/** Draw *chart* in its frame. */
+export function drawChart(chart: PlainChart, { frame, title, words, savePng }: ChartPlace): void {
   const hidden = new Set<number>();
   const svg = make("svg", { role: "img", "aria-label": describe(chart, title, words) });
   const box = h("div", { class: "chart", tabindex: "0", role: "group", "aria-label": words.keys }, svg);
@@ -35,31 +41,11 @@ export function chartNode(chart: PlainChart, title: string | undefined, fallback
   });
   resized.observe(box);
   const legend = legendOf(chart, hidden, words, draw);
-  const table = tableFrom(chart, words);
-  const name = title ?? fallback;
   frame.node.append(box, ...(legend ? [legend] : []));
   frame.button(words.png, words.savePng, async () => {
     const shown = names(chart).map((each, at) => [each, colour(at)] as const).filter((_, at) => !hidden.has(at));
-    saveFile(await pngOf(svg, title ?? "", legend ? shown : []), name, "png");
+    savePng(await pngOf(svg, title ?? "", legend ? shown : []));
   });
-  frame.button(words.csv, words.saveCsv, () => saveFile(csvBlob(table), name, "csv"));
-  frame.node.append(dataButton(frame, words, () => gridOf(table, name, words, frame.say).node));
-  return frame.node;
-}
-
-/** Add the button that shows the data; return the place where it appears. */
-export function dataButton({ button }: Frame, words: DrawnStrings, grid: () => HTMLElement): HTMLElement {
-  const place = h("div", { class: "data", hidden: true });
-  const toggle = button(words.data, words.data, () => {
-    if (!place.firstChild) place.append(grid());
-    place.hidden = !place.hidden;
-    toggle.textContent = place.hidden ? words.data : words.noData;
-    setAttribute(toggle, "aria-label", toggle.textContent);
-    setAttribute(toggle, "title", null);
-    setAttribute(toggle, "aria-expanded", String(!place.hidden));
-  });
-  setAttribute(toggle, "aria-expanded", "false");
-  return place;
 }
 
 /** Return what the legend names: the series, of a pie its categories. */

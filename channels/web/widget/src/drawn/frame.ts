@@ -1,6 +1,6 @@
 /** What is around a table and a chart: the title, the buttons, and the line that is announced. */
 
-import { h, setText } from "../dom.js";
+import { h, setAttribute, setText } from "../dom.js";
 import type { DrawnStrings } from "./words.js";
 
 export interface Frame {
@@ -28,4 +28,19 @@ export function frameOf(title: string | undefined, fallback: string, words: Draw
       return made;
     },
   };
+}
+
+/** Add the button that shows the data; return the place where it appears. */
+export function dataButton({ button }: Frame, words: DrawnStrings, grid: () => HTMLElement): HTMLElement {
+  const place = h("div", { class: "data", hidden: true });
+  const toggle = button(words.data, words.data, () => {
+    if (!place.firstChild) place.append(grid());
+    place.hidden = !place.hidden;
+    toggle.textContent = place.hidden ? words.data : words.noData;
+    setAttribute(toggle, "aria-label", toggle.textContent);
+    setAttribute(toggle, "title", null);
+    setAttribute(toggle, "aria-expanded", String(!place.hidden));
+  });
+  setAttribute(toggle, "aria-expanded", "false");
+  return place;
 }

@@ -3,8 +3,7 @@
 import type { Request } from "../wire/client.js";
 import { h, setAttribute } from "../dom.js";
 import type { Render } from "../log/state.js";
-import { dataButton } from "./chart.js";
-import { frameOf } from "./frame.js";
+import { dataButton, frameOf } from "./frame.js";
 import { dataOf, headOf } from "./payload.js";
 import { saveFile } from "./save.js";
 import { csvBlob, gridOf } from "./table.js";

@@ -52,12 +52,13 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
   let all: readonly Attached[] = [];
   let keys = 0;
   let note = "";
+  let isFault = false;
   /** The message goes out when the files are there. */
   let awaited = false;
   node.replaceChildren(list, said);
 
-  const paint = (sentence = note): void => {
-    note = sentence;
+  const paint = (sentence = note, isBad = sentence === note && isFault): void => {
+    [note, isFault] = [sentence, isBad];
     for (const [key, row] of rows) if (!all.some((each) => each.key === key)) rows.delete((row.end(), key));
     setChildren(list, all.map((each) => {
       const row = rows.get(each.key) ?? rowOf(each, words, strings.locale, { remove, retry });
@@ -66,13 +67,14 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
       return row.node;
     }));
     setText(said, note);
+    said.classList.toggle("fault", isFault);
     node.hidden = !all.length && !note;
     options.changed();
   };
   const sent = (): readonly SentFile[] => all.flatMap((each) => each.sent ?? []);
   const change = (key: number, changes: Partial<Attached>, sentence?: string): void => {
     all = all.map((each) => (each.key === key ? { ...each, ...changes } : each));
-    paint(sentence);
+    paint(sentence, sentence === undefined ? undefined : typeof changes.fault === "string");
   };
   const remove = (key: number): void => {
     going.get(key)?.abort();
@@ -131,7 +133,7 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
       const faults = added.flatMap(({ name, fault }) => (fault === null ? [] : [`${name}: ${fault}`]));
       all = [...all, ...added];
       awaited = false;
-      paint([...faults, ...(wanted.length > room ? [words.many.replace("{count}", String(rules.max_count))] : [])].join(" "));
+      paint([...faults, ...(wanted.length > room ? [words.many.replace("{count}", String(rules.max_count))] : [])].join(" "), true);
       begin();
     },
     restore(files) {
@@ -154,7 +156,7 @@ export function createTray(node: HTMLElement, options: TrayOptions): Tray {
       const { blocked } = stateOf(all, words);
       if (blocked) {
         awaited = !all.some(({ fault }) => fault !== null);
-        paint(blocked);
+        paint(blocked, !awaited);
         return null;
       }
       const ready = sent();

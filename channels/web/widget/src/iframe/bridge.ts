@@ -1,8 +1,9 @@
 /** Messages between the page of an iframe and the page around it: only with its parent, and only at an origin that is listed. */
 
+import type { PageContext } from "../embed/context.js";
 import type { IssuedToken } from "../wire/token.js";
 
-/** What the page around may ask for, besides giving tokens. */
+/** What the page around may ask for without saying more. */
 export type Wish = "open" | "close" | "focus" | "newConversation";
 const WISHES: readonly string[] = ["open", "close", "focus", "newConversation"] satisfies Wish[];
 
@@ -19,7 +20,16 @@ export interface BridgeOptions {
   /** There is a token that was not asked for, another person's perhaps. */
   token(given: IssuedToken): void;
   wish(wish: Wish): void;
+  /** What the page around says of where the person is. */
+  context(given: PageContext | null): void;
+  /** The page around executes the calls of these tools, and of no others. */
+  tools(names: readonly string[]): void;
+  /** What became of a call that the page around was given: its output, or why it did not work. */
+  output(call: string, given: CallOutput): void;
 }
+
+export type CallOutput = { readonly output: unknown } | { readonly error: string };
+type Said = Readonly<Record<string, unknown>>;
 
 export interface Bridge {
   /** The origin of the page around, where it is known; empty where it is not. */
@@ -30,22 +40,26 @@ export interface Bridge {
 }
 
 /** Return the bridge to the parent of *options.page*. */
-export function createBridge({ page, listed, token, wish }: BridgeOptions): Bridge {
+export function createBridge({ page, listed, token, wish, context, tools, output }: BridgeOptions): Bridge {
   const parent = parentOf(page, listed);
-  let answer: ((message: Readonly<Record<string, unknown>>) => void) | null = null;
+  let answer: ((message: Said) => void) | null = null;
+  const received: { readonly [name: string]: (message: Said) => void } = {
+    token: (message) => (answer ? answer(message) : isToken(message) && token(message)),
+    setContext: ({ context: given }) => isContext(given) && context(given),
+    tools: ({ names }) => isNames(names) && tools(names),
+    "tool-output": ({ call, error, output: given = null }) => typeof call === "string" && output(call, typeof error === "string" ? { error } : { output: given }),
+  };
   /** A browser delivers a message to the one origin that it names, and nothing to others. */
   const post: Bridge["post"] = (message) => {
     for (const origin of parent ? [parent] : listed) page.parent.postMessage(message, origin);
   };
   page.addEventListener("message", ({ source, origin, data }: MessageEvent<unknown>) => {
     if (source !== page.parent || source === page || !(parent ? origin === parent : listed.includes(origin))) return;
-    const message = (typeof data === "object" && data !== null ? data : {}) as Readonly<Record<string, unknown>>;
+    const message = (typeof data === "object" && data !== null ? data : {}) as Said;
     const [scheme, name] = String(message["type"]).split(":") as [string, string?];
     if (scheme !== "parley" || !name) return;
     if (WISHES.includes(name)) return wish(name as Wish);
-    if (name !== "token") return;
-    if (answer) answer(message);
-    else if (isToken(message)) token(message);
+    if (Object.hasOwn(received, name)) received[name]?.(message);
   });
   const ask = (): Promise<IssuedToken> =>
     new Promise((resolve, reject) => {
@@ -70,7 +84,15 @@ function parentOf({ location, document }: Window, listed: readonly string[]): st
   return listed.find((each) => each === said) ?? (listed.length === 1 ? (listed[0] ?? "") : "");
 }
 
-function isToken(message: Readonly<Record<string, unknown>>): message is Readonly<Record<string, unknown>> & IssuedToken {
+function isContext(given: unknown): given is PageContext | null {
+  return typeof given === "string" || (typeof given === "object" && !Array.isArray(given));
+}
+
+function isNames(given: unknown): given is readonly string[] {
+  return Array.isArray(given) && given.every((each) => typeof each === "string");
+}
+
+function isToken(message: Said): message is Said & IssuedToken {
   const { token, expires_at: ends } = message;
   return typeof token === "string" && token !== "" && (ends === undefined || typeof ends === "string");
 }

@@ -5,7 +5,8 @@
 
 import type { ParleyChat } from "../embed/element.js";
 import type { ParleyEventMap } from "../embed/events.js";
-import { createBridge } from "./bridge.js";
+import { createBridge, type Bridge } from "./bridge.js";
+import { framedCalls } from "./calls.js";
 import css from "./iframe.css";
 
 /** What the page around learns of each event: what is said stays in here. */
@@ -14,6 +15,9 @@ const REPORTED: { readonly [K in keyof ParleyEventMap]?: (detail: ParleyEventMap
   "parley:open": () => ({}),
   "parley:close": () => ({}),
   "parley:message": ({ role, id }) => ({ role, ...(id !== undefined && { id }) }),
+  "parley:tool": ({ call, run, status }) => ({ call, run, status }),
+  "parley:approval": ({ approval, call, status }) => ({ approval, call, status }),
+  "parley:feedback": ({ run, rating }) => ({ run, rating }),
   "parley:error": ({ code, status }) => ({ code, status }),
   "parley:unread": ({ count }) => ({ count }),
 };
@@ -28,7 +32,8 @@ else begin();
 function begin(): void {
   const chat = document.createElement("parley-chat") as ParleyChat;
   let held = "";
-  const bridge = createBridge({
+  const calls = framedCalls(chat, (message) => bridge.post(message));
+  const bridge: Bridge = createBridge({
     page: window,
     listed,
     token(given) {
@@ -36,6 +41,16 @@ function begin(): void {
       chat.setToken(given.token);
     },
     wish: (wish) => chat[wish](),
+    context(given) {
+      try {
+        chat.setContext(given);
+      } catch (error) {
+        console.error(error);
+        bridge.post({ type: "parley:error", code: "context_too_long", status: 0 });
+      }
+    },
+    tools: calls.take,
+    output: calls.hand,
   });
   const { dataset } = document.body;
   for (const [name, value] of Object.entries(dataset)) if (value !== undefined) chat.setAttribute(name, value);

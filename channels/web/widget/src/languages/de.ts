@@ -37,6 +37,7 @@ export const words: Translation = {
   refused: "Der Assistent hat es abgelehnt, darauf zu antworten.",
   blank: "Der Assistent hat nicht geantwortet. Fragen Sie noch einmal oder mit anderen Worten.",
   cut: "Die Antwort wurde an ihrer Längengrenze abgeschnitten.",
+  unseen: "Das Modell dieses Assistenten kann keine Bilder sehen.",
   partial: "Die Antwort ist unvollständig.",
   waiting: "Wartet auf eine Genehmigung.",
   action: "Wartet auf eine Antwort dieser Seite.",

@@ -37,6 +37,7 @@ export const words: Translation = {
   refused: "L’assistant a refusé de répondre à cette demande.",
   blank: "L’assistant n’a pas répondu. Posez à nouveau la question ou formulez-la autrement.",
   cut: "La réponse a été coupée à sa longueur maximale.",
+  unseen: "Le modèle de cet assistant ne peut pas voir les images.",
   partial: "La réponse est incomplète.",
   waiting: "En attente d’une approbation.",
   action: "En attente d’une réponse de cette page.",

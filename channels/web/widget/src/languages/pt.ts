@@ -37,6 +37,7 @@ export const words: Translation = {
   refused: "O assistente não quis responder a isso.",
   blank: "O assistente não respondeu. Pergunte novamente ou com outras palavras.",
   cut: "A resposta foi cortada no limite de tamanho.",
+  unseen: "O modelo deste assistente não consegue ver imagens.",
   partial: "A resposta está incompleta.",
   waiting: "Aguardando uma aprovação.",
   action: "Aguardando uma resposta desta página.",

@@ -104,7 +104,7 @@ interface Bodies {
   "run.completed": { stop_reason: string; structured?: unknown };
   "run.failed": { code: string; message: string; retryable?: boolean };
   "run.cancelled": { reason?: string | null };
-  "step.started": { n: number; attempt: number; message: string; takes?: readonly number[] };
+  "step.started": { n: number; attempt: number; message: string; takes?: readonly number[]; vision?: boolean };
   "step.failed": { n: number; attempt: number; retryable: boolean };
   "tool.requested": { call: string; name: string; title?: string; title_done?: string; step?: number; arguments?: Readonly<Record<string, unknown>> };
   "tool.started": { call: string };

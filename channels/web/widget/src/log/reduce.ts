@@ -27,7 +27,7 @@ function apply(state: ViewState, frame: KnownFrame): ViewState {
     case "step.failed":
       return retry(state, frame.run, frame.data.retryable);
     case "step.started":
-      return startStep(retry(state, frame.run, frame.data.attempt > 1), frame.data.message, frame.data.takes ?? [], frame.run);
+      return startStep(sees(retry(state, frame.run, frame.data.attempt > 1), frame.data, frame.run), frame.data.message, frame.data.takes ?? [], frame.run);
     case "tool.requested":
     case "tool.started":
     case "tool.progress":
@@ -198,6 +198,14 @@ function write(state: ViewState, delta: Delta, type: "text" | "reasoning", run: 
 /** Note whether *run* is trying the model once more. */
 function retry(state: ViewState, run: string | null, trying: boolean): ViewState {
   return run === null || !find(state.runs, run)?.trying === !trying ? state : { ...state, runs: change(state.runs, run, (each) => ({ ...each, trying })) };
+}
+
+/** Note whether the model of a step sees the pictures that the messages of *run* came with. */
+function sees(state: ViewState, { takes = [], vision = true }: FrameOf<"step.started">["data"], run: string | null): ViewState {
+  const known = find(state.runs, run);
+  const isPicture = (part: Part): boolean => part.type === "file" && part.mime.startsWith("image/");
+  const pictured = known?.pictured || waiting(state.messages).some(({ seq, parts }) => takes.includes(seq) && parts.some(isPicture));
+  return known && pictured ? { ...state, runs: change(state.runs, known.id, (each) => ({ ...each, pictured, unseen: !vision })) } : state;
 }
 
 /** Open the step's message after the messages that the step takes. */

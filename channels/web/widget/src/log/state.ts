@@ -18,6 +18,10 @@ export interface Run {
   readonly cancelling: boolean;
   /** A try of the model has come to nothing, and another follows. */
   readonly trying?: boolean;
+  /** One of its messages came with a picture. */
+  readonly pictured?: boolean;
+  /** The model that answers sees none. */
+  readonly unseen?: boolean;
   readonly stopReason?: string;
   readonly code?: string;
   readonly error?: string;

@@ -5,6 +5,7 @@ import type { Chunks } from "../lazy.js";
 const IMPORTS: { readonly [K in keyof Chunks]: () => Promise<Chunks[K]> } = {
   markdown: () => import("../markdown/main.js"),
   renders: () => import("../drawn/main.js"),
+  charts: () => import("../drawn/chart.js"),
   cards: () => import("../cards/main.js"),
   answers: () => import("../answers/main.js"),
   code: () => import("../code/main.js"),

@@ -17,7 +17,8 @@ export function drawn(render: Render, drawing: Drawing, renderers: ReadonlyMap<s
 /** Return *render* as its text, until what draws it is there, which is not read out once more. */
 function later(render: Render, { strings, request, load }: Drawing): HTMLElement {
   const host = h("div", { "aria-live": "off" }, textOnly(render));
-  load("renders").then(({ show }) => show(host, render, { words: strings.drawn, locale: strings.locale, request })).catch(() => undefined); // the text stays
+  if (render.payload["plain"]) load("charts").catch(() => undefined); // beside the other, which asks for it once more
+  load("renders").then(({ show }) => show(host, render, { words: strings.drawn, locale: strings.locale, request, load })).catch(() => undefined); // the text stays
   return host;
 }
 

@@ -27,11 +27,12 @@ export function createScroller(list: HTMLElement, strings: Strings, signal: Abor
     if (following) list.scrollTop = list.scrollHeight;
     node.hidden = following;
   };
-  const grown = new ResizeObserver(goDown); // a chart or a picture may come after what it is part of
+  const grown = new ResizeObserver(goDown); // a chart or a picture may come after what it is part of, and a keyboard takes half of the room
   let last: Element | null = null;
   const settle = (): void => {
     if (last !== list.lastElementChild) {
       grown.disconnect();
+      grown.observe(list);
       last = list.lastElementChild;
       if (last) grown.observe(last);
     }

@@ -51,6 +51,7 @@ export const STRINGS = {
   refused: "The assistant declined to answer this.",
   blank: "The assistant gave no answer. Ask again, or put it in other words.",
   cut: "The answer was cut at its length limit.",
+  unseen: "The model of this assistant cannot see pictures.",
   partial: "The answer is incomplete.",
   waiting: "Waiting for an approval.",
   action: "Waiting for this page to answer.",
