@@ -20,6 +20,7 @@ from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from app import logs
 from app.api.entrance.peers import trust_proxies
+from app.collector import SELDOM
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.files import Files
 from app.models import running_models, why_demo
@@ -40,8 +41,6 @@ from channels.web.identity import TokenSigner
 
 CHECK_EVERY = 1.0
 """Seconds between two checks of a process that its engine still works."""
-SERVING = (20_000, 50, 100)
-"""The collector's thresholds once a process is up: how many objects more, and how many looks at younger ones."""
 _log = structlog.get_logger("parley.process")
 
 
@@ -353,4 +352,4 @@ def settle_memory() -> None:
     Nothing is collected first: what imports leave behind is little, and the loop would be blocked for over 0.1 s.
     """
     gc.freeze()
-    gc.set_threshold(*SERVING)
+    gc.set_threshold(*SELDOM)

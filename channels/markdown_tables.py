@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from typing import TYPE_CHECKING
 
 from agent_core import Align, DataTable, TableColumn, table_text
-from channels.wide_tables import table_or_code
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _DIVIDER = re.compile(r"[ \t|:-]*")
 _NUMBER = re.compile(r"[+\-\u2212]?[$€£¥]?[0-9][0-9,.\u00a0 ]*(?:%| %| ?[$€£¥])?")
@@ -39,13 +40,17 @@ def before_table(text: str) -> int:
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - a server whose channels draw no tables needs no parser
+
+    from channels.wide_tables import table_or_code  # noqa: PLC0415 - as above
+
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["inline", "text_join"])
     parser.block.ruler.at("table", table_or_code, {"alt": ["paragraph", "reference"]})
     return parser
 
 
-def _tables(tokens: Sequence[Token]) -> Iterator[tuple[int, int, DataTable]]:
+def _tables(tokens: "Sequence[Token]") -> Iterator[tuple[int, int, DataTable]]:
     """Yield the first line and the one after the last of each table that is in nothing else, and the table."""
     opened = 0
     for at, token in enumerate(tokens):
@@ -55,7 +60,7 @@ def _tables(tokens: Sequence[Token]) -> Iterator[tuple[int, int, DataTable]]:
             yield lines[0], lines[1], _table(tokens[opened:at])
 
 
-def _table(tokens: Sequence[Token]) -> DataTable:
+def _table(tokens: "Sequence[Token]") -> DataTable:
     styles = [str(token.attrs.get("style", "")) for token in tokens if token.type == "th_open"]
     cells = [_BREAK.sub("\n", token.content) for token in tokens if token.type == "inline"]
     heads, *rows = (cells[at : at + len(styles)] for at in range(0, len(cells), len(styles)))

@@ -3,8 +3,6 @@
 import unicodedata
 from collections.abc import Iterator
 
-from wcwidth import clip, iter_graphemes, wcswidth
-
 from agent_core.renders.values import Align
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
@@ -14,7 +12,11 @@ _JOINERS = frozenset("\u200c\u200d")
 
 def width(text: str) -> int:
     """Return how many cells of a screen the line *text* takes; what is hidden must have been written as numbers."""
-    return len(text) if text.isascii() else max(0, wcswidth(text))
+    if text.isascii():
+        return len(text)
+    from wcwidth import wcswidth  # noqa: PLC0415 - its tables take 1 MB, and most servers draw nothing
+
+    return max(0, wcswidth(text))
 
 
 def seen(text: str) -> str:
@@ -37,7 +39,11 @@ def one_line(text: str) -> str:
 
 def cut(text: str, most: int) -> str:
     """Return the line *text* in at most *most* cells, with dots where its end is missing."""
-    return text if width(text) <= most else f"{clip(text, 0, most - 1)}…"
+    if width(text) <= most:
+        return text
+    from wcwidth import clip  # noqa: PLC0415 - as above
+
+    return f"{clip(text, 0, most - 1)}…"
 
 
 def folded(text: str, most: int) -> list[str]:
@@ -67,6 +73,8 @@ def _pieces(word: str, most: int) -> list[str]:
     """Return *word* in pieces of at most *most* cells; what is one sign on a screen stays one."""
     if word.isascii():
         return [word[at : at + most] for at in range(0, len(word), most)]
+    from wcwidth import iter_graphemes  # noqa: PLC0415 - as above
+
     pieces, used = [""], 0
     for sign in iter_graphemes(word):
         cells = width(sign)

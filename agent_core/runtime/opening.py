@@ -1,5 +1,6 @@
 """Openings: a message in, prepared outside the transaction so that one transaction carries it to its first step."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,10 +155,12 @@ class Openings:
 
             try:
                 with self._refusals.noted("message", cached.agent.id, inbound.actor, inbound.origin):
-                    return (await self._store.receive(cached.ref.id, wanted, self._finish, dispatch)).receipt
+                    done = await self._store.receive(cached.ref.id, wanted, self._finish, dispatch)
             except NotFound:
                 self._cache.forget(cached.ref.id)  # another process deleted it
                 raise
+        await _let_ask(done)
+        return done.receipt
 
     async def _known(self, cached: CachedSession, inbound: Inbound) -> Receipt | None:
         """Return the receipt of an earlier use of a session's key; raises `IdempotencyMismatch`."""
@@ -200,7 +203,9 @@ class Openings:
 
             with self._refusals.noted("message", found.agent.id, inbound.actor, inbound.origin):
                 wanted = prepared.intake
-                return (await self._store.receive_first(opening, found.agent.snapshot, wanted, dispatch)).receipt
+                done = await self._store.receive_first(opening, found.agent.snapshot, wanted, dispatch)
+        await _let_ask(done)
+        return done.receipt
 
     async def seen(self, agent: str, inbound: Inbound) -> Receipt | None:
         """Return the receipt of an earlier use of an agent's key; raises `NotFound`, `IdempotencyMismatch`."""
@@ -299,6 +304,15 @@ class Openings:
         move = react(state, agent)
         step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()
         return _Prepared(msgspec.structs.replace(prepared, step=step), agent, move)
+
+
+async def _let_ask(done: Received) -> None:
+    """Let the run that started here send its question, which is ready, before its asker reads the log and answers.
+
+    HTTP clients write in a task of their own: it comes right after this one.
+    """
+    if done.started is not None:
+        await asyncio.sleep(0)
 
 
 def _changing(kind: str, name: str) -> Unavailable:

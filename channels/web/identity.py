@@ -5,15 +5,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import jwt
 import msgspec
-from jwt.types import Options
 
 from agent_core import SCOPES as ALL_SCOPES
 from agent_core import Actor, ParleyError, Secrets, new_id
 from channels.web.visitor_ids import fault_of_id
+
+if TYPE_CHECKING:
+    from jwt.types import Options
 
 ALGORITHM = "HS256"
 VISITOR_SECONDS = 15 * 60
@@ -239,6 +240,8 @@ class TokenSigner:
         expires = int(now) + seconds
         body = {**claims, "aud": audience, "exp": expires, "iat": round(now, 3), "jti": id}
         key = self._keys[audience]
+        import jwt  # noqa: PLC0415 - 8 MB with what reads keys, which only tokens need
+
         # PyJWT's types name those of an optional package.
         text = jwt.encode(body, key, algorithm=ALGORITHM)  # pyright: ignore[reportUnknownMemberType]
         return Token(text, expires, id)
@@ -248,6 +251,8 @@ class TokenSigner:
         return claims if claims is not None and self._now() < claims["exp"] else None
 
     def _claims(self, audience: Audience, text: str) -> dict[str, Any] | None:
+        import jwt  # noqa: PLC0415 - as above
+
         options: Options = {"require": ["sub", "aud", "exp"], "verify_exp": False, "verify_iat": False}
         key = self._keys[audience]
         try:

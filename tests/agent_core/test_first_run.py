@@ -2,15 +2,17 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
 from agent_core import Controls, Core, Definition, InvalidInput, NotFound, RateLimited, Receipt
+from agent_core.providers.base import ModelDelta, Request
 from agent_core.store.database import Database
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import idle, inbound, log_of, types
+from tests.agent_core.scenes import idle, inbound, log_of, open_session, types
 from tests.conftest import MakeCore
 
 FIRST = ["session.opened", "snapshot.frozen", "message.received", "run.queued", "run.started", "step.started"]
@@ -21,6 +23,20 @@ KEY = {"key": "k1", "digest": b"body", "key_scope": "agent"}
 async def look(what: str = "it") -> str:
     """Look."""
     return what
+
+
+class SendsInTask(ScriptedProvider):
+    """A model whose client writes the request in a task of its own, as HTTP clients do."""
+
+    sent = 0
+
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
+        await asyncio.create_task(self._send())
+        async for batch in super().stream(request):
+            yield batch
+
+    async def _send(self) -> None:
+        self.sent += 1
 
 
 @pytest.fixture
@@ -163,3 +179,13 @@ async def test_controls_may_name_a_tool_that_the_agent_has_just_got(make_core: M
     assert (await core.run(receipt.run)).agent_version == 2
     with pytest.raises(InvalidInput):
         await core.run_agent("assistant", inbound("Hello", controls=Controls(active_tools=("gone",))))
+
+
+async def test_the_question_is_sent_before_the_asker_goes_on(make_core: MakeCore):
+    """A run's first request is on its way when its message is received, in a new session and in an old one."""
+    model = SendsInTask(lambda _: (say("Hi."),))
+    core = await make_core(model, clock=FakeClock())
+    await core.run_agent("assistant", inbound("Hello"))
+    assert model.sent == 1
+    await core.receive(await open_session(core), inbound("Hello"))
+    assert model.sent == 2

@@ -30,6 +30,13 @@ UNUSED = {
     "slack_sdk": "Slack",
     "sqlalchemy.dialects.postgresql": "Postgres",
 }
+# What a server imports neither for a start nor for an answer to a request with an API key.
+LATER = {
+    "cryptography": "a visitor's token, or a secret",
+    "jwt": "a visitor's token",
+    "markdown_it": "a table that a channel draws",
+    "wcwidth": "a chart or table with text that is not ASCII",
+}
 SDKS = {"anthropic", "openai"}
 KEY = "operators-key"
 # `parley serve` that prints at its end what it imported.
@@ -39,6 +46,11 @@ atexit.register(lambda: print(json.dumps(sorted(sys.modules)), flush=True))
 sys.argv = ["parley", "serve"]
 from app.__main__ import main
 main()
+"""
+STARTED = """
+import json, sys
+import app.cli.commands, app.main
+print(json.dumps(sorted(sys.modules)))
 """
 
 
@@ -62,6 +74,15 @@ async def imported(shell: Shell, **keys: str) -> set[str]:
         process.send_signal(signal.SIGTERM)
         out, _ = await process.communicate()
     return set(json.loads(out.splitlines()[-1]))
+
+
+async def test_what_few_servers_need_is_not_imported_for_a_start():
+    """What signs tokens, reads keys or draws tables is imported where the first of them comes."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", STARTED, cwd=ROOT, stdout=PIPE)
+    out, _ = await process.communicate()
+    found = set(json.loads(out))
+    assert found & LATER.keys() == set()
+    assert "app.main" in found
 
 
 async def test_without_a_key_no_sdk_is_imported(shell: Shell, template: Path):

@@ -15,8 +15,9 @@ from fastapi import FastAPI
 
 from agent_core import ConfigError
 from app import main
+from app.collector import SELDOM
 from app.compose import create_watch
-from app.main import SERVING, _settle, _working, greet
+from app.main import _settle, _working, greet
 from app.serving.connections import Connections
 from app.serving.readers import Readers
 from app.serving.ready import Starting
@@ -230,7 +231,7 @@ async def test_what_the_model_needs_is_kept_from_the_collector(starting):
     before = gc.get_stats()[1:]
     await _settle(up, prepare)
     assert gc.get_stats()[1:] == before
-    assert (imported, gc.get_threshold()) == ([[RARELY]], SERVING)
+    assert (imported, gc.get_threshold()) == ([[RARELY]], SELDOM)
     assert not any(each is imported[0] for each in gc.get_objects())
 
 
@@ -239,7 +240,7 @@ async def test_a_process_that_asks_no_model_prepares_none(starting):
     up = asyncio.Event()
     up.set()
     await _settle(up, None)
-    assert gc.get_threshold() == SERVING
+    assert gc.get_threshold() == SELDOM
 
 
 def test_idle_connections_outlast_those_of_a_proxy():

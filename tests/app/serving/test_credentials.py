@@ -16,7 +16,7 @@ from app.serving.credentials import Credentials
 from app.serving.readers import Readers
 from app.storage.keys import Keys
 from channels.web.identity import TokenSigner
-from channels.web.signed import read_key
+from channels.web.public_keys import read_key
 from tests.app.conftest import SECRET
 
 BOSS = Actor("operator", "service")

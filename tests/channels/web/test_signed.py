@@ -14,7 +14,8 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from agent_core import Actor
 from channels.web.identity import Principal
-from channels.web.signed import DAY, LEEWAY, NoKey, Signer, read_key, read_signed, signer_of
+from channels.web.public_keys import NoKey, read_key
+from channels.web.signed import DAY, LEEWAY, Signer, read_signed, signer_of
 
 NOW = 1_900_000_000.0
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
