@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
-from agent_core.context.lookalikes import BLANK, Places, as_read, is_plain
+from agent_core.context.lookalikes import BLANK, ReadPlaces, as_read, is_plain
 from agent_core.context.quoted import CLOSING, UNNAMED, legible
 from agent_core.domain.messages import Actor, Part, Text, ToolCall, ToolResult
 from agent_core.ids import new_id
@@ -54,7 +54,7 @@ def _letter(sign: str) -> str:
 
 
 _FIRST = "".join(sorted({each[0] for each in (*_NAMES, *_PHRASES)}))
-# Of brackets alone there may be 100,000: most are told by the character after them.
+# Of brackets alone there may be 100,000: the character after most of them rules them out.
 _BEGIN = rf"(?=[\s{BLANK}/{_FIRST}]){_GAP}{{0,8}}"
 _NAMED = rf"(?:/{_GAP}{{0,8}})?(?:{_spelled(_NAMES)})"
 _ANYTHING = r"(?:[^\w\[\]][^\[\]]{0,63})?\]"
@@ -170,7 +170,7 @@ def _rewritten(text: str, opens: AbstractSet[int], marks: Mapping[int, int], beg
 
     Both are places in the text as it is read.
     """
-    where = Places(text)
+    where = ReadPlaces(text)
     pieces: list[str] = []
     done = 0
     for at in sorted(opens | marks.keys()):

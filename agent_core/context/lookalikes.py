@@ -73,11 +73,11 @@ def is_plain(text: str, marker: str) -> bool:
 
 
 def as_read(text: str) -> str:
-    """Return *text* in small letters of ASCII where it looks so; see `Places` for where each was."""
+    """Return *text* in small letters of ASCII where it looks so; see `ReadPlaces` for where each was."""
     return text.lower() if _is_clear(text) else "".join(map(_TABLE.__getitem__, text))
 
 
-class Places:
+class ReadPlaces:
     """Where in *text* each character of `as_read(text)` comes from."""
 
     def __init__(self, text: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import structlog
 
 from app.addresses import place_of
-from app.serving.windows import Windows
+from app.serving.windows import CountWindows
 
 MOST = 30
 """Failures of an address within a window that are answered as usual."""
@@ -20,7 +20,7 @@ class Logins:
 
     def __init__(self, now: Callable[[], float], *, most: int = MOST, size: int = SIZE) -> None:
         self._most = most
-        self._failures = Windows[str](now, length=WINDOW, size=size)
+        self._failures = CountWindows[str](now, length=WINDOW, size=size)
 
     def fail(self, address: str) -> int | None:
         """Count a failure from *address*; return after how many seconds to come back when there are too many."""

@@ -6,7 +6,7 @@ from time import monotonic
 import structlog
 
 from agent_core import RateLimited
-from app.serving.windows import Windows
+from app.serving.windows import CountWindows
 
 WINDOW = 60.0
 MOST_NEW, MOST_KNOWN = 60, 600
@@ -22,7 +22,7 @@ class Newcomers:
     """Tokens that were made for anonymous visitors in the last minute, in this process; *now* gives seconds."""
 
     def __init__(self, now: Callable[[], float] = monotonic, *, size: int = SIZE) -> None:
-        self._tokens = Windows[tuple[str | None, bool]](now, length=WINDOW, size=size)
+        self._tokens = CountWindows[tuple[str | None, bool]](now, length=WINDOW, size=size)
 
     def admit(self, address: str | None, *, is_new: bool) -> None:
         """Count one token for someone at *address*, None: it is not known; raises `RateLimited` beyond the limit."""

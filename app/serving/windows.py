@@ -10,12 +10,12 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(slots=True)
-class _Window:
+class _Counted:
     ends: float
     count: int = 0
 
 
-class Windows(Generic[Key]):
+class CountWindows(Generic[Key]):
     """Counts what each key did within windows of *length* seconds, which begin with the first.
 
     At most *size* keys are counted at once; the one that came least lately is forgotten. *now* gives seconds that only
@@ -24,14 +24,14 @@ class Windows(Generic[Key]):
 
     def __init__(self, now: Callable[[], float], *, length: float, size: int) -> None:
         self._now, self._length, self._size = now, length, size
-        self._windows: OrderedDict[Key, _Window] = OrderedDict()
+        self._windows: OrderedDict[Key, _Counted] = OrderedDict()
 
     def add(self, key: Key) -> tuple[int, int]:
         """Count one more of *key*; return how many there are in its window, and in how many seconds that ends."""
         now = self._now()
         window = self._windows.pop(key, None)
         if window is None or now >= window.ends:
-            window = _Window(now + self._length)
+            window = _Counted(now + self._length)
         self._windows[key] = window
         if len(self._windows) > self._size:
             self._windows.popitem(last=False)
