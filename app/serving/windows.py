@@ -10,7 +10,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(slots=True)
-class _Counted:
+class _CountWindow:
     ends: float
     count: int = 0
 
@@ -24,14 +24,14 @@ class CountWindows(Generic[Key]):
 
     def __init__(self, now: Callable[[], float], *, length: float, size: int) -> None:
         self._now, self._length, self._size = now, length, size
-        self._windows: OrderedDict[Key, _Counted] = OrderedDict()
+        self._windows: OrderedDict[Key, _CountWindow] = OrderedDict()
 
     def add(self, key: Key) -> tuple[int, int]:
         """Count one more of *key*; return how many there are in its window, and in how many seconds that ends."""
         now = self._now()
         window = self._windows.pop(key, None)
         if window is None or now >= window.ends:
-            window = _Counted(now + self._length)
+            window = _CountWindow(now + self._length)
         self._windows[key] = window
         if len(self._windows) > self._size:
             self._windows.popitem(last=False)
