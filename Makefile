@@ -86,7 +86,7 @@ chaos: workshop ## Kill processes on Postgres 200 times under load, race approva
 	@$(PYTEST) --whole -q $(PARALLEL) tests/agent_core/test_crash.py tests/agent_core/engine tests/e2e/test_kill.py \
 		tests/e2e/test_stop.py tests/e2e/test_approvals.py
 	@$(PYTEST) --whole -q $(PARALLEL) -k "kill or fault or crowd" tests/channels/slack
-	@$(PYTEST) --whole -q -s --timeout=600 tests/e2e/test_edges.py
+	@$(PYTEST) --whole -q -s --timeout=600 tests/e2e/test_edges.py tests/e2e/test_edges_memory.py
 	@PARLEY_ROUNDS=50 $(PYTEST) --whole -q tests/e2e/test_cuts.py
 
 load: workshop ## Measure 300 streams through several processes on Postgres, in about five minutes

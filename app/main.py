@@ -19,7 +19,7 @@ from agent_core import ConfigError, Core, SystemClock
 from agent_core.store.work.workers import Kind
 from agent_core.tools.base import Tool
 from app import logs
-from app.api.entrance.peers import trust_proxies
+from app.api.entrance.peers import UnnamedProxies, trust_proxies
 from app.collector import SELDOM
 from app.compose import CHANNELS, GRACE, create_app, create_watch, running, serving_channels
 from app.files import Files
@@ -155,7 +155,8 @@ async def _serve(
 def _server(
     app: FastAPI, settings: Settings, readers: Readers, connections: Connections, started: Callable[[], None]
 ) -> Server:
-    served = config(trust_proxies(app, proxies=settings.proxies) if settings.proxies else app, connections)
+    inner = trust_proxies(app, proxies=settings.proxies) if settings.proxies else app
+    served = config(UnnamedProxies(inner, proxies=settings.proxies), connections)
     return Server(served, readers=readers, connections=connections, started=started)
 
 

@@ -8,12 +8,12 @@ write that only looks like a frame gets a backslash before it.
 import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import msgspec
 
-from agent_core.context.lookalikes import BLANK, as_read, is_plain, places
+from agent_core.context.lookalikes import BLANK, ReadPlaces, as_read, is_plain
 from agent_core.context.quoted import CLOSING, UNNAMED, legible
 from agent_core.domain.messages import Actor, Part, Text, ToolCall, ToolResult
 from agent_core.ids import new_id
@@ -22,6 +22,8 @@ STOPPED_NOTE = "[The answer above was stopped before its end.]"
 CORRECTION = "[Correction of an earlier message]"
 LENGTH = 10
 """Characters of a marker: 60 random bits."""
+MOST_READY = 1_000_000
+"""Characters of texts of people whose form in the window is known before it is asked for: ten of the longest."""
 _NAMES = (
     "note",
     "thread",
@@ -51,12 +53,15 @@ def _letter(sign: str) -> str:
     return {"o": "[o0]", "l": "[l1]"}.get(sign, sign)
 
 
-_MARKED = rf"\[{_GAP}{{0,8}}(?:/{_GAP}{{0,8}})?(?:{_spelled(_NAMES)})"
+_FIRST = "".join(sorted({each[0] for each in (*_NAMES, *_PHRASES)}))
+# Of brackets alone there may be 100,000: the character after most of them rules them out.
+_BEGIN = rf"(?=[\s{BLANK}/{_FIRST}]){_GAP}{{0,8}}"
+_NAMED = rf"(?:/{_GAP}{{0,8}})?(?:{_spelled(_NAMES)})"
 _ANYTHING = r"(?:[^\w\[\]][^\[\]]{0,63})?\]"
 _TOKEN = rf"{_GAP}{{1,8}}(?:[\w\-\u2026]{BLANK}?){{3,{LENGTH + 6}}}{_GAP}{{0,8}}\]"
-_PHRASE = rf"\[{_GAP}{{0,8}}(?:{_spelled(_PHRASES)})"
-_OF_PEOPLE = re.compile(rf"(?={_MARKED}{_ANYTHING}|{_PHRASE})", re.IGNORECASE)
-_OF_TOOLS = re.compile(rf"(?={_MARKED}{_TOKEN})", re.IGNORECASE)
+# A literal comes first, which is looked for fast; the rest is looked at only, for a frame may begin within another.
+_OF_PEOPLE = re.compile(rf"\[(?={_BEGIN}(?:{_NAMED}{_ANYTHING}|{_spelled(_PHRASES)}))", re.IGNORECASE)
+_OF_TOOLS = re.compile(rf"\[(?={_BEGIN}{_NAMED}{_TOKEN})", re.IGNORECASE)
 
 
 def new_marker() -> str:
@@ -69,6 +74,17 @@ class Frames:
     """The frames of a session by its *marker*; a session from before there were markers has none, and old frames."""
 
     marker: str = ""
+    _ready: dict[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
+
+    def ready(self, texts: Iterable[str]) -> None:
+        """Find what stands for long *texts* of people before `of_people` asks for it; it may be called in a thread.
+
+        Only so many are kept, each until it is asked for.
+        """
+        for text in texts:
+            self._ready[text] = self._escaped(text, _OF_PEOPLE)
+            while sum(map(len, self._ready)) > MOST_READY:
+                self._ready.pop(next(iter(self._ready)), None)
 
     def context(self, source: str, text: str) -> str:
         """Return *text* that the core adds, from *source*; what people said in it may not end the frame."""
@@ -129,7 +145,8 @@ class Frames:
         return f"[{name} {self.marker}] {text}{gap}[/{name} {self.marker}]"
 
     def _of_people(self, text: str) -> str:
-        return self._escaped(text, _OF_PEOPLE)
+        found = self._ready.pop(text, None) if self._ready else None
+        return self._escaped(text, _OF_PEOPLE) if found is None else found
 
     def _escaped(self, text: str, looks: re.Pattern[str]) -> str:
         if self.marker in text:
@@ -153,11 +170,11 @@ def _rewritten(text: str, opens: AbstractSet[int], marks: Mapping[int, int], beg
 
     Both are places in the text as it is read.
     """
-    where = places(text)
+    where = ReadPlaces(text)
     pieces: list[str] = []
     done = 0
     for at in sorted(opens | marks.keys()):
-        start = where[at]
+        start = where.of(at)
         if start < done:
             continue
         pieces.append(text[done:start])
@@ -166,7 +183,7 @@ def _rewritten(text: str, opens: AbstractSet[int], marks: Mapping[int, int], beg
             pieces.append("\\")
         else:
             pieces.append(f"{begin}…")
-            done = where[marks[at] - 1] + 1
+            done = where.of(marks[at] - 1) + 1
     return "".join((*pieces, text[done:]))
 
 

@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from bisect import bisect_right
+from itertools import accumulate
 
 BLANK = "\x00"
 """What a blank with a width reads as: a gap between words, or nothing within one."""
@@ -71,18 +73,20 @@ def is_plain(text: str, marker: str) -> bool:
 
 
 def as_read(text: str) -> str:
-    """Return *text* in small letters of ASCII where it looks so; see `places` for where each was."""
+    """Return *text* in small letters of ASCII where it looks so; see `ReadPlaces` for where each was."""
     return text.lower() if _is_clear(text) else "".join(map(_TABLE.__getitem__, text))
 
 
-def places(text: str) -> list[int]:
-    """Return for each character of `as_read(text)`, and for its end, where in *text* it comes from."""
-    if _is_clear(text):
-        return list(range(len(text) + 1))
-    found: list[int] = []
-    for at, sign in enumerate(text):
-        found += [at] * len(_TABLE[sign])
-    return [*found, len(text)]
+class ReadPlaces:
+    """Where in *text* each character of `as_read(text)` comes from."""
+
+    def __init__(self, text: str) -> None:
+        lengths = () if _is_clear(text) else map(len, map(_TABLE.__getitem__, text))
+        self._begins = list(accumulate(lengths, initial=0))
+
+    def of(self, at: int) -> int:
+        """Return the place that the character *at* of the text as it is read has in the text."""
+        return at if len(self._begins) == 1 else bisect_right(self._begins, at) - 1
 
 
 def _is_clear(text: str) -> bool:

@@ -30,6 +30,7 @@ from agent_core.runtime.window.burst import Lead
 from agent_core.runtime.window.compacting import Compactor
 from agent_core.runtime.window.misses import log_cache_notes, with_miss
 from agent_core.runtime.window.prompt_cache import PromptCache
+from agent_core.runtime.window.readying import ready_for
 from agent_core.store.log import Appended, RunRef
 
 _log = structlog.get_logger("parley.drive")
@@ -146,23 +147,25 @@ class Driver:
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
         written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
         self._interrupt.leaving &= written.said
-        self._learn(written)
+        await self._learn(written)
         log_cache_notes(self._run.id, written.fresh)
         return move, written
 
     async def _record(self) -> None:
         """Append the held facts at once, announcing nothing: a sibling of the call that ended still runs."""
-        self._learn(await self._log.append(self._run, self._held, (), after=self._state.seq))
+        await self._learn(await self._log.append(self._run, self._held, (), after=self._state.seq))
 
     async def _read_news(self) -> None:
         news = (await self._log.append(self._run, (), (), after=self._state.seq)).facts
+        await ready_for(self._window.frames, news)
         self._state = self._state.apply(*news)
         self._window.apply(news)
 
     def _stopped(self) -> bool:
         return self._interrupt.called
 
-    def _learn(self, written: Appended) -> None:
+    async def _learn(self, written: Appended) -> None:
+        await ready_for(self._window.frames, written.facts)
         self._held = []
         self._state = self._state.apply(*written.facts)
         self._window.apply(written.facts)

@@ -33,6 +33,7 @@ from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.tools.offers import with_renders
 from agent_core.runtime.tools.uses import with_uses
 from agent_core.runtime.window.misses import log_cache_notes
+from agent_core.runtime.window.readying import ready
 from agent_core.runtime.window.refreezing import Refreezing, Successor
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
@@ -142,6 +143,7 @@ class Openings:
     ) -> Receipt:
         own, refreeze = (cached.agent, None) if found is None else found
         window = cached.window
+        await ready(window.frames, inbound.parts)
         asks = await self._segments.sources.asked_by(own, window.history)
         with self._dispatcher.reserve(inbound.actor) as has_capacity:
             prefix = refreeze.prefix_after(cached.ref.snapshot, window.snapshot) if refreeze else window.snapshot
@@ -190,6 +192,7 @@ class Openings:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
         opening = self._opening(found, inbound.actor, metadata, None, inbound.origin)
         window = self._cache.window(found.agent, opening.marker)
+        await ready(window.frames, inbound.parts)
         asks = await self._segments.sources.asked_by(found.agent, window.history)
         with self._dispatcher.reserve(inbound.actor) as has_capacity:
             prepared = self._prepare(

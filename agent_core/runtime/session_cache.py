@@ -1,14 +1,17 @@
 """The session cache: sessions in memory, each with its agent and window, so that a step need not read its log."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from agent_core.context.window import Encode, Window
 from agent_core.domain.agents import Agent, Controls
 from agent_core.domain.messages import Actor
 from agent_core.loop.state import RunState, replay
 from agent_core.runtime.agents.roster import Roster
+from agent_core.runtime.window.readying import is_long, ready_for
 from agent_core.store import log
 from agent_core.store.log import RunRef
 from agent_core.store.reading import loading
@@ -86,7 +89,10 @@ class SessionCache:
     async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
         """Return *run*'s state; the session's window is brought up to the same fact."""
         seen = cached.window.seq
-        own, inputs, missed = await self._store.read(lambda connection: loading.of_run(connection, run, seen))
+        read = partial(loading.of_run, run=run, seen=seen)
+        own, inputs, missed = await self._store.read(read)
+        if await ready_for(cached.window.frames, log.known(missed, seen)):
+            own, inputs, missed = await self._store.read(read)  # nothing is between what is read and the window
         cached.window.apply(log.known(missed, seen))
         state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])
         return state.for_inputs(inputs).at(cached.window.seq)
@@ -95,9 +101,16 @@ class SessionCache:
         ref, snapshot = loaded.session, loaded.snapshot
         agent = await self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
         window = Window(self._encode_for(snapshot.model), prefix=ref.prefix, marker=loaded.marker)
-        window.recall(loaded.recalled)
-        window.apply(loaded.facts)
+        if is_long([*loaded.recalled, *loaded.facts]):
+            await asyncio.to_thread(_folded, window, loaded)  # no one else has it yet
+        else:
+            _folded(window, loaded)
         return CachedSession(ref, agent, window, loaded.opener)
+
+
+def _folded(window: Window, loaded: Loaded) -> None:
+    window.recall(loaded.recalled)
+    window.apply(loaded.facts)
 
 
 def _is_outdated(ref: SessionRef, run: RunRef) -> bool:

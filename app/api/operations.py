@@ -16,45 +16,28 @@ from agent_core.domain.access import OperationEntry
 from agent_core.runtime.services.access import Access
 from app.api.bodies.wire import OperationLine, operation_line
 from app.api.deps import MAX_SEQ, Operator, Wired
+from app.api.entrance.scopes import SCOPE_OF
 from app.api.problems import answers
 from channels.web.identity import Principal
 
-RECORDED = (
-    "POST /v1/agents",
-    "PATCH /v1/agents/{id}",
-    "DELETE /v1/agents/{id}",
-    "POST /v1/mcp-servers",
-    "PATCH /v1/mcp-servers/{id}",
-    "DELETE /v1/mcp-servers/{id}",
-    "POST /v1/mcp-servers/{id}/refresh",
-    "POST /v1/mcp-servers/{id}/accept",
-    "POST /v1/tools",
-    "PATCH /v1/tools/{id}",
-    "DELETE /v1/tools/{id}",
-    "POST /v1/tools/{id}/call",
-    "POST /v1/sessions/{id}/close",
-    "POST /v1/sessions/{id}/refreeze",
-    "DELETE /v1/sessions/{id}",
-    "DELETE /v1/web/conversations/{id}",
-    "POST /v1/approvals/{id}",
-    "POST /v1/runs/{id}/cancel",
-    "POST /v1/keys",
-    "PATCH /v1/keys/{id}",
-    "POST /v1/keys/{id}/rotate",
-    "DELETE /v1/keys/{id}",
-    "POST /v1/secrets",
-    "PUT /v1/secrets/{id}",
-    "DELETE /v1/secrets/{id}",
-    "POST /v1/web/visitor-tokens",
-    "POST /v1/web/revocations",
-    "POST /v1/web/keys",
-    "DELETE /v1/web/keys/{id}",
-    "DELETE /v1/actors/{id:path}",
+IN_THEIR_LOGS = frozenset(
+    {
+        "POST /v1/agents/{id}/runs",  # its message names the key that sent it, as those of sessions do
+        "POST /v1/files",  # the file's row has who sent it
+        "POST /v1/renders/preview",  # nothing is kept
+        "POST /v1/sessions",  # the session has whom it is for
+        "POST /v1/sessions/{id}/messages",
+        "POST /v1/sessions/{id}/replies",  # the reply has who gave it
+    }
 )
-"""What is recorded of operators, refused attempts too. Messages and runs are in their sessions' logs."""
+"""What is not on the record of operations: frequent, or long streams, and the session's log says who did it."""
+RECORDED = tuple(route for route in SCOPE_OF if not route.startswith("GET ") and route not in IN_THEIR_LOGS)
+"""What is recorded of operators, refused attempts too: every route that changes something but those."""
 ABOUT_PEOPLE = "/v1/actors/"
 NDJSON = "application/x-ndjson"
 PAGE = 500
+_KIND = re.compile(r":[a-z]+\}")
+"""What a template says of the kind of an id: the record leaves it out."""
 _log = structlog.get_logger("parley.operations")
 router = APIRouter(tags=["keys"])
 
@@ -106,7 +89,7 @@ class Recording:
         method = scope["method"]
         for template, pattern in self._routes.get(method, ()):
             if (match := pattern.match(scope["path"])) is not None:
-                return f"{method} {template.replace(':path', '')}", match.groupdict()
+                return f"{method} {_KIND.sub('}', template)}", match.groupdict()
         return None
 
     async def _record(self, principal: Principal, route: str, about: str | None, status: int) -> None:

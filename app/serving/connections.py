@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter as Counts
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal, Protocol
 
 import structlog
@@ -72,8 +73,17 @@ class ConnectionBounds:
 class Bounded(Protocol):
     """A connection that can be looked at."""
 
+    @property
+    def silent_since(self) -> float | None:
+        """The time since which there is no whole request on it; None while one is answered."""
+        ...
+
     def look(self, now: float) -> None:
         """Close it if it is too slow at *now*."""
+        ...
+
+    def evict(self) -> None:
+        """Close it, for its place is another's."""
         ...
 
 
@@ -115,12 +125,15 @@ class Connections:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()
 
     def enter(self, connection: Bounded, address: str) -> Reason | None:
-        """Count *connection*, from *address*, in; return why it must be refused, which leaves it uncounted."""
+        """Count *connection*, from *address*, in; return why it must be refused, which leaves it uncounted.
+
+        When all places are taken, the spare one on which nothing has been asked for longest is closed for it.
+        """
         place = place_of(address)
-        if len(self._open) >= self.bounds.connections:
-            return "full"
         if self._by_address[place] >= self.bounds.per_address and not self._exempt(place):
             return "address"
+        if len(self._open) >= self.bounds.connections and not self._evict():
+            return "full"
         if len(self._open) >= self._ordinary:
             self._spare.add(connection)
         self._open[connection] = place
@@ -181,6 +194,19 @@ class Connections:
             self.look()
         finally:
             self.start()
+
+    def _evict(self) -> bool:
+        """Close the spare connection that is silent for longest; return whether there is one.
+
+        Else clients that say nothing, or ask for `/healthz` once, would keep operators from their places.
+        """
+        silent = [(since, each) for each in self._spare if (since := each.silent_since) is not None]
+        if not silent:
+            return False
+        _, longest = min(silent, key=itemgetter(0))
+        self.leave(longest)
+        longest.evict()
+        return True
 
     def _exempt(self, place: str) -> bool:
         return is_shared(place) or within(place, self._trusted)

@@ -56,15 +56,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._since = self._all.now()
-        refused = self._all.enter(self, self._address)
-        if refused is None:
-            return
-        if self._all.keep(self):
-            self._refuse(refused)
-            return
-        self._all.note(refused, self._address)
-        self._end()
-        transport.abort()  # even refused ones take room, for a moment
+        if (refused := self._all.enter(self, self._address)) is not None:
+            self._decline(refused)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.leave(self)
@@ -179,6 +172,18 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     @property
+    def silent_since(self) -> float | None:
+        """The time since which there is no whole request on it; None while one is answered."""
+        return self._since if self._closing or not self._is_answering else None
+
+    def evict(self) -> None:
+        """Close the connection, for its place is another's."""
+        if self._closing:
+            self.transport.abort()
+        else:
+            self._decline("full")
+
+    @property
     def _address(self) -> str:
         return self.client[0] if self.client else "unknown"
 
@@ -218,6 +223,18 @@ class Connection(HttpToolsProtocol):
             self.transport.write_eof()
         else:
             self.transport.close()
+
+    def _decline(self, reason: Reason) -> None:
+        """Answer with the *reason* and close, as long as there is room for a connection that is not counted.
+
+        Between two requests nothing is answered: the client would take it for the answer to its next one.
+        """
+        if self._all.keep(self) and not (self._used and self._reading == "nothing"):
+            self._refuse(reason)
+            return
+        self._all.note(reason, self._address)
+        self._end()
+        self.transport.abort()  # even refused ones take room, for a moment
 
     def _end(self) -> None:
         """Read and answer nothing more; what works on a request learns that its client has left."""

@@ -13,11 +13,8 @@ import yaml
 from fastapi import FastAPI
 from msgspec import convert
 from starlette.requests import Request
-from starlette.responses import Response
 
 from agent_core import Core, Definition, RateLimited
-from app.addresses import network
-from app.api.entrance.peers import trust_proxies
 from app.compose import create_app
 from app.settings import Settings
 from app.storage.keys import ApiKey
@@ -293,29 +290,6 @@ async def test_only_names_of_the_list_are_answered(core: Core, tokens: TokenSign
             assert (await client.get("/healthz", headers={"Host": host})).status_code == 200
         assert answer.json()["code"] == "wrong_host"
         assert (await near.get("/openapi.json", headers={"X-Forwarded-For": "203.0.113.7"})).status_code == 421
-
-
-@pytest.mark.parametrize(
-    ("proxies", "address", "seen"),
-    [
-        ("", "127.0.0.1", "127.0.0.1"),
-        ("10.0.0.0/8", "127.0.0.1", "127.0.0.1"),
-        ("10.0.0.0/8", "10.0.0.7", "203.0.113.9"),
-    ],
-)
-async def test_only_proxies_of_the_list_are_believed(proxies, address, seen):
-    """`X-Forwarded-For` counts from a proxy of PARLEY_TRUSTED_PROXIES, as the last that is none of them."""
-    found = []
-
-    async def app(scope, receive, send):
-        found.append((scope["client"][0], scope["scheme"]))
-        await Response()(scope, receive, send)
-
-    given = [network(each) for each in proxies.split()]
-    async with peer(trust_proxies(app, proxies=given), address) as client:  # type: ignore[arg-type]
-        headers = {"X-Forwarded-For": "198.51.100.1, 203.0.113.9, 10.0.0.8", "X-Forwarded-Proto": "https"}
-        await client.get("/", headers=headers)
-    assert found == [(seen, "https" if seen == "203.0.113.9" else "http")]
 
 
 async def test_the_demo_is_gone_when_it_is_off(core: Core, tokens: TokenSigner, tmp_path):

@@ -9,13 +9,17 @@ from agent_core.tools.mcp.questions import LiveQuestions, answer_of, taken_up
 
 MOST_HELD, MOST_OF_ACTOR = 20, 3
 """Calls of one server that wait for people, or that have ended without being asked for: in all, and of one person."""
+MOST_OF_ANONYMOUS = 10
+"""Of them those of all anonymous visitors: one more such visitor costs nothing, so many are no more than a crowd."""
+ANONYMOUS = "anonymous_"
+"""How the ids of actors begin whom no site names."""
 _LOST = (
     "It asked a person, and the call that waited for the answer is gone: this process, or the connection, is another "
     "one. Look whether it has done its work."
 )
 _MANY = (
-    f"The server asked the person something; that was declined, since {MOST_HELD} of its calls wait for answers, or "
-    f"{MOST_OF_ACTOR} of this person's."
+    f"The server asked the person something; that was declined, since {MOST_HELD} of its calls wait for answers, "
+    f"{MOST_OF_ACTOR} of this person's, or {MOST_OF_ANONYMOUS} of anonymous visitors."
 )
 
 
@@ -92,7 +96,12 @@ class HeldCalls:
         """Return what *held* asks, and keep it; None when too many wait. What has ended makes room."""
         asked = held.questions.asked().elicitation(self._server)
         mine = {key: each for key, each in self._held.items() if each.actor == held.actor}
-        if not (self._has_room(mine, MOST_OF_ACTOR) and self._has_room(self._held, MOST_HELD)):
+        crowd = {key: each for key, each in self._held.items() if each.actor.startswith(ANONYMOUS)}
+        if not self._has_room(mine, MOST_OF_ACTOR):
+            return None
+        if held.actor.startswith(ANONYMOUS) and not self._has_room(crowd, MOST_OF_ANONYMOUS):
+            return None
+        if not self._has_room(self._held, MOST_HELD):
             return None
         self._held[call] = held
         return asked

@@ -1,22 +1,61 @@
 """Who is at the other end: proxies that are believed, and the names that this server answers to."""
 
-from collections.abc import Collection
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from time import monotonic
 
+import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from app.addresses import LOOPBACK_NAMES, Network, fits, is_loopback
+from app.addresses import LOOPBACK_NAMES, Network, fits, is_loopback, is_shared, place_of, within
 from app.api.problems import problem
 from channels.web.demo import host_name, is_forwarded
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 """Asked by load balancers under whatever address they have."""
+NAMING = frozenset({b"x-forwarded-for", b"forwarded", b"x-real-ip"})
+"""Headers by which a proxy says whom it speaks for."""
+EVERY = 3600.0
+"""Seconds between two warnings of one peer."""
+MOST_PEERS = 8
+"""Peers that are warned of within them, of each kind: strangers may write such headers too, from many addresses."""
+_log = structlog.get_logger("parley.proxies")
 
 
 def trust_proxies(app: ASGIApp, *, proxies: Collection[Network]) -> ASGIApp:
     """Return *app* for requests from *proxies*, whose `X-Forwarded-For` and `-Proto` are believed."""
     return ProxyHeadersMiddleware(app, [str(each) for each in proxies])  # pyright: ignore[reportArgumentType, reportReturnType]
+
+
+class UnnamedProxies:
+    """Warn of forwarded headers whose sender is none of *proxies*: all that come through it count as one caller.
+
+    It has to be outside of `trust_proxies`, which takes the peer's address out of the scope. Once an hour and peer;
+    a private network's and this machine's are counted apart, so that strangers cannot use up their warnings. *now*
+    gives seconds.
+    """
+
+    def __init__(self, app: ASGIApp, *, proxies: Collection[Network], now: Callable[[], float] = monotonic) -> None:
+        self._app, self._proxies, self._now = app, tuple(proxies), now
+        self._warned: dict[bool, OrderedDict[str, float]] = {True: OrderedDict(), False: OrderedDict()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and any(name in NAMING for name, _ in scope["headers"]):
+            self._look((scope.get("client") or ("a local socket",))[0])
+        await self._app(scope, receive, send)
+
+    def _look(self, peer: str) -> None:
+        """Warn of *peer*, unless it is trusted or has just been warned of."""
+        now, place, warned = self._now(), place_of(peer), self._warned[is_shared(peer)]
+        while warned and now - next(iter(warned.values())) >= EVERY:
+            warned.popitem(last=False)
+        if place in warned or len(warned) >= MOST_PEERS or within(peer, self._proxies):
+            return
+        warned[place] = now
+        remedy = f"if {peer} is your proxy, name it in PARLEY_TRUSTED_PROXIES: until then all its callers share one"
+        _log.warning("proxy.not_trusted", peer=peer, remedy=f"{remedy} address; if not, its sender made it up")
 
 
 class Hosts:

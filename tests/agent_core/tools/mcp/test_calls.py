@@ -10,6 +10,7 @@ import pytest
 
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import Actor
+from agent_core.ids import new_id
 from agent_core.testing import FakeClock
 from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeTool, sample_tools
 from agent_core.testing.mcp.samples import PIXEL
@@ -346,6 +347,23 @@ async def test_one_person_cannot_take_all_the_places(legacy: FakeMcp, monkeypatc
         other = await stage.connections.call(server, "paint", {}, bob, {}, repeatable=False)
         assert isinstance(other, Elicitation)
         assert texts(await _painted(stage, server, asked)) == ["painted red"]
+
+
+async def test_made_up_visitors_cannot_take_all_the_places(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anonymous visitors share some places; beyond them one more is declined, while others' questions wait."""
+    monkeypatch.setattr(held, "MOST_OF_ANONYMOUS", 2)
+    async with staged(legacy.host) as stage:
+        server = server_of(legacy)
+
+        async def called(n: int, actor: str) -> Outcome:
+            context = replace(stage.context(), call=f"call_{n}", actor=Actor(actor, "visitor"))
+            return await stage.connections.call(server, "paint", {}, context, {}, repeatable=False)
+
+        for n in range(2):
+            assert isinstance(await called(n, new_id("anonymous")), Elicitation)
+        said, note = texts(await called(2, new_id("anonymous")))
+        assert ("decline" in said, "of anonymous visitors" in note) == (True, True)
+        assert isinstance(await called(3, "ada"), Elicitation)
 
 
 async def test_only_so_many_legacy_calls_wait(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
