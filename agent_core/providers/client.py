@@ -116,18 +116,19 @@ class SdkClient:
             await self._making.result().client.close()
 
     async def stream(
-        self, path: str, body: bytes, fold: Fold, learn: Learn | None = None, unmarked: Unmarked | None = None
+        self, path: str, body: bytes, fold: Fold, learn: Learn | None = None, unmarked: Sequence[Unmarked] = ()
     ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Post *body* and yield what *fold* makes of each network read; every failure comes as `CallFailed`.
 
         *learn* is called with a refusal of the request: to wrap this generator would cost every read a microsecond.
-        A server that does not know the fields of the prompt cache is asked once more, *unmarked*; what it says then
-        is the result.
+        A server that does not know fields of the prompt cache is asked once more without them, see *unmarked*, those
+        that lack least first; what it says at last is the result.
         """
         response, accepted = await self._asked(path, body, learn), None
-        if unmarked and isinstance(response, CallFailed) and response.cache_unknown:
-            accepted = partial(unmarked.accepted, response)
-            response = await self._asked(path, unmarked.body(), learn)
+        for other in unmarked:
+            if isinstance(response, CallFailed) and other.answers(response):
+                accepted = partial(other.accepted, response)
+                response = await self._asked(path, other.body(), learn)
         if isinstance(response, CallFailed):
             yield [response]
             return

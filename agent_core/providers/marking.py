@@ -8,7 +8,7 @@ from typing import NamedTuple
 import structlog
 
 from agent_core.clock import Clock, SystemClock
-from agent_core.providers.base import CallFailed
+from agent_core.providers.base import CacheUnknown, CallFailed
 
 REMEMBERED = 3_600_000
 """Milliseconds for which a model gets no fields after it refused them: by then its server may have been repaired."""
@@ -22,6 +22,12 @@ _REFUSES = re.compile(
     rf"|does(?: not|nt) support .*{_FIELD}"
 )
 """How servers say that they do not know a field."""
+_TTL = re.compile(r"(?<!\w)ttl(?!\w)")
+_REFUSES_TTL = re.compile(
+    rf"{_REFUSES.pattern}|(?:{_STRANGE}|invalid) (?:value|ttl)\b|\b(?:input should|must) be\b"
+    r"|not (?:supported|permitted|allowed|valid|available|recogni[sz]ed)\b|\brequires? .*\bbeta\b"
+)
+"""How servers say that they keep nothing for an hour: by the field, or by its value."""
 _IN_SCHEMA = re.compile(r"schema|context=|\b(?:properties|parameters)[.,/\[]")
 """What a refusal names that is about the parameters of a tool, which may have any names."""
 _SAYINGS = re.compile(r"[;\n]|\.\s")
@@ -30,22 +36,34 @@ _EXPECTED = re.compile(r", expected [^;\n]*")
 """The fields that a server does know, which some of them list."""
 
 
-def knows_no_cache(param: str, code: str | None, text: str | None) -> bool:
-    """Return whether a refusal says that a field of the prompt cache is unknown, rather than wrongly used.
+def unknown_of_cache(param: str, code: str | None, text: str | None) -> CacheUnknown:
+    """Return which field of the prompt cache a refusal says is unknown, rather than wrongly used; empty for none.
 
-    *param* is the field that it names, if any. The field and the words of it must be in one sentence.
+    *param* is the field that it names, if any. The field and the words of it must be in one sentence. Where that names
+    the lifetime, it is the lifetime that is refused.
     """
     said = _EXPECTED.sub("", _MARKS.sub("", f"{param}: {code or ''} {text or ''}").lower())
     if _IN_SCHEMA.search(said):
-        return False
-    return any(re.search(_FIELD, saying) and _REFUSES.search(saying) for saying in _SAYINGS.split(said))
+        return ""
+    sayings = _SAYINGS.split(said)
+    if any(_TTL.search(saying) and _REFUSES_TTL.search(saying) for saying in sayings):
+        return "ttl"
+    return "all" if any(re.search(_FIELD, saying) and _REFUSES.search(saying) for saying in sayings) else ""
 
 
 class Unmarked(NamedTuple):
-    """The same request without the fields: its *body*, and whom to tell of an answer with the refusal before it."""
+    """The same request without what was refused: its *body*, and whom to tell of an answer with the refusal before it.
+
+    *lacks* is what it has no more: lifetimes alone, which answers no refusal of a whole mark.
+    """
 
     body: Callable[[], bytes]
     accepted: Callable[[CallFailed], None]
+    lacks: CacheUnknown = "all"
+
+    def answers(self, refusal: CallFailed) -> bool:
+        """Return whether it lacks what *refusal* is about."""
+        return refusal.cache_unknown != "" and self.lacks in ("all", refusal.cache_unknown)
 
 
 class CacheFields:
@@ -53,20 +71,21 @@ class CacheFields:
 
     def __init__(self, provider: str, clock: Clock | None = None) -> None:
         self._provider, self._clock = provider, clock or SystemClock()
-        self._refusing = dict[str, int]()
+        self._refusing = dict[tuple[str, CacheUnknown], int]()
 
-    def taken(self, model: str) -> bool:
-        """Return whether *model* gets the fields."""
-        since = self._refusing.get(model)
+    def taken(self, model: str, what: CacheUnknown = "all") -> bool:
+        """Return whether *model* gets the fields, or lifetimes in them."""
+        since = self._refusing.get((model, what))
         return since is None or self._clock.now() - since >= REMEMBERED
 
-    def without(self, model: str, body: Callable[[], bytes]) -> Unmarked:
-        """Return what to ask *model* instead, once it says that it does not know the fields; *body* has none."""
-        return Unmarked(body, partial(self._learn, model))
+    def without(self, model: str, body: Callable[[], bytes], lacks: CacheUnknown = "all") -> Unmarked:
+        """Return what to ask *model* instead, once it says that it does not know what *body* *lacks*."""
+        return Unmarked(body, partial(self._learn, model, lacks), lacks)
 
-    def _learn(self, model: str, refusal: CallFailed) -> None:
-        """Note that *model* answers without the fields what it gave *refusal* to with them."""
-        if self.taken(model):
-            remedy = "set `prompt_caching: false` on its agents"
-            _log.warning("cache.refused", provider=self._provider, model=model, said=refusal.message, remedy=remedy)
-        self._refusing[model] = self._clock.now()
+    def _learn(self, model: str, lacks: CacheUnknown, refusal: CallFailed) -> None:
+        """Note that *model* answers a request that *lacks* what it gave *refusal* to."""
+        if self.taken(model, lacks):
+            fact = "its marks keep for five minutes, none for an hour" if lacks == "ttl" else "it gets no cache marks"
+            said, remedy = refusal.message, f"{fact}; `prompt_caching: false` on its agents asks for none"
+            _log.warning("cache.refused", provider=self._provider, model=model, said=said, remedy=remedy)
+        self._refusing[model, lacks] = self._clock.now()

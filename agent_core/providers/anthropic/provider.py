@@ -1,6 +1,7 @@
 """Anthropic: the Messages API through the official SDK, its stream decoded by us."""
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, get_args
 
@@ -18,7 +19,7 @@ from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, ModelDe
 from agent_core.providers.caching import BUDGETS, of_anthropic
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
-from agent_core.providers.marking import CacheFields
+from agent_core.providers.marking import CacheFields, Unmarked
 from agent_core.providers.wording import Starts, joined
 
 NAME = "anthropic"
@@ -73,9 +74,19 @@ class AnthropicProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
-        marks = request.cache if self._fields.taken(request.model) else None
-        unmarked = self._fields.without(request.model, partial(self._body, request, None)) if marks else None
+        marks = self._marks(request)
+        unmarked: list[Unmarked] = []
+        if marks and "long" in (marks.shared, marks.rest):
+            unmarked.append(self._fields.without(request.model, partial(self._body, request, _short(marks)), "ttl"))
+        if marks:
+            unmarked.append(self._fields.without(request.model, partial(self._body, request, None)))
         return self._client.stream(PATH, self._body(request, marks), AnthropicFold(), unmarked=unmarked)
+
+    def _marks(self, request: Request) -> CacheMarks | None:
+        """Return the marks of *request* that its model is not known to refuse."""
+        if request.cache is None or not self._fields.taken(request.model):
+            return None
+        return request.cache if self._fields.taken(request.model, "ttl") else _short(request.cache)
 
     def _body(self, request: Request, marks: CacheMarks | None) -> bytes:
         start = self._starts.of(request.snapshot, *((marks.shared, marks.rest) if marks else ()))
@@ -85,7 +96,7 @@ class AnthropicProvider:
         """Return how long a mark of *lifetime* is kept, in ms; None for a model that takes none."""
         if not self._fields.taken(model):
             return None
-        return LONG_LIFE if lifetime == "long" else SHORT_LIFE
+        return LONG_LIFE if lifetime == "long" and self._fields.taken(model, "ttl") else SHORT_LIFE
 
     async def prepare(self) -> None:
         """Import the SDK ahead of the first request."""
@@ -94,6 +105,11 @@ class AnthropicProvider:
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
+
+
+def _short(marks: CacheMarks) -> CacheMarks:
+    """Return *marks* that name no lifetime."""
+    return replace(marks, shared="short", rest="short")
 
 
 @lru_cache(maxsize=256)

@@ -108,7 +108,7 @@ class CompatibleProvider:
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ChatFold(self.name, request.model), partial(self._learn, request.model)
         plain = partial(self._body, request, plain=True)
-        unmarked = self._fields.without(request.model, plain) if self._takes(request.model) else None
+        unmarked = [self._fields.without(request.model, plain)] if self._takes(request.model) else []
         return self._client.stream("/chat/completions", self._body(request), fold, learn, unmarked)
 
     def _learn(self, model: str, failure: CallFailed) -> None:

@@ -79,7 +79,7 @@ class OpenAIProvider:
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ResponsesFold(self.name, request.model), partial(self._learn, request.model)
         plain = partial(self._body, request, plain=True)
-        unmarked = self._fields.without(request.model, plain) if self._takes(request.model) else None
+        unmarked = [self._fields.without(request.model, plain)] if self._takes(request.model) else []
         return self._client.stream("/responses", self._body(request), fold, learn, unmarked)
 
     def _learn(self, model: str, refusal: CallFailed) -> None:
