@@ -8,13 +8,13 @@ from agent_core.domain.agents import Agent
 from agent_core.domain.inbound import Context
 
 OFF = "off"
-"""The zone of an agent that is told no time."""
+"""The zone of an agent whose model learns no time."""
 GAP = 1_800_000
 """Milliseconds after which a message comes with the time again; who needs it to the minute has a tool for it."""
 
 
-def zone_told(agent: Agent, asker: str | None) -> str:
-    """Return the time zone in which the model of *agent* is told the time, or `off`; *asker* is the asker's, if known.
+def zone_for(agent: Agent, asker: str | None) -> str:
+    """Return the time zone in which the model of *agent* learns the time, or `off`; *asker* is the asker's.
 
     What the agent says comes first, then where the person is, then what holds for all agents.
     """
@@ -22,16 +22,16 @@ def zone_told(agent: Agent, asker: str | None) -> str:
     return own or (usual if usual == OFF else asker or usual)
 
 
-def clock_context(zone: str, told: int, now: int) -> Context | None:
-    """Return what a message at *now* says of the time in *zone*, None where the model knows it: it was *told* lately.
+def clock_context(zone: str, clocked: int, now: int) -> Context | None:
+    """Return what a message at *now* says of the time in *zone*, None where the model knows it.
 
-    *told* is when the newest such note in the window was written, 0 for none; both are in ms. It is written once, so
+    *clocked* is when the newest such note in the window was written, 0 for none; both are in ms. It is written once, so
     the bytes of earlier messages stay as they are.
     """
     if zone == OFF:
         return None
     where = zone_of(zone)
-    if told and now - told < GAP and _at(told, where).date() == _at(now, where).date():
+    if clocked and now - clocked < GAP and _at(clocked, where).date() == _at(now, where).date():
         return None
     return Context(text=clock_text(now, where), source="clock")
 

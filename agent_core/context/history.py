@@ -27,7 +27,7 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     not be made, until the prompt is rewritten or a day has passed since the last, at *failed*. *medium* and *long*
     count the pauses between calls that are longer than a short and than a long life of the cache, *calls* all calls.
     *newest* is the time of the newest fact. *tools_note* is the newest note on the agent's tools that the window has,
-    *unavailable* the servers that were reported, both since their list was frozen. *told* is the time of the newest
+    *unavailable* the servers that were reported, both since their list was frozen. *clocked* is the time of the newest
     note of the clock that the window has, 0 for none.
     """
 
@@ -43,7 +43,7 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     tools_note: str = ""
     unavailable: tuple[str, ...] = ()
-    told: int = 0
+    clocked: int = 0
     _is_open: bool = False
     _rewritten: str | None = None
     _controls: dict[str, object] = {}
@@ -67,8 +67,8 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
                 return replace(self, refreezable=False, newest=time)
             case e.ContextCompacted():
                 is_kept = body.kind == "prune"
-                kept, told = (self.tools_note, self.told) if is_kept else ("", 0)
-                seen = replace(self.rewriting("compaction"), tools_note=kept, told=told)
+                kept, clocked = (self.tools_note, self.clocked) if is_kept else ("", 0)
+                seen = replace(self.rewriting("compaction"), tools_note=kept, clocked=clocked)
                 return replace(seen, refreezable=True, failures=0, newest=time)
             case e.SnapshotFrozen():
                 seen = self if body.reason in _OF_A_RUN else replace(self, tools_note="", unavailable=())
@@ -76,7 +76,7 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
             case e.ContextAdded(source="tools", text=text):
                 return replace(self, tools_note=text, newest=time)
             case e.ContextAdded(source="clock"):
-                return replace(self, told=time, newest=time)
+                return replace(self, clocked=time, newest=time)
             case e.ToolsUnavailable(server=server):
                 return replace(self, unavailable=(*self.unavailable, server), newest=time)
             case e.CompactionFailed() if body.code not in _NO_FAULT:

@@ -156,8 +156,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     After *idle_refreeze_s* seconds without activity a conversation takes up the newest version of the agent.
     *tools* are names and globs over names. *mcp_servers* are servers all of whose tools the agent has. Above
     *tool_limit* tools (0: always) the prompt has the *router*'s instead. *after_untrusted* is what becomes of a write
-    that follows an untrusted result in the same run. *clock* is the IANA name of the time zone in which the model is
-    told the time, or `off`; see `context.clock`.
+    that follows an untrusted result in the same run. *clock* is the IANA name of the time zone in which the model
+    learns the time, or `off`; see `context.clock`.
     *prompt_caching* is whether requests are marked for the provider's cache; None of both: `AgentDefaults`.
     *fallback_models* answer, in this order, when the model fails before the first token of its answer. *channels* are
     the settings of channels, by the channel's name, which only the channel itself reads; authors may also write them

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_core import AgentDefaults, Compaction, ContextAdded, Inbound, InvalidInput, Limits, StepStarted, Text
-from agent_core.context.clock import clock_text, zone_of, zone_told
+from agent_core.context.clock import clock_text, zone_for, zone_of
 from agent_core.store.store import Store
 from agent_core.testing import FakeClock, say
 from agent_core.testing.clock import START
@@ -71,7 +71,7 @@ async def test_it_costs_no_step_and_no_transaction(make_core: MakeCore, monkeypa
 
 
 async def test_a_restart_and_a_second_process_say_nothing_twice(make_core: MakeCore):
-    """What the model was told is read from the log."""
+    """What the model knows is read from the log."""
     clock = FakeClock()
     stage = await set_stage(make_core, YES, clock=clock, defaults=BERLIN)
     await stage.play()
@@ -93,7 +93,7 @@ async def test_a_message_that_joins_or_waits_has_it_too(make_core: MakeCore):
     assert [fact.type for fact in facts] == ["context.added", "message.received"] * 2
 
 
-async def test_a_cut_window_is_told_again(make_core: MakeCore):
+async def test_a_cut_window_has_the_time_again(make_core: MakeCore):
     """A compaction leaves the note out, so the next message has one."""
     few = Limits(max_context_messages=4)
     stage = await set_stage(make_core, YES, limits=few, compaction=Compaction(kind="cut"), defaults=BERLIN)
@@ -126,8 +126,8 @@ def test_whose_zone_it_is():
     """The agent's own, else the asker's, else that of the process; `off` of the process stays off."""
     plain = make_agent()
     own = replace(plain, definition=replace(plain.definition, clock="Asia/Tokyo"))
-    assert zone_told(own, "Asia/Kolkata") == "Asia/Tokyo"
-    assert zone_told(plain, "Asia/Kolkata") == "off"
+    assert zone_for(own, "Asia/Kolkata") == "Asia/Tokyo"
+    assert zone_for(plain, "Asia/Kolkata") == "off"
 
 
 async def test_a_zone_that_is_none_is_refused(make_core: MakeCore):

@@ -80,12 +80,12 @@ async def test_each_message_has_the_name_of_who_wrote_it(make_core):
         assert any("| Cleo Marsh: look at this" in text for text in rig.seen())
 
 
-async def test_the_model_is_told_the_time_where_the_person_is(make_core):
+async def test_the_model_learns_the_time_where_the_person_is(make_core):
     """The zone of a person's profile goes before that of the server, in a mention, a command and a shortcut alike."""
-    told: list[str] = []
+    clocks: list[str] = []
 
     def answer(request: Request) -> Answer:
-        told.extend(text for _, text in texts(request) if text.startswith("[clock]"))
+        clocks.extend(text for _, text in texts(request) if text.startswith("[clock]"))
         return [say("Done.")]
 
     async with rigged(make_core, answer=answer) as rig:
@@ -97,8 +97,8 @@ async def test_the_model_is_told_the_time_where_the_person_is(make_core):
         message = await rig.team.says("UBEN", "CGENERAL", "look")
         await rig.team.shortcut("UANN", "ask_message", "CGENERAL", message.ts)
         await ended(rig, "CGENERAL")
-    assert len(told) == 3
-    assert all("(Europe/London, UTC+00:00)" in text for text in told)
+    assert len(clocks) == 3
+    assert all("(Europe/London, UTC+00:00)" in text for text in clocks)
 
 
 async def test_without_the_scope_there_is_no_address(make_core):
