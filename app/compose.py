@@ -228,6 +228,7 @@ def _core(
             prompt_caching=settings.prompt_caching,
             idle_refreeze_s=settings.idle_refreeze,
             tool_limit=settings.tool_limit,
+            clock=settings.clock,
         ),
         provider_needs=settings.needs,
         tool_ports=ToolPorts(lambda: files.places, fetch, McpConnected(fetch), settings.mcp_stdio),

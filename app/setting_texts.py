@@ -50,6 +50,7 @@ REMEDIES = {
     "PARLEY_PROMPT_CACHING": "give on or off",
     "PARLEY_TOOL_LIMIT": "give a number of tools, from 0 to 1000",
     "PARLEY_IDLE_REFREEZE": "give seconds, from 0 to 2592000",
+    "PARLEY_CLOCK": "give the IANA name of a time zone, such as Europe/Berlin, or off",
     "CHART_BACKEND": "give local (charts are drawn on this machine) or quickchart (they are sent to QUICKCHART_URL)",
     "QUICKCHART_URL": "give the address of a QuickChart server, such as https://quickchart.io, without a name or "
     "password in it",

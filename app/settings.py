@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_valid
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from agent_core import ConfigError
+from agent_core.context.clock import OFF, is_zone
 from agent_core.domain.agents import MAX_IDLE
 from agent_core.net.targets import read_target
 from agent_core.providers.models import table
@@ -82,6 +83,7 @@ class Settings(BaseSettings):
     mcp: Path = Field(Path("./mcp.json"), validation_alias="PARLEY_MCP")
     mcp_stdio: bool = Field(False, validation_alias="PARLEY_MCP_STDIO")
     idle_refreeze: int = Field(1800, validation_alias="PARLEY_IDLE_REFREEZE", ge=0, le=MAX_IDLE)
+    clock: str = Field("UTC", validation_alias="PARLEY_CLOCK")
     chart_backend: ChartBackend = Field("local", validation_alias="CHART_BACKEND")
     quickchart_url: str = Field(QUICKCHART, validation_alias="QUICKCHART_URL")
     clamd: str | None = Field(None, validation_alias="PARLEY_CLAMD", pattern=r"^(/.+|.+:\d{1,5})$")
@@ -123,6 +125,13 @@ class Settings(BaseSettings):
     @classmethod
     def _entries(cls, given: object) -> object:
         return tuple(given.replace(",", " ").split()) if isinstance(given, str) else given
+
+    @field_validator("clock")
+    @classmethod
+    def _zone(cls, given: str) -> str:
+        if given != OFF and not is_zone(given):
+            raise ValueError("no time zone")
+        return given
 
     @field_validator("secret_key")
     @classmethod

@@ -1,7 +1,8 @@
 """Estimates of tokens: measured where a provider counted, else bytes by a ratio that is calibrated per model. Pure.
 
 What a call was billed for is exact, so only what came after it is estimated. The ratio of bytes to tokens is an
-exponential mean over the calls of a model in this process; the mean relative error of the estimates is kept beside it.
+exponential mean over the calls of a model in this process, which begins with the last one that the log of a session
+has; the mean relative error of the estimates is kept beside it.
 """
 
 from collections.abc import Iterable, Sequence

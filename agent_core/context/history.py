@@ -27,7 +27,8 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     not be made, until the prompt is rewritten or a day has passed since the last, at *failed*. *medium* and *long*
     count the pauses between calls that are longer than a short and than a long life of the cache, *calls* all calls.
     *newest* is the time of the newest fact. *tools_note* is the newest note on the agent's tools that the window has,
-    *unavailable* the servers that were reported, both since their list was frozen.
+    *unavailable* the servers that were reported, both since their list was frozen. *clocked* is the time of the newest
+    note of the clock that the window has, 0 for none.
     """
 
     last: PromptCall | None = None
@@ -42,6 +43,7 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     tools_note: str = ""
     unavailable: tuple[str, ...] = ()
+    clocked: int = 0
     _is_open: bool = False
     _rewritten: str | None = None
     _controls: dict[str, object] = {}
@@ -64,14 +66,17 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
             case e.RunStarted():
                 return replace(self, refreezable=False, newest=time)
             case e.ContextCompacted():
-                kept = self.tools_note if body.kind == "prune" else ""
-                seen = replace(self.rewriting("compaction"), tools_note=kept)
+                is_kept = body.kind == "prune"
+                kept, clocked = (self.tools_note, self.clocked) if is_kept else ("", 0)
+                seen = replace(self.rewriting("compaction"), tools_note=kept, clocked=clocked)
                 return replace(seen, refreezable=True, failures=0, newest=time)
             case e.SnapshotFrozen():
                 seen = self if body.reason in _OF_A_RUN else replace(self, tools_note="", unavailable=())
                 return replace(seen.rewriting("snapshot"), refreezable=False, failures=0, newest=time)
             case e.ContextAdded(source="tools", text=text):
                 return replace(self, tools_note=text, newest=time)
+            case e.ContextAdded(source="clock"):
+                return replace(self, clocked=time, newest=time)
             case e.ToolsUnavailable(server=server):
                 return replace(self, unavailable=(*self.unavailable, server), newest=time)
             case e.CompactionFailed() if body.code not in _NO_FAULT:

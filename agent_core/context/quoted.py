@@ -16,18 +16,19 @@ REPLIED = (
     "{name} has replied to the user in this conversation, as a person and not as you. The user reads it as such. "
     'Lines that begin with "| " are the reply.'
 )
+JOINED = "Several people write in this conversation from here on. {name} wrote the messages before that have no name."
 MAX_NAME = 80
 
 
 def context_facts(context: Iterable[Context]) -> list[e.ContextAdded]:
-    """Return the facts for *context*, in its order: one for each note, one for adjacent messages of others.
+    """Return the facts for *context*, in its order: one for each note or time, one for adjacent messages of others.
 
     Each quoted line begins with a mark, and the closing line does not: no content can look like it.
     """
     facts: list[e.ContextAdded] = []
     for (source, attached), group in groupby(context, lambda each: (each.source, each.attached)):
         messages = list(group)
-        texts = [each.text for each in messages] if source == "note" else [_frame(messages)]
+        texts = [_frame(messages)] if source == "thread" else [each.text for each in messages]
         facts += [e.ContextAdded(source=source, text=text, attached=attached) for text in texts]
     return facts
 
@@ -36,6 +37,11 @@ def reply_fact(actor: Actor, text: str) -> e.ContextAdded:
     """Return the note by which the model learns that *actor* replied *text* to the user."""
     lines = (f"| {line}" for line in text.splitlines() or [""])
     return e.ContextAdded(source="note", text="\n".join([REPLIED.format(name=legible(actor.name) or OPERATOR), *lines]))
+
+
+def joined_note(opener: Actor) -> Context:
+    """Return what the model reads where a second person begins to write: *opener* wrote what came without a name."""
+    return Context(text=JOINED.format(name=legible(opener.name) or legible(opener.id) or UNNAMED), source="note")
 
 
 def legible(name: str | None) -> str:

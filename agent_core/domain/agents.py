@@ -139,12 +139,13 @@ class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class AgentDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for agents that do not say it themselves; *idle_refreeze_s* is seconds."""
+    """What holds for agents that do not say it themselves; *idle_refreeze_s* is seconds, *clock* see `Definition`."""
 
     include_render: bool = True
     prompt_caching: bool = True
     idle_refreeze_s: int = 1800
     tool_limit: int = 40
+    clock: str = "off"
 
 
 PLAIN_DEFAULTS = AgentDefaults()
@@ -157,7 +158,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     After *idle_refreeze_s* seconds without activity a conversation takes up the newest version of the agent.
     *tools* are names and globs over names. *mcp_servers* are servers all of whose tools the agent has. Above
     *tool_limit* tools (0: always) the prompt has the *router*'s instead. *after_untrusted* is what becomes of a write
-    that follows an untrusted result in the same run.
+    that follows an untrusted result in the same run. *clock* is the IANA name of the time zone in which the model
+    learns the time, or `off`; see `context.clock`.
     *prompt_caching* is whether requests are marked for the provider's cache; None of both: `AgentDefaults`.
     *fallback_models* answer, in this order, when the model fails before the first token of its answer. *channels* are
     the settings of channels, by the channel's name, which only the channel itself reads; authors may also write them
@@ -181,6 +183,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tool_limit: int | None = None
     router: RouterKind = "auto"
     after_untrusted: AfterUntrusted = "ask"
+    clock: str | None = None
     channels: dict[str, Any] = {}
 
 

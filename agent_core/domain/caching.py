@@ -82,8 +82,11 @@ def changes(before: PromptCall, now: PromptCall, sent: tuple[Any, Any], caching:
 
     *sent* are the tool choices that the API got. The vendors differ: to Anthropic effort, thinking and its budget, the
     form of the answer and the tool choice are part of the messages; to OpenAI effort and the form are part of the whole
-    prompt, and the tool choice is part of none.
+    prompt, and the tool choice is part of none. Of a call *before* whose controls the log does not name the snapshot
+    alone is compared.
     """
+    if not before.model:
+        return [CacheChange("snapshot", before.snapshot, now.snapshot, "snapshot")] * (before.snapshot != now.snapshot)
     is_openai = caching.vendor == "openai"
     lost: LostPart = "all" if is_openai else "messages"
     found: list[CacheChange] = []

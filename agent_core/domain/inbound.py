@@ -15,7 +15,7 @@ INTERRUPTED = "interrupted"
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model reads besides a message: *text* that *author* wrote in the `thread`, or a `note` of our own.
+    """What the model reads besides a message: *text* that *author* wrote in the `thread`, a `note`, or the `clock`.
 
     Text of a thread is shown as a quotation, see `context.quoted`; a note is shown as it is, so it may hold no text of
     others. What is *attached* belongs to the message, and is deleted with it while it waits.
@@ -23,7 +23,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     author: str | None = None
-    source: Literal["thread", "note"] = "thread"
+    source: Literal["thread", "note", "clock"] = "thread"
     attached: bool = False
 
 
@@ -37,7 +37,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     changes nothing. *via* sent it in the name of *actor*: for `not_asker` both have asked. *origin* says whether quotas
     apply. *tool_context* is what the channel itself knows of who asks: it is passed to the tools of the run, over what
     the controls have under the same keys, and to no one else. In a *shared* place the model reads who wrote each
-    message; elsewhere it does from when a second person writes.
+    message; elsewhere it does from when a second person writes. *timezone* is the IANA name of the actor's, if known.
     """
 
     parts: tuple[Part, ...]
@@ -55,6 +55,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin = ANYWHERE
     tool_context: Mapping[str, Any] | None = None
     shared: bool = False
+    timezone: str | None = None
 
     def __repr__(self) -> str:
         return f"Inbound(actor={self.actor!r}, parts={self.parts!r}, overlap={self.overlap!r}, key={self.key!r})"

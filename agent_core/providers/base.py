@@ -123,19 +123,24 @@ class Finished:
     native: str = ""
 
 
+CacheUnknown = Literal["", "ttl", "all"]
+"""What of the prompt cache's fields a server does not know: nothing, the lifetime of a mark, or a field as a whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallFailed:
     """The call failed; *retry_after* is seconds, as the provider asked.
 
     *message* is for the operator: what the provider said, and what to do. It holds no secret. *cache_unknown*: the
-    server says that it does not know a field of the prompt cache, *search_unknown* one of the search for tools.
+    server says that it does not know a field of the prompt cache, `all` of a mark or its lifetime alone (`ttl`);
+    *search_unknown*: one of the search for tools.
     """
 
     kind: FailureKind
     message: str
     retryable: bool
     retry_after: float | None = None
-    cache_unknown: bool = False
+    cache_unknown: CacheUnknown = ""
     search_unknown: bool = False
 
 

@@ -20,7 +20,7 @@ import msgspec
 from agent_core.net.sse import EventSplitter, EventTooLarge
 from agent_core.providers.base import CallFailed, ModelDelta
 from agent_core.providers.failing import SECRETS, failed, refused
-from agent_core.providers.marking import NO_SPARES, Spares
+from agent_core.providers.marking import Spare
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -116,13 +116,13 @@ class SdkClient:
             await self._making.result().client.close()
 
     async def stream(
-        self, path: str, body: bytes, fold: Fold, learn: Learn | None = None, spares: Spares = NO_SPARES
+        self, path: str, body: bytes, fold: Fold, learn: Learn | None = None, spares: Sequence[Spare] = ()
     ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Post *body* and yield what *fold* makes of each network read; every failure comes as `CallFailed`.
 
         *learn* is called with a refusal of the request: to wrap this generator would cost every read a microsecond.
-        A server that does not know the fields of the prompt cache, or of the search for tools, is asked once more by
-        one of the *spares*; what it says last is the result.
+        A server that does not know fields of the prompt cache, or of the search for tools, is asked once more by those
+        of the *spares* that answer its refusal, those that lack least first; what it says at last is the result.
         """
         response, accepted = await self._answered(path, body, learn, spares)
         if isinstance(response, CallFailed):
@@ -159,12 +159,12 @@ class SdkClient:
         task.add_done_callback(self._leaving.discard)
 
     async def _answered(
-        self, path: str, body: bytes, learn: Learn | None, spares: Spares
+        self, path: str, body: bytes, learn: Learn | None, spares: Sequence[Spare]
     ) -> tuple[httpx2.Response | CallFailed, Callable[[], None] | None]:
         """Return the answer, and whom to tell once it begins that a server which refused fields answers without."""
         response, accepted = await self._asked(path, body, learn), None
-        for field, spare in (("cache_unknown", spares.unmarked), ("search_unknown", spares.unsearched)):
-            if spare is not None and isinstance(response, CallFailed) and getattr(response, field):
+        for spare in spares:
+            if isinstance(response, CallFailed) and spare.answers(response):
                 accepted = partial(spare.accepted, response)
                 response = await self._asked(path, spare.body(), learn)
         return response, accepted

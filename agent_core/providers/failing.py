@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from agent_core.domain.failures import FailureKind
 from agent_core.providers.base import CallFailed
-from agent_core.providers.marking import knows_no_cache, knows_no_search
+from agent_core.providers.marking import knows_no_search, unknown_of_cache
 
 RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})
 MAX_SAID = 500
@@ -224,7 +224,7 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
     failure = failed(kind, message, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
     if kind in ("invalid", "misconfigured") and status in _REFUSALS:
         said = (_param(body), code, text)
-        return replace(failure, cache_unknown=knows_no_cache(*said), search_unknown=knows_no_search(*said))
+        return replace(failure, cache_unknown=unknown_of_cache(*said), search_unknown=knows_no_search(*said))
     return failure
 
 

@@ -11,7 +11,10 @@ from typing import Literal, NamedTuple
 import structlog
 
 from agent_core.clock import Clock, SystemClock
-from agent_core.providers.base import CallFailed
+from agent_core.providers.base import CacheUnknown, CallFailed
+
+Lacks = Literal["ttl", "all", "search"]
+"""What a request was left without: the lifetimes of cache marks, the marks, or these and what a search loads."""
 
 REMEMBERED = 3_600_000
 """Milliseconds for which a model gets no fields after it refused them: by then its server may have been repaired."""
@@ -20,10 +23,12 @@ _CACHE = r"(?<!\w)(?:cache_control|prompt_cache_(?:key|options|breakpoint))(?!\w
 _SEARCH = r"(?<!\w)(?:defer_loading|tool_reference|tool_search)(?!\w)"
 _NOUN = r"(?:field|param|parameter|argument|property|propertie|key|name|input|option|attribute|member)s?"
 _STRANGE = r"(?:unknown|unsupported|unrecogni[sz]ed|unexpected)"
-_REMEDIES = {
-    "cache": "set `prompt_caching: false` on its agents",
-    "search": "set `router: meta` on its agents",
+_REMEDIES: dict[Lacks, str] = {
+    "ttl": "its marks keep for five minutes, none for an hour; `prompt_caching: false` on its agents asks for none",
+    "all": "it gets no cache marks; `prompt_caching: false` on its agents asks for none",
+    "search": "its agents get the router's own tools; `router: meta` on them asks for no search",
 }
+_TTL = re.compile(r"(?<!\w)ttl(?!\w)")
 _IN_SCHEMA = re.compile(r"schema|context=|\b(?:properties|parameters)[.,/\[]")
 """What a refusal names that is about the parameters of a tool, which may have any names."""
 _SAYINGS = re.compile(r"[;\n]|\.\s")
@@ -42,70 +47,77 @@ def _refusing(field: str) -> re.Pattern[str]:
 
 
 _FIELDS = {field: (re.compile(field), _refusing(field)) for field in (_CACHE, _SEARCH)}
+_REFUSES_TTL = re.compile(
+    rf"{_FIELDS[_CACHE][1].pattern}|(?:{_STRANGE}|invalid) (?:value|ttl)\b|\b(?:input should|must) be\b"
+    r"|not (?:supported|permitted|allowed|valid|available|recogni[sz]ed)\b|\brequires? .*\bbeta\b"
+)
+"""How servers say that they keep nothing for an hour: by the field, or by its value."""
 
 
-def knows_no_cache(param: str, code: str | None, text: str | None) -> bool:
-    """Return whether a refusal says that a field of the prompt cache is unknown, rather than wrongly used.
+def unknown_of_cache(param: str, code: str | None, text: str | None) -> CacheUnknown:
+    """Return which field of the prompt cache a refusal says is unknown, rather than wrongly used; empty for none.
 
-    *param* is the field that it names, if any. The field and the words of it must be in one sentence.
+    *param* is the field that it names, if any. The field and the words of it must be in one sentence. Where that names
+    the lifetime, it is the lifetime that is refused.
     """
-    return _knows_none(_CACHE, param, code, text)
+    sentences = _sentences(param, code, text)
+    if any(_TTL.search(each) and _REFUSES_TTL.search(each) for each in sentences):
+        return "ttl"
+    return "all" if _knows_none(_CACHE, sentences) else ""
 
 
 def knows_no_search(param: str, code: str | None, text: str | None) -> bool:
-    """Return whether a refusal says that a field of the search for tools is unknown; see `knows_no_cache`."""
-    return _knows_none(_SEARCH, param, code, text)
+    """Return whether a refusal says that a field of the search for tools is unknown; see `unknown_of_cache`."""
+    return _knows_none(_SEARCH, _sentences(param, code, text))
 
 
-def _knows_none(field: str, param: str, code: str | None, text: str | None) -> bool:
-    said = _EXPECTED.sub("", _MARKS.sub("", f"{param}: {code or ''} {text or ''}").lower())
-    if _IN_SCHEMA.search(said):
-        return False
+def _sentences(param: str, code: str | None, text: str | None) -> list[str]:
+    """Return what a refusal says, without marks; empty where it is about the parameters of a tool."""
+    whole = _EXPECTED.sub("", _MARKS.sub("", f"{param}: {code or ''} {text or ''}").lower())
+    return [] if _IN_SCHEMA.search(whole) else _SAYINGS.split(whole)
+
+
+def _knows_none(field: str, sentences: list[str]) -> bool:
     named, refuses = _FIELDS[field]
-    return any(named.search(saying) and refuses.search(saying) for saying in _SAYINGS.split(said))
+    return any(named.search(each) and refuses.search(each) for each in sentences)
 
 
-class Unmarked(NamedTuple):
-    """The same request without the fields: its *body*, and whom to tell of an answer with the refusal before it."""
+class Spare(NamedTuple):
+    """The same request without what was refused: its *body*, and whom to tell of an answer with the refusal before it.
+
+    What answers the refusal of lifetimes alone answers none of a whole mark.
+    """
 
     body: Callable[[], bytes]
     accepted: Callable[[CallFailed], None]
+    lacks: Lacks
+
+    def answers(self, refusal: CallFailed) -> bool:
+        """Return whether it lacks what *refusal* is about."""
+        if self.lacks == "search":
+            return refusal.search_unknown
+        return refusal.cache_unknown != "" and self.lacks in ("all", refusal.cache_unknown)
 
 
-class Spares(NamedTuple):
-    """What to ask instead: *unmarked* without a prompt cache's fields, *unsearched* without those of a search too."""
+class OptionalFields:
+    """The fields that models of one provider were found to refuse; what is not known to be refused is sent."""
 
-    unmarked: Unmarked | None = None
-    unsearched: Unmarked | None = None
+    def __init__(self, provider: str, clock: Clock | None = None) -> None:
+        self._provider, self._clock = provider, clock or SystemClock()
+        self._refusing = dict[tuple[str, Lacks], int]()
 
-
-NO_SPARES = Spares()
-
-
-class CacheFields:
-    """The models of one provider that were found to refuse them; what is not known to is marked.
-
-    *fields* are those of the prompt cache, or of the search for tools.
-    """
-
-    def __init__(
-        self, provider: str, clock: Clock | None = None, *, fields: Literal["cache", "search"] = "cache"
-    ) -> None:
-        self._provider, self._clock, self._fields = provider, clock or SystemClock(), fields
-        self._refusing = dict[str, int]()
-
-    def taken(self, model: str) -> bool:
-        """Return whether *model* gets the fields."""
-        since = self._refusing.get(model)
+    def taken(self, model: str, what: Lacks = "all") -> bool:
+        """Return whether *model* gets *what*."""
+        since = self._refusing.get((model, what))
         return since is None or self._clock.now() - since >= REMEMBERED
 
-    def without(self, model: str, body: Callable[[], bytes]) -> Unmarked:
-        """Return what to ask *model* instead, once it says that it does not know the fields; *body* has none."""
-        return Unmarked(body, partial(self._learn, model))
+    def without(self, model: str, body: Callable[[], bytes], lacks: Lacks = "all") -> Spare:
+        """Return what to ask *model* instead, once it says that it does not know what *body* *lacks*."""
+        return Spare(body, partial(self._learn, model, lacks), lacks)
 
-    def _learn(self, model: str, refusal: CallFailed) -> None:
-        """Note that *model* answers without the fields what it gave *refusal* to with them."""
-        if self.taken(model):
-            event, remedy = f"{self._fields}.refused", _REMEDIES[self._fields]
-            _log.warning(event, provider=self._provider, model=model, said=refusal.message, remedy=remedy)
-        self._refusing[model] = self._clock.now()
+    def _learn(self, model: str, lacks: Lacks, refusal: CallFailed) -> None:
+        """Note that *model* answers a request that *lacks* what it gave *refusal* to."""
+        if self.taken(model, lacks):
+            event = "search.refused" if lacks == "search" else "cache.refused"
+            _log.warning(event, provider=self._provider, model=model, said=refusal.message, remedy=_REMEDIES[lacks])
+        self._refusing[model, lacks] = self._clock.now()

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agent_core.context.clock import clock_context, zone_for
 from agent_core.context.estimates import weight_of_parts
 from agent_core.context.frames import new_marker
 from agent_core.context.snapshot import variant
@@ -277,7 +278,9 @@ class Openings:
 
         *prefix* is the prompt that is in force as its run begins.
         """
-        inbound = with_uses(own, inbound)
+        inbound, now = with_uses(own, inbound), self._store.clock.now()
+        if time := clock_context(zone_for(own, inbound.timezone), window.history.clocked, now):
+            inbound = msgspec.structs.replace(inbound, context=(time, *inbound.context))
         agent = self._agent(own, inbound)
         options = RunOptions(inbound.controls, inbound.tool_context or None)
         prepared = Intake(
@@ -293,7 +296,7 @@ class Openings:
             after=after,
             step=(),
             freezes=agent.snapshot.hash != prefix,
-            now=self._store.clock.now(),
+            now=now,
             refusal=self._backlog.refusal(inbound.lane),
             refused=self._refusals.of("message", own.id, inbound.actor, inbound.origin),
         )

@@ -16,6 +16,7 @@ from app.mcp_file import read_mcp_file
 from app.own_tools.toolset import OwnTools
 from app.serving.server import listening
 from app.settings import SERVER_FILE, Settings, check_agents_model
+from app.storage.agents import all_agents
 from app.storage.keys import check_keys, check_shared_secret
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
@@ -61,8 +62,16 @@ def _agents(settings: Settings, own: OwnTools, filed: Sequence[McpServer], chann
 
     around = surroundings(settings, own, filed, channels)
     read = read_agents(settings.agents, channels=channels, check=check_model)
-    for fault in usable(read, lambda made: check_agent(made, around)).broken.values():
+    found = usable(read, lambda made: check_agent(made, around))
+    for fault in found.broken.values():
         yield Finding("fail", "agents", fault)
+    # A start writes the files over the agents of their names, and refuses what then claims one place twice.
+    filed_agents = found.agents.values()
+    names = {made.name for made in filed_agents}
+    stored = [agent.definition for agent in all_agents(settings) if agent.definition.name not in names]
+    for conflict in channels.conflicts([*stored, *filed_agents]):
+        remedy = "change one of them: an agent's file, or over HTTP (PATCH /v1/agents/{id}) while its file is away"
+        yield Finding("fail", "agents", f"Agents: {conflict}", remedy)
 
 
 def _check_secret(settings: Settings) -> None:

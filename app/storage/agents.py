@@ -16,13 +16,17 @@ MOST = 10_000
 
 def stored_agents(settings: Settings) -> Sequence[AgentObject]:
     """Return the agents that were made over HTTP; none of a database that is missing, or of another version."""
+    return [agent for agent in all_agents(settings) if agent.source == "api"]
+
+
+def all_agents(settings: Settings) -> Sequence[AgentObject]:
+    """Return all agents of the database, those of files as the last start read them; none as above."""
     return asked(settings, _read) or ()
 
 
 def _read(connection: Connection) -> Sequence[AgentObject]:
     try:
-        found = catalog.listed(connection, limit=MOST, after=0).items
+        return catalog.listed(connection, limit=MOST, after=0).items
     except (msgspec.ValidationError, connection.dialect.loaded_dbapi.Error):
         # Of another version, or empty: that is a finding of the migrations. Prepared statements raise the driver's own.
         return ()
-    return [agent for agent in found if agent.source == "api"]

@@ -163,7 +163,7 @@ async def test_a_steered_message_joins_the_run_at_its_next_step(make_core: MakeC
     facts = await idle(core, session)
     check_log(facts)
     assert takes(facts) == [["one"], ["two", "three"]]
-    assert (await core.run(first.run)).text == "Answer to two+three"
+    assert (await core.run(first.run)).text.endswith("+two+three")
     assert len((await core.runs()).items) == 1
     users = [m for m in (await core.messages(session)).items if m.role == "user"]
     assert [(m.run, m.actor) for m in users] == [(first.run, ANN), (first.run, BOB), (first.run, ANN)]
@@ -249,7 +249,7 @@ async def test_an_interrupt_cancels_and_is_answered(stage: Stage):
     assert only(facts, RunCancelling) == [RunCancelling(by=BOB, reason="interrupted")]
     partial, whole = only(facts, MessageCompleted)
     assert (text_of(partial.parts), partial.partial, partial.stop) == ("To ", True, "cancelled")
-    assert text_of(whole.parts) == "To two"
+    assert text_of(whole.parts).endswith("+two")
     order = [(fact.run, fact.type) for fact in facts if fact.type in ("run.cancelled", "run.started")]
     assert order == [(first, "run.started"), (first, "run.cancelled"), (second, "run.started")]
 

@@ -11,6 +11,9 @@ from tests.agent_core.test_corrections import checked, held
 from tests.conftest import MakeCore
 
 ADA = Actor("ann", "user", "Ann")
+JOINED = (
+    "[note] Several people write in this conversation from here on. Ann wrote the messages before that have no name."
+)
 
 
 def answers(n: int):
@@ -36,12 +39,12 @@ async def test_one_person_needs_no_name(make_core: MakeCore):
 
 
 async def test_from_a_second_person_on_each_message_has_its_name(make_core: MakeCore):
-    """The second person's message and all after it have a name; what the model has read before stays as it was."""
+    """A note says once whose the messages before are, which stay as they were; each from then on has its name."""
     stage = await set_stage(make_core, answers(4))
     await play(stage, "one", ADA)
     await play(stage, "two", BOB)
     await play(stage, "three", ADA)
-    assert read(stage, 3) == ["one", "[speaker] Bob\n\ntwo", "[speaker] Ann\n\nthree"]
+    assert read(stage, 3) == ["one", JOINED, "[speaker] Bob\n\ntwo", "[speaker] Ann\n\nthree"]
     before = [entry.wire for entry in stage.provider.requests[1].messages]
     assert [entry.wire for entry in stage.provider.requests[2].messages][: len(before)] == before
     await checked(stage)
@@ -79,8 +82,8 @@ async def test_a_correction_of_what_was_answered_has_its_speaker(make_core: Make
     for key in ("k1", "k2"):
         await stage.core.correct(stage.session, key, (Text(f"late {key}"),))
     await play(stage, "next", ADA)
-    assert read(stage, 2)[1:] == [f"{CORRECTION}\n\nmine, better", "[speaker] Bob\n\nbobs"]
-    assert read(stage, 3)[3:] == [
+    assert read(stage, 2)[1:] == [f"{CORRECTION}\n\nmine, better", JOINED, "[speaker] Bob\n\nbobs"]
+    assert read(stage, 3)[4:] == [
         f"[speaker] Ann\n\n{CORRECTION}\n\nlate k1",
         f"[speaker] Bob\n\n{CORRECTION}\n\nlate k2",
         "[speaker] Ann\n\nnext",

@@ -17,14 +17,14 @@ from channels.web.settings import Web
 from tests.agent_core.scenes import log_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
-EXAMPLE, ON_A_PAGE = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+EXAMPLE, CLOCK, ON_A_PAGE = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 CURLS = [shlex.split(line) for block in BLOCKS for line in re.sub(r"\\\n", " ", block).splitlines()]
 
 
 async def test_the_example_runs(client: httpx.AsyncClient, core: Core):
     """The agent of the page is made, edited, and taken up by a session as the page says."""
-    assert (await client.post("/v1/agents", json=EXAMPLE)).status_code == 201
+    assert (await client.post("/v1/agents", json={**EXAMPLE, **CLOCK})).status_code == 201
     session = (await client.post("/v1/sessions", json={"agent": "concierge", "actor": "ann"})).json()["id"]
     edit, refreeze = CURLS
     path = edit[edit.index("PATCH") + 1].removeprefix("localhost:8000")

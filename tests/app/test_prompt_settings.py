@@ -14,13 +14,14 @@ def bare(monkeypatch, tmp_path):
 
 
 def test_defaults_of_agents_are_settings(monkeypatch):
-    """PARLEY_PROMPT_CACHING is on and PARLEY_IDLE_REFREEZE half an hour, unless the environment says otherwise."""
+    """Caching is on, a conversation idle after half an hour, the clock UTC, unless the environment says otherwise."""
     settings = load_settings()
-    assert (settings.prompt_caching, settings.idle_refreeze) == (True, 1800)
+    assert (settings.prompt_caching, settings.idle_refreeze, settings.clock) == (True, 1800, "UTC")
+    monkeypatch.setenv("PARLEY_CLOCK", "off")
     monkeypatch.setenv("PARLEY_PROMPT_CACHING", "off")
     monkeypatch.setenv("PARLEY_IDLE_REFREEZE", "0")
     settings = load_settings()
-    assert (settings.prompt_caching, settings.idle_refreeze) == (False, 0)
+    assert (settings.prompt_caching, settings.idle_refreeze, settings.clock) == (False, 0, "off")
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,7 @@ def test_defaults_of_agents_are_settings(monkeypatch):
         ("PARLEY_PROMPT_CACHING", "sometimes", "give on or off"),
         ("PARLEY_IDLE_REFREEZE", "-1", "give seconds, from 0 to 2592000"),
         ("PARLEY_IDLE_REFREEZE", "half an hour", "give seconds"),
+        ("PARLEY_CLOCK", "CEST!", "give the IANA name of a time zone"),
     ],
 )
 def test_a_setting_of_prompts_that_cannot_work_names_the_remedy(monkeypatch, name, value, remedy):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_core import Core, Definition, Limits, SqliteDatabase
+from agent_core.domain.agents import Compaction
 from agent_core.providers.anthropic.provider import anthropic
 from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai
@@ -28,6 +29,8 @@ from tests.bench.wires import MESSAGES, WIRES, Wire
 SECRET = b"a secret of no less than 32 characters"
 INSTRUCTIONS = "Be brief."
 TOOLS = ("calculate",)
+# A full window is cut, as the stored conversations were: a summary is a model call that no figure is about.
+CUT, UNCUT = Compaction(kind="cut"), Compaction(kind="off")
 # The agent of the first wire with its whole history in every request.
 UNBOUNDED = Definition(
     name="unbounded",
@@ -35,6 +38,7 @@ UNBOUNDED = Definition(
     tools=TOOLS,
     model=MESSAGES.model,
     limits=Limits(max_context_messages=None),
+    compaction=UNCUT,
 )
 
 
@@ -67,7 +71,7 @@ async def running(database: Path, url: str, wires: Sequence[Wire]) -> AsyncItera
         stack.push_async_callback(core.stop)
         for wire in wires:
             await core.agents.create(
-                Definition(name=wire.agent, instructions=INSTRUCTIONS, tools=TOOLS, model=wire.model)
+                Definition(name=wire.agent, instructions=INSTRUCTIONS, tools=TOOLS, model=wire.model, compaction=CUT)
             )
         await core.agents.create(UNBOUNDED)
         settings = Settings(_env_file=None, data=database.parent, agents=database.parent)  # type: ignore[call-arg]

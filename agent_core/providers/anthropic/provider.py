@@ -19,7 +19,7 @@ from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, ModelDe
 from agent_core.providers.caching import BUDGETS, of_anthropic
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
-from agent_core.providers.marking import CacheFields, Spares
+from agent_core.providers.marking import OptionalFields, Spare
 from agent_core.providers.models import Vision
 from agent_core.providers.wording import Starts, blind, joined
 
@@ -60,7 +60,7 @@ class AnthropicProvider:
 
     def __init__(self, client: SdkClient, name: str = NAME, *, vision: Vision | None = None) -> None:
         self._client, self.name, self._vision = client, name, vision
-        self._fields, self._searches = CacheFields(name), CacheFields(name, fields="search")
+        self._fields = OptionalFields(name)
         self._starts = Starts(prefix_of)
 
     def accepts(self, model: str) -> bool:
@@ -69,7 +69,7 @@ class AnthropicProvider:
 
     def able(self, model: str) -> Abilities:
         """Return what the API enforces without losing the cache, see `able`."""
-        marked, searches = self._fields.taken(model), self._searches.taken(model)
+        marked, searches = self._fields.taken(model), self._fields.taken(model, "search")
         return able(model, marked=marked, searches=searches, vision=self._vision)
 
     def encoder(self, model: str) -> Encode:
@@ -79,15 +79,22 @@ class AnthropicProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
-        marks = request.cache if self._fields.taken(request.model) else None
+        marks = self._marks(request)
         loads = request.snapshot.searches and self.able(request.model).searches
-        unmarked, unsearched = partial(self._body, request, None, loads=loads), partial(self._body, request, None)
-        spares = Spares(
-            self._fields.without(request.model, unmarked) if marks else None,
-            self._searches.without(request.model, unsearched) if loads else None,
-        )
-        body = self._body(request, marks, loads=loads)
-        return self._client.stream(PATH, body, AnthropicFold(), spares=spares)
+        body, spares = partial(self._body, request, loads=loads), list[Spare]()
+        if marks and "long" in (marks.shared, marks.rest):
+            spares.append(self._fields.without(request.model, partial(body, _short(marks)), "ttl"))
+        if marks:
+            spares.append(self._fields.without(request.model, partial(body, None)))
+        if loads:
+            spares.append(self._fields.without(request.model, partial(self._body, request, None), "search"))
+        return self._client.stream(PATH, body(marks), AnthropicFold(), spares=spares)
+
+    def _marks(self, request: Request) -> CacheMarks | None:
+        """Return the marks of *request* that its model is not known to refuse."""
+        if request.cache is None or not self._fields.taken(request.model):
+            return None
+        return request.cache if self._fields.taken(request.model, "ttl") else _short(request.cache)
 
     def _body(self, request: Request, marks: CacheMarks | None, *, loads: bool = False) -> bytes:
         """Return the request; *loads*: with the tools beside the prompt, for a search to load."""
@@ -101,7 +108,7 @@ class AnthropicProvider:
         """Return how long a mark of *lifetime* is kept, in ms; None for a model that takes none."""
         if not self._fields.taken(model):
             return None
-        return LONG_LIFE if lifetime == "long" else SHORT_LIFE
+        return LONG_LIFE if lifetime == "long" and self._fields.taken(model, "ttl") else SHORT_LIFE
 
     async def prepare(self) -> None:
         """Import the SDK ahead of the first request."""
@@ -110,6 +117,11 @@ class AnthropicProvider:
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
+
+
+def _short(marks: CacheMarks) -> CacheMarks:
+    """Return *marks* that name no lifetime."""
+    return replace(marks, shared="short", rest="short")
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_thinking
-from agent_core.providers.marking import CacheFields, Spares
+from agent_core.providers.marking import OptionalFields
 from agent_core.providers.models import Vision
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.wording import ANSWER, Starts, blind, joined
@@ -98,7 +98,7 @@ class CompatibleProvider:
     ) -> None:
         self._client, self.name, self._official, self._vision = client, name, official, vision
         self._wants, self._found = wants, dict[str, Wants]()
-        self._fields = CacheFields(name)
+        self._fields = OptionalFields(name)
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
@@ -116,8 +116,8 @@ class CompatibleProvider:
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ChatFold(self.name, request.model), partial(self._learn, request.model)
         plain = partial(self._body, request, plain=True)
-        unmarked = self._fields.without(request.model, plain) if self._takes(request.model) else None
-        return self._client.stream("/chat/completions", self._body(request), fold, learn, Spares(unmarked))
+        spares = [self._fields.without(request.model, plain)] if self._takes(request.model) else []
+        return self._client.stream("/chat/completions", self._body(request), fold, learn, spares)
 
     def _learn(self, model: str, failure: CallFailed) -> None:
         """Note what the server of *model* asks of answers, as its refusal says."""

@@ -17,7 +17,7 @@ from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_summaries
-from agent_core.providers.marking import CacheFields, Spares
+from agent_core.providers.marking import OptionalFields
 from agent_core.providers.models import Vision
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.openai.encode import encode
@@ -71,14 +71,14 @@ class OpenAIProvider:
         self._client, self.name, self._official, self._vision = client, name, official, vision
         self._encoders: dict[str, Encode] = {}
         self._unsummarized = set[str]()
-        self._fields, self._searches = CacheFields(name), CacheFields(name, fields="search")
+        self._fields = OptionalFields(name)
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        marked, searches = self._fields.taken(model), self._searches.taken(model)
+        marked, searches = self._fields.taken(model), self._fields.taken(model, "search")
         return able(model, official=self._official, marked=marked, searches=searches, vision=self._vision)
 
     def encoder(self, model: str) -> Encode:
@@ -89,10 +89,10 @@ class OpenAIProvider:
         fold, learn = ResponsesFold(self.name, request.model), partial(self._learn, request.model)
         loads = request.snapshot.searches and self.able(request.model).searches
         plain, bare = (partial(self._body, request, plain=True, loads=each) for each in (loads, False))
-        unmarked = self._fields.without(request.model, plain) if self._takes(request.model) else None
-        unsearched = self._searches.without(request.model, bare) if loads else None
-        body = self._body(request, loads=loads)
-        return self._client.stream("/responses", body, fold, learn, Spares(unmarked, unsearched))
+        spares = [self._fields.without(request.model, plain)] if self._takes(request.model) else []
+        if loads:
+            spares.append(self._fields.without(request.model, bare, "search"))
+        return self._client.stream("/responses", self._body(request, loads=loads), fold, learn, spares)
 
     def _learn(self, model: str, refusal: CallFailed) -> None:
         """Note that *model* refuses summaries of its thinking."""

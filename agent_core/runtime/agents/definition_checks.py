@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from agent_core.context.clock import OFF, is_zone
 from agent_core.context.router import grows
 from agent_core.domain import quotas
 from agent_core.domain.agents import (
@@ -138,6 +139,8 @@ def _check_prompt(definition: Definition) -> None:
     for path, text in {"operating_contract": definition.operating_contract, **texts}.items():
         if len(text or "") > MAX_CONTRACT:
             raise InvalidInput(path, f"at most {MAX_CONTRACT} characters.")
+    if definition.clock not in (None, OFF) and not is_zone(definition.clock):
+        raise InvalidInput("clock", "the IANA name of a time zone, such as `Europe/Berlin`, or `off`.")
     idle = definition.idle_refreeze_s
     if idle is not None and not 0 <= idle <= MAX_IDLE:
         raise InvalidInput("idle_refreeze_s", f"between 0 and {MAX_IDLE} seconds.")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from agent_core.clock import Clock, within
 from agent_core.context.compaction import PromptBounds, TokenRates, bounds, expected, filling, weight
-from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight
+from agent_core.context.estimates import NOTHING, Calibration, Weight
 from agent_core.context.forks import asking, going_on, pieces
 from agent_core.context.history import LONG_LIFE, SHORT_LIFE
 from agent_core.context.summaries import bounded
@@ -28,6 +28,7 @@ from agent_core.loop.compaction import OVERFLOW, Compact
 from agent_core.loop.state import RunState
 from agent_core.providers import base as p
 from agent_core.providers import models
+from agent_core.runtime.window.calibrations import Calibrations
 from agent_core.runtime.window.prompt_cache import PromptCache
 from agent_core.runtime.window.summary_calls import TOOL_CALLED, SummaryAnswer, SummarySpending, as_text
 
@@ -44,7 +45,6 @@ MAX_HALVINGS = 4
 _LEAST_ROOM = 500
 _SHORTEST = 400
 """Tokens that a summary may take of however short a conversation."""
-_MODELS = 200
 _PREFIXES = 64
 
 
@@ -71,7 +71,7 @@ class Fork:
 
 
 class Compactor:
-    """Knows how full windows are and makes them shorter; its estimates are calibrated by the calls of this process."""
+    """Knows how full windows are and makes them shorter; its estimates are calibrated per model."""
 
     def __init__(
         self,
@@ -83,18 +83,20 @@ class Compactor:
     ) -> None:
         """*observe* is called with the relative error of each estimate."""
         self._provider_for, self._clock, self._read_file = provider_for, clock, read_file
-        self._observe = observe
         self._prompt_cache = prompt_cache
-        self._calibrations: OrderedDict[str, Calibration] = OrderedDict()
+        self._calibrations = Calibrations(observe)
         self._prefixes: OrderedDict[str, int] = OrderedDict()
 
     def calibration(self, model: str) -> Calibration:
         """Return what is known of the tokens of *model*."""
-        return self._calibrations.get(model, UNCALIBRATED)
+        return self._calibrations.of(model)
 
     def fill(self, window: Window, agent: Agent, state: RunState, *, more: Weight = NOTHING) -> WindowFill:
         """Return how full *window* is for the next step of *state*, which takes *more* than is in the log already."""
         model = state.step.model or agent.snapshot.model
+        is_read = not state.step.n and model not in self._calibrations and window.history.rewritten is None
+        if is_read and (counted := self._counted(window, agent)):  # by a process that has ended, as a rule
+            self._calibrations.restore(*counted)
         calibration = self.calibration(model)
         pending = window.pending(state.inbox.unconsumed)
         taken = calibration.tokens(Weight(pending.bytes + more.bytes, pending.tokens + more.tokens))
@@ -113,18 +115,17 @@ class Compactor:
 
     def learn(self, window: Window, agent: Agent, estimated: int | None) -> None:
         """Calibrate by the newest call of *window*, of whose prompt *estimated* tokens were expected."""
+        if counted := self._counted(window, agent):
+            self._calibrations.learn(*counted, estimated)
+
+    def _counted(self, window: Window, agent: Agent) -> tuple[str, Weight, int] | None:
+        """Return the model of the newest call, what its prompt weighs, and its tokens; None where they are unknown."""
         last = window.history.last
         measured = last.prompt if last else None
         if last is None or measured is None or last.snapshot != agent.snapshot.hash:
-            return
+            return None
         found = window.weight(last.entries)
-        prompt = Weight(found.bytes + self._prefix_bytes(agent.snapshot), found.tokens)
-        known = self.calibration(last.model)
-        self._calibrations[last.model] = known.after(prompt, measured, estimated)
-        if len(self._calibrations) > _MODELS:
-            self._calibrations.popitem(last=False)
-        if self._observe is not None and (wrong := known.wrong(prompt, measured, estimated)) is not None:
-            self._observe(wrong)
+        return last.model, Weight(found.bytes + self._prefix_bytes(agent.snapshot), found.tokens), measured
 
     async def compact(
         self, move: Compact, window: Window, agent: Agent, session: str, stopped: Callable[[], bool]

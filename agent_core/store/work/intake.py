@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
-from agent_core.context.quoted import context_facts
+from agent_core.context.quoted import context_facts, joined_note
 from agent_core.domain import events as e
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.events import Fact, FactBody
@@ -59,6 +59,12 @@ _LATEST_STEP = (
     .order_by(EVENT.c.seq.desc())
     .limit(1)
     .scalar_subquery()
+)
+_NEWEST_MESSAGE = (
+    select(EVENT.c.data)
+    .where(EVENT.c.session == bindparam("b_session"), EVENT.c.type == literal(CODES[e.MessageReceived.type]))
+    .order_by(EVENT.c.seq.desc())
+    .limit(1)
 )
 _STEERED = Statement(
     select(func.count())
@@ -332,11 +338,21 @@ def input_facts(intake: Intake) -> list[FactBody]:
 
 
 def _named(connection: Connection, session: sessions.SessionRef, intake: Intake) -> Intake:
-    """Return *intake* of a message that the model reads with its speaker's name if several people write here."""
-    named = sessions.is_named(connection, session, intake.inbound.actor.id)
-    if not named or intake.inbound.shared:
+    """Return *intake* of a message that the model reads with its speaker's name if several people write here.
+
+    The first one by another than the opener says who wrote what has no name; the step that was announced for it does
+    not take that, so it is announced again.
+    """
+    inbound = intake.inbound
+    named = sessions.is_named(connection, session, inbound.actor.id)
+    if not named or inbound.shared:
         return intake
-    return msgspec.structs.replace(intake, inbound=msgspec.structs.replace(intake.inbound, shared=True))
+    before = None if session.shared else connection.execute(_NEWEST_MESSAGE, {"b_session": session.key}).scalar()
+    if before is not None:
+        opener = msgspec.json.decode(before, type=e.MessageReceived).actor
+        inbound = msgspec.structs.replace(inbound, context=(joined_note(opener), *inbound.context))
+        intake = msgspec.structs.replace(intake, step=())
+    return msgspec.structs.replace(intake, inbound=msgspec.structs.replace(inbound, shared=True))
 
 
 def _received(intake: Intake) -> e.MessageReceived:

@@ -289,6 +289,7 @@ AGENT = {
     "operating_contract": Contract,
     "idle_refreeze_s": Annotated[int, Field(ge=0, le=MAX_IDLE)],
     "compaction": CompactionBody,
+    "clock": Annotated[str, Field(max_length=60)],
     "slack": SlackBody,
     "web": WebBody,
     "channels": ChannelsBody,

@@ -82,7 +82,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval: Approval | None = None
 
 
-_EFFECTIVE = ("prompt_caching", "idle_refreeze_s", "tool_limit")
+_EFFECTIVE = ("prompt_caching", "idle_refreeze_s", "tool_limit", "clock")
 
 
 class Agent(
@@ -90,13 +90,14 @@ class Agent(
 ):
     """An agent at its newest version; *channels* are the settings of those that have no field of their own.
 
-    *prompt_caching*, *idle_refreeze_s* and *tool_limit* are what holds for the agent, also where it does not say it
-    itself.
+    *prompt_caching*, *idle_refreeze_s*, *tool_limit* and *clock* are what holds for the agent, also where it does not
+    say it itself.
     """
 
     prompt_caching: bool
     idle_refreeze_s: int
     tool_limit: int
+    clock: str
     channels: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 

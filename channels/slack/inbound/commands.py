@@ -125,6 +125,7 @@ async def _asked(asking: Mentions, put: _Question, root: str) -> None:
         key=f"command:{put.asked.trigger}",
         metadata=Watermark(root).metadata,
         tool_context=tool_context(thread, put.person),
+        timezone=put.person.timezone,
     )
     await asking.ask(thread, None, inbound)
 
@@ -157,6 +158,7 @@ async def pointed(asking: Mentions, installation: Installation, asked: Pointed, 
             context=(*(found.context if found else ()), note, *shown),
             metadata=(mark.moved(newest) if found else mark.passed(asked.ts)).metadata,
             tool_context=tool_context(thread, person),
+            timezone=person.timezone,
         )
         try:
             receipt = await asking.ask(asked_by(thread, person, agent, shown[0].text), session, inbound)

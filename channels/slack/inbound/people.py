@@ -34,7 +34,8 @@ _COLON = re.compile(r":+(?=\s|$)")
 class Person:
     """A person: *team* is the workspace that they belong to. Of those who are *unknown* Slack says nothing.
 
-    *email* is known of the workspace's own people and guests, and only with the scope `users:read.email`.
+    *email* is known of the workspace's own people and guests, and only with the scope `users:read.email`. *timezone* is
+    the IANA name of theirs.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Person:
     team: str
     kind: Kind = "member"
     email: str | None = None
+    timezone: str | None = None
 
     @property
     def outside(self) -> bool:
@@ -125,7 +127,9 @@ def person_of(user: Json, me: Identity) -> Person:
     name = user.get("real_name") or profile.get("real_name") or profile.get("display_name") or user.get("name")
     team = str(user.get("team_id") or me.team)
     kind = _kind(user, team, me)
-    return Person(str(user["id"]), called(name) or str(user["id"]), team, kind, _email(user, kind))
+    zone = user.get("tz")
+    timezone = zone if isinstance(zone, str) else None
+    return Person(str(user["id"]), called(name) or str(user["id"]), team, kind, _email(user, kind), timezone)
 
 
 def _email(user: Json, kind: Kind) -> str | None:

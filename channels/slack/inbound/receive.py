@@ -226,6 +226,7 @@ class Receiver:
             context=(*(found.context if found else ()), *attached((*beside, *as_note(posted.viewing, known)))),
             metadata={**mark.metadata, **viewing},
             tool_context=tool_context(posted.thread, person),
+            timezone=person.timezone,
         )
         receipt = await self._mentions.ask(asked_by(posted.thread, person, agent, words), session, inbound)
         if session is not None and not receipt.repeated:  # it may have begun to wait during the look-ups

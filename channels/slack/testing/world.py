@@ -33,6 +33,7 @@ class User:
     stranger: bool = False
     deleted: bool = False
     email: str = ""
+    tz: str = "Europe/London"
 
     def as_json(self, *, email: bool = False) -> Json:
         """Return the user object of `users.info`, with its *email* for those who may read it."""
@@ -43,6 +44,7 @@ class User:
             "name": self.name,
             "real_name": self.real_name,
             "deleted": self.deleted,
+            "tz": self.tz,
             "is_bot": self.bot,
             "is_restricted": self.guest,
             "is_ultra_restricted": False,

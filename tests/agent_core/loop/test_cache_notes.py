@@ -26,8 +26,18 @@ ABLE = {
 LOOK = spec()
 
 
-def noted(model: str = "claude", before: dict[str, Any] | None = None, *, frozen: str | None = None, **now: Any):
-    """Return the note of a run's first step with the controls *now*, after a call with those of *before*."""
+def noted(
+    model: str = "claude",
+    before: dict[str, Any] | None = None,
+    *,
+    frozen: str | None = None,
+    recording: bool = True,
+    **now: Any,
+) -> str | None:
+    """Return the note of a run's first step with the controls *now*, after a call with those of *before*.
+
+    Not *recording*: the log names no controls of the call before.
+    """
     agent = make_agent(LOOK, overrides=Controls(**now))
     agent = replace(agent, snapshot=replace(agent.snapshot, model=model), able=lambda name: ABLE.get(name, Abilities()))
     last = None
@@ -36,9 +46,8 @@ def noted(model: str = "claude", before: dict[str, Any] | None = None, *, frozen
         earlier = replace(earlier, snapshot=replace(earlier.snapshot, model=before.get("model", model)))
         move = react(RunState(RUN).apply(*history(*opened())), earlier)
         assert isinstance(move, Ask)
-        step = e.StepStarted(
-            n=1, attempt=1, message="m", takes=(), snapshot=frozen or move.snapshot, controls=recorded(move.controls)
-        )
+        controls = recorded(move.controls) if recording else None
+        step = e.StepStarted(n=1, attempt=1, message="m", takes=(), snapshot=frozen or move.snapshot, controls=controls)
         last = PromptHistory().after(history(step)[0], 1).asked
     state = RunState(RUN).apply(*history(*opened())).with_window(size=1, border=0, last=last)
     (started,) = (fact for fact in announce(react(state, agent), state, agent) if isinstance(fact, e.StepStarted))
@@ -50,6 +59,13 @@ def test_nothing_is_said_where_nothing_changed():
     assert noted() is None
     assert noted(before={}) is None
     assert noted(before={}, max_steps=4, max_output_tokens=99, temperature=0.5) is None
+
+
+def test_a_call_without_recorded_controls_is_compared_by_its_prompt_alone():
+    """Of a history that names no model nothing is said to have changed but the frozen prompt."""
+    assert noted(before={}, recording=False, effort="high") is None
+    said = "the frozen prompt changed: tools, system text and messages are written again from the first difference on."
+    assert noted(before={}, recording=False, frozen="other") == said
 
 
 LOW = "`effort` changed from low to high:"

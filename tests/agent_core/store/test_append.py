@@ -24,7 +24,7 @@ from agent_core.store.hub import Subscriber
 from agent_core.store.log import RUN, Appended, RunRef
 from agent_core.testing import ScriptedProvider, pause
 from tests.agent_core.laws import check_log
-from tests.agent_core.scenes import BOB, log_of, only, open_session, ref_of, send, types
+from tests.agent_core.scenes import ANN, BOB, log_of, only, open_session, ref_of, send, types
 from tests.conftest import MakeCore
 from tests.polling import until
 
@@ -122,12 +122,12 @@ async def test_an_append_returns_what_it_wrote(desk: Desk):
 async def test_news_of_the_run_leaves_the_announcement_out(desk: Desk):
     """What happened is always written; what was decided is left out when a message to the run came after `after`."""
     after = await desk.newest()
-    joined = await send(desk.core, desk.session, "Wait!", overlap="steer", actor=BOB)
+    joined = await send(desk.core, desk.session, "Wait!", overlap="steer")
     assert joined.run == desk.run.id
     done = await desk.append([note("happened")], [END], after=after)
     assert not done.said
     assert types(done.facts) == ["message.received", "context.added"]
-    assert only(done.facts, MessageReceived)[0].actor == BOB
+    assert only(done.facts, MessageReceived)[0].actor == ANN
     assert types(done.fresh) == ["context.added"]
     stored = await log_of(desk.core, desk.session, after=after)
     assert types(stored) == ["message.received", "context.added"]

@@ -47,14 +47,19 @@ async def test_fields_of_the_prompt_are_kept_changed_and_taken_away(client: http
 
 
 async def test_absent_fields_show_what_holds(client: httpx.AsyncClient, core: Core):
-    """Without a word of the agent's, `prompt_caching`, `idle_refreeze_s` and `tool_limit` are those of the process."""
+    """Without a word of the agent's, what holds for its prompts and its clock is what the process says."""
     made = (await client.post("/v1/agents", json=NEW)).json()
     assert of_prompt(made) == ABSENT
-    core.agents.defaults = AgentDefaults(prompt_caching=False, idle_refreeze_s=7, tool_limit=9)
+    core.agents.defaults = AgentDefaults(prompt_caching=False, idle_refreeze_s=7, tool_limit=9, clock="Asia/Tokyo")
     shown = (await client.get("/v1/agents/scout")).json()
     listed = [each for each in (await client.get("/v1/agents")).json()["items"] if each["name"] == "scout"]
     assert listed == [shown]
-    assert [shown[name] for name in ("prompt_caching", "idle_refreeze_s", "tool_limit")] == [False, 7, 9]
+    assert [shown[name] for name in ("prompt_caching", "idle_refreeze_s", "tool_limit", "clock")] == [
+        False,
+        7,
+        9,
+        "Asia/Tokyo",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +71,7 @@ async def test_absent_fields_show_what_holds(client: httpx.AsyncClient, core: Co
         ({"persona": {"style": 1}}, "persona.style", ""),
         ({"persona": {"style": "x" * 50_001}}, "persona.style", "50000"),
         ({"operating_contract": "x" * 50_001}, "operating_contract", "50000"),
+        ({"clock": "CEST!"}, "clock", "Europe/Berlin"),
         ({"idle_refreeze_s": -1}, "idle_refreeze_s", ""),
         ({"idle_refreeze_s": 2_592_001}, "idle_refreeze_s", "2592000"),
         ({"prompt_caching": "yes"}, "prompt_caching", ""),

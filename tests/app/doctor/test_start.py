@@ -5,8 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 
+from agent_core import Definition
+from agent_core.domain.channels import Channels
 from agent_core.runtime.agents.agent_checks import CHECKS
+from agent_core.store.work import catalog
+from app.channels import CHANNELS
 from app.doctor.checks import examine
 from app.settings import Settings
 from app.storage.keys import check_secret
@@ -43,6 +48,17 @@ def taken() -> Iterator[str]:
 
 def failures() -> list[str]:
     return [each.text for each in examine(offline=True, env_file=None) if each.level == "fail"]
+
+
+def stored_in_slack(home: Path) -> dict[str, str]:
+    """Have an agent of the database claim what an agent's file claims too."""
+    channels, said = Channels(CHANNELS), {"slack": {"default": True}}
+    made = Definition(name="stored", instructions="b", channels=said)
+    engine = sqlalchemy.create_engine(f"sqlite:///{home / 'data' / 'parley.db'}")
+    with engine.begin() as connection:
+        catalog.create(connection, made, channels=channels, now=0)
+    engine.dispose()
+    return agent("slack: {default: true}\n")(home)
 
 
 def servers(text: str) -> Break:
@@ -87,6 +103,7 @@ def test_each_check_of_an_agent_has_a_row():
             writing("providers.yaml", "azure: {kind: azure}"), "`azure`: `kind` must be", id="named providers"
         ),
         pytest.param(agent("slack: {default: 1}\n"), "slack.default", id="a channel"),
+        pytest.param(stored_in_slack, "`stored` and `a` both claim the default", id="a stored agent's channel"),
         pytest.param(writing("tools/a.py", "import nothing_of_the_kind\n"), "nothing_of_the_kind", id="own tools"),
         pytest.param(writing("data/secret.key", "short"), "holds no key", id="the secret"),
         pytest.param(writing("data/api_key.sha256", "zz"), "is damaged", id="the key"),

@@ -5,11 +5,14 @@ from typing import Any
 
 import msgspec
 
+from agent_core.domain.agents import Controls, Snapshot
+from agent_core.domain.messages import Message, Text
+from agent_core.providers.base import Encode, ModelDelta, Request
 from agent_core.testing.models import ModelCall
 from agent_core.testing.models.prefix import of_messages
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
-from tests.agent_core.providers.contract.wires import unmarked
+from tests.agent_core.providers.contract.wires import Model, collect, unmarked
 
 
 @tool(concurrency_safe=True)
@@ -60,3 +63,16 @@ def marks_of(asked: ModelCall) -> list[tuple[str, str]]:
     """Return where a request to Anthropic is marked, and for how long, in the order of its cache."""
     marked = [(each.path, each.block.get("cache_control")) for each in of_messages(asked.body)]
     return [(path, mark.get("ttl", "5m")) for path, mark in marked if mark]
+
+
+async def ask(provider: Model, model: str, snapshot: Snapshot, *, messages: int = 3, **fields: Any) -> list[ModelDelta]:
+    """Send a request of so many messages by a provider, and return the answer."""
+    encode = provider.encoder(model)
+    entries = [_Entry(Message("user", (Text(f"Message {n}"),)), encode) for n in range(messages)]
+    made = Request(model=model, snapshot=snapshot, messages=entries, controls=Controls(), session="s", **fields)
+    return await collect(provider.stream(made))
+
+
+class _Entry:
+    def __init__(self, message: Message, encode: Encode) -> None:
+        self.message, self.wire = message, encode(message, {})

@@ -1,7 +1,6 @@
 """Cache marks at the other end of the wires: what is marked, what is read for it, and what switches it off."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,18 +9,16 @@ import pytest
 
 from agent_core import AgentDefaults, Compaction, ContextCompacted, Controls, Limits, StepCompleted, StepFailed
 from agent_core.context.snapshot import freeze
-from agent_core.domain.agents import Snapshot
-from agent_core.domain.messages import Actor, Message, Text
-from agent_core.providers.base import CacheMarks, CallFailed, Encode, ModelDelta, Request
+from agent_core.domain.messages import Actor
+from agent_core.providers.base import CacheMarks, ModelDelta, Request
 from agent_core.providers.compatible.provider import compatible
-from agent_core.providers.marking import REMEMBERED, CacheFields
 from agent_core.providers.models import find
 from agent_core.providers.openai.cache import LIFE
 from agent_core.providers.openai.provider import openai
 from agent_core.testing import FakeClock, call, finish, pause, say, think
-from agent_core.testing.models import FakeModels, ModelCall, native, status
-from tests.agent_core.providers.contract.telling import TOOLS, extends, marks_of
-from tests.agent_core.providers.contract.wires import CHAT, KEY, MESSAGES, RESPONSES, TOOL, Model, collect, unmarked
+from agent_core.testing.models import FakeModels, ModelCall, native
+from tests.agent_core.providers.contract.telling import TOOLS, ask, extends, marks_of
+from tests.agent_core.providers.contract.wires import CHAT, KEY, MESSAGES, RESPONSES, TOOL, Model, unmarked
 from tests.agent_core.scenes import inbound
 from tests.agent_core.stage import PATIENCE, asleep
 from tests.polling import until
@@ -42,19 +39,6 @@ def busy(asked: ModelCall) -> list[Any]:
 
 def written(step: StepCompleted) -> int:
     return (step.usage.cache_write_short or 0) + (step.usage.cache_write_long or 0)
-
-
-async def ask(provider: Model, model: str, snapshot: Snapshot, *, messages: int = 3, **fields: Any) -> list[ModelDelta]:
-    """Send a request of so many messages by a provider, and return the answer."""
-    encode = provider.encoder(model)
-    entries = [_Entry(Message("user", (Text(f"Message {n}"),)), encode) for n in range(messages)]
-    made = Request(model=model, snapshot=snapshot, messages=entries, controls=Controls(), session="s", **fields)
-    return await collect(provider.stream(made))
-
-
-class _Entry:
-    def __init__(self, message: Message, encode: Encode) -> None:
-        self.message, self.wire = message, encode(message, {})
 
 
 @BILLED
@@ -203,76 +187,6 @@ async def test_caching_is_switched_off(scene, wire, options, controls):
     if wire is not CHAT:  # such servers keep what they like, for nothing
         steps = await stage.said(StepCompleted)
         assert not any((step.usage.cache_read or 0) + written(step) for step in steps)
-
-
-REFUSED = {
-    MESSAGES: {"type": "error", "error": {"message": "system.0.cache_control.ttl: Extra inputs are not permitted"}},
-    RESPONSES: {"error": {"message": "Unknown parameter.", "param": "prompt_cache_key", "code": "unknown_parameter"}},
-}
-
-
-NO_TOOL = json.dumps({"type": "error", "error": {"type": "api_error", "message": "No such tool."}, "code": "api_error"})
-AGAIN = (
-    status(400, NO_TOOL),
-    status(200, f"event: error\ndata: {NO_TOOL}\n\n", {"Content-Type": "text/event-stream"}),
-)
-
-
-@BILLED
-@pytest.mark.parametrize("code", [400, 422])
-async def test_a_server_that_refuses_the_fields_is_asked_without(scene, wire, code):
-    """The request is repeated at once without them, and none of that model has them afterwards; other models do."""
-
-    def script(asked: ModelCall) -> list[Any]:
-        refuses = b"cache" in asked.raw and asked.body["model"] == wire.model
-        return [status(code, json.dumps(REFUSED[wire]))] if refuses else [say("Yes.")]
-
-    stage = await scene(wire, script, instructions=RULES)
-    for _ in range(2):
-        assert (await stage.play("One")).status == "completed"
-    assert await stage.said(StepFailed) == []
-    assert [b"cache" in asked.raw for asked in stage.line.models.asked] == [True, False, False]
-    provider = stage.line.provider
-    assert provider.able(wire.model).caching is None
-    assert provider.able(wire.other).caching is not None
-    assert provider.cache_life(wire.model, "short") is None
-    await ask(provider, wire.other, freeze(model=wire.full_other, instructions=RULES, tools=()), cache=CacheMarks("k"))
-    assert b"cache" in stage.line.models.asked[-1].raw
-
-
-@BILLED
-@pytest.mark.parametrize("again", AGAIN, ids=["an answer", "a stream"])
-async def test_a_repeat_that_is_refused_too_teaches_nothing(dial, wire, again):
-    """The failure is that of the repeat, with status 400 or in a stream, and the next request has the fields again."""
-    line = await dial(wire, lambda asked: [status(400, json.dumps(REFUSED[wire])) if b"cache" in asked.raw else again])
-    snapshot = freeze(model=wire.full, instructions="Rules.", tools=(TOOL,))
-    for _ in range(2):
-        (failed,) = await ask(line.provider, wire.model, snapshot, cache=CacheMarks("k"))
-        assert isinstance(failed, CallFailed)
-        assert "No such tool." in failed.message
-    assert [b"cache" in asked.raw for asked in line.models.asked] == [True, False, True, False]
-    assert line.provider.able(wire.model).caching is not None
-
-
-@BILLED
-async def test_a_server_that_was_repaired_is_marked_again(dial, wire):
-    """An hour after the refusal the fields are sent, and a server that takes them by then goes on to get them."""
-    refuses, clock = True, FakeClock()
-
-    def script(asked: ModelCall) -> list[Any]:
-        return [status(400, json.dumps(REFUSED[wire])) if refuses and b"cache" in asked.raw else say("Yes.")]
-
-    line = await dial(wire, script)
-    line.provider._fields = CacheFields(wire.name, clock)
-    snapshot = freeze(model=wire.full, instructions="Rules.", tools=(TOOL,))
-    await ask(line.provider, wire.model, snapshot, cache=CacheMarks("k"))
-    clock.advance(REMEMBERED / 1000 - 1)
-    refuses = False
-    await ask(line.provider, wire.model, snapshot, cache=CacheMarks("k"))
-    clock.advance(1)
-    for _ in range(2):
-        await ask(line.provider, wire.model, snapshot, cache=CacheMarks("k"))
-    assert [b"cache" in asked.raw for asked in line.models.asked] == [True, False, False, True, True]
 
 
 @BILLED

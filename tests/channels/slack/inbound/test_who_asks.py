@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_core import Context
+from agent_core import AgentDefaults, Context
 from agent_core.context.quoted import context_facts
 from agent_core.providers.base import Request
 from agent_core.store.access.redaction import ForgottenPerson, redacted
@@ -15,6 +15,7 @@ from channels.slack.inbound.attached import Quote, author_of
 from channels.slack.inbound.people import person_of
 from channels.slack.settings import Slack
 from channels.slack.web_api.client import Identity
+from tests.agent_core.stage import texts
 from tests.channels.slack.rig import Rig, rigged
 
 ANN = {"slack_user": "UANN", "slack_user_team": "T0001", "slack_user_kind": "member", "slack_team": "T0001"}
@@ -77,6 +78,27 @@ async def test_each_message_has_the_name_of_who_wrote_it(make_core):
         found = (await rig.core.messages(session.id)).items
         assert [each.actor.name for each in found if each.role == "user" and each.actor] == ["Ann Lee", "Ben Okoro"]
         assert any("| Cleo Marsh: look at this" in text for text in rig.seen())
+
+
+async def test_the_model_learns_the_time_where_the_person_is(make_core):
+    """The zone of a person's profile goes before that of the server, in a mention, a command and a shortcut alike."""
+    clocks: list[str] = []
+
+    def answer(request: Request) -> Answer:
+        clocks.extend(text for _, text in texts(request) if text.startswith("[clock]"))
+        return [say("Done.")]
+
+    async with rigged(make_core, answer=answer) as rig:
+        rig.core.agents.defaults = AgentDefaults(clock="UTC")
+        await rig.team.mentions("UANN", "CGENERAL", "hello")
+        await ended(rig, "CGENERAL")
+        await rig.team.command("UANN", "CGENERAL", "/parley", "hello?")
+        await ended(rig, "CGENERAL")
+        message = await rig.team.says("UBEN", "CGENERAL", "look")
+        await rig.team.shortcut("UANN", "ask_message", "CGENERAL", message.ts)
+        await ended(rig, "CGENERAL")
+    assert len(clocks) == 3
+    assert all("(Europe/London, UTC+00:00)" in text for text in clocks)
 
 
 async def test_without_the_scope_there_is_no_address(make_core):
