@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 
 from agent_core import ConfigError
+from agent_core.domain.mcp_login import login_object
 from agent_core.domain.mcp_tools import changes_of, offered_of
 from agent_core.domain.tools import secrets_in
 from agent_core.runtime.mcp.shown import status_of
@@ -45,6 +46,10 @@ def described(stored: Sequence[StoredServer], secrets: Collection[str], now: flo
         if missing := sorted(secrets_in(each.server) - set(secrets)):
             listed = ", ".join(missing)
             yield Finding("fail", "mcp", f"`{name}`: no secret {listed}", "store it with `parley secrets set`")
+        login = login_object(each.server, each.login_state, round(now * 1000)) if each.server.enabled else None
+        if login is not None and login.remedy is not None:
+            yield Finding("warn", "mcp", f"`{name}`: {login.why}", login.remedy)
+            continue
         match status_of(each):
             case "disabled":
                 yield Finding("ok", "mcp", f"`{name}`: disabled")
