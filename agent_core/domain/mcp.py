@@ -88,10 +88,17 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     resource: str | None = None
 
 
+class LeftOut(msgspec.Struct, frozen=True):
+    """A tool that no model could be offered, and why."""
+
+    tool: str
+    why: str
+
+
 class McpListing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a server said at a discovery: its *tools* sorted by name, and what it says of itself.
 
-    *era* is the protocol version that both sides speak.
+    *era* is the protocol version that both sides speak, *left_out* are entries that are no tools.
     """
 
     tools: tuple[McpTool, ...]
@@ -99,3 +106,4 @@ class McpListing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str | None = None
     version: str | None = None
     instructions: str | None = None
+    left_out: tuple[LeftOut, ...] = ()

@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core.domain.mcp import McpAnnotations, McpOAuth, OnChange
+from agent_core.domain.mcp import LeftOut, McpAnnotations, McpOAuth, OnChange
 from agent_core.domain.mcp_login import LoginObject
-from agent_core.domain.mcp_tools import LeftOut, McpChange
+from agent_core.domain.mcp_tools import McpChange
 
 ServerStatus = Literal["new", "ok", "failing", "changed", "disabled"]
 
