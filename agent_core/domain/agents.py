@@ -96,13 +96,7 @@ class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec(
-            name=self.name,
-            description=self.description,
-            parameters=self.parameters,
-            effect=self.effect,
-            kind=self.kind,
-        )
+        return ToolSpec(**msgspec.structs.asdict(self))
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
