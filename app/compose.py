@@ -71,6 +71,7 @@ from app.api.routes import (
     web,
     web_keys,
 )
+from app.api.routes.mcp_client import client_document, client_router
 from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
@@ -209,7 +210,7 @@ def _core(
     files: Files,
     drawer: Drawer,
 ) -> Core:
-    secrets = Secrets(load_keys(settings).derive("secrets"))
+    secrets, document = Secrets(load_keys(settings).derive("secrets")), client_document(settings.public_url)
     return Core(
         parts.database,
         providers=models.providers,
@@ -231,7 +232,7 @@ def _core(
             clock=settings.clock,
         ),
         provider_needs=settings.needs,
-        tool_ports=ToolPorts(lambda: files.places, fetch, McpConnected(fetch), settings.mcp_stdio),
+        tool_ports=ToolPorts(lambda: files.places, fetch, McpConnected(fetch), settings.mcp_stdio, document),
     )
 
 
@@ -289,7 +290,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     for routes in ROUTES:
         app.include_router(routes.router)
     app.include_router(token_router(core, tokens, operator=operator, described=_described()))
-    for routes in (*channels, script_router(), frame_router(settings.frame_ancestors), console.router):
+    for routes in (*channels, script_router(), frame_router(settings.frame_ancestors), *_pages(url)):
         app.include_router(routes)
     if settings.demo:
         holds, described = credentials.holds, _described()
@@ -301,6 +302,10 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
     metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
     app.add_middleware(SafeHeaders, https=https)
     return app
+
+
+def _pages(public_url: str | None) -> Sequence[APIRouter]:
+    return console.router, client_router(public_url)
 
 
 def _described() -> Answers:

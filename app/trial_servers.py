@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from agent_core import ConfigError, Core
 from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.tools.base import CallContext, Outcome, Tool
+from agent_core.tools.mcp.logins import ServerLogins
 from agent_core.tools.mcp.port import McpUnavailable
 from app.files import load_servers
 from app.mcp_file import read_servers
@@ -23,8 +24,9 @@ def _placed(server: McpServer) -> McpServer:
     """Return *server* with an address where only variables give it one."""
     if _UNSET in (server.url or ""):
         server = replace(server, url=_NOWHERE)
-    if server.oauth is not None and _UNSET in (server.oauth.token_url or ""):
-        server = replace(server, oauth=replace(server.oauth, token_url=_NOWHERE))
+    for name in ("token_url", "issuer"):
+        if server.oauth is not None and _UNSET in (getattr(server.oauth, name) or ""):
+            server = replace(server, oauth=replace(server.oauth, **{name: _NOWHERE}))
     return server
 
 
@@ -48,6 +50,9 @@ class PlayedServers:
         await load_servers(core, self.servers)
         for name in self._played:
             await core.tools.servers.refresh(name)
+
+    def attach(self, logins: ServerLogins) -> None:
+        """Do nothing: no one logs in to what is played."""
 
     async def discover(self, server: McpServer) -> McpListing:
         if server.name not in self._played:

@@ -84,16 +84,21 @@ def is_of_router(spec: ToolSpec | None) -> bool:
 
 
 class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A tool that an agent's author declares: the `client` executes its calls, or they are the answer (`none`)."""
+    """A tool that an agent's author declares: the `client` executes its calls, or they are the answer (`none`).
+
+    *effect* says what the client does with a call: a `write` that follows an untrusted result is subject to
+    `after_untrusted`.
+    """
 
     name: str
     kind: Literal["client", "none"]
     description: str
     parameters: dict[str, Any]
+    effect: Literal["read", "write"] = "read"
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec(name=self.name, description=self.description, parameters=self.parameters, kind=self.kind)
+        return ToolSpec(**msgspec.structs.asdict(self))
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,15 +10,21 @@ PREFIX = "mcp__"
 
 
 class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The operator's connection to a server by OAuth 2 client credentials; *client_secret* may refer to a secret.
+    """The operator's connection to a server by OAuth 2; *client_secret* may refer to a secret.
 
-    *token_url* None is found by the server's own metadata. *auth* is how the client names itself there: in a header, or
-    in the form. The token is asked for an *audience* where one is named, and for a *resource* (RFC 8707): the address
-    of the server, which is left out where the endpoint refuses it; or what is written here, as it is; False is none.
+    *grant* `client_credentials` needs a client and its secret; `authorization_code` a login, in which an operator
+    consents in their browser. There a client that is not named is registered where the authorization server lets it.
+    *issuer* is the authorization server that a client's secret may be sent to, and *token_url* its endpoint; without
+    both they are found by the server's own metadata. *auth* is how the client names itself there: in a header, or in
+    the form. The token is asked for an *audience* where one is named (by credentials alone), and for a *resource*
+    (RFC 8707): the address of the server, which client credentials leave out where the endpoint refuses it; or what is
+    written here, as it is; False is none.
     """
 
-    client_id: str
-    client_secret: str
+    client_id: str | None = None
+    client_secret: str | None = None
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
+    issuer: str | None = None
     token_url: str | None = None
     scope: str | None = None
     audience: str | None = None
@@ -82,10 +88,17 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     resource: str | None = None
 
 
+class LeftOut(msgspec.Struct, frozen=True):
+    """A tool that no model could be offered, and why."""
+
+    tool: str
+    why: str
+
+
 class McpListing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a server said at a discovery: its *tools* sorted by name, and what it says of itself.
 
-    *era* is the protocol version that both sides speak.
+    *era* is the protocol version that both sides speak, *left_out* are entries that are no tools.
     """
 
     tools: tuple[McpTool, ...]
@@ -93,3 +106,4 @@ class McpListing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str | None = None
     version: str | None = None
     instructions: str | None = None
+    left_out: tuple[LeftOut, ...] = ()

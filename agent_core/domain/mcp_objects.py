@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core.domain.mcp import McpAnnotations, McpOAuth, OnChange
-from agent_core.domain.mcp_tools import LeftOut, McpChange
+from agent_core.domain.mcp import LeftOut, McpAnnotations, McpOAuth, OnChange
+from agent_core.domain.mcp_login import LoginObject
+from agent_core.domain.mcp_tools import McpChange
 
 ServerStatus = Literal["new", "ok", "failing", "changed", "disabled"]
 
@@ -41,6 +42,7 @@ class McpServerObject(msgspec.Struct, frozen=True, kw_only=True):
     *tools* are those that agents may use, *changes* how what it says now differs from them: with `on_change: hold` a
     changed or added one waits until *digest* is accepted. *left_out* are tools that no model could be offered.
     *listed_at* is the last discovery that succeeded, *due_at* the next one. *error* says why the last one failed.
+    *login* is how an operator's login there is, None where there is none and none is known to be needed.
     """
 
     id: str
@@ -64,6 +66,7 @@ class McpServerObject(msgspec.Struct, frozen=True, kw_only=True):
     source: Literal["file", "api"]
     status: ServerStatus
     error: str | None
+    login: LoginObject | None
     info: ServerInfo | None
     tools: tuple[ServedToolObject, ...]
     changes: tuple[McpChange, ...]

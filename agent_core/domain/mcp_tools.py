@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.mcp import PREFIX, McpListing, McpServer, McpTool
+from agent_core.domain.mcp import PREFIX, LeftOut, McpListing, McpServer, McpTool
 from agent_core.domain.messages import visible
 from agent_core.domain.resources import noun_of
 from agent_core.domain.schemas import is_deep, schema_problem
@@ -44,13 +44,6 @@ class McpChange(msgspec.Struct, frozen=True, kw_only=True):
     now: McpTool | None = None
 
 
-class LeftOut(msgspec.Struct, frozen=True):
-    """A tool that no model could be offered, and why."""
-
-    tool: str
-    why: str
-
-
 class KeptListing(msgspec.Struct, frozen=True):
     """A listing as it is kept, and the tools of it that cannot be offered."""
 
@@ -69,7 +62,7 @@ def cleaned(listing: McpListing, scrub: Callable[[str], str] = str) -> KeptListi
         return None if given is None else _bounded(visible(scrub(given)), most)
 
     kept: dict[str, McpTool] = {}
-    left_out: list[LeftOut] = []
+    left_out = [LeftOut(text(x.tool, MAX_OWN_NAME) or "", visible(scrub(x.why))) for x in listing.left_out]
     for tool in sorted(listing.tools, key=lambda each: each.name):
         shown = _bounded(visible(scrub(tool.name)), MAX_OWN_NAME)
         if why := "" if len(kept) < MAX_TOOLS else f"a server gives at most {MAX_TOOLS} tools.":
@@ -88,6 +81,7 @@ def cleaned(listing: McpListing, scrub: Callable[[str], str] = str) -> KeptListi
             kept[tool.name] = plain
     found = replace(
         listing,
+        left_out=(),
         tools=tuple(kept.values()),
         era=text(listing.era, MAX_TITLE) or "",
         title=text(listing.title, MAX_TITLE),

@@ -19,4 +19,4 @@ def needs_ruling(call: CallState, state: RunState, agent: Agent) -> bool:
     if agent.definition.after_untrusted == "allow" or call.approved_for or AFTER_UNTRUSTED in call.allowed_by:
         return False
     spec = agent.tools.get(call.name)
-    return spec is not None and spec.kind == "function" and spec.effect == "write"
+    return spec is not None and spec.kind != "none" and spec.effect == "write"

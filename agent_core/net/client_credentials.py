@@ -2,41 +2,25 @@
 
 import asyncio
 import hashlib
-from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Literal
 
 import msgspec
 
 from agent_core.clock import Clock
 from agent_core.errors import ParleyError
-from agent_core.net.bounds import Bounds, Fetched, FetchPort
-from agent_core.net.errors import FetchFailed
+from agent_core.net.bounds import FetchPort
+from agent_core.net.token_endpoint import OAuthClient, TokenFailed, granted
 
+__all__ = ["ClientAuth", "ClientCredentials", "ClientTokens", "TokenFailed", "leeway"]
 ClientAuth = Literal["basic", "post"]
 """How the client names itself: in the `Authorization` header, or as fields of the form."""
-_BOUNDS = Bounds(seconds=15.0, first_byte=15.0, size=100_000)
 _UNSAID_SECONDS = 300
 """For how long a token is used whose endpoint does not say when it expires."""
 _LEEWAY_SECONDS, _LEEWAY_PART = 60, 0.1
 """Before its end a token is not used any more: by a minute, of a short one by a tenth of its life."""
 _MOST_TOKENS = 1_000
-_SHOWN = 200
-
-
-class TokenFailed(ParleyError):
-    """A token endpoint gave no token; the message names the endpoint and what it said, and holds no secret.
-
-    *refused* is the `error` of an answer with status 400 (RFC 6749, 5.2).
-    """
-
-    code = "token_failed"
-
-    def __init__(self, message: str, refused: str | None = None) -> None:
-        super().__init__(message)
-        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +41,9 @@ class ClientCredentials:
         return hashlib.sha256(msgspec.json.encode(self)).digest()
 
     @property
-    def basic(self) -> str:
-        """Return the value of the `Authorization` header after `Basic`."""
-        return b64encode(f"{quote(self.client_id, safe='')}:{quote(self.client_secret, safe='')}".encode()).decode()
+    def client(self) -> OAuthClient:
+        """Return who asks."""
+        return OAuthClient(self.client_id, self.client_secret, self.auth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,72 +96,20 @@ class ClientTokens:
             done.exception()  # seen, also when every call that waited was cancelled
 
     async def _ask(self, key: bytes, credentials: ClientCredentials) -> _Token:
-        where = f"The token endpoint `{urlsplit(credentials.token_url).netloc}`"
-        headers, body = _request(credentials)
-        try:
-            fetched = await self._fetch(
-                credentials.token_url, method="POST", headers=headers, body=body, redirects=0, bounds=_BOUNDS
-            )
-        except FetchFailed as error:
-            raise TokenFailed(f"{where} gave no token: {error}") from None
-        found = _read(where, fetched, credentials, self._clock.now())
+        form = {
+            "grant_type": "client_credentials",
+            "scope": credentials.scope,
+            "audience": credentials.audience,
+            "resource": credentials.resource,
+        }
+        found = await granted(self._fetch, credentials.token_url, credentials.client, form)
+        seconds = float(_UNSAID_SECONDS) if found.seconds is None else found.seconds
         while len(self._tokens) >= _MOST_TOKENS:
             del self._tokens[next(iter(self._tokens))]
-        self._tokens[key] = found
-        return found
+        kept = self._tokens[key] = _Token(found.token, self._clock.now() + round(1000 * (seconds - leeway(seconds))))
+        return kept
 
 
-def _request(credentials: ClientCredentials) -> tuple[dict[str, str], bytes]:
-    given = {
-        "grant_type": "client_credentials",
-        "scope": credentials.scope,
-        "audience": credentials.audience,
-        "resource": credentials.resource,
-    }
-    headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-    if credentials.auth == "basic":
-        headers["Authorization"] = f"Basic {credentials.basic}"
-    else:
-        given |= {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
-    return headers, urlencode({name: value for name, value in given.items() if value}).encode()
-
-
-def _read(where: str, fetched: Fetched, credentials: ClientCredentials, now: int) -> _Token:
-    """Return the token in an answer; raise `TokenFailed`."""
-    try:
-        answer = msgspec.json.decode(fetched.body, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        answer = {}
-    if fetched.status != 200:  # noqa: PLR2004 - what RFC 6749 asks for
-        reason = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
-        hidden = _without(reason, credentials)[:_SHOWN]
-        refused = str(answer.get("error")) if fetched.status == 400 else None  # noqa: PLR2004 - as above
-        raise TokenFailed(f"{where} answered {fetched.status}{f' ({hidden})' if hidden else ''}.", refused)
-    token, kind = answer.get("access_token"), answer.get("token_type", "bearer")
-    if (
-        not isinstance(token, str)
-        or not token.isascii()
-        or not token.isprintable()
-        or not token.strip()
-        or " " in token
-    ):
-        raise TokenFailed(f"{where} answered without an `access_token` that can be sent.")
-    if str(kind).lower() != "bearer":
-        raise TokenFailed(f"{where} gives tokens of another type than `Bearer`, which is the only one that is sent.")
-    seconds = _seconds(answer.get("expires_in"))
-    leeway = min(_LEEWAY_SECONDS, seconds * _LEEWAY_PART)
-    return _Token(token, now + round(1000 * (seconds - leeway)))
-
-
-def _seconds(said: Any) -> float:
-    """Return the life of a token; some endpoints write the number as text."""
-    try:
-        return min(max(0.0, float(said)), 30 * 86_400.0)
-    except (TypeError, ValueError):
-        return float(_UNSAID_SECONDS)
-
-
-def _without(text: str, credentials: ClientCredentials) -> str:
-    for secret in (credentials.client_secret, quote(credentials.client_secret, safe=""), credentials.basic):
-        text = text.replace(secret, "[secret]") if secret else text
-    return text
+def leeway(seconds: float) -> float:
+    """Return how many seconds before its end a token of *seconds* of life is used no more."""
+    return min(_LEEWAY_SECONDS, seconds * _LEEWAY_PART)

@@ -12,7 +12,8 @@ import typer
 from app.cli.approvals import approvals
 from app.cli.cost import cost
 from app.cli.keys import actors, audit, keys, revoke
-from app.cli.mcp_servers import accept_server, mcp
+from app.cli.mcp_login import mcp
+from app.cli.mcp_servers import accept_server
 from app.cli.printing import AsJson, Column, age, connect, every, listed, request, row, short, show
 from app.cli.project import dev, init, print_version
 from app.cli.secrets import secrets

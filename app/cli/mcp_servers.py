@@ -11,6 +11,7 @@ from app.printer import say
 from channels.legible import one_line, visible
 
 mcp = typer.Typer(help="MCP servers.", no_args_is_help=True)
+_LOGINS = {"none": "not logged in", "ok": "ok", "expired": "expired", "ended": "log in again"}
 Server = Annotated[str, typer.Argument(help="The server's name or id.", metavar="SERVER")]
 
 
@@ -20,6 +21,7 @@ def list_servers(*, as_json: AsJson = False) -> None:
     columns = (
         Column("NAME", lambda each: each["name"], whole=True),
         Column("STATUS", lambda each: each["status"], whole=True),
+        Column("LOGIN", _login, whole=True),
         Column("TOOLS", lambda each: str(len(each["tools"]))),
         Column("ASKED", lambda each: f"{age(each['listed_at'])} ago" if each["listed_at"] else "never reached"),
         Column("WHERE", lambda each: each["url"] or each["command"] or ""),
@@ -31,7 +33,7 @@ def list_servers(*, as_json: AsJson = False) -> None:
 @mcp.command("show")
 def show_server(name: Server, *, as_json: AsJson = False) -> None:
     """Show what a server says of itself and of its tools, and what of it waits to be accepted."""
-    server = request("GET", _path(name))
+    server = request("GET", path_of(name))
     if as_json:
         line(server)
         return
@@ -49,7 +51,7 @@ def show_server(name: Server, *, as_json: AsJson = False) -> None:
 @mcp.command("refresh")
 def refresh_server(name: Server) -> None:
     """Ask a server now what it offers; the exit code is 1 when it cannot be reached."""
-    server = request("POST", f"{_path(name)}/refresh")
+    server = request("POST", f"{path_of(name)}/refresh")
     row(server["name"], server["status"], server["error"] or f"{len(server['tools'])} tools")
     if server["error"]:
         raise typer.Exit(1)
@@ -58,7 +60,7 @@ def refresh_server(name: Server) -> None:
 @mcp.command("accept")
 def accept_server(name: Server, *, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Accept what a server says now of its tools, after it was shown."""
-    server = request("GET", _path(name))
+    server = request("GET", path_of(name))
     if not server["changes"]:
         row(server["name"], "nothing waits to be accepted")
         return
@@ -66,7 +68,7 @@ def accept_server(name: Server, *, yes: Annotated[bool, typer.Option("--yes", he
         say(text)
     if not yes:
         typer.confirm("Accept this?", abort=True)
-    done = request("POST", f"{_path(name)}/accept", body={"digest": server["digest"]})
+    done = request("POST", f"{path_of(name)}/accept", body={"digest": server["digest"]})
     row(done["name"], done["status"], f"{len(done['tools'])} tools")
 
 
@@ -75,7 +77,7 @@ def is_server(name: str) -> bool:
     from app.cli.client import ServerRefused
 
     try:
-        request("GET", _path(name))
+        request("GET", path_of(name))
     except ServerRefused as refused:
         if refused.status != 404:  # noqa: PLR2004 - not found
             raise
@@ -83,8 +85,25 @@ def is_server(name: str) -> bool:
     return True
 
 
-def _path(name: str) -> str:
+def path_of(name: str) -> str:
+    """Return the route of the server *name*."""
     return f"/v1/mcp-servers/{quote(name, safe='')}"
+
+
+def _login(server: dict[str, Any]) -> str:
+    """Return in a word how the login at a server is, for a list."""
+    login = server["login"]
+    return "" if login is None else _LOGINS[login["status"]]
+
+
+def _logged(server: dict[str, Any]) -> str:
+    """Return how the login at a server is, and what is to be done."""
+    login = server["login"]
+    if login is None:
+        return ""
+    if login["remedy"]:
+        return f"{login['why']}; {login['remedy']}"
+    return f"at {login['issuer']}" + (f", for {login['scope']}" if login["scope"] else "")
 
 
 def _facts(server: dict[str, Any]) -> list[tuple[str, str]]:
@@ -94,6 +113,7 @@ def _facts(server: dict[str, Any]) -> list[tuple[str, str]]:
         ("where", server["url"] or server["command"] or ""),
         ("status", server["status"]),
         ("error", server["error"] or ""),
+        ("login", _logged(server)),
         ("says it is", " ".join(filter(None, (info.get("title"), info.get("version"))))),
         ("protocol", info.get("era", "")),
         ("trusted", "its annotations are believed" if server["trusted"] else ""),

@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 
 from agent_core import ConfigError
+from agent_core.domain.mcp_login import login_object
 from agent_core.domain.mcp_tools import changes_of, offered_of
 from agent_core.domain.tools import secrets_in
 from agent_core.runtime.mcp.shown import status_of
@@ -13,6 +14,8 @@ from app.mcp_file import read_mcp_file
 from app.settings import Settings
 from app.storage.servers import stored_servers
 
+_SHOWN = 5
+"""Tools that are left out of a server which are named."""
 _LATE_S = 3 * 3600
 """Seconds without a discovery after which no process seems to ask: they do each hour."""
 
@@ -45,6 +48,14 @@ def described(stored: Sequence[StoredServer], secrets: Collection[str], now: flo
         if missing := sorted(secrets_in(each.server) - set(secrets)):
             listed = ", ".join(missing)
             yield Finding("fail", "mcp", f"`{name}`: no secret {listed}", "store it with `parley secrets set`")
+        if each.kept is not None and each.kept.left_out and each.server.enabled:
+            left = "; ".join(f"{gone.tool}: {gone.why}" for gone in each.kept.left_out[:_SHOWN])
+            more = f" and {len(each.kept.left_out) - _SHOWN} more" if len(each.kept.left_out) > _SHOWN else ""
+            yield Finding("warn", "mcp", f"`{name}`: left out: {left}{more}", "correct them at the server")
+        login = login_object(each.server, each.login_state, round(now * 1000)) if each.server.enabled else None
+        if login is not None and login.remedy is not None:
+            yield Finding("warn", "mcp", f"`{name}`: {login.why}", login.remedy)
+            continue
         match status_of(each):
             case "disabled":
                 yield Finding("ok", "mcp", f"`{name}`: disabled")

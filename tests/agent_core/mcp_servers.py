@@ -7,6 +7,7 @@ from typing import Any
 from agent_core import Text
 from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
+from agent_core.tools.mcp.logins import ServerLogins
 from agent_core.tools.mcp.port import McpUnavailable
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
@@ -38,6 +39,9 @@ class ScriptedServers:
         self.seen: list[McpServer] = []
         self.closed = False
         self._news = asyncio.Event()
+
+    def attach(self, logins: ServerLogins) -> None:
+        self.logins = logins
 
     async def discover(self, server: McpServer) -> McpListing:
         self.discovered.append(server.name)

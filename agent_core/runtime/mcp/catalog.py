@@ -16,6 +16,7 @@ from agent_core.errors import InvalidInput
 from agent_core.runtime.agents.roster import cursor_key
 from agent_core.runtime.mcp.checks import CheckUrl, check_filed, check_server
 from agent_core.runtime.mcp.discovery import Discovery
+from agent_core.runtime.mcp.logins import McpLogins
 from agent_core.runtime.mcp.private import opened, sealed, unmasked
 from agent_core.runtime.mcp.shown import brief, names_in, shown, status_of, why_none
 from agent_core.runtime.tools.revisions import Revisions
@@ -24,6 +25,7 @@ from agent_core.store.store import Store
 from agent_core.store.work.tooling import servers
 from agent_core.store.work.tooling.servers import StoredServer
 from agent_core.tools.base import Tool
+from agent_core.tools.mcp.authorization import Authorization
 from agent_core.tools.mcp.port import McpConnections
 from agent_core.tools.mcp.served import ServedTool, ServerSecrets
 from agent_core.tools.toolset import Scope
@@ -36,7 +38,7 @@ class McpCatalog:
 
     A server that is away keeps its tools, whose calls fail; one that was never reached has none. Without *connections*
     servers are only stored. *check_url* refuses addresses, *stdio* says whether the API may name programs; *values* are
-    the stored secrets, *secrets* seals.
+    the stored secrets, *secrets* seals. Without *authorization* no one logs in here.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class McpCatalog:
         values: ServerSecrets,
         check_url: CheckUrl,
         stdio: bool,
+        authorization: Authorization | None = None,
     ) -> None:
         self._store, self._revisions, self._connections = store, revisions, connections
         self._secrets, self._values = secrets, values
@@ -56,6 +59,17 @@ class McpCatalog:
         self._stored: tuple[StoredServer, ...] = ()
         self._names: Mapping[tuple[str, str], str] = {}
         self._tools: Mapping[str, Tool] = {}
+        self.logins = McpLogins(
+            store,
+            None if connections is None else authorization,
+            secrets,
+            values,
+            opened=self._opened,
+            known=lambda: self._stored,
+            look=revisions.look,
+        )
+        if connections is not None:
+            connections.attach(self.logins)
         self._discovery = (
             None
             if connections is None
@@ -200,7 +214,8 @@ class McpCatalog:
 
     def _shown(self, stored: StoredServer) -> McpServerObject:
         others = [each for each in self._stored if each.key != stored.key]  # it may be newer than what was read last
-        return shown(stored, names_in(sorted([*others, stored], key=lambda each: each.key)))
+        names = names_in(sorted([*others, stored], key=lambda each: each.key))
+        return shown(stored, names, self._store.clock.now())
 
     async def _changed(self, stored: StoredServer) -> McpServerObject:
         await self._look()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp import McpOAuth, McpServer
 from agent_core.domain.tools import secrets_in
 from agent_core.errors import Fault, InvalidInput
 from agent_core.tools.context_headers import REPEATED, repeats
@@ -83,13 +83,27 @@ def _place(server: McpServer, check_url: CheckUrl, *, stdio: bool) -> Iterator[F
         yield from _address("url", server.url, check_url)
     yield from _headers(server)
     if server.oauth is not None:
-        for name in ("client_id", "client_secret"):
-            if not getattr(server.oauth, name).strip():
-                yield Fault(f"oauth.{name}", "it is empty.")
-        if isinstance(server.oauth.resource, str) and not server.oauth.resource.strip():
-            yield Fault("oauth.resource", "it is empty; `false` asks for no resource.")
-        if server.oauth.token_url is not None:
-            yield from _address("oauth.token_url", server.oauth.token_url, check_url)
+        yield from _oauth(server, server.oauth, check_url)
+
+
+def _oauth(server: McpServer, oauth: McpOAuth, check_url: CheckUrl) -> Iterator[Fault]:
+    is_login = oauth.grant == "authorization_code"
+    for name in ("client_id", "client_secret"):
+        given = getattr(oauth, name)
+        if given is None and not is_login:
+            text = "client credentials have one; or log in by a browser, with `grant: authorization_code`."
+            yield Fault(f"oauth.{name}", text)
+        elif given is not None and not given.strip():
+            yield Fault(f"oauth.{name}", "it is empty.")
+    if is_login and oauth.client_secret and not oauth.client_id:
+        yield Fault("oauth.client_id", "a client with a secret has an id.")
+    if is_login and any(name.lower() == "authorization" for name in server.headers):
+        yield Fault("headers.Authorization", "the login sets it; leave one of the two out.")
+    if isinstance(oauth.resource, str) and not oauth.resource.strip():
+        yield Fault("oauth.resource", "it is empty; `false` asks for no resource.")
+    for name in ("issuer", "token_url"):
+        if (url := getattr(oauth, name)) is not None:
+            yield from _address(f"oauth.{name}", url, check_url)
 
 
 def _program(server: McpServer, *, stdio: bool) -> Iterator[Fault]:

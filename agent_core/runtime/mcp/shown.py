@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import asdict, replace
 
 from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
+from agent_core.domain.mcp_login import login_object
 from agent_core.domain.mcp_objects import McpServerObject, ServedToolObject, ServerInfo, ServerStatus
 from agent_core.domain.mcp_tools import changes_of, digest_of, is_held, names_of, offered_of, spec_of, taken
 from agent_core.runtime.mcp.private import masked
@@ -13,8 +14,8 @@ from agent_core.store.work.tooling.servers import NEVER, StoredServer
 Names = Mapping[tuple[str, str], str]
 
 
-def shown(stored: StoredServer, names: Names) -> McpServerObject:
-    """Return *stored* for operators; *names* are those of its tools for agents, by server and its own name."""
+def shown(stored: StoredServer, names: Names, now: int) -> McpServerObject:
+    """Return *stored* for operators at *now*; *names* are those of its tools for agents, by server and its own name."""
     server, listing = stored.server, None if stored.kept is None else stored.kept.listing
     changes, accepted = changes_of(server, listing, stored.accepted), stored.accepted
     return McpServerObject(
@@ -23,6 +24,7 @@ def shown(stored: StoredServer, names: Names) -> McpServerObject:
         source=stored.source,
         status=status_of(stored),
         error=stored.error,
+        login=login_object(server, stored.login_state, now),
         info=None if listing is None else _info(listing),
         tools=tuple(
             _tool(server, each, names[server.name, each.name]) for each in offered_of(server, listing, accepted)

@@ -13,6 +13,7 @@ from agent_core.secrets import Secrets
 from agent_core.store.store import Store
 from agent_core.tools.http.kind import HttpKind
 from agent_core.tools.kinds import KindFactory
+from agent_core.tools.mcp.authorization import Authorization
 from agent_core.tools.mcp.port import McpConnections
 from agent_core.tools.toolset import Merged, Noted, Toolset
 from agent_core.tools.wrapping import McpConfig, PythonConfig, Wrapping
@@ -28,13 +29,15 @@ class ToolPorts:
 
     *places* returns where tools that are not defined come from, by their names, such as `tools/orders.py:3`. Without
     *fetch* there are no HTTP tools. *mcp* are the connections to MCP servers, without which these are only stored;
-    *mcp_stdio* is whether the API may make servers of programs.
+    *mcp_stdio* is whether the API may make servers of programs; *mcp_client* is where this deployment describes itself
+    as a client of OAuth, an address of HTTPS.
     """
 
     places: Callable[[], Mapping[str, str]] = field(default=_nowhere)
     fetch: Fetch | None = None
     mcp: McpConnections | None = None
     mcp_stdio: bool = False
+    mcp_client: str | None = None
 
 
 NO_PORTS = ToolPorts()
@@ -52,6 +55,7 @@ class Tooling:
     def __init__(self, store: Store, shipped: Toolset, secrets: Secrets | None, ports: ToolPorts) -> None:
         self.revisions = Revisions(store)
         self.secrets = SecretValues(store, secrets, self.revisions)
+        authorization = None if ports.fetch is None else Authorization(ports.fetch, store.clock, ports.mcp_client)
         self.servers = McpCatalog(
             store,
             self.revisions,
@@ -60,6 +64,7 @@ class Tooling:
             values=self.secrets,
             check_url=check_text if ports.fetch is None else ports.fetch.guard.check,
             stdio=ports.mcp_stdio,
+            authorization=authorization,
         )
         base = Merged((shipped, self.servers))
         kinds: dict[str, KindFactory] = {

@@ -137,11 +137,18 @@ class FakeMcp:
             return web.Response(status=404)
         return web.json_response({"resource": self.url, "authorization_servers": [self.protected_by]})
 
+    def _challenge(self) -> dict[str, str]:
+        """Return how a refusal names the metadata, if there are any (RFC 9728)."""
+        if self.protected_by is None:
+            return {}
+        place = f"http://{self.host}/.well-known/oauth-protected-resource{_PATH}"
+        return {"WWW-Authenticate": f'Bearer error="invalid_token", scope="tools", resource_metadata="{place}"'}
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         if self.status is not None:
             return web.Response(status=self.status, text=f"It is {self.status}.")
         if not self.admits({key.lower(): value for key, value in request.headers.items()}):
-            return web.Response(status=401, text="Who are you?")
+            return web.Response(status=401, text="Who are you?", headers=self._challenge())
         match request.method:
             case "POST":
                 return await self._post(request)

@@ -69,7 +69,7 @@ class HttpTool:
         except (NotFound, Unreadable) as error:
             return ToolError(f"Not sent: {error}")
         credentials = self._credentials(secrets)
-        known = {**secrets, **({"client credentials": credentials.basic} if credentials else {})}
+        known = {**secrets, **({"client credentials": credentials.client.basic} if credentials else {})}
         try:
             request = self.maker.made(arguments, secrets, self._headers(context))
             return await self._answered(request, credentials, known)

@@ -11,6 +11,7 @@ from agent_core.clock import Clock, SystemClock, within
 from agent_core.domain.mcp import McpListing, McpServer
 from agent_core.net.fetch import Fetch
 from agent_core.tools.base import CallContext, Outcome, ToolError
+from agent_core.tools.mcp.logins import NoLogins, ServerLogins
 from agent_core.tools.mcp.port import McpUnavailable
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 IDLE = 300.0
 """Seconds after which a connection that no call uses is closed: a session, or a child process."""
-_PARTS = ("carriers", "link", "oauth")
+_PARTS = ("carriers", "link", "login_tokens")
 _SPARE = 10.0
 """Seconds beyond a call's own timeout after which a connection that is given up does not wait for it."""
 _REMEMBERED = 4
@@ -64,6 +65,11 @@ class McpConnected:
         self._ending: set[asyncio.Task[None]] = set()
         self._transport: asyncio.Task[httpx2.AsyncBaseTransport] | None = None
         self._closed = False
+        self._logins: ServerLogins = NoLogins()
+
+    def attach(self, logins: ServerLogins) -> None:
+        """Use *logins* for servers that are logged in to."""
+        self._logins = logins
 
     async def discover(self, server: McpServer) -> McpListing:
         """Return what *server* offers now; raises `McpUnavailable`, within seconds."""
@@ -192,11 +198,11 @@ class McpConnected:
             await _close(making)
 
     async def _made(self, server: McpServer) -> "Link":
-        carriers, link, oauth = await asyncio.to_thread(_parts)
+        carriers, link, login_tokens = await asyncio.to_thread(_parts)
         if server.transport == "stdio":
             carrier = carriers.ChildCarrier(server, self._clock)
         else:
-            tokens = oauth.tokens_of(server, self._fetch, self._clock)
+            tokens = login_tokens.tokens_of(server, self._fetch, self._clock, self._logins)
             carrier = carriers.HttpCarrier(server, await self._guarded(), tokens)
         return link.Link(server, carrier, self._clock, self._idle)
 

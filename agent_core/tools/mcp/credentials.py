@@ -38,7 +38,7 @@ def _texts(server: McpServer) -> Iterator[tuple[str, str, str]]:
         yield f"header {name}", name, text
     for name, text in server.env.items():
         yield f"env {name}", name, text
-    if server.oauth is not None:
+    if server.oauth is not None and server.oauth.client_secret:
         yield "oauth.client_secret", "client_secret", server.oauth.client_secret
     before = ""
     for place, text in enumerate(server.args):

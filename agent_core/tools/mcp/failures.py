@@ -9,6 +9,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp_login import REMEDY, uses_login
 from agent_core.domain.messages import visible
 from agent_core.net.errors import FetchRefused
 from agent_core.tools.mcp.marks import CallMark
@@ -23,6 +24,7 @@ _STATUSES = {
     405: "has no MCP endpoint at this URL (HTTP 405); look at its `url`",
     429: "has had too many requests (HTTP 429); try again later",
 }
+_UNAUTHORIZED = 401
 _CREDENTIALS = (401, 403)
 _NOT_SENT = (
     McpUnavailable,
@@ -87,6 +89,8 @@ def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -
         return f"may not be reached: {str(refusal).removesuffix('.')}"
     if refusal is not None:
         return f"cannot be reached ({type(refusal).__name__}: {refusal})"
+    if mark.status == _UNAUTHORIZED and uses_login(server):
+        return f"refuses the credentials (HTTP 401); {REMEDY.format(server.name)}, or look at its `headers` or `oauth`"
     if mark.status is not None and (mark.status in _CREDENTIALS or not _is_own(error)):
         known = _STATUSES.get(mark.status)
         return known or f"answered with HTTP {mark.status}" + (

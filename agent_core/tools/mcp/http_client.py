@@ -33,12 +33,12 @@ for _name, _level in (("httpx2", logging.WARNING), ("mcp", logging.CRITICAL), ("
 class Tokens(Protocol):
     """Gives the access tokens of a server; they raise `McpUnavailable`."""
 
-    async def token(self) -> str:
-        """Return a token that has not expired."""
+    async def token(self) -> str | None:
+        """Return a token that has not expired; None when a request is sent without one."""
         ...
 
-    async def renewed(self, refused: str) -> str:
-        """Return another token than *refused*, which the server did not take."""
+    async def renewed(self, refused: str) -> str | None:
+        """Return another token than *refused*, which the server did not take; None when there is none."""
         ...
 
     async def close(self) -> None:
@@ -127,11 +127,16 @@ class ServerAuth(httpx2.Auth):
         if self._tokens is None:
             yield request
             return
-        token = self._noted(await self._tokens.token())
-        request.headers["Authorization"] = f"Bearer {token}"
+        token = await self._tokens.token()
+        if token is None:
+            yield request
+            return
+        request.headers["Authorization"] = f"Bearer {self._noted(token)}"
         answer = yield request
-        if answer.status_code == 401:  # noqa: PLR2004 - the token has been revoked, or is of before
-            request.headers["Authorization"] = f"Bearer {self._noted(await self._tokens.renewed(token))}"
+        if answer.status_code != 401:  # noqa: PLR2004 - the token has been revoked, or is of before
+            return
+        if (other := await self._tokens.renewed(token)) is not None:
+            request.headers["Authorization"] = f"Bearer {self._noted(other)}"
             yield request
 
     def _noted(self, token: str) -> str:

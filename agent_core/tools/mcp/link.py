@@ -22,6 +22,7 @@ from agent_core.domain.mcp import McpListing, McpServer
 from agent_core.domain.mcp_tools import strings_of
 from agent_core.loop.announce import UNKNOWN
 from agent_core.tools.base import CallContext, Outcome, ToolError
+from agent_core.tools.mcp.entries import readable_lists
 from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, leaf, may_have_run
 from agent_core.tools.mcp.held import HeldCall, HeldCalls, Progress
 from agent_core.tools.mcp.http_client import check_headers
@@ -291,7 +292,7 @@ class Link:
     def _client(self, mode: str) -> Client:
         modern = mode == "modern"
         return Client(
-            self._carrier.streams(),
+            readable_lists(self._carrier.streams()),
             mode=MODERN_PROTOCOL_VERSIONS[-1] if modern else mode,
             prior_discover=self._modern if modern else None,
             cache=None,
@@ -378,8 +379,9 @@ class Link:
         return True
 
     async def _listing(self, session: ClientSession) -> McpListing:
-        tools = await listed(session, self.server)
-        return described(session, self.server, tools, session.protocol_version or "")
+        tools, left_out = await listed(session, self.server)
+        found = described(session, self.server, tools, session.protocol_version or "")
+        return msgspec.structs.replace(found, left_out=left_out)
 
 
 def _has_news(session: ClientSession) -> bool:

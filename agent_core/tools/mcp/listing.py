@@ -9,16 +9,18 @@ import msgspec
 import structlog
 from mcp.client.session import ClientSession
 
-from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
+from agent_core.domain.mcp import LeftOut, McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.domain.messages import visible
+from agent_core.tools.mcp.entries import UNREADABLE
 from agent_core.tools.mcp.masking import masked
 from agent_core.tools.mcp.port import McpUnavailable
 
-MOST_TOOLS, MOST_PAGES = 2_000, 50
+MOST_TOOLS, MOST_PAGES, MOST_LEFT_OUT = 2_000, 50, 100
 LONGEST_DESCRIPTION, LARGEST_SCHEMA = 4_000, 50_000
 """Characters of a description, and bytes of a schema as JSON."""
 _LONGEST_TITLE, _LONGEST_NAME = 200, 128
 _LONGEST_INSTRUCTIONS = 10_000
+_LONGEST_WHY = 500
 _DEEPEST = 50
 _NAME = re.compile(r"[A-Za-z0-9._/-]{1,128}")
 RESOURCE_KEYS = ("parley/resource", "resource")
@@ -26,18 +28,19 @@ RESOURCE_KEYS = ("parley/resource", "resource")
 _log = structlog.get_logger("parley.mcp")
 
 
-async def listed(session: ClientSession, server: McpServer) -> tuple[McpTool, ...]:
-    """Return the tools that the server lists, sorted by name; raises `McpUnavailable` for a list without an end.
+async def listed(session: ClientSession, server: McpServer) -> tuple[tuple[McpTool, ...], tuple[LeftOut, ...]]:
+    """Return the tools that the server lists, sorted by name, and what is left out of them, with the reasons.
 
-    A tool that cannot be used is left out, with a warning in the log: an unusual or a second name, a schema that is
-    too large or no object's.
+    That is an entry that is no tool, an unusual or a second name, a schema that is too large or no object's. Raises
+    `McpUnavailable` for a list without an end.
     """
     found: dict[str, McpTool] = {}
+    left_out: list[LeftOut] = []
     cursor, cursors = None, set[str]()
     for _ in range(MOST_PAGES):
         page = await session.list_tools(params=wire.PaginatedRequestParams(cursor=cursor))
-        for tool in page.tools:
-            _take(found, tool, server)
+        whys = [(tool.name, _take(found, tool, server)) for tool in page.tools]
+        left_out += [_left_out(server, tool, why) for tool, why in whys if why is not None]
         cursor = page.next_cursor
         if cursor is None or len(found) >= MOST_TOOLS:
             break
@@ -45,8 +48,8 @@ async def listed(session: ClientSession, server: McpServer) -> tuple[McpTool, ..
             raise McpUnavailable(f"The list of tools of the MCP server `{server.name}` repeats itself without an end.")
         cursors.add(cursor)
     if cursor is not None:
-        _warn(server, "the rest", f"it lists more than {MOST_TOOLS} tools or {MOST_PAGES} pages")
-    return tuple(sorted(found.values(), key=lambda tool: tool.name)[:MOST_TOOLS])
+        left_out.append(_left_out(server, "the rest", f"it lists more than {MOST_TOOLS} tools or {MOST_PAGES} pages"))
+    return tuple(sorted(found.values(), key=lambda tool: tool.name)[:MOST_TOOLS]), tuple(left_out[:MOST_LEFT_OUT])
 
 
 async def relist(session: ClientSession, tool: str) -> None:
@@ -71,15 +74,17 @@ def described(session: ClientSession, server: McpServer, tools: tuple[McpTool, .
     )
 
 
-def _take(found: dict[str, McpTool], tool: wire.Tool, server: McpServer) -> None:
+def _take(found: dict[str, McpTool], tool: wire.Tool, server: McpServer) -> str | None:
+    """Add *tool* to what was *found*, or return why it is left out."""
+    if isinstance(why := (tool.meta or {}).get(UNREADABLE), str):
+        return f"it is no tool: {why}"
     if not _NAME.fullmatch(tool.name):
-        _warn(server, tool.name, "its name has characters that none may, or too many")
-    elif tool.name in found:
-        _warn(server, tool.name, "another one has its name")
-    elif (problem := _unfit(tool.input_schema)) is not None:
-        _warn(server, tool.name, problem)
-    else:
+        return "its name has characters that none may, or too many"
+    if tool.name in found:
+        return "another one has its name"
+    if (problem := _unfit(tool.input_schema)) is None:
         found[tool.name] = _tool(server, tool)
+    return problem
 
 
 def _tool(server: McpServer, tool: wire.Tool) -> McpTool:
@@ -147,7 +152,7 @@ def _short(server: McpServer, text: str | None, limit: int) -> str | None:
     return (shown if len(shown) <= limit else masked(server, shown)[:limit]) if text else None
 
 
-def _warn(server: McpServer, tool: str, reason: str) -> None:
-    _log.warning(
-        "mcp.tool_left_out", server=server.name, tool=masked(server, visible(tool))[:_LONGEST_NAME], reason=reason
-    )
+def _left_out(server: McpServer, tool: str, why: str) -> LeftOut:
+    left = LeftOut(masked(server, visible(tool))[:_LONGEST_NAME], masked(server, visible(why))[:_LONGEST_WHY])
+    _log.warning("mcp.tool_left_out", server=server.name, tool=left.tool, reason=left.why)
+    return left

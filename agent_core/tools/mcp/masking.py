@@ -32,7 +32,7 @@ def masked(server: McpServer, text: str) -> str:
 
 def _hidden(server: McpServer) -> Iterator[str]:
     secrets = server.secrets.values() if isinstance(server, FilledServer) else ()
-    client = (server.oauth.client_secret,) if server.oauth else ()
+    client = (server.oauth.client_secret,) if server.oauth and server.oauth.client_secret else ()
     for text in (*server.headers.values(), *server.env.values(), *client):
         yield from _long(_pieces(text), _SHORTEST)
     for text in server.args:

@@ -4,30 +4,26 @@ The SDK's own provider runs all calls of a server one after another, and waits f
 """
 
 from dataclasses import replace
-from typing import Any, cast
-from urllib.parse import urlsplit
-
-import msgspec
 
 from agent_core.clock import Clock
 from agent_core.domain.mcp import McpOAuth, McpServer
 from agent_core.domain.messages import visible
 from agent_core.net.client_credentials import ClientCredentials, ClientTokens, TokenFailed
-from agent_core.net.errors import FetchFailed
-from agent_core.net.fetch import BOUNDS, Fetch
-from agent_core.net.targets import PORTS, check_text
+from agent_core.net.fetch import Fetch
+from agent_core.tools.mcp.metadata import (
+    SHOWN,
+    is_issuer,
+    is_same_origin,
+    issuer_metadata,
+    issuers_of,
+    may_carry,
+    resource_of,
+    written_origin,
+)
 from agent_core.tools.mcp.port import McpUnavailable
 
-_FOUND = 200
 _NO_RESOURCE = frozenset({"invalid_target", "invalid_request"})
 """What endpoints answer that do not take the parameter `resource`, or not that one."""
-_SHOWN = 200
-"""Characters that are shown of a URL that a server names."""
-_RESOURCE, _SERVER, _OPENID = (
-    "/.well-known/oauth-protected-resource",
-    "/.well-known/oauth-authorization-server",
-    "/.well-known/openid-configuration",
-)
 
 
 class McpTokens:
@@ -40,7 +36,7 @@ class McpTokens:
         self._name, self._url, self._oauth, self._fetch = server.name, server.url or "", oauth, fetch
         self._tokens = ClientTokens(fetch, clock)
         self._endpoint = oauth.token_url
-        self._resource = _resource(oauth, self._url)
+        self._resource = named_resource(oauth, self._url)
 
     async def token(self) -> str:
         """Return a token that has not expired; raises `McpUnavailable`."""
@@ -73,8 +69,8 @@ class McpTokens:
         oauth = self._oauth
         return ClientCredentials(
             self._endpoint,
-            oauth.client_id,
-            oauth.client_secret,
+            oauth.client_id or "",
+            oauth.client_secret or "",
             oauth.scope,
             oauth.audience,
             oauth.auth,
@@ -85,32 +81,26 @@ class McpTokens:
         """Return the token endpoint by the metadata of the server (RFC 9728) and of its authorization server.
 
         What a server names gets no secret, unless it is the server itself: else it could send the operator's to anyone.
+        An issuer that the operator wrote may name its endpoint.
         """
-        about = await self._metadata(_places(self._url, _RESOURCE))
-        named = about.get("authorization_servers")
-        servers = cast("list[object]", named) if isinstance(named, list) else []
-        issuer = next((each for each in servers if isinstance(each, str)), _written_origin(self._url))
-        if not self._is_own(issuer):
-            raise self._refusal(f"names `{visible(issuer)[:_SHOWN]}` as the one that gives its access tokens")
-        said = await self._metadata((*_places(issuer, _SERVER), *_places(issuer, _OPENID)))
+        written = self._oauth.issuer
+        issuer = written or next(iter(await issuers_of(self._url, self._fetch)), written_origin(self._url))
+        if not written and not self._is_own(issuer):
+            raise self._refusal(f"names `{visible(issuer)[:SHOWN]}` as the one that gives its access tokens")
+        said = await issuer_metadata(issuer, self._fetch)
         endpoint = said.get("token_endpoint")
         if not isinstance(endpoint, str):
             raise self._refusal("does not say where its access tokens come from")
         # RFC 8414: the metadata of an issuer names that issuer, or it is of another one.
-        if said.get("issuer") != issuer:
+        if not is_issuer(said.get("issuer"), issuer):
             raise self._refusal("has an authorization server whose metadata is not its own (`issuer`)")
-        if not self._is_own(endpoint):
-            raise self._refusal(f"names `{visible(endpoint)[:_SHOWN]}` as its token endpoint")
+        if not (may_carry(endpoint, self._fetch) if written else self._is_own(endpoint)):
+            raise self._refusal(f"names `{visible(endpoint)[:SHOWN]}` as its token endpoint")
         return endpoint
 
     def _is_own(self, url: str) -> bool:
         """Return whether *url* is of the server's own origin, and a secret may be sent there."""
-        try:
-            own, origin = _origin(self._url), _origin(url)
-            allowed = origin[0] == "https" or self._fetch.guard.target(*origin) in self._fetch.guard.allow
-        except (ValueError, FetchFailed):
-            return False
-        return own == origin and allowed
+        return is_same_origin(self._url, url) and may_carry(url, self._fetch)
 
     def _refusal(self, what: str) -> McpUnavailable:
         return McpUnavailable(
@@ -118,23 +108,9 @@ class McpTokens:
             "HTTPS, or to what you write; set `oauth.token_url`."
         )
 
-    async def _metadata(self, places: tuple[str, ...]) -> dict[str, Any]:
-        for place in places:
-            try:
-                answer = await self._fetch(place, headers={"Accept": "application/json"}, redirects=0, bounds=BOUNDS)
-                if answer.status == _FOUND:
-                    return msgspec.json.decode(answer.body, type=dict[str, Any])
-            except (FetchFailed, msgspec.DecodeError, UnicodeDecodeError):
-                continue
-        return {}
 
-
-def tokens_of(server: McpServer, fetch: Fetch, clock: Clock) -> McpTokens | None:
-    """Return what gives the access tokens of *server*; None when it needs none."""
-    return None if server.oauth is None else McpTokens(server, server.oauth, fetch, clock)
-
-
-def _resource(oauth: McpOAuth, url: str) -> str | None:
+def named_resource(oauth: McpOAuth, url: str) -> str | None:
+    """Return the resource that a token for *url* is asked for, as *oauth* says."""
     match oauth.resource:
         case str(written):
             return written
@@ -142,27 +118,3 @@ def _resource(oauth: McpOAuth, url: str) -> str | None:
             return resource_of(url)
         case _:
             return None
-
-
-def resource_of(url: str) -> str:
-    """Return *url* as the name of what a token is for: without what may be secret in it, and without a fragment."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _written_origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
-
-
-def _origin(url: str) -> tuple[str, str, int | None]:
-    """Return scheme, host and port of *url*; raises ValueError."""
-    check_text(url)
-    parts = urlsplit(url)
-    return parts.scheme, (parts.hostname or "").lower(), parts.port or PORTS.get(parts.scheme)
-
-
-def _places(url: str, known: str) -> tuple[str, ...]:
-    """Return where the metadata *known* of *url* may be: with its path after it, then without."""
-    place, path = f"{_written_origin(url)}{known}", urlsplit(url).path.rstrip("/")
-    return (f"{place}{path}", place) if path else (place,)

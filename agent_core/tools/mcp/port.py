@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from agent_core.domain.mcp import McpListing, McpServer
 from agent_core.errors import ParleyError
 from agent_core.tools.base import CallContext, Outcome
+from agent_core.tools.mcp.logins import ServerLogins
 
 
 class McpUnavailable(ParleyError):
@@ -23,6 +24,10 @@ class McpUnavailable(ParleyError):
 
 class McpConnections(Protocol):
     """Connections to MCP servers, pooled: they outlive runs and come back after a server's restart."""
+
+    def attach(self, logins: ServerLogins) -> None:
+        """Use *logins* for servers that are logged in to; called before any other."""
+        ...
 
     async def discover(self, server: McpServer) -> McpListing:
         """Return what *server* offers now; raises `McpUnavailable`, within seconds."""

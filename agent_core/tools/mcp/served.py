@@ -69,7 +69,9 @@ def with_private(server: McpServer, change: Change) -> McpServer:
         headers={name: change(text) for name, text in server.headers.items()},
         args=tuple(change(text) for text in server.args),
         env={name: change(text) for name, text in server.env.items()},
-        oauth=None if oauth is None else structs.replace(oauth, client_secret=change(oauth.client_secret)),
+        oauth=oauth
+        if oauth is None or oauth.client_secret is None
+        else structs.replace(oauth, client_secret=change(oauth.client_secret)),
     )
 
 

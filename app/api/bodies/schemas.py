@@ -10,6 +10,7 @@ import msgspec
 from agent_core import Page
 from agent_core.domain.events import FACTS, LIVE
 from agent_core.runtime.services.forgetting import Forgotten
+from app.api.bodies.mcp_wire import McpLoginBegun, McpServerAnswer
 from app.api.bodies.stored import StoredFile
 from app.api.bodies.token_wire import AnonymousToken, TokenAnswer
 from app.api.bodies.wire import (
@@ -22,7 +23,6 @@ from app.api.bodies.wire import (
     Health,
     Key,
     KeyWithSecret,
-    McpServerAnswer,
     Message,
     OperationLine,
     OwnConversation,
@@ -67,6 +67,7 @@ WIRE = (
     Health,
     Key,
     KeyWithSecret,
+    McpLoginBegun,
     McpServerAnswer,
     Message,
     OperationLine,

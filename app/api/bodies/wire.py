@@ -27,7 +27,6 @@ from agent_core.caching.report import CallBill, SessionBill
 from agent_core.domain.access import KeyObject, OperationEntry, Revocation, SigningKey
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
-from agent_core.domain.mcp_objects import McpServerObject
 from agent_core.domain.objects import ConversationObject
 from agent_core.domain.objects import Vote as VoteObject
 from agent_core.domain.secrets import SecretObject
@@ -215,14 +214,6 @@ class OperationLine(wire_of(OperationEntry), frozen=True, kw_only=True):
     """One line of the record of operations: who did what to which object, and the HTTP status of the answer."""
 
 
-class McpServerAnswer(wire_of(McpServerObject), frozen=True, kw_only=True):
-    """An MCP server with what is known of it; private texts are hidden.
-
-    *tools* are those that agents may use, *changes* how what it says now differs from them: with `on_change: hold` a
-    changed or added one waits until *digest* is accepted. *left_out* are tools that no model could be offered.
-    """
-
-
 class CallCost(wire_of(CallBill), frozen=True, kw_only=True):
     """A model call as it was billed; its `causes` add up to `billed` less `ideal`, in USD."""
 
@@ -258,111 +249,106 @@ def agent_wire(agent: AgentObject, defaults: AgentDefaults) -> Agent:
         "slack": slack.settings_of(made),
         "channels": others or msgspec.UNSET,
     }
-    return _copy(agent, Agent, **{**asdict(made), **effective, **more})
+    return copied(agent, Agent, **{**asdict(made), **effective, **more})
 
 
 def session_wire(session: SessionObject, show: ShowTools | None = None) -> Session | dict[str, Any]:
     """Return *session*; for a visitor when *show* is given."""
-    wire = _copy(session, Session)
+    wire = copied(session, Session)
     return wire if show is None else visible_session(msgspec.to_builtins(wire))
 
 
 def conversation_wire(conversation: ConversationObject) -> OwnConversation:
     """Return *conversation* as its visitor sees it."""
-    return _copy(conversation, OwnConversation)
+    return copied(conversation, OwnConversation)
 
 
 def message_wire(message: MessageObject, show: ShowTools | None = None) -> Message | dict[str, Any]:
     """Return *message*; for a visitor when *show* is given."""
-    wire = _copy(message, Message)
+    wire = copied(message, Message)
     return wire if show is None else visible_message(msgspec.to_builtins(wire), show)
 
 
 def run_wire(run: RunObject, show: ShowTools | None = None) -> Run | dict[str, Any]:
     """Return *run*; for a visitor when *show* is given."""
     feedback = msgspec.UNSET if show is not None or not run.feedback else tuple(map(feedback_wire, run.feedback))
-    wire = _copy(run, Run, output=Output(run.text, run.parts, run.structured), feedback=feedback)
+    wire = copied(run, Run, output=Output(run.text, run.parts, run.structured), feedback=feedback)
     return wire if show is None else visible_run(msgspec.to_builtins(wire), show)
 
 
 def tool_wire(tool: ToolObject) -> Tool:
     """Return *tool* as lists have it."""
-    return _copy(tool, Tool, agents=msgspec.UNSET, versions=msgspec.UNSET)
+    return copied(tool, Tool, agents=msgspec.UNSET, versions=msgspec.UNSET)
 
 
 def whole_tool_wire(tool: ToolObject, agents: Sequence[str], versions: Sequence[ToolVersion]) -> Tool:
     """Return *tool* with the *agents* that have it and its *versions*."""
-    lines = tuple(_copy(version, ToolVersionLine) for version in versions)
-    return _copy(tool, Tool, agents=tuple(agents), versions=lines)
+    lines = tuple(copied(version, ToolVersionLine) for version in versions)
+    return copied(tool, Tool, agents=tuple(agents), versions=lines)
 
 
 def dry_run_wire(done: DryRun) -> DryRunAnswer:
     """Return *done* as it travels."""
-    return _copy(done, DryRunAnswer)
+    return copied(done, DryRunAnswer)
 
 
 def render_wire(render: RenderObject) -> RenderAnswer:
     """Return *render* as it travels; a visitor gets all of it, as in the stream."""
-    return _copy(render, RenderAnswer)
+    return copied(render, RenderAnswer)
 
 
 def feedback_wire(feedback: FeedbackObject) -> Feedback:
     """Return *feedback* as it travels."""
-    return _copy(feedback, Feedback)
+    return copied(feedback, Feedback)
 
 
 def approval_wire(
     approval: ApprovalObject, show: ShowTools | None = None, *, may_decide: bool, own: str = ""
 ) -> Approval | dict[str, Any]:
     """Return *approval* for a caller that *may_decide* it or not; for the visitor *own* when *show* is given."""
-    votes = tuple(_copy(vote, Vote) for vote in approval.votes)
-    wire = _copy(approval, Approval, votes=votes, may_decide=may_decide)
+    votes = tuple(copied(vote, Vote) for vote in approval.votes)
+    wire = copied(approval, Approval, votes=votes, may_decide=may_decide)
     return wire if show is None else visible_approval(msgspec.to_builtins(wire), show, decides=may_decide, own=own)
 
 
 def audit_line(entry: AuditEntry) -> AuditLine:
     """Return *entry* as it travels."""
-    return _copy(entry, AuditLine)
+    return copied(entry, AuditLine)
 
 
 def key_wire(key: KeyObject) -> Key:
     """Return *key* as it travels."""
-    return _copy(key, Key)
+    return copied(key, Key)
 
 
 def secret_wire(key: KeyObject, secret: str) -> KeyWithSecret:
     """Return *key* with its *secret*."""
-    return _copy(key, KeyWithSecret, secret=secret)
+    return copied(key, KeyWithSecret, secret=secret)
 
 
 def stored_secret_wire(secret: SecretObject) -> Secret:
     """Return *secret* as it travels."""
-    return _copy(secret, Secret, id=secret.name)
-
-
-def mcp_server_wire(server: McpServerObject) -> McpServerAnswer:
-    """Return *server* as it travels."""
-    return _copy(server, McpServerAnswer)
+    return copied(secret, Secret, id=secret.name)
 
 
 def signing_key_wire(key: SigningKey) -> SigningKeyAnswer:
     """Return *key* as it travels."""
-    return _copy(key, SigningKeyAnswer)
+    return copied(key, SigningKeyAnswer)
 
 
 def revoked_wire(revocation: Revocation) -> Revoked:
     """Return *revocation* as it travels."""
-    return _copy(revocation, Revoked)
+    return copied(revocation, Revoked)
 
 
 def cost_wire(cost: SessionBill) -> SessionCost:
     """Return *cost* as it travels."""
-    return _copy(cost, SessionCost, calls=tuple(_copy(call, CallCost) for call in cost.calls))
+    return copied(cost, SessionCost, calls=tuple(copied(call, CallCost) for call in cost.calls))
 
 
 def operation_line(entry: OperationEntry) -> OperationLine:
     """Return *entry* as it travels."""
-    return _copy(entry, OperationLine)
+    return copied(entry, OperationLine)
 
 
 def posted(receipt: Receipt) -> Posted:
@@ -391,7 +377,7 @@ def _second(seconds: int) -> str:
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))
 
 
-def _copy(source: msgspec.Struct, wire: type[Any], **more: Any) -> Any:
+def copied(source: msgspec.Struct, wire: type[Any], **more: Any) -> Any:
     """Return a *wire* with the fields that *source* has too; times become text."""
     fields = {name: getattr(source, name, None) for name in wire.__struct_fields__ if name not in more}
     times = {name: rfc3339(value) for name, value in fields.items() if is_time(name) and value is not None}

@@ -9,7 +9,8 @@ from starlette.responses import Response
 from agent_core import Page
 from agent_core.domain.mcp import McpOAuth, McpServer
 from app.api.bodies.derived import RequestBody, body_of
-from app.api.bodies.wire import McpServerAnswer, answer, mcp_server_wire, page
+from app.api.bodies.mcp_wire import McpLoginBegun, McpServerAnswer, mcp_login_wire, mcp_server_wire
+from app.api.bodies.wire import answer, page
 from app.api.deps import Cursor, Limit, Operator, Wired
 from app.api.problems import answers
 
@@ -22,11 +23,11 @@ _Words = Annotated[str, StringConstraints(max_length=8_000)]
 _Named = Annotated[dict[str, _Words], Field(max_length=100)]
 
 
-_TEXTS = {name: _Words for name in McpOAuth.__struct_fields__ if name not in {"auth", "resource"}}
+_TEXTS = {name: _Words for name in McpOAuth.__struct_fields__ if name not in {"auth", "grant", "resource"}}
 
 
 class OAuthBody(body_of(McpOAuth, {**_TEXTS, "resource": bool | _Words})):
-    """The operator's connection to an MCP server by OAuth 2 client credentials."""
+    """The operator's connection to an MCP server by OAuth 2: client credentials, or a login."""
 
 
 # What HTTP takes of a server's fields where that is less than their types say.
@@ -58,6 +59,19 @@ class AcceptBody(RequestBody):
     """What is accepted: *digest* is the one that was looked at; without it, whatever the server says now."""
 
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
+
+
+class McpLoginBody(RequestBody):
+    """Where the page of a login leads: an address of the operator's machine, `http://127.0.0.1:PORT/…`, or of HTTPS."""
+
+    redirect_uri: Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
+
+
+class McpLoginEndBody(RequestBody):
+    """What ends a login: the *ticket* of its beginning, and the whole address that its page led to."""
+
+    ticket: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
+    redirected: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
 
 
 @router.get("", responses=answers(Page[McpServerAnswer], 400, 401, 403, 422))
@@ -102,3 +116,24 @@ async def refresh_server(wired: Wired, _: Operator, id: ServerId) -> Response:
 async def accept_server(wired: Wired, _: Operator, id: ServerId, body: AcceptBody) -> Response:
     """Accept what an MCP server says now; conversations take it up when they freeze their tools again."""
     return answer(mcp_server_wire(await wired.core.tools.servers.accept(id, body.digest)))
+
+
+@router.post("/{id}/login", responses=answers(McpLoginBegun, *BAD, 404, 409))
+async def begin_login(wired: Wired, _: Operator, id: ServerId, body: McpLoginBody) -> Response:
+    """Begin to log in at an MCP server by a browser: return the page that an operator opens."""
+    return answer(mcp_login_wire(await wired.core.tools.servers.logins.begin(id, body.redirect_uri)))
+
+
+@router.post("/{id}/login/complete", responses=answers(McpServerAnswer, *BAD, 404, 409))
+async def complete_login(wired: Wired, _: Operator, id: ServerId, body: McpLoginEndBody) -> Response:
+    """Log in at an MCP server, by the address that the page led to, and ask it what it offers."""
+    servers = wired.core.tools.servers
+    await servers.logins.complete(id, body.ticket, body.redirected)
+    return answer(mcp_server_wire(await servers.refresh(id)))
+
+
+@router.delete("/{id}/login", status_code=204, responses=answers(None, 401, 403, 404, 409, 422, status=204))
+async def log_out(wired: Wired, _: Operator, id: ServerId) -> Response:
+    """Forget the login at an MCP server, and have its authorization server forget it."""
+    await wired.core.tools.servers.logins.logout(id)
+    return Response(status_code=204)

@@ -1,8 +1,11 @@
 """What the doctor and `parley tools show` say of MCP servers."""
 
+from typing import Any
+
 import pytest
 
-from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp import McpOAuth, McpServer
+from agent_core.domain.mcp_login import LoginState
 from agent_core.store.work.tooling.servers import StoredServer
 from app.cli.mcp_servers import _changes, _described
 from app.cli.tools import _origin
@@ -32,6 +35,37 @@ def test_a_failing_server_is_said_to_be_asked_again(due: int, said: str):
     (finding,) = described([stored], (), NOW)
     assert finding.level == "warn"
     assert said in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (None, "`github`: not logged in"),
+        ({"expires_at": (NOW - 1) * 1000}, "`github`: the login has expired"),
+        ({"ended": "It was revoked."}, "`github`: It was revoked."),
+    ],
+)
+def test_a_login_that_an_operator_has_to_make_is_named_with_its_command(state: dict[str, Any] | None, said: str):
+    """Not logged in, expired and ended each have the command as their remedy."""
+    known = {"issuer": "https://as.example", "scope": None, "since": 0, "expires_at": None, "renewable": False}
+    stored = StoredServer(
+        key=1,
+        id="mcp_1",
+        source="file",
+        definition=b"{}",
+        server=McpServer(name="github", url="https://a.example", oauth=McpOAuth(grant="authorization_code")),
+        kept=None,
+        listed_at=None,
+        accepted=None,
+        error="It refuses.",
+        failed_at=0,
+        login_state=None if state is None else LoginState(**{**known, **state}),
+        due_at=NOW * 1000,
+        created_at=0,
+        updated_at=0,
+    )
+    (finding,) = described([stored], (), NOW)
+    assert (finding.level, finding.text, finding.remedy) == ("warn", said, "run `parley mcp login github`")
 
 
 def test_a_servers_tool_is_shown_with_its_title_arguments_and_hints():

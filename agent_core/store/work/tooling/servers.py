@@ -9,6 +9,7 @@ from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent_core.domain.mcp import McpServer, McpTool
+from agent_core.domain.mcp_login import LoginState
 from agent_core.domain.mcp_tools import KeptListing, accepted_after
 from agent_core.domain.objects import Page
 from agent_core.errors import Conflict, InvalidInput, ManagedByFile, NotFound
@@ -49,6 +50,8 @@ class StoredServer(msgspec.Struct, frozen=True, kw_only=True):
     accepted: tuple[McpTool, ...] | None
     error: str | None
     failed_at: int | None
+    login: str | None = None
+    login_state: LoginState | None = None
     due_at: int
     created_at: int
     updated_at: int
@@ -119,6 +122,7 @@ def change(connection: Connection, stored: StoredServer, server: McpServer, *, n
     values |= {"due_at": _due(server, now), "error": None, "failed_at": None}
     if any(getattr(server, name) != getattr(stored.server, name) for name in _OTHER_PLACE):
         values |= {"listing": None, "listed_at": None, "accepted": None}
+        values |= {"login": None, "login_state": None, "login_lease": None}
     elif stored.kept is not None:
         accepted = accepted_after(server, stored.kept.listing, stored.accepted)
         values["accepted"] = msgspec.json.encode(accepted)
@@ -278,6 +282,8 @@ def _stored(row: Any) -> StoredServer:
         accepted=None if row.accepted is None else msgspec.json.decode(row.accepted, type=tuple[McpTool, ...]),
         error=row.error,
         failed_at=row.failed_at,
+        login=None if row.login is None else bytes(row.login).decode(),
+        login_state=None if row.login_state is None else msgspec.json.decode(row.login_state, type=LoginState),
         due_at=row.due_at,
         created_at=row.created_at,
         updated_at=row.updated_at,

@@ -74,6 +74,8 @@ class McpServerRow(SQLModel, table=True):
     *listing* is what the latest discovery that succeeded said, at *listed_at*; *accepted* what of it agents may use,
     None until there was one: with `on_change: hold` a changed tool stays as it was accepted. *error* says why the
     latest discovery failed, at *failed_at*; None after one that succeeded. *due_at* is when the next one is due.
+    *login* are the tokens of an operator's login, sealed, *login_state* is what may be known of it, as JSON; until
+    *login_lease* one process alone renews them.
     """
 
     __tablename__ = "mcp_server"
@@ -89,6 +91,9 @@ class McpServerRow(SQLModel, table=True):
     accepted: bytes | None = _json(nullable=True)
     error: str | None = _text(2_000, nullable=True)
     failed_at: int | None = _time(nullable=True)
+    login: bytes | None = _json(nullable=True)
+    login_state: bytes | None = _json(nullable=True)
+    login_lease: int | None = _time(nullable=True)
     due_at: int = _time()
     created_at: int = _time()
     updated_at: int = _time()

@@ -7,7 +7,9 @@ import pytest
 import structlog
 
 from agent_core.domain.mcp import FilledServer, McpAnnotations, McpListing
+from agent_core.domain.mcp_tools import cleaned
 from agent_core.testing.mcp import FakeMcp, FakeTool, sample_tools
+from agent_core.testing.mcp.protocol import Era
 from agent_core.tools.mcp.port import McpUnavailable
 from tests.agent_core.tools.mcp.stage import server_of, staged
 
@@ -112,8 +114,6 @@ async def test_a_list_without_an_end_is_cut() -> None:
     [
         (lambda _cursor: {"tools": [], "nextCursor": "again"}, "repeats itself"),
         (lambda _cursor: {"tools": "none"}, "what the protocol does not allow"),
-        (lambda _cursor: {"tools": [{"name": 7, "inputSchema": EMPTY}]}, "what the protocol does not allow"),
-        (lambda _cursor: {"tools": [{"name": "x", "inputSchema": "none"}]}, "what the protocol does not allow"),
         (lambda _cursor: {}, "what the protocol does not allow"),
         (lambda _cursor: {"tools": [{"name": "x" * 4_100_000, "inputSchema": EMPTY}]}, "larger than 4 MB"),
     ],
@@ -123,3 +123,20 @@ async def test_a_lying_server_is_unavailable(era: Any, listing: Callable[[str | 
     """A lying server is unavailable."""
     with pytest.raises(McpUnavailable, match=said):
         await _listing(FakeMcp(era=era, listing=listing))
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_an_entry_that_is_no_tool_is_named_and_the_others_are_kept(era: Era) -> None:
+    """A description of a wrong type, a schema that is a text, and a number cost no other tool its place."""
+    bad = [{"name": "odd", "description": 5, "inputSchema": EMPTY}, {"name": "texty", "inputSchema": "object"}, 7]
+
+    def lists(_cursor: str | None) -> dict[str, Any]:
+        return {"tools": [{"name": "good", "inputSchema": EMPTY}, *bad, {"name": "fine", "inputSchema": EMPTY}]}
+
+    with structlog.testing.capture_logs() as logs:
+        found = await _listing(FakeMcp(sample_tools(), era=era, listing=lists))
+    assert [tool.name for tool in found.tools] == ["fine", "good"]
+    assert [each.tool for each in found.left_out] == ["odd", "texty", "entry 4"]
+    assert found.left_out[0].why == "it is no tool: `description`: Input should be a valid string"
+    assert [each.tool for each in cleaned(found).left_out] == ["odd", "texty", "entry 4"]
+    assert [each["tool"] for each in logs if each["event"] == "mcp.tool_left_out"] == ["odd", "texty", "entry 4"]

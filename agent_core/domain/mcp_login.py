@@ -1,0 +1,140 @@
+"""The login of an operator at an MCP server: what it gave, how it is, and the one that is under way. Pure."""
+
+from typing import Literal
+
+import msgspec
+
+from agent_core.domain.mcp import McpServer
+from agent_core.errors import Conflict
+
+LoginStatus = Literal["none", "ok", "expired", "ended"]
+REMEDY = "run `parley mcp login {}`"
+
+
+class LoginFailed(Conflict):
+    """A login cannot begin, or did not end in a token; the message holds no secret."""
+
+    code = "login_failed"
+
+
+class LoginClient(msgspec.Struct, frozen=True, kw_only=True):
+    """The client that logged in; *secret* is that of one which was registered, a configured one's is in its server."""
+
+    id: str
+    auth: Literal["basic", "post", "none"]
+    secret: str | None = None
+    is_configured: bool = False
+
+
+class McpLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens of a server, which are stored sealed; *url* is the address that they are for, and no other.
+
+    *until* and *given_at* are milliseconds; *until* None is a life that is not known. *resource* and *scope* are what
+    the token was asked for.
+    """
+
+    url: str
+    issuer: str
+    token_endpoint: str
+    revocation_endpoint: str | None
+    client: LoginClient
+    resource: str | None
+    scope: str | None
+    access_token: str
+    refresh_token: str | None
+    given_at: int
+    until: int | None
+
+
+class PendingLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """A login between its page and its token, which its caller keeps, sealed, as the ticket that ends it.
+
+    *verifier* is that of PKCE, *state* what the page must come back with, and *names_issuer* whether it must name its
+    issuer (RFC 9207). It is of no more use after *until*, in milliseconds.
+    """
+
+    url: str
+    issuer: str
+    token_endpoint: str
+    revocation_endpoint: str | None
+    client: LoginClient
+    resource: str | None
+    scope: str | None
+    redirect_uri: str
+    state: str
+    verifier: str
+    names_issuer: bool
+    until: int
+
+
+class LoginState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a login without its tokens; *ended* says why it is of no more use."""
+
+    issuer: str
+    scope: str | None
+    since: int
+    expires_at: int | None
+    renewable: bool
+    ended: str | None = None
+
+
+class LoginObject(msgspec.Struct, frozen=True, kw_only=True):
+    """How the login at an MCP server is; *remedy* is what an operator has to do, None when nothing.
+
+    *expires_at* is when the access token ends, which is renewed by itself where the status stays `ok`.
+    """
+
+    status: LoginStatus
+    issuer: str | None
+    scope: str | None
+    since_at: int | None
+    expires_at: int | None
+    why: str | None
+    remedy: str | None
+
+
+def uses_login(server: McpServer) -> bool:
+    """Return whether *server* may be logged in to: it has no other access that is configured."""
+    if server.transport != "http":
+        return False
+    if server.oauth is not None:
+        return server.oauth.grant == "authorization_code"
+    return not any(name.lower() == "authorization" for name in server.headers)
+
+
+def login_object(server: McpServer, state: LoginState | None, now: int) -> LoginObject | None:
+    """Return how the login at *server* is at *now*, None where it has none and needs none that is known of."""
+    if not uses_login(server) or (state is None and server.oauth is None):
+        return None
+    status = status_of_login(state, now)
+    whys = {"none": "not logged in", "expired": "the login has expired", "ok": None}
+    return LoginObject(
+        status=status,
+        issuer=state and state.issuer,
+        scope=state and state.scope,
+        since_at=state and state.since,
+        expires_at=state and state.expires_at,
+        why=state.ended if state is not None and state.ended else whys[status],
+        remedy=None if status == "ok" else REMEDY.format(server.name),
+    )
+
+
+def status_of_login(state: LoginState | None, now: int) -> LoginStatus:
+    """Return how a login is at *now*."""
+    if state is None:
+        return "none"
+    if state.ended is not None:
+        return "ended"
+    is_over = state.expires_at is not None and state.expires_at <= now and not state.renewable
+    return "expired" if is_over else "ok"
+
+
+def state_of(login: McpLogin) -> LoginState:
+    """Return what may be known of *login*."""
+    return LoginState(
+        issuer=login.issuer,
+        scope=login.scope,
+        since=login.given_at,
+        expires_at=login.until,
+        renewable=login.refresh_token is not None,
+    )

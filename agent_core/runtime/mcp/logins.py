@@ -1,0 +1,191 @@
+"""Logins of operators at MCP servers: begun, completed, renewed and ended, their tokens sealed in the database."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+import structlog
+from msgspec import structs
+from sqlalchemy import Connection
+
+from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp_login import LoginFailed, McpLogin, PendingLogin, state_of, uses_login
+from agent_core.domain.messages import visible
+from agent_core.errors import ConfigError, InvalidInput
+from agent_core.secrets import Secrets, Unreadable
+from agent_core.store.store import Store
+from agent_core.store.work.tooling import logins as rows
+from agent_core.store.work.tooling import servers
+from agent_core.store.work.tooling.servers import StoredServer
+from agent_core.tools.mcp.authorization import Authorization
+from agent_core.tools.mcp.served import ServerSecrets, ready
+
+_PURPOSE, _TICKET = "mcp login", "mcp login begun"
+_MOST_OPENED = 100
+_LOOPBACK = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
+T = TypeVar("T", McpLogin, PendingLogin)
+_log = structlog.get_logger("parley.mcp")
+
+
+class LoginBegun(msgspec.Struct, frozen=True, kw_only=True):
+    """A login that has begun: an operator opens *url*, and *ticket* ends it with the address that this led to.
+
+    *issuer* is who gives the tokens, which come from *token_endpoint*.
+    """
+
+    url: str
+    ticket: str
+    issuer: str
+    token_endpoint: str
+    expires_at: int
+
+
+class McpLogins:
+    """The logins of a project's servers, for operators and (`ServerLogins`) for connections.
+
+    *known* are the servers as this process knows them, *opened* gives one its private texts, *look* takes up what was
+    written. Without *authorization* no one logs in here.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        authorization: Authorization | None,
+        secrets: Secrets | None,
+        values: ServerSecrets,
+        *,
+        opened: Callable[[McpServer], McpServer],
+        known: Callable[[], Sequence[StoredServer]],
+        look: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._store, self._secrets, self._values = store, secrets, values
+        self._opened, self._known, self._look = opened, known, look
+        self._authorization = authorization
+        self._read: dict[str, McpLogin] = {}
+
+    async def begin(self, name: str, redirect_uri: str) -> LoginBegun:
+        """Return the page that logs in at the server *name*; raises `NotFound`, `InvalidInput`, `LoginFailed`."""
+        if not redirect_uri.startswith((*_LOOPBACK, "https://")):
+            raise InvalidInput("redirect_uri", "an address of this machine, http://127.0.0.1:PORT/…, or of HTTPS.")
+        stored = await self._stored(name)
+        begun = await self._here.begin(await self._filled(stored), redirect_uri)
+        pending = begun.pending
+        return LoginBegun(
+            url=begun.page,
+            ticket=await self._sealed(pending, f"{_TICKET} {stored.id}"),
+            issuer=pending.issuer,
+            token_endpoint=pending.token_endpoint,
+            expires_at=pending.until,
+        )
+
+    async def complete(self, name: str, ticket: str, redirected: str) -> None:
+        """Log in at the server *name*, by the address that the page led to; raises as `begin`, `InvalidInput`."""
+        stored = await self._stored(name)
+        try:
+            pending = await self._unsealed(ticket, f"{_TICKET} {stored.id}", PendingLogin)
+        except (Unreadable, msgspec.MsgspecError):
+            raise InvalidInput("ticket", "it is not that of a login at this server; begin one.") from None
+        login = await self._here.complete(await self._filled(stored), pending, redirected)
+        sealed, now = await self._sealed(login, _PURPOSE), self._store.clock.now()
+        work = partial(rows.keep, stored=stored, sealed=sealed, state=state_of(login), now=now)
+        if not await self._store.write(work):
+            raise LoginFailed(f"The MCP server `{stored.server.name}` was changed meanwhile; log in again.")
+        _log.info("mcp.logged_in", server=stored.server.name, issuer=login.issuer)
+        await self._look()
+
+    async def logout(self, name: str) -> None:
+        """Forget the login at the server *name*, and have its authorization server forget it; raises `NotFound`."""
+        stored = await self._store.read(lambda connection: servers.find(connection, name))
+        login = await self._opened_login(stored)
+        await self._store.write(lambda connection: rows.drop(connection, stored))
+        await self._look()
+        if login is not None and self._authorization is not None:
+            revoked = await self._authorization.revoke(await self._filled(stored), login)
+            _log.info("mcp.logged_out", server=stored.server.name, revoked=revoked)
+
+    # What connections ask.
+
+    async def login(self, server: str, /) -> McpLogin | None:
+        return await self._opened_login(next((each for each in self._known() if each.server.name == server), None))
+
+    async def claim(self, server: str, spent: McpLogin, /) -> McpLogin | bool | None:
+        sealed, now = await self._text_of(spent), self._store.clock.now()
+        found = await self._store.write(partial(rows.claim, server=server, spent=sealed, now=now))
+        if not isinstance(found, str):
+            return found
+        return await self._login(found)
+
+    async def put(self, server: str, spent: McpLogin, new: McpLogin, /) -> None:
+        before, after = await self._text_of(spent), await self._sealed(new, _PURPOSE)
+        await self._changed(partial(rows.put, server=server, spent=before, sealed=after, state=state_of(new)))
+
+    async def end(self, server: str, spent: McpLogin, why: str, /) -> None:
+        state = structs.replace(state_of(spent), ended=visible(why)[: servers.MAX_ERROR])
+        sealed = await self._text_of(spent)
+        await self._changed(partial(rows.end, server=server, spent=sealed, state=state))
+        _log.warning("mcp.login_ended", server=server, why=why, remedy=f"run `parley mcp login {server}`")
+
+    async def release(self, server: str, spent: McpLogin, /) -> None:
+        sealed = await self._text_of(spent)
+        await self._store.write(partial(rows.release, server=server, spent=sealed))
+
+    async def _changed(self, work: Callable[[Connection], None]) -> None:
+        await self._store.write(work)
+        await self._look()
+
+    async def _stored(self, name: str) -> StoredServer:
+        """Return a server that may be logged in to; raises `NotFound`, `InvalidInput`."""
+        stored = await self._store.read(lambda connection: servers.find(connection, name))
+        if not uses_login(stored.server):
+            raise InvalidInput("id", f"the MCP server `{stored.server.name}` has its access by what is configured.")
+        if not stored.server.enabled:
+            raise InvalidInput("id", f"the MCP server `{stored.server.name}` is disabled; enable it first.")
+        return stored
+
+    async def _filled(self, stored: StoredServer) -> McpServer:
+        server, _ = await ready(self._opened(stored.server), self._values)
+        return server
+
+    async def _opened_login(self, stored: StoredServer | None) -> McpLogin | None:
+        """Return the login of *stored*, None where it has none or has one that no key here opens."""
+        if stored is None or stored.login is None:
+            return None
+        return await self._login(stored.login)
+
+    async def _login(self, sealed: str) -> McpLogin | None:
+        if sealed not in self._read:
+            try:
+                found = await self._unsealed(sealed, _PURPOSE, McpLogin)
+            except (Unreadable, msgspec.MsgspecError) as error:
+                _log.warning("mcp.login_unreadable", why=str(error), remedy="log in again with `parley mcp login`")
+                return None
+            if len(self._read) >= _MOST_OPENED:
+                self._read.clear()
+            self._read[sealed] = found
+        return self._read[sealed]
+
+    async def _text_of(self, login: McpLogin) -> str:
+        """Return *login* as it is in the database: one of an earlier key is another text than it would be now."""
+        known = next((sealed for sealed, each in self._read.items() if each == login), None)
+        return known or await self._sealed(login, _PURPOSE)
+
+    async def _sealed(self, value: McpLogin | PendingLogin, purpose: str) -> str:
+        text = msgspec.json.encode(value).decode()
+        return await asyncio.to_thread(self._key.seal, text, purpose)
+
+    async def _unsealed(self, sealed: str, purpose: str, kind: type[T]) -> T:
+        return msgspec.json.decode(await asyncio.to_thread(self._key.open, sealed, purpose), type=kind)
+
+    @property
+    def _here(self) -> Authorization:
+        if self._authorization is None:
+            raise InvalidInput("id", "this process does not connect to MCP servers.")
+        return self._authorization
+
+    @property
+    def _key(self) -> Secrets:
+        if self._secrets is None:
+            raise ConfigError("This core has no key to seal secrets with; build it with `secrets`.")
+        return self._secrets

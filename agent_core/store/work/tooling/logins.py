@@ -1,0 +1,75 @@
+"""Logins at MCP servers in the store, sealed: kept, dropped, renewed by one process at a time. One transaction each.
+
+A login is in the row of its server, and goes with it. What is compared are sealed texts: equal ones are equal logins.
+"""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, select, update
+
+from agent_core.domain.mcp_login import LoginState
+from agent_core.store.tables import DEFAULT_PROJECT
+from agent_core.store.work.tooling import revisions
+from agent_core.store.work.tooling.servers import NEVER, SERVER, StoredServer
+
+LEASE = 45_000
+"""Milliseconds for which one process renews a login: more than a request to a token endpoint may take."""
+_NONE: dict[str, Any] = {"login": None, "login_state": None, "login_lease": None}
+
+
+def keep(connection: Connection, stored: StoredServer, sealed: str, state: LoginState, *, now: int) -> bool:
+    """Keep a new login of *stored*, which is asked at once; return whether its definition is still that one."""
+    revisions.bump(connection, "mcp")
+    same = (SERVER.c.key == stored.key, SERVER.c.definition == stored.definition)
+    kept = connection.execute(update(SERVER).where(*same).values(**_values(sealed, state), login_lease=None))
+    due = (*same, SERVER.c.due_at > now, SERVER.c.due_at < NEVER)
+    connection.execute(update(SERVER).where(*due).values(due_at=now))
+    return kept.rowcount > 0
+
+
+def drop(connection: Connection, stored: StoredServer) -> None:
+    """Forget the login of *stored*."""
+    revisions.bump(connection, "mcp")
+    connection.execute(update(SERVER).where(SERVER.c.key == stored.key).values(**_NONE))
+
+
+def claim(connection: Connection, server: str, spent: str, *, now: int) -> str | bool | None:
+    """Return the sealed login of *server* if it is another than *spent*, None if there is none.
+
+    Else whether the caller alone may renew it from now on.
+    """
+    query = select(SERVER.c.login).where(SERVER.c.project == DEFAULT_PROJECT, SERVER.c.name == server)
+    found = connection.execute(query).scalar()
+    if found is None or bytes(found).decode() != spent:
+        return None if found is None else bytes(found).decode()
+    free = (SERVER.c.login_lease.is_(None)) | (SERVER.c.login_lease <= now)
+    mine = update(SERVER).where(*_is(server, spent), free).values(login_lease=now + LEASE)
+    return connection.execute(mine).rowcount > 0
+
+
+def put(connection: Connection, server: str, spent: str, sealed: str, state: LoginState) -> None:
+    """Keep what followed *spent*, unless another login is there by now."""
+    revisions.bump(connection, "mcp")
+    values = {**_values(sealed, state), "login_lease": None}
+    connection.execute(update(SERVER).where(*_is(server, spent)).values(**values))
+
+
+def end(connection: Connection, server: str, spent: str, state: LoginState) -> None:
+    """Drop *spent*, unless another login is there by now; *state* says why."""
+    revisions.bump(connection, "mcp")
+    values = {**_NONE, "login_state": msgspec.json.encode(state)}
+    connection.execute(update(SERVER).where(*_is(server, spent)).values(**values))
+
+
+def release(connection: Connection, server: str, spent: str) -> None:
+    """Let another process renew *spent*."""
+    connection.execute(update(SERVER).where(*_is(server, spent)).values(login_lease=None))
+
+
+def _is(server: str, sealed: str) -> tuple[Any, ...]:
+    return (SERVER.c.project == DEFAULT_PROJECT, SERVER.c.name == server, SERVER.c.login == sealed.encode())
+
+
+def _values(sealed: str, state: LoginState) -> dict[str, Any]:
+    return {"login": sealed.encode(), "login_state": msgspec.json.encode(state)}

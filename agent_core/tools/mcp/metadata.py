@@ -1,0 +1,159 @@
+"""Where the access tokens of an MCP server come from, by what it and its authorization server publish.
+
+The server names its authorization server (RFC 9728), and that its endpoints (RFC 8414, OpenID Connect Discovery).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from agent_core.domain.mcp import McpServer
+from agent_core.domain.mcp_login import LoginFailed
+from agent_core.domain.messages import visible
+from agent_core.net.errors import FetchFailed
+from agent_core.net.fetch import BOUNDS, Bounds, Fetch
+from agent_core.net.targets import PORTS, check_text
+
+FOUND = 200
+_UNAUTHORIZED = 401
+SHOWN = 200
+"""Characters that are shown of a URL that a server names."""
+_RESOURCE, _SERVER, _OPENID = (
+    "/.well-known/oauth-protected-resource",
+    "/.well-known/oauth-authorization-server",
+    "/.well-known/openid-configuration",
+)
+_PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+_BOUNDS = Bounds(seconds=10.0, first_byte=10.0, size=100_000)
+_FIELD = r'\b{}\s*=\s*(?:"([^"]*)"|([^\s,"]+))'
+
+
+class Protected(msgspec.Struct, frozen=True):
+    """What a server says of its protection: its name as a *resource*, the *issuers* of its tokens, and their scope."""
+
+    resource: str | None
+    issuers: tuple[str, ...]
+    scope: str | None
+
+
+async def protection_of(server: McpServer, fetch: Fetch) -> Protected:
+    """Return how *server* is protected, by its refusal of a request and by its metadata; nothing where it is silent.
+
+    Raises `LoginFailed` for metadata that are of another resource.
+    """
+    url = server.url or ""
+    challenge = await _challenge(server, fetch)
+    place = _field(challenge, "resource_metadata")
+    about = await metadata(fetch, (*((place,) if place else ()), *_places(url, _RESOURCE)))
+    resource = about.get("resource")
+    if isinstance(resource, str) and not _covers(resource, url):
+        raise LoginFailed(
+            f"The MCP server `{server.name}` says that it is `{visible(resource)[:SHOWN]}`, which its `url` is not: a "
+            "token for that would not be for this one. Correct its `url`."
+        )
+    said = about.get("scopes_supported")
+    scopes = [each for each in cast("list[object]", said) if isinstance(each, str)] if isinstance(said, list) else []
+    return Protected(
+        resource if isinstance(resource, str) else None,
+        _texts(about.get("authorization_servers")),
+        _field(challenge, "scope") or " ".join(scopes) or None,
+    )
+
+
+async def issuers_of(url: str, fetch: Fetch) -> tuple[str, ...]:
+    """Return the authorization servers that the server at *url* names."""
+    about = await metadata(fetch, _places(url, _RESOURCE))
+    return _texts(about.get("authorization_servers"))
+
+
+async def issuer_metadata(issuer: str, fetch: Fetch) -> Mapping[str, Any]:
+    """Return the metadata of *issuer*, empty when there are none; the caller compares the `issuer` in them."""
+    after = f"{issuer.rstrip('/')}{_OPENID}"
+    return await metadata(fetch, dict.fromkeys((*_places(issuer, _SERVER), *_places(issuer, _OPENID), after)))
+
+
+def is_issuer(said: object, issuer: str) -> bool:
+    """Return whether metadata that say *said* are those of *issuer* (RFC 8414, 3.3): as text, but for a last `/`."""
+    return isinstance(said, str) and (said == issuer or (said.rstrip("/") == issuer.rstrip("/")))
+
+
+async def metadata(fetch: Fetch, places: Mapping[str, Any] | tuple[str, ...]) -> dict[str, Any]:
+    """Return the first JSON object that one of *places* gives, else an empty one."""
+    for place in places:
+        try:
+            answer = await fetch(place, headers={"Accept": "application/json"}, redirects=0, bounds=BOUNDS)
+            if answer.status == FOUND:
+                return msgspec.json.decode(answer.body, type=dict[str, Any])
+        except (FetchFailed, msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return {}
+
+
+def may_carry(url: str, fetch: Fetch) -> bool:
+    """Return whether tokens may travel to *url*: over HTTPS, or to what the operator allows themselves."""
+    try:
+        place = origin(url)
+        return place[0] == "https" or fetch.guard.target(*place) in fetch.guard.allow
+    except (ValueError, FetchFailed):
+        return False
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host and port of *url*; raises ValueError."""
+    check_text(url)
+    parts = urlsplit(url)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or PORTS.get(parts.scheme)
+
+
+def is_same_origin(url: str, other: str) -> bool:
+    """Return whether both are of one origin."""
+    try:
+        return origin(url) == origin(other)
+    except (ValueError, FetchFailed):
+        return False
+
+
+def resource_of(url: str) -> str:
+    """Return *url* as the name of what a token is for: without what may be secret in it, and without a fragment."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def written_origin(url: str) -> str:
+    """Return the origin of *url* as it is written."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+async def _challenge(server: McpServer, fetch: Fetch) -> str:
+    """Return the `WWW-Authenticate` with which *server* refuses a request without a token, else an empty text."""
+    headers = {**server.headers, "Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    try:
+        answer = await fetch(server.url or "", method="POST", headers=headers, body=_PING, redirects=0, bounds=_BOUNDS)
+    except FetchFailed:  # its metadata may be there; if not, that is what is said
+        return ""
+    return answer.headers.get("www-authenticate", "") if answer.status == _UNAUTHORIZED else ""
+
+
+def _field(challenge: str, name: str) -> str | None:
+    found = re.search(_FIELD.format(name), challenge, re.IGNORECASE)
+    return None if found is None else (found[1] or found[2] or None)
+
+
+def _covers(resource: str, url: str) -> bool:
+    """Return whether *resource* is *url*, or a part of its server that *url* lies in."""
+    path, wanted = urlsplit(resource).path.rstrip("/"), urlsplit(url).path.rstrip("/")
+    return is_same_origin(resource, url) and (wanted == path or wanted.startswith(f"{path}/"))
+
+
+def _places(url: str, known: str) -> tuple[str, ...]:
+    """Return where the metadata *known* of *url* may be: with its path after it, then without."""
+    place, path = f"{written_origin(url)}{known}", urlsplit(url).path.rstrip("/")
+    return (f"{place}{path}", place) if path else (place,)
+
+
+def _texts(said: object) -> tuple[str, ...]:
+    return tuple(each for each in cast("list[object]", said) if isinstance(each, str)) if isinstance(said, list) else ()

@@ -1,0 +1,115 @@
+"""`parley mcp login SERVER` and `parley mcp logout SERVER`: an operator's access to a server, by their browser."""
+
+import asyncio
+import secrets
+import webbrowser
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+from urllib.parse import parse_qs, urlsplit
+
+import typer
+
+from app.cli.mcp_servers import Server, mcp, path_of
+from app.cli.printing import connect, request, row
+from app.printer import say
+from channels.legible import one_line, visible
+
+WAIT = 300.0
+"""Seconds for which the page may stay open."""
+_PATH = "/callback"
+_LONGEST = 16_384
+_DONE = "Parley has the answer of this login. You may close this page, and go back to the terminal."
+
+
+@mcp.command("login")
+def login(
+    name: Server,
+    *,
+    paste: Annotated[
+        bool, typer.Option("--paste", help="The browser is on another machine: paste its address.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="The port that the page leads back to; 0 takes a free one.")] = 0,
+) -> None:
+    """Log in at a server by your browser; the tokens stay with the running Parley, sealed."""
+    done = asyncio.run(_logged_in(name, port=port, paste=paste))
+    row(done["name"], "logged in", done["error"] or f"{len(done['tools'])} tools")
+    if done["error"]:
+        raise typer.Exit(1)
+
+
+@mcp.command("logout")
+def logout(name: Server) -> None:
+    """Forget the login at a server, and have its authorization server forget it."""
+    request("DELETE", f"{path_of(name)}/login")
+    row(name, "logged out")
+
+
+async def _logged_in(name: str, *, port: int, paste: bool) -> Any:
+    async with connect() as client, _listening(port) as listener:
+        begun = await client.call("POST", f"{path_of(name)}/login", body={"redirect_uri": listener.address})
+        say(f"Log in at {visible(begun['issuer'])}; its tokens come from {visible(begun['token_endpoint'])}.")
+        say(f"Open this page:\n\n{one_line(begun['url'])}\n")
+        if paste:
+            say("Its last address does not open there: paste it here, whole.")
+            redirected = await asyncio.to_thread(typer.prompt, "Address")
+        else:
+            redirected = await _returned(begun["url"], listener)
+        body = {"ticket": begun["ticket"], "redirected": redirected}
+        return await client.call("POST", f"{path_of(name)}/login/complete", body=body)
+
+
+async def _returned(page: str, listener: "_Listener") -> str:
+    """Return the address that *page* led the browser to."""
+    listener.state = parse_qs(urlsplit(page).query).get("state", [""])[-1]
+    if not await asyncio.to_thread(webbrowser.open, page):
+        say("No browser opens here; where yours is on another machine, end this and use --paste.")
+    try:
+        async with asyncio.timeout(WAIT):
+            return await listener.returned
+    except TimeoutError:
+        say(f"The page did not lead back within {WAIT / 60:g} minutes; log in again.")
+        raise typer.Exit(1) from None
+
+
+class _Listener:
+    """What the page leads back to: *returned* is its address, once it has the *state* of this login."""
+
+    def __init__(self) -> None:
+        self.address, self.state = "", ""
+        self.returned: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(10):
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                is_ours = self._take(head.split(" ")[1] if head.startswith("GET ") else "")
+                status, text = ("200 OK", _DONE) if is_ours else ("404 Not Found", "This is no page of this login.")
+                lines = (f"HTTP/1.1 {status}", "Content-Type: text/plain; charset=utf-8", "Connection: close")
+                writer.write("\r\n".join((*lines, f"Content-Length: {len(text)}", "", text)).encode())
+                await writer.drain()
+        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):  # a browser may end what it began
+            return
+        finally:
+            writer.close()
+
+    def _take(self, target: str) -> bool:
+        """Keep the address with the path *target* if it is that of this login; other pages may ask here too."""
+        parts = urlsplit(target)
+        state = parse_qs(parts.query).get("state", [""])[-1]
+        is_ours = bool(self.state) and secrets.compare_digest(state.encode(), self.state.encode())
+        if parts.path != _PATH or not is_ours:
+            return False
+        if not self.returned.done():
+            self.returned.set_result(f"{self.address}?{parts.query}")
+        return True
+
+
+@asynccontextmanager
+async def _listening(port: int) -> AsyncIterator[_Listener]:
+    """Give what the page leads back to, on this machine alone."""
+    listener = _Listener()
+    server = await asyncio.start_server(listener.answer, "127.0.0.1", port, limit=_LONGEST)
+    async with server:
+        listener.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{_PATH}"
+        yield listener
