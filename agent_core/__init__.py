@@ -59,7 +59,7 @@ from agent_core.domain.events import (
     ToolRequested,
     ToolStarted,
 )
-from agent_core.domain.files import FILE_KINDS, LARGEST_FILE, MOST_FILES, FileObject
+from agent_core.domain.files import FILE_KINDS, MAX_FILE, MAX_FILES, FileObject
 from agent_core.domain.hooks import ApprovalConfig, Hook
 from agent_core.domain.inbound import Context, Inbound, Overlap
 from agent_core.domain.messages import (
@@ -136,8 +136,8 @@ from agent_core.traces import trace_of
 
 __all__ = [
     "FILE_KINDS",
-    "LARGEST_FILE",
-    "MOST_FILES",
+    "MAX_FILE",
+    "MAX_FILES",
     "SCOPES",
     "Actor",
     "Agent",

@@ -20,7 +20,7 @@ _PEOPLE = {
 }
 
 
-def asked(question: Question) -> Iterator[str]:
+def question_lines(question: Question) -> Iterator[str]:
     """Give the lines of an open question: what may run, its responders, and until when."""
     yield f"? {_certain(question.title)} ({question.id})"
     if question.detail:
@@ -45,7 +45,9 @@ def queued(body: ConversationView) -> str | None:
     run = body.active
     if run is None or run.status not in ("waiting", "requires_action"):
         return None
-    calls = [call for said in body.newest() if said.run == run.id for call in said.calls if call.status == "waiting"]
+    calls = [
+        call for message in body.newest() if message.run == run.id for call in message.calls if call.status == "waiting"
+    ]
     awaited = "; and for ".join(_awaited(call) for call in calls) or "another run"
     return f"(queued: answered when this conversation goes on; it waits for {awaited})"
 

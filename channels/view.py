@@ -73,7 +73,7 @@ def _apply(body: ConversationView, event: Event) -> ConversationView:
             return _write(body, delta, run)
         case MessageReceived() as fact:
             steered = body.run(run) is not None
-            parts = tuple(map(_said, fact.parts))
+            parts = tuple(map(_piece_of, fact.parts))
             message = ShownMessage(fact.message, "user", run, seq=seq, parts=parts, steered=steered)
             return replace(body, waiting=(*body.waiting, message))
         case MessageCorrected() as fact:
@@ -166,8 +166,8 @@ def _write(body: ConversationView, delta: _Delta, run: str | None) -> Conversati
     parts = list(() if is_newer else message.parts)
     parts += [Piece("other", GrowingText.of(""))] * (delta.part + 1 - len(parts))
     kind = "text" if isinstance(delta, TextDelta) else "reasoning"
-    shown = parts[delta.part]
-    grown = shown.text.put(delta.offset, delta.text) if shown.kind == kind else GrowingText.of(delta.text)
+    text = parts[delta.part]
+    grown = text.text.put(delta.offset, delta.text) if text.kind == kind else GrowingText.of(delta.text)
     parts[delta.part] = Piece(kind, grown)
     changed = replace(message, parts=tuple(parts), epoch=delta.epoch, attempt=delta.attempt)
     return _put(body, changed)
@@ -183,9 +183,9 @@ def _complete(body: ConversationView, fact: MessageCompleted, run: str | None, s
         body = replace(body, recent=(*body.recent, message))
     if fact.actor is not None:
         return _alone(_put(body, replace(message, seq=seq, parts=_pieces(fact.parts), by=fact.actor, alone=True)))
-    known = {call.id for call in message.calls}
+    ids = {call.id for call in message.calls}
     calls = (CallView(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
-    added = tuple(call for call in calls if call.id not in known)
+    added = tuple(call for call in calls if call.id not in ids)
     done = replace(
         message,
         seq=seq,
@@ -228,16 +228,16 @@ def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> Co
     if any(call.id == fact.call for message in body.recent for call in message.calls):
         named = {"title": fact.title, "title_done": fact.title_done}
         return _change_call(body, fact.call, name=fact.name, **{key: each for key, each in named.items() if each})
-    asked = CallView(fact.call, fact.name, "requested", title=fact.title, title_done=fact.title_done)
+    requested = CallView(fact.call, fact.name, "requested", title=fact.title, title_done=fact.title_done)
     for message in body.newest():
         if message.role == "assistant" and message.run == run:
-            return _put(body, replace(message, calls=(*message.calls, asked)))
+            return _put(body, replace(message, calls=(*message.calls, requested)))
     if fact.step or run is None:
         return body
     # A person's message made the call, and no step has taken it yet: the call is shown below it.
     taken = tuple(replace(message, steered=False) for message in body.waiting if message.run == run)
     waiting = tuple(message for message in body.waiting if message.run != run)
-    made = ShownMessage(f"{run}.0", "assistant", run, calls=(asked,))
+    made = ShownMessage(f"{run}.0", "assistant", run, calls=(requested,))
     return replace(body, recent=(*body.recent, *taken, made), waiting=waiting)
 
 
@@ -263,9 +263,9 @@ def _drop_queued(body: ConversationView, run: str) -> ConversationView:
 
     A border would end the message of the run that is active.
     """
-    known = body.run(run)
+    view = body.run(run)
     is_blocked = any(other.id != run and not other.ended for other in body.runs)
-    return _give_up(body, run, keeper=None) if is_blocked and known and known.status == "queued" else body
+    return _give_up(body, run, keeper=None) if is_blocked and view and view.status == "queued" else body
 
 
 def _settle(body: ConversationView, run: str) -> ConversationView:
@@ -329,12 +329,12 @@ def _end_call(body: ConversationView, id: str, time: int, **changes: Any) -> Con
 
 def _draw(body: ConversationView, fact: RenderShown) -> ConversationView:
     """Show a render at its call; a call that ran again shows it once."""
-    shown = ShownRender(fact.render, fact.kind, fact.payload, fact.text, fact.title)
-    for said in body.newest():
-        for call in said.calls:
+    render = ShownRender(fact.render, fact.kind, fact.payload, fact.text, fact.title)
+    for message in body.newest():
+        for call in message.calls:
             if call.id == fact.call:
-                others = tuple(each for each in call.renders if each.id != shown.id)
-                return _change_call(body, call.id, renders=(*others, shown))
+                others = tuple(each for each in call.renders if each.id != render.id)
+                return _change_call(body, call.id, renders=(*others, render))
     return body
 
 
@@ -376,7 +376,7 @@ def _put(body: ConversationView, message: ShownMessage) -> ConversationView:
     return replace(body, past=tuple(message if other.id == message.id else other for other in body.past))
 
 
-def _said(part: Part) -> Piece:
+def _piece_of(part: Part) -> Piece:
     """Return a part of a person's message; of a tool that it had used the name."""
     return Piece("text", GrowingText.of(part.name)) if isinstance(part, ToolCall) else _piece(part)
 

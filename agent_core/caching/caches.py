@@ -69,7 +69,7 @@ class Caches:
     def __init__(self, rules: Rules = DEFAULT_RULES) -> None:
         self._rules = rules
         self._entries: dict[bytes, _Entry] = {}
-        self._asked: dict[str, list[int]] = {}
+        self._requested: dict[str, list[int]] = {}
 
     def price(
         self,
@@ -83,10 +83,10 @@ class Caches:
 
         *positions* are its own, if they are known already; *count* says how many tokens each has.
         """
-        found = positions_of(prompt) if positions is None else positions
+        located = positions_of(prompt) if positions is None else positions
         if prompt.wire == "messages":
-            return self._anthropic(prompt.body, found, now, count)
-        steps = openai_steps(prompt, found, count)
+            return self._anthropic(prompt.body, located, now, count)
+        steps = openai_steps(prompt, located, count)
         if bills_writes(prompt.model):
             return self._openai(prompt.body, steps, now)
         return self._older(prompt, steps, now)
@@ -143,8 +143,8 @@ class Caches:
         implicit = [n for n, step in enumerate(steps) if step.breakpoint == "implicit"] if by_itself else []
         looked_up = sorted({*explicit, *implicit})[-self._rules.boundaries :]
         read = max((steps[n].tokens for n in looked_up if self._live(steps[n].key, now)), default=0)
-        kept = explicit[-_BESIDE_IMPLICIT:] + implicit[-1:] if by_itself else explicit[-_EXPLICIT:]
-        large = [steps[n] for n in sorted(kept) if steps[n].tokens >= USUAL_MINIMUM]
+        marked = explicit[-_BESIDE_IMPLICIT:] + implicit[-1:] if by_itself else explicit[-_EXPLICIT:]
+        large = [steps[n] for n in sorted(marked) if steps[n].tokens >= USUAL_MINIMUM]
         hits = [steps[n] for n in looked_up if steps[n].tokens == read]
         for step in (*hits, *(large if self._rules.renews_marked else ())):
             self._renew(step.key, now)
@@ -168,8 +168,8 @@ class Caches:
         most = self._rules.per_minute
         if most is None:
             return False
-        recent = [time for time in self._asked.get(key, ()) if time > now - _MINUTE]
-        self._asked[key] = [*recent, now]
+        recent = [time for time in self._requested.get(key, ()) if time > now - _MINUTE]
+        self._requested[key] = [*recent, now]
         return len(recent) >= most
 
     def _live(self, key: bytes, now: int) -> bool:

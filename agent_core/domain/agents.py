@@ -185,19 +185,19 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 _FIELDS = frozenset(Definition.__struct_fields__)
 
 
-def gathered(given: Mapping[str, Any]) -> dict[str, Any]:
+def gathered(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an agent, with every field that `Definition` does not have moved under `channels`.
 
     Raises `InvalidInput` when a channel's settings are given both there and beside the fields.
     """
-    beside = {name: value for name, value in given.items() if name not in _FIELDS}
+    beside = {name: value for name, value in values.items() if name not in _FIELDS}
     if not beside:
-        return dict(given)
-    channels: Mapping[str, Any] = given.get("channels") or {}
+        return dict(values)
+    channels: Mapping[str, Any] = values.get("channels") or {}
     for name in channels:
         if name in beside:
             raise InvalidInput(name, f"`{name}` is given twice, here and under `channels`; keep one of them.")
-    fields = {name: value for name, value in given.items() if name in _FIELDS}
+    fields = {name: value for name, value in values.items() if name in _FIELDS}
     return {**fields, "channels": {**channels, **beside}}
 
 
@@ -351,9 +351,9 @@ def controls(
     *override* is for this step alone; below it are the rule for the step, the *defaults* of a resume, the run and the
     agent. *model* is a fallback that took over.
     """
-    given = merged(defaults, agent.overrides, agent.definition.controls)
-    given = replace(given, model=model or agent.snapshot.model)
-    chosen = resolve(n, given, override, {name: spec.kind for name, spec in agent.tools.items()})
+    controls = merged(defaults, agent.overrides, agent.definition.controls)
+    controls = replace(controls, model=model or agent.snapshot.model)
+    chosen = resolve(n, controls, override, {name: spec.kind for name, spec in agent.tools.items()})
     active = chosen.active_tools
     if active is None or not agent.calls_by_name or agent.prompted.issuperset(active):
         return chosen
@@ -388,5 +388,5 @@ def forced_by_name(before: Controls | None, now: Controls, agent: Agent) -> str 
     spec = agent.tools.get(choice.tool)
     if spec is None or not agent.calls_by_name or spec.name in agent.prompted:
         return None
-    shown = msgspec.json.encode({"name": spec.name, "description": spec.description, "parameters": spec.parameters})
-    return f"Call `{CALL_TOOL}` now, for this tool: {shown.decode()}"
+    prompted = msgspec.json.encode({"name": spec.name, "description": spec.description, "parameters": spec.parameters})
+    return f"Call `{CALL_TOOL}` now, for this tool: {prompted.decode()}"

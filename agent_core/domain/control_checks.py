@@ -40,9 +40,9 @@ def check(controls: Override, tools: Collection[str], at: str = "controls.") -> 
         check_tool_context(controls.tool_context, at)
 
 
-def check_tool_context(given: Mapping[str, Any] | None, at: str = "") -> None:
-    """Raise `InvalidInput` if *given* is more than a run may bring for its tools."""
-    if len(msgspec.json.encode(given)) > MAX_TOOL_CONTEXT:
+def check_tool_context(tool_context: Mapping[str, Any] | None, at: str = "") -> None:
+    """Raise `InvalidInput` if *tool_context* is more than a run may bring for its tools."""
+    if len(msgspec.json.encode(tool_context)) > MAX_TOOL_CONTEXT:
         raise InvalidInput(f"{at}tool_context", f"at most {MAX_TOOL_CONTEXT:,} bytes of JSON.")
 
 

@@ -15,9 +15,9 @@ from agent_core.errors import InvalidInput, RateLimited
 
 MINUTE, DAY = 60_000, 86_400_000
 """The periods, in milliseconds."""
-MOST = 10**15
+MAX_QUOTA = 10**15
 NANO = 1_000_000_000
-MOST_CHARGED = 1_000 * NANO
+MAX_CHARGE = 1_000 * NANO
 """The most that one model call counts for, in billionths of a dollar: no server's counts make the sums overflow."""
 DEFAULT_STREAMS = 16
 """Open streams of one visitor: tabs of a browser, and what each reads."""
@@ -148,16 +148,16 @@ def subjects(quotas: bytes | None, actor: Actor, origin: Origin) -> list[Subject
     """
     if lane_of(actor, origin) == OPERATORS:
         return []
-    found = read(quotas)
+    stored_quotas = read(quotas)
     scope: Scope = "visitor" if actor.kind == "visitor" else "user"
     wanted: list[tuple[Scope, str, Quota]] = [
-        (scope, actor.id, found.visitor if scope == "visitor" else found.user),
-        ("everyone", "", found.everyone),
+        (scope, actor.id, stored_quotas.visitor if scope == "visitor" else stored_quotas.user),
+        ("everyone", "", stored_quotas.everyone),
     ]
     if origin.address is not None:
-        wanted.append(("address", origin.address, found.address))
-    kept = [Subject(key_of(scope, name), scope, quota) for scope, name, quota in wanted if _is_bound(quota)]
-    return sorted(kept, key=lambda each: each.key)
+        wanted.append(("address", origin.address, stored_quotas.address))
+    bounded = [Subject(key_of(scope, name), scope, quota) for scope, name, quota in wanted if _is_bound(quota)]
+    return sorted(bounded, key=lambda each: each.key)
 
 
 @lru_cache(maxsize=256)
@@ -165,10 +165,12 @@ def read(stored: bytes | None) -> Quotas:
     """Return the quotas in an agent's row; None are the defaults."""
     if stored is None:
         return Quotas()
-    given: dict[str, dict[str, Any]] = msgspec.json.decode(stored)
-    known = Quota.__struct_fields__  # a newer version may have stored more
-    kept = {scope: Quota(**{name: value for name, value in given[scope].items() if name in known}) for scope in SCOPES}
-    return Quotas(**kept)
+    decoded: dict[str, dict[str, Any]] = msgspec.json.decode(stored)
+    fields = Quota.__struct_fields__  # a newer version may have stored more
+    quotas = {
+        scope: Quota(**{name: value for name, value in decoded[scope].items() if name in fields}) for scope in SCOPES
+    }
+    return Quotas(**quotas)
 
 
 def _is_bound(quota: Quota) -> bool:
@@ -181,8 +183,8 @@ def check(scope: Scope, quota: Quota) -> None:
     for name in quota.__struct_fields__:
         value = getattr(quota, name)
         path = f"limits.{scope}.{name}"
-        if isinstance(value, int) and not 1 <= value <= MOST:
-            raise InvalidInput(path, f"between 1 and {MOST}, or null for no bound.")
+        if isinstance(value, int) and not 1 <= value <= MAX_QUOTA:
+            raise InvalidInput(path, f"between 1 and {MAX_QUOTA}, or null for no bound.")
         if isinstance(value, str) and (not re.fullmatch(USD, value) or not Decimal(value)):
             raise InvalidInput(path, 'an amount above 0 as a decimal text, such as "2.50", or null for no bound.')
 
@@ -201,8 +203,8 @@ def nano_of(cost: str | None) -> int:
 
 
 def charge_of(cost: str | None) -> int:
-    """Return what a model call at *cost* counts for, as `nano_of` does, up to `MOST_CHARGED`."""
-    return min(nano_of(cost), MOST_CHARGED)
+    """Return what a model call at *cost* counts for, as `nano_of` does, up to `MAX_CHARGE`."""
+    return min(nano_of(cost), MAX_CHARGE)
 
 
 def refusal(subject: Subject, used: Used, spent: Spending, now: int) -> RateLimited | None:
@@ -215,8 +217,8 @@ def refusal(subject: Subject, used: Used, spent: Spending, now: int) -> RateLimi
         return None
     wait, name = max(waits)
     seconds = -(-wait // 1000)
-    said = f"{_sentence(subject.scope, name, subject.quota)}; try again {_later(name, seconds)}."
-    return RateLimited(said, seconds, limit=f"{subject.scope}.{name}")
+    sentence = f"{_sentence(subject.scope, name, subject.quota)}; try again {_later(name, seconds)}."
+    return RateLimited(sentence, seconds, limit=f"{subject.scope}.{name}")
 
 
 def _waits(quota: Quota, used: Used, spent: Spending, now: int) -> Iterator[tuple[str, int]]:

@@ -100,18 +100,18 @@ def noun_of(tool: str) -> str:
     words = words_of(tool)
     words = words[1:] if len(words) > 1 and words[0] in _FIRST and words[1] in VERBS else words
     if len(words) > 1 and words[0] in _ALSO_NOUNS and words[-1] in _CORE:
-        found = words[:-1]
+        noun = words[:-1]
     elif words and words[0] in VERBS:
-        found = _after(words)
+        noun = _after(words)
     elif words and words[-1] in VERBS:
-        found = words[:-1]
+        noun = words[:-1]
     elif inner := next((place for place, word in enumerate(words) if word in VERBS), 0):
-        found = _after(words[inner:])  # `github_list_issues`
+        noun = _after(words[inner:])  # `github_list_issues`
     else:
         return ""
-    while len(found) > 1 and found[-1] in _ASPECTS:
-        found = found[:-1]
-    return "_".join(_singular(found))
+    while len(noun) > 1 and noun[-1] in _ASPECTS:
+        noun = noun[:-1]
+    return "_".join(_singular(noun))
 
 
 def _after(words: list[str]) -> list[str]:

@@ -62,8 +62,8 @@ def check_matchers(definition: Definition, named: Sequence[str] | None = None) -
     for place, matcher in unmatched(definition, named):
         if is_name(matcher) and not any(fnmatchcase(matcher, each) for each in listed):
             tools = listed if named is None else named
-            known = ", ".join(f"`{name}`" for name in sorted(tools))
-            problem = f"the agent has no tool `{matcher[:100]}`{hint(matcher, tools)}; its tools are: {known}."
+            names = ", ".join(f"`{name}`" for name in sorted(tools))
+            problem = f"the agent has no tool `{matcher[:100]}`{hint(matcher, tools)}; its tools are: {names}."
             raise InvalidInput(f"hooks[{place}].matcher", problem)
         remedy = "correct it, unless such tools will be added later"
         _log.warning("hook.matches_nothing", agent=definition.name, hook=place + 1, matcher=matcher, remedy=remedy)

@@ -21,10 +21,10 @@ def at(fields: Mapping[str, Any], path: Sequence[str]) -> Values:
 
     What lacks the step counts as `ABSENT`, once for each place that lacks it.
     """
-    found: Values = [fields]
+    values: Values = [fields]
     for step in path:
-        found = [inner for value in found for inner in _into(value, step)]
-    return found
+        values = [inner for value in values for inner in _into(value, step)]
+    return values
 
 
 def inside(value: Any) -> Iterator[Any]:
@@ -42,20 +42,20 @@ def inside(value: Any) -> Iterator[Any]:
 
 def items(value: Any) -> Values:
     """Return the items of *value*, those of lists in it too; of what is no list itself."""
-    waiting, found = [value], Values()
+    waiting, items = [value], Values()
     while waiting:
         each = waiting.pop()
         if isinstance(each, list):
             waiting += cast("Values", each)
         else:
-            found.append(each)
-    return found
+            items.append(each)
+    return items
 
 
 def _into(value: Any, step: str) -> Values:
     if isinstance(value, list) and step.isascii() and step.isdigit():
-        found, index = cast("Values", value), int(step)
-        return [found[index] if index < len(found) else ABSENT]
+        list_of, index = cast("Values", value), int(step)
+        return [list_of[index] if index < len(list_of) else ABSENT]
     return [_named(each, step) for each in items(value)] or [ABSENT]
 
 

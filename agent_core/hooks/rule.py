@@ -29,7 +29,7 @@ MAX_TEXT = 1_000
 MAX_FIELD = 200
 MAX_REASON = 1_000
 MAX_VALUES = 10_000
-_LONGEST_NUMBER = 400
+_MAX_NUMBER = 400
 _OF_ACTORS = ("id", "kind", "name")
 _CALLED = {"tool", "arguments"}
 _ROOTS: dict[HookEvent, set[str]] = {
@@ -62,19 +62,19 @@ def check_rule(path: str, config: RuleConfig, event: HookEvent | None = None) ->
         raise InvalidInput(f"{path}.conditions", f"1 to {MAX_CONDITIONS} conditions, which must all hold.")
     if config.reason is not None and not 1 <= len(config.reason.strip()) <= MAX_REASON:
         raise InvalidInput(f"{path}.reason", f"1 to {MAX_REASON} characters, or leave it out.")
-    known = _ROOTS.get(event, set()) if event else set[str]().union(*_ROOTS.values())
+    fields = _ROOTS.get(event, set()) if event else set[str]().union(*_ROOTS.values())
     for place, condition in enumerate(config.conditions):
         here = f"{path}.conditions[{place}]"
-        _check_field(f"{here}.field", condition.field, known, event)
+        _check_field(f"{here}.field", condition.field, fields, event)
         if fault := _VALUES[condition.operator](condition.value):
             raise InvalidInput(f"{here}.value", f"`{condition.operator}`: {fault}")
 
 
-def _check_field(path: str, field: str, known: set[str], event: HookEvent | None) -> None:
+def _check_field(path: str, field: str, roots: set[str], event: HookEvent | None) -> None:
     root, *rest = path_of(field)
-    if root not in known:
+    if root not in roots:
         when = f" at `{event}`" if event else ""
-        names = ", ".join(f"`{name}`" for name in sorted(known))
+        names = ", ".join(f"`{name}`" for name in sorted(roots))
         raise InvalidInput(path, f"there is no `{root[:50]}`{when}; a field begins with one of {names}.")
     if len(field) > MAX_FIELD:
         raise InvalidInput(path, f"at most {MAX_FIELD} characters.")
@@ -151,17 +151,17 @@ def _decide(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
 
 def _fields(occasion: Occasion) -> dict[str, Any]:
     names = ("channel", "tool", "arguments", "text", "result")
-    found = {name: getattr(occasion, name) for name in names if getattr(occasion, name) is not None}
+    fields = {name: getattr(occasion, name) for name in names if getattr(occasion, name) is not None}
     if occasion.wraps is not None:
-        found["tool"] = [occasion.tool, occasion.wraps]
-    return found if occasion.actor is None else {**found, "actor": msgspec.structs.asdict(occasion.actor)}
+        fields["tool"] = [occasion.tool, occasion.wraps]
+    return fields if occasion.actor is None else {**fields, "actor": msgspec.structs.asdict(occasion.actor)}
 
 
 def _holds(condition: Condition, fields: Mapping[str, Any], *, wide: bool) -> bool:
     """Return whether *condition* holds for any value of its field (*wide*), or for all of them."""
-    found = at(fields, path_of(condition.field))
-    there = [value for value in found if value is not ABSENT]
-    if not wide and len(there) < len(found):
+    values = at(fields, path_of(condition.field))
+    there = [value for value in values if value is not ABSENT]
+    if not wide and len(there) < len(values):
         return False
     if condition.operator == "CONTAINS" and not wide:
         # A list contains the value if any item equals it.
@@ -207,7 +207,7 @@ def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
 
 def _matches(pattern: str, text: str) -> bool:
     try:
-        return patterns.found(pattern, text)
+        return patterns.matches(pattern, text)
     except patterns.MatchTooCostly as error:
         raise Undecidable(str(error)) from None
 
@@ -255,7 +255,7 @@ def _number(part: Any, *, wide: bool) -> float | Decimal:
     """Return the number that *part* is, in a *wide* look also one that a text spells; raise Unclear."""
     if isinstance(part, int | float) and not isinstance(part, bool):
         return part
-    if wide and isinstance(part, str) and len(part) <= _LONGEST_NUMBER:
+    if wide and isinstance(part, str) and len(part) <= _MAX_NUMBER:
         try:
             read = Decimal(normalize("NFKC", part).strip())
         except InvalidOperation:

@@ -111,8 +111,8 @@ def _needs_ruling(call: CallState, state: RunState, agent: Agent) -> bool:
     """Return whether a hook or rule has yet to rule on *call*; none is asked about a call that cannot run anyway."""
     if call.denial is not None or call.raw is not None or call.name not in agent.tools:
         return False
-    known = {*call.allowed_by, *call.approved_for}
-    unasked = any(hook.name not in known for hook in agent.hooks("PreToolUse", call.name))
+    allowed = {*call.allowed_by, *call.approved_for}
+    unasked = any(hook.name not in allowed for hook in agent.hooks("PreToolUse", call.name))
     return unasked or needs_ruling(call, state, agent)
 
 
@@ -161,7 +161,7 @@ def _fits_in_note(step: StepState, agent: Agent) -> bool:
 def _fallback_model(step: StepState, agent: Agent, failure: e.StepFailed, pause: float) -> str | None:
     """Return the model that takes over, if it is time for one: never after some of an answer was shown."""
     waits = failure.retryable and step.failures <= 1 and pause <= MAX_WAIT_BEFORE_FALLBACK
-    if step.shown or failure.code in NO_FALLBACK or waits:
+    if step.displayed or failure.code in NO_FALLBACK or waits:
         return None
     models = (agent.snapshot.model, *agent.definition.fallback_models)
     place = models.index(step.model) if step.model in models else 0

@@ -22,7 +22,7 @@ _UNSAID_SECONDS = 300
 """For how long a token is used whose endpoint does not say when it expires."""
 _LEEWAY_SECONDS, _LEEWAY_PART = 60, 0.1
 """Before its end a token is not used any more: by a minute, of a short one by a tenth of its life."""
-_MOST_TOKENS = 1_000
+_MAX_TOKENS = 1_000
 _SHOWN = 200
 
 
@@ -78,36 +78,36 @@ class ClientTokens:
     def __init__(self, fetch: FetchPort, clock: Clock) -> None:
         self._fetch, self._clock = fetch, clock
         self._tokens: dict[bytes, _Token] = {}
-        self._asked: dict[bytes, asyncio.Task[_Token]] = {}
+        self._requests: dict[bytes, asyncio.Task[_Token]] = {}
 
     async def token(self, credentials: ClientCredentials) -> str:
         """Return a token that is valid now; raises `TokenFailed`."""
         key = credentials.key
-        known = self._tokens.get(key)
-        if known is not None and self._clock.now() < known.until:
-            return known.text
-        task = self._asked.get(key)
+        token = self._tokens.get(key)
+        if token is not None and self._clock.now() < token.until:
+            return token.text
+        task = self._requests.get(key)
         if task is None:
-            task = self._asked[key] = asyncio.create_task(self._ask(key, credentials), name="parley-token")
+            task = self._requests[key] = asyncio.create_task(self._ask(key, credentials), name="parley-token")
             task.add_done_callback(lambda done: self._answered(key, done))
         return (await asyncio.shield(task)).text
 
     def drop(self, credentials: ClientCredentials, token: str) -> None:
         """Use *token* no more: a server has refused it. Another one that was fetched since then stays."""
-        known = self._tokens.get(credentials.key)
-        if known is not None and known.text == token:
+        cached = self._tokens.get(credentials.key)
+        if cached is not None and cached.text == token:
             del self._tokens[credentials.key]
 
     async def close(self) -> None:
         """End the requests that are under way."""
-        for task in (tasks := list(self._asked.values())):
+        for task in (tasks := list(self._requests.values())):
             task.cancel()
         for task in tasks:
             with suppress(asyncio.CancelledError, ParleyError):
                 await task
 
     def _answered(self, key: bytes, done: "asyncio.Task[_Token]") -> None:
-        self._asked.pop(key, None)
+        self._requests.pop(key, None)
         if not done.cancelled():
             done.exception()  # seen, also when every call that waited was cancelled
 
@@ -120,15 +120,15 @@ class ClientTokens:
             )
         except FetchFailed as error:
             raise TokenFailed(f"{where} gave no token: {error}") from None
-        found = _read(where, fetched, credentials, self._clock.now())
-        while len(self._tokens) >= _MOST_TOKENS:
+        token = _read(where, fetched, credentials, self._clock.now())
+        while len(self._tokens) >= _MAX_TOKENS:
             del self._tokens[next(iter(self._tokens))]
-        self._tokens[key] = found
-        return found
+        self._tokens[key] = token
+        return token
 
 
 def _request(credentials: ClientCredentials) -> tuple[dict[str, str], bytes]:
-    given = {
+    fields = {
         "grant_type": "client_credentials",
         "scope": credentials.scope,
         "audience": credentials.audience,
@@ -138,8 +138,8 @@ def _request(credentials: ClientCredentials) -> tuple[dict[str, str], bytes]:
     if credentials.auth == "basic":
         headers["Authorization"] = f"Basic {credentials.basic}"
     else:
-        given |= {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
-    return headers, urlencode({name: value for name, value in given.items() if value}).encode()
+        fields |= {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
+    return headers, urlencode({name: value for name, value in fields.items() if value}).encode()
 
 
 def _read(where: str, fetched: Fetched, credentials: ClientCredentials, now: int) -> _Token:
@@ -169,10 +169,10 @@ def _read(where: str, fetched: Fetched, credentials: ClientCredentials, now: int
     return _Token(token, now + round(1000 * (seconds - leeway)))
 
 
-def _seconds(said: Any) -> float:
+def _seconds(value: Any) -> float:
     """Return the life of a token; some endpoints write the number as text."""
     try:
-        return min(max(0.0, float(said)), 30 * 86_400.0)
+        return min(max(0.0, float(value)), 30 * 86_400.0)
     except (TypeError, ValueError):
         return float(_UNSAID_SECONDS)
 

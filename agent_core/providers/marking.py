@@ -35,10 +35,10 @@ def knows_no_cache(param: str, code: str | None, text: str | None) -> bool:
 
     *param* is the field that it names, if any. The field and the words of it must be in one sentence.
     """
-    said = _EXPECTED.sub("", _MARKS.sub("", f"{param}: {code or ''} {text or ''}").lower())
-    if _IN_SCHEMA.search(said):
+    wording = _EXPECTED.sub("", _MARKS.sub("", f"{param}: {code or ''} {text or ''}").lower())
+    if _IN_SCHEMA.search(wording):
         return False
-    return any(re.search(_FIELD, saying) and _REFUSES.search(saying) for saying in _SAYINGS.split(said))
+    return any(re.search(_FIELD, saying) and _REFUSES.search(saying) for saying in _SAYINGS.split(wording))
 
 
 class Unmarked(NamedTuple):

@@ -106,9 +106,9 @@ class Starts:
 
     def of(self, snapshot: Snapshot, *marks: object) -> bytes:
         """Return the start of a request with *snapshot* and *marks*, what else the maker takes."""
-        known = (snapshot.hash, *marks)
-        start = self._made.pop(known, None)
-        self._made[known] = start = self._make(snapshot, *marks) if start is None else start
+        key = (snapshot.hash, *marks)
+        start = self._made.pop(key, None)
+        self._made[key] = start = self._make(snapshot, *marks) if start is None else start
         if len(self._made) > _STARTS:
             del self._made[next(iter(self._made))]
         return start

@@ -40,30 +40,30 @@ def cell(value: Any) -> Any:
 
 def plain_title(text: str, path: str) -> str:
     """Return *text* of a title or heading on one line; raises `InvalidInput` for markup."""
-    found = MARKUP.search(text)
-    if found is not None:
-        markup = clean(found.group()[:40])
+    match = MARKUP.search(text)
+    if match is not None:
+        markup = clean(match.group()[:40])
         raise InvalidInput(path, f"it holds markup (`{markup}`), which is never shown as such; write plain text.")
     return " ".join(clean(text).split())
 
 
-def columns_of(given: Sequence[str | Mapping[str, Any]]) -> tuple[TableColumn, ...]:
+def columns_of(declared: Sequence[str | Mapping[str, Any]]) -> tuple[TableColumn, ...]:
     """Return the declared columns, each a key or `{key, label?, align?, format?}`; raises `InvalidInput`."""
-    found: dict[str, TableColumn] = {}
-    for place, each in enumerate(given):
+    columns: dict[str, TableColumn] = {}
+    for place, each in enumerate(declared):
         fields = {"key": each} if isinstance(each, str) else each
         path, key = f"columns[{place}]", fields.get("key")
         if not isinstance(key, str):
             raise InvalidInput(path, "name the `key` of its cells.")
         key = clean(key)
-        if key in found:
+        if key in columns:
             raise InvalidInput(path, f"`{key[:100]}` is a column already; name each column once.")
         named = fields.get("label")
         if not isinstance(named, str | None):
             raise InvalidInput(f"{path}.label", "a label is a text.")
         label = plain_title(named or key, path if isinstance(each, str) else f"{path}.label")
-        found[key] = TableColumn(key, label or key, _align(fields, path), _format(fields, path))
-    return tuple(found.values())
+        columns[key] = TableColumn(key, label or key, _align(fields, path), _format(fields, path))
+    return tuple(columns.values())
 
 
 def _align(fields: Mapping[str, Any], path: str) -> Align | None:
@@ -76,8 +76,8 @@ def _align(fields: Mapping[str, Any], path: str) -> Align | None:
 def _format(fields: Mapping[str, Any], path: str) -> str | None:
     format = fields.get("format")
     if format is not None and not (isinstance(format, str) and FORMAT.fullmatch(format)):
-        found = f"there is no format {one_line(as_json(format))[:60]}; "
-        raise InvalidInput(f"{path}.format", f"{found}write one of: {', '.join(FORMATS)}.")
+        problem = f"there is no format {one_line(as_json(format))[:60]}; "
+        raise InvalidInput(f"{path}.format", f"{problem}write one of: {', '.join(FORMATS)}.")
     return format
 
 

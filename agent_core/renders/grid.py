@@ -9,7 +9,7 @@ from agent_core.renders.cells import folded, padded, width
 from agent_core.renders.values import Align
 
 GAP = "  "
-WIDEST = 60
+MAX_WIDTH = 60
 """Cells that a column takes at most without a limit: what is longer continues on the next line."""
 NARROWEST = 8
 """Cells to which a column of text may shrink before columns are divided into groups."""
@@ -17,7 +17,7 @@ COMFORT = 16
 """Cells that a column of text has in a group at least, where it needs them."""
 FIRM = 64
 """Cells of a value that is not divided in a firm column: a number, a date, a bar."""
-LEAST = 20
+MIN_WIDTH = 20
 """Cells of a grid at least."""
 MORE = "… and more of the first row"
 """The line below a first row that is shown in part."""
@@ -92,9 +92,9 @@ def _beginning(lines: Sequence[GridLine], most: int) -> list[GridLine]:
 def _groups(columns: Sequence[GridColumn], into: int | None) -> Iterator[Placed]:
     """Yield all columns where there is room for them, otherwise some after others, each time after the first one."""
     if into is None:
-        yield [(column, min(column.natural, WIDEST)) for column in columns]
+        yield [(column, min(column.natural, MAX_WIDTH)) for column in columns]
         return
-    room = max(LEAST, into)
+    room = max(MIN_WIDTH, into)
     wanted = [min(column.natural, room) for column in columns]
     if _taken(_least(columns, wanted, NARROWEST)) <= room:
         yield _placed(columns, wanted, NARROWEST, room)

@@ -60,9 +60,9 @@ def spec_name(spec: Mapping[str, Any]) -> str:
 
 def title_of_spec(spec: Mapping[str, Any]) -> str | None:
     """Return the title of *spec* as text; it may also be an object or several lines."""
-    found: Any = spec.get("title")
-    found = cast("dict[str, Any]", found).get("text") if isinstance(found, dict) else found
-    lines = cast("list[Any]", found) if isinstance(found, list) else [found]
+    title: Any = spec.get("title")
+    title = cast("dict[str, Any]", title).get("text") if isinstance(title, dict) else title
+    lines = cast("list[Any]", title) if isinstance(title, list) else [title]
     return one_line(" ".join(each for each in lines if isinstance(each, str))) or None
 
 
@@ -126,8 +126,8 @@ def _spec_facts(spec: Mapping[str, Any]) -> list[str]:
 def _numbers(table: DataTable, name: str) -> list[float]:
     """Return the cells of the column *name* when they are numbers, and none otherwise."""
     cells = [row[name] for row in table.rows if row.get(name) is not None]
-    found = [number for each in cells if not isinstance(each, str) and (number := number_of(each)) is not None]
-    return [float(each) for each in found] if len(found) == len(cells) else []
+    numbers = [number for each in cells if not isinstance(each, str) and (number := number_of(each)) is not None]
+    return [float(each) for each in numbers] if len(numbers) == len(cells) else []
 
 
 def _range(name: str, values: Sequence[float], format: str | None = None) -> str:

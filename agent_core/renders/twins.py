@@ -14,20 +14,20 @@ from agent_core.renders.heads import chart_name, spec_name
 from agent_core.renders.specs import data_of, described
 from agent_core.renders.values import DataTable, PlainChart
 
-MOST = 100_000
+MAX_TEXT = 100_000
 """Characters of a text at most."""
-MOST_COLUMNS = 100
+MAX_COLUMNS = 100
 """Columns of a table that are shown."""
-MOST_CELL = 1000
+MAX_CELL = 1000
 """Characters of a cell that are shown."""
-MOST_NAME = 200
+MAX_NAME = 200
 """Characters that are shown of the name of a column, a category or a series; less where many columns share the text."""
-LEAST_NAME = 20
+MIN_NAME = 20
 BAR = 30
 """Cells of the longest bar; a line of signs has twice as many."""
 
 
-def table_text(table: DataTable, *, width: int | None = None, rows: int | None = None, most: int = MOST) -> str:
+def table_text(table: DataTable, *, width: int | None = None, rows: int | None = None, most: int = MAX_TEXT) -> str:
     """Return *table* as aligned text, in lines of at most *width* cells; of *rows* rows and *most* characters at most.
 
     Columns that are too many for *width* are shown in groups, each with the first column. The last line says what is
@@ -35,17 +35,17 @@ def table_text(table: DataTable, *, width: int | None = None, rows: int | None =
     """
     if not table.columns:
         return "(no columns)"
-    shown_columns = table.columns[:MOST_COLUMNS]
+    shown_columns = table.columns[:MAX_COLUMNS]
     fitting = max(1, most // len(shown_columns))  # a row has a character for each column at least
-    shown = DataTable(shown_columns, table.rows[: fitting if rows is None else min(rows, fitting)])
+    shown_table = DataTable(shown_columns, table.rows[: fitting if rows is None else min(rows, fitting)])
     columns = [
         GridColumn(
             _name(column.label, shown_columns, most),
-            [_cell(formatted(row.get(column.key), column.format)) for row in shown.rows],
+            [_cell(formatted(row.get(column.key), column.format)) for row in shown_table.rows],
             align,
             firm=align == "right" or column.format in ("date", "datetime"),
         )
-        for column, align in zip(shown.columns, alignments(shown), strict=True)
+        for column, align in zip(shown_table.columns, alignments(shown_table), strict=True)
     ]
     lines, there = grid(columns, into=width, most=most)
     text = "\n".join(line.text for line in lines)
@@ -59,7 +59,7 @@ class ChartLine(NamedTuple):
     series: int | None = None
 
 
-def chart_lines(chart: PlainChart, *, width: int | None = None, most: int = MOST) -> Iterator[ChartLine]:
+def chart_lines(chart: PlainChart, *, width: int | None = None, most: int = MAX_TEXT) -> Iterator[ChartLine]:
     """Yield the lines of *chart* as text: a bar or a line of signs for each of its values, and all its numbers."""
     yield ChartLine(f"{chart_name(chart)}:")
     yield ChartLine("")
@@ -75,12 +75,12 @@ def chart_lines(chart: PlainChart, *, width: int | None = None, most: int = MOST
             yield from _bars(chart, width, most)
 
 
-def chart_text(chart: PlainChart, *, width: int | None = None, most: int = MOST) -> str:
+def chart_text(chart: PlainChart, *, width: int | None = None, most: int = MAX_TEXT) -> str:
     """Return *chart* as text, in lines of at most *width* cells and with *most* characters at most."""
     return "\n".join(line.text for line in chart_lines(chart, width=width, most=most))
 
 
-def spec_text(spec: Mapping[str, Any], *, width: int | None = None, most: int = MOST) -> str:
+def spec_text(spec: Mapping[str, Any], *, width: int | None = None, most: int = MAX_TEXT) -> str:
     """Return a chart that has no plain form as text: what it shows, and the rows of its data."""
     tables = data_of(spec)
     texts = [table_text(table, width=width, most=most // len(tables)) for table in tables]
@@ -89,16 +89,16 @@ def spec_text(spec: Mapping[str, Any], *, width: int | None = None, most: int = 
 
 def _name(text: str, beside: Sequence[object], most: int) -> str:
     """Return *text* on one line: as much as it may have with as many columns *beside* it."""
-    longest = max(LEAST_NAME, min(MOST_NAME, most // (4 * max(1, len(beside)))))
+    longest = max(MIN_NAME, min(MAX_NAME, most // (4 * max(1, len(beside)))))
     return one_line(text if len(text) <= longest else f"{text[:longest]}…")
 
 
 def _label(text: str) -> str:
-    return _name(text, (), MOST)
+    return _name(text, (), MAX_TEXT)
 
 
 def _cell(text: str) -> str:
-    return seen(text if len(text) <= MOST_CELL else f"{text[:MOST_CELL]}…").strip("\n")
+    return seen(text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}…").strip("\n")
 
 
 def _left_out(count: int, noun: str) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _left_out(count: int, noun: str) -> Iterator[str]:
 
 
 def _more_columns(table: DataTable) -> Iterator[str]:
-    yield from _left_out(max(0, len(table.columns) - MOST_COLUMNS), "column")
+    yield from _left_out(max(0, len(table.columns) - MAX_COLUMNS), "column")
 
 
 def _empty(table: DataTable) -> Iterator[str]:

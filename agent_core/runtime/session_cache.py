@@ -78,16 +78,16 @@ class SessionCache:
 
     async def tidy(self) -> None:
         """Remove the sessions that any process has redacted or deleted since they were loaded."""
-        known = {name: cached.ref.redactions for name, cached in self._cache.items()}
-        for name in await self._store.read(lambda connection: sessions.outdated(connection, known)):
-            if (cached := self._cache.get(name)) is not None and cached.ref.redactions == known[name]:
+        versions = {name: cached.ref.redactions for name, cached in self._cache.items()}
+        for name in await self._store.read(lambda connection: sessions.outdated(connection, versions)):
+            if (cached := self._cache.get(name)) is not None and cached.ref.redactions == versions[name]:
                 self.forget(name)
 
     async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
         """Return *run*'s state; the session's window is brought up to the same fact."""
         seen = cached.window.seq
         own, inputs, missed = await self._store.read(lambda connection: loading.of_run(connection, run, seen))
-        cached.window.apply(log.known(missed, seen))
+        cached.window.apply(log.up_to_unknown(missed, seen))
         state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])
         return state.for_inputs(inputs).at(cached.window.seq)
 

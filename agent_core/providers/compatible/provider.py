@@ -72,9 +72,9 @@ def _is_of(host: str, domain: str) -> bool:
 def _able(model: str, *, official: bool, marked: bool) -> Abilities:
     if not official:
         return Abilities(narrows=False, structured="none", listed_as=f"{NAME}:{model}")
-    known = models.find(listed := f"{OPENAI}:{model}")
-    structured = "any" if models.holds(known) else "none"
-    return Abilities(structured=structured, caching=of_openai(known) if marked else None, listed_as=listed)
+    entry = models.find(listed := f"{OPENAI}:{model}")
+    structured = "any" if models.holds(entry) else "none"
+    return Abilities(structured=structured, caching=of_openai(entry) if marked else None, listed_as=listed)
 
 
 @lru_cache(maxsize=256)
@@ -90,7 +90,7 @@ class CompatibleProvider:
 
     def __init__(self, client: SdkClient, name: str = NAME, *, official: bool, wants: Wants) -> None:
         self._client, self.name, self._official = client, name, official
-        self._wants, self._found = wants, dict[str, Wants]()
+        self._wants, self._learned = wants, dict[str, Wants]()
         self._fields = CacheFields(name)
         self._starts = Starts(_head)
 
@@ -103,7 +103,7 @@ class CompatibleProvider:
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes request JSON; another function once *model* was found to want more."""
-        return _encoder(f"{self.name}:{model}", self._found.get(model, self._wants))
+        return _encoder(f"{self.name}:{model}", self._learned.get(model, self._wants))
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ChatFold(self.name, request.model), partial(self._learn, request.model)
@@ -115,12 +115,12 @@ class CompatibleProvider:
         """Note what the server of *model* asks of answers, as its refusal says."""
         if failure.kind != "stale_reasoning":
             return
-        known, text = self._found.get(model, self._wants), failure.message.lower()
+        wants, text = self._learned.get(model, self._wants), failure.message.lower()
         if refuses_thinking(text):
-            known = known._replace(thinking="never")
+            wants = wants._replace(thinking="never")
         elif "reasoning_content" in text:
-            known = known._replace(thinking="always")
-        self._found[model] = known._replace(signature=known.signature or "thought_signature" in text)
+            wants = wants._replace(thinking="always")
+        self._learned[model] = wants._replace(signature=wants.signature or "thought_signature" in text)
 
     def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
         """Return how long a breakpoint is kept, in ms; None for servers and models that have none."""
@@ -164,25 +164,25 @@ def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is pa
     ]
     texts = [text for text in (snapshot.shared, snapshot.own) if text.strip()]
     parts = [{"type": "text", "text": text, **BREAKPOINT} for text in texts]
-    said = parts if marked else "\n\n".join(texts)  # some servers take one such message, and no list
-    first = msgspec.json.encode({"role": "system", "content": said}) if said else b""
+    content = parts if marked else "\n\n".join(texts)  # some servers take one such message, and no list
+    first = msgspec.json.encode({"role": "system", "content": content}) if content else b""
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
     return b"".join((b"{", listed, b'"messages":[', first))
 
 
 def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, Any]:
     """Return the body after the prefix, without unset options: small servers refuse fields that they do not know."""
-    known = models.find(f"{OPENAI}:{model}") if official else models.UNKNOWN
+    entry = models.find(f"{OPENAI}:{model}") if official else models.UNKNOWN
     settings: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
     if controls.max_output_tokens is not None:
         # OpenAI's reasoning models refuse the older name; other servers may not know the newer one.
         settings["max_completion_tokens" if official else "max_tokens"] = controls.max_output_tokens
     level = None
-    if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
+    if controls.effort is not None and (entry.efforts or entry is models.UNKNOWN):
         # Of OpenAI's wires Responses alone has `max`.
         wanted = "xhigh" if official and controls.effort == "max" else controls.effort
-        level = settings["reasoning_effort"] = models.effort(known, wanted, EFFORTS)
-    if controls.temperature is not None and models.tempered(known, level):
+        level = settings["reasoning_effort"] = models.effort(entry, wanted, EFFORTS)
+    if controls.temperature is not None and models.tempered(entry, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:
         form = {"name": ANSWER, "schema": schema, "strict": is_closed(schema, whole=True)}

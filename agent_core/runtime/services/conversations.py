@@ -46,8 +46,8 @@ class OwnConversations:
     ) -> Page[ConversationObject]:
         """Return conversations, those with the latest activity first; with *words* those in which each is found."""
         page = await self._listing.find(wanted, words, limit=limit, cursor=cursor)
-        found = await self._store.read(lambda connection: conversations.described(connection, page.items))
-        return Page(found, page.next_cursor)
+        described = await self._store.read(lambda connection: conversations.described(connection, page.items))
+        return Page(described, page.next_cursor)
 
     async def ratings(self, id: str, by: Actor) -> Page[Feedback]:
         """Return what *by* thinks of the answers of a session, the newest first."""

@@ -53,11 +53,11 @@ class Refreezing:
         try:
             return await self.successor(cached, reason)
         except (InvalidInput, NotFound) as error:
-            known = (cached.ref.id, cached.ref.agent_version)
-            if known not in self._warned:
+            key = (cached.ref.id, cached.ref.agent_version)
+            if key not in self._warned:
                 if len(self._warned) >= _MAX_WARNED:
                     self._warned.clear()
-                self._warned.add(known)
+                self._warned.add(key)
                 remedy = "until then the session keeps the version of the agent that it has"
                 _log.warning("session.not_refrozen", session=cached.ref.id, error=str(error), remedy=remedy)
             return None

@@ -74,18 +74,18 @@ def redact(connection: Connection, session: str, who: ForgottenPerson) -> Redact
     held = sessions.hold(connection, session)
     sessions.refuse_busy(connection, held, "redact")
     facts = _facts(connection, held.key)
-    found = _theirs(facts, who.id)
-    runs = _with_children(connection, held.key, found.runs)
+    traces = _theirs(facts, who.id)
+    runs = _with_children(connection, held.key, traces.runs)
     quoted = [
-        line for _, kind, _, body in facts if kind == "context.added" for line in quoted_of(body["text"], found.names)
+        line for _, kind, _, body in facts if kind == "context.added" for line in quoted_of(body["text"], traces.names)
     ]
     replies = _replies_to(facts, runs)
     replied = [text for seq, _, _, body in facts if seq in replies and "parts" in body for text in texts_of(body)]
-    texts = [*found.texts, *quoted, *replied, *(line for text in replied for line in text.splitlines())]
-    who = ForgottenPerson(who.id, who.pseudonym, found.names, sought(texts, found.names), bool(found.said))
+    texts = [*traces.texts, *quoted, *replied, *(line for text in replied for line in text.splitlines())]
+    who = ForgottenPerson(who.id, who.pseudonym, traces.names, sought(texts, traces.names), bool(traces.seqs))
     changed, dropped = 0, set[str]()
     for seq, kind, run, body in facts:
-        after = redacted(kind, body, who, theirs=run in runs or seq in replies, said=seq in found.said)
+        after = redacted(kind, body, who, theirs=run in runs or seq in replies, by_them=seq in traces.seqs)
         if after != body:
             where = (EVENT.c.session == held.key) & (EVENT.c.seq == seq)
             connection.execute(update(EVENT).where(where).values(data=msgspec.json.encode(after)))
@@ -94,16 +94,16 @@ def redact(connection: Connection, session: str, who: ForgottenPerson) -> Redact
             dropped.add(body["ref"])
     quotas.give_back_blobs(connection, held.key, dropped)
     connection.execute(delete(BLOB).where(BLOB.c.session == held.key, BLOB.c.id.in_(dropped)))
-    files.remove(connection, held.key, found.files)
+    files.remove(connection, held.key, traces.files)
     results.remove(connection, held.key, runs)
     scrub = partial(scrubbed, who=who)  # what is kept of others' runs may name the person
     blobs.rewrite(connection, held.key, scrub)
     results.rewrite(connection, held.key, scrub)
-    connection.execute(delete(_RECEIPT).where(_RECEIPT.c.run.in_(runs), _RECEIPT.c.message.in_(found.messages)))
+    connection.execute(delete(_RECEIPT).where(_RECEIPT.c.run.in_(runs), _RECEIPT.c.message.in_(traces.messages)))
     connection.execute(update(RUN).where(RUN.c.key.in_(runs)).values(options=None))
-    _redact_session(connection, held.key, who, found.texts)
+    _redact_session(connection, held.key, who, traces.texts)
     approvals = _redact_approvals(connection, held.session_key, runs, who)
-    return RedactedSession(len(found.messages), changed, approvals)
+    return RedactedSession(len(traces.messages), changed, approvals)
 
 
 def forget(connection: Connection, who: ForgottenPerson, opened: Collection[str]) -> int:
@@ -128,7 +128,7 @@ def forget(connection: Connection, who: ForgottenPerson, opened: Collection[str]
 class _Traces(msgspec.Struct):
     """What a session has of a person: seqs of messages and corrections, runs that answer them, message ids."""
 
-    said: set[int] = msgspec.field(default_factory=set[int])
+    seqs: set[int] = msgspec.field(default_factory=set[int])
     runs: set[int | None] = msgspec.field(default_factory=set[int | None])
     messages: set[str] = msgspec.field(default_factory=set[str])
     names: set[str] = msgspec.field(default_factory=set[str])
@@ -146,41 +146,41 @@ def _facts(connection: Connection, session: int) -> list[_Row]:
 
 
 def _theirs(facts: list[_Row], actor: str) -> _Traces:
-    found = _Traces()
+    traces = _Traces()
     for seq, kind, run, body in facts:
         if kind == "message.received" and is_of(body["actor"], actor):
-            found.said.add(seq)
-            found.runs.add(run)
-            found.messages.add(body["message"])
-            found.names |= {body["actor"]["name"]} if body["actor"].get("name") else set()
-            found.texts += [*texts_of(body), *(file["name"] for file in files_of(body))]
-            found.files |= {file["file"] for file in files_of(body)}
-        elif kind == "message.corrected" and body["message"] in found.messages:
-            found.said.add(seq)
-            found.texts += texts_of(body)
-        elif found.said.intersection(body.get(_TAKING.get(kind, ""), ())):
-            found.runs.add(run)
-    return found
+            traces.seqs.add(seq)
+            traces.runs.add(run)
+            traces.messages.add(body["message"])
+            traces.names |= {body["actor"]["name"]} if body["actor"].get("name") else set()
+            traces.texts += [*texts_of(body), *(file["name"] for file in files_of(body))]
+            traces.files |= {file["file"] for file in files_of(body)}
+        elif kind == "message.corrected" and body["message"] in traces.messages:
+            traces.seqs.add(seq)
+            traces.texts += texts_of(body)
+        elif traces.seqs.intersection(body.get(_TAKING.get(kind, ""), ())):
+            traces.runs.add(run)
+    return traces
 
 
 def _replies_to(facts: list[_Row], runs: Collection[int]) -> set[int]:
     """Return the seqs of what operators replied after one of *runs*, before another one's, and of the notes of it."""
-    found, newest = set[int](), None
+    replies, newest = set[int](), None
     for seq, kind, run, body in facts:
         newest = newest if run is None else run
         if newest in runs and kind == "message.completed" and body.get("actor"):
-            found |= {seq, seq + 1}
-    return found
+            replies |= {seq, seq + 1}
+    return replies
 
 
 def _with_children(connection: Connection, session: int, runs: Collection[int | None]) -> set[int]:
     """Return the keys of *runs* and of their descendants."""
     query = select(RUN.c.key, RUN.c.parent).where(RUN.c.session == session).order_by(RUN.c.key)
-    found = {run for run in runs if run is not None}
+    keys = {run for run in runs if run is not None}
     for row in connection.execute(query):
-        if row.parent in found:
-            found.add(row.key)
-    return found
+        if row.parent in keys:
+            keys.add(row.key)
+    return keys
 
 
 def _redact_session(connection: Connection, session: int, who: ForgottenPerson, texts: Collection[str]) -> None:
@@ -202,7 +202,7 @@ def _redact_approvals(connection: Connection, place: SessionKey, runs: Collectio
         }
         reason = scrubbed(row["reason"], who)
         if row["run"] in runs:
-            values["request"] = redacted("approval.requested", values["request"], who, theirs=True, said=False)
+            values["request"] = redacted("approval.requested", values["request"], who, theirs=True, by_them=False)
             values |= {"asked": {}, "arguments": {}}
             reason, count = None if reason is None else DELETED, count + 1
         stored = {name: None if value is None else msgspec.json.encode(value) for name, value in values.items()}

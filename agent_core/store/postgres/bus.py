@@ -226,8 +226,8 @@ class PostgresBus:
             self._outage.end("write")
             if self._ended.is_set():
                 return
-            took = _now() - began
-            await asyncio.sleep(max(GAP - took, took / 2))
+            duration = _now() - began
+            await asyncio.sleep(max(GAP - duration, duration / 2))
 
     async def _flush(self, connection: Any, batch: Batch) -> None:
         over, rows = batch.over, batch.rows
@@ -275,9 +275,9 @@ class PostgresBus:
         stale = self._incoming.take_stale()
         if stale[0]:
             self._incoming.learn(await connection.fetch(_LEARN, *stale))
-        shown = self._incoming.take_shown()
-        if shown[0]:
-            self._incoming.show(shown[1], await connection.fetch(_SHOW, *shown))
+        events = self._incoming.take_shown()
+        if events[0]:
+            self._incoming.show(events[1], await connection.fetch(_SHOW, *events))
 
     def _hear(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
         sender, bracket, rest = payload.partition("[")

@@ -132,8 +132,8 @@ def is_granted(
 
 def _hold(connection: Connection, id: str) -> tuple[Held, RunRef]:
     """Return an approval with its run, its session locked."""
-    found = approvals.find(connection, id)
-    run, _ = runs.hold(connection, found.object.run)
+    approval = approvals.find(connection, id)
+    run, _ = runs.hold(connection, approval.object.run)
     return approvals.find(connection, id), run
 
 

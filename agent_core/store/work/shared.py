@@ -36,6 +36,6 @@ def first(connection: Connection, name: str, *, now: int, seconds: int = KNOWN) 
     return keep(connection, name, mine) == mine
 
 
-def kept(connection: Connection, name: str) -> bytes | None:
+def value_of(connection: Connection, name: str) -> bytes | None:
     """Return what is kept under *name*."""
     return connection.execute(select(KEPT.c.value).where(KEPT.c.name == name)).scalar()

@@ -17,7 +17,7 @@ from channels.slack.web_api.client import Json
 
 DEEPEST = 8
 """Levels of blocks within blocks that are read."""
-MOST_NAME = 120
+MAX_LABEL = 120
 """Characters of the name of a file, of a block and the like."""
 _ID = re.compile(r"[A-Z][A-Z0-9]{1,40}")
 _RANGES = frozenset({"here", "channel", "everyone"})
@@ -33,7 +33,7 @@ class Line:
     ours: bool = False
 
 
-def named(value: object, *, most: int = MOST_NAME) -> str:
+def named(value: object, *, most: int = MAX_LABEL) -> str:
     """Return a name that others gave on one line in which all can be seen, without brackets of ours.
 
     It has at most *most* characters, the last of which says that it was cut.
@@ -70,9 +70,9 @@ def objects(value: Any) -> Iterator[Json]:
 def text_lines(value: Any) -> Iterator[Line]:
     """Yield the lines of a text object, or of a bare text."""
     if isinstance(value, Mapping):
-        found = cast("Json", value)
-        text = _plain(found)
-        yield from _lines(text if found.get("type") == "mrkdwn" else escape(text))
+        part = cast("Json", value)
+        text = _plain(part)
+        yield from _lines(text if part.get("type") == "mrkdwn" else escape(text))
     elif isinstance(value, str):
         yield from _lines(escape(value))
 
@@ -204,8 +204,8 @@ def _chart(block: Json, _: int) -> Iterator[Line]:
 
 
 def _points(name: str, points: Any) -> Iterator[Line]:
-    shown = (f"{escape(named(each.get('label')))} {escape(named(each.get('value')))}" for each in objects(points))
-    return (replace(line, text=name + line.text) for line in _joined(_between(", ", shown)))
+    lines = (f"{escape(named(each.get('label')))} {escape(named(each.get('value')))}" for each in objects(points))
+    return (replace(line, text=name + line.text) for line in _joined(_between(", ", lines)))
 
 
 # ---- all others -------------------------------------------------------------------------------------
@@ -243,8 +243,8 @@ def _remote_file(block: Json, _: int) -> Iterator[Line]:
 
 def _buttons(block: Json, _: int) -> Iterator[Line]:
     labels = (named(_plain(each.get("text"))) for each in objects(block.get("elements")))
-    if shown := [label for label in islice(labels, 25) if label]:
-        yield not_shown("buttons", *shown)
+    if texts := [label for label in islice(labels, 25) if label]:
+        yield not_shown("buttons", *texts)
 
 
 def _nothing(_: Json, __: int) -> Iterator[Line]:

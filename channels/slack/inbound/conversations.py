@@ -21,28 +21,28 @@ class Conversations:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
 
     def note(self, team: str, channel: str, *, shared: bool) -> None:
         """Remember what an event says of *channel*."""
-        self._known[(team, channel)] = (self._clock.now(), shared)
-        self._known.move_to_end((team, channel))
-        while len(self._known) > SIZE:
-            self._known.popitem(last=False)
+        self._cache[(team, channel)] = (self._clock.now(), shared)
+        self._cache.move_to_end((team, channel))
+        while len(self._cache) > SIZE:
+            self._cache.popitem(last=False)
 
     async def is_shared(self, installation: Installation, channel: str) -> bool:
         """Return whether other organisations are in *channel*; raises a `SlackFailure`."""
         team = installation.me.team
-        noted, shared = self._known.get((team, channel), (-AGE, False))
+        noted, shared = self._cache.get((team, channel), (-AGE, False))
         if self._clock.now() - noted < AGE:
             return shared
         space = installation.space
         await space.pacer.admit(METHOD, space.team, channel, Lane.FIRST)
         try:
-            found = await space.api.channel(channel)
+            info = await space.api.channel(channel)
         except f.Limited as error:
             space.pacer.penalty(METHOD, space.team, error.retry_after)
             raise
-        shared = bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
+        shared = bool(info.get("is_ext_shared") or info.get("is_pending_ext_shared"))
         self.note(team, channel, shared=shared)
         return shared

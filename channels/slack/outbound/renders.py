@@ -7,7 +7,7 @@ from channels.slack.outbound.text import safe
 
 RENDERERS: Mapping[str, Callable[[ShownRender], str]] = {}
 """Markdown of a render, by kind."""
-MOST = 2_000
+MAX_TEXT = 2_000
 """Characters of a render: the text of an answer has the rest of a message."""
 _MARK = "```"
 
@@ -20,5 +20,5 @@ def markdown_of(render: ShownRender) -> str:
 def _fenced(render: ShownRender) -> str:
     """Return the title and the text as they are, in a fence that nothing in them can close."""
     text = render.plain.replace(_MARK, "'''")
-    shown = text if len(text) <= MOST else f"{text[: MOST - 1]}…"
-    return f"{_MARK}\n{shown}\n{_MARK}"
+    shortened = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+    return f"{_MARK}\n{shortened}\n{_MARK}"

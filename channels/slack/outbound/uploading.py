@@ -91,8 +91,8 @@ class ThreadFiles:
 
     def progress(self, plan: PlannedFile) -> FileProgress:
         """Return how far the file of *plan* got; its upload begins if it has not. Raises `LostPlace`."""
-        if (found := self.peek(plan)) is not None:
-            return found
+        if (progress := self.peek(plan)) is not None:
+            return progress
         self._tasks[plan.key] = asyncio.create_task(self._guarded(plan))
         return _PENDING
 
@@ -103,8 +103,8 @@ class ThreadFiles:
     def peek(self, plan: PlannedFile) -> FileProgress | None:
         """Return how far the file of *plan* got, None when its upload has not begun. Raises `LostPlace`."""
         if (task := self._tasks.get(plan.key)) is None:
-            known = self._known(plan.key)
-            return _FAILED if known is None and not self._space.can_upload(self._clock.now()) else known
+            progress = self._finished(plan.key)
+            return _FAILED if progress is None and not self._space.can_upload(self._clock.now()) else progress
         if not task.done():
             return _PENDING
         file = task.result()
@@ -116,7 +116,7 @@ class ThreadFiles:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _known(self, key: tuple[str, str]) -> FileProgress | None:
+    def _finished(self, key: tuple[str, str]) -> FileProgress | None:
         """Return what the rows say of a file that needs no more work."""
         row = (self._rows or {}).get(key)
         if row is None:
@@ -174,15 +174,15 @@ class ThreadFiles:
 
         False: Slack has lost its bytes, so they have to be sent again.
         """
-        known = await self._known_to_slack(file)
-        shares: Json = (known or {}).get("shares") or {}
+        info = await self._known_to_slack(file)
+        shares: Json = (info or {}).get("shares") or {}
         if any(self._thread.channel in places for places in shares.values()):
             return True
         try:
             await self._complete(plan, file)
         except f.SlackRefused:
             # Slack takes it once per upload: of a file that it knows, it took it before.
-            return known is not None
+            return info is not None
         return True
 
     async def _known_to_slack(self, file: str) -> Json | None:

@@ -29,8 +29,8 @@ def cell_texts(value: Any) -> Iterator[str]:
         case {"rows": list()}:
             for row in cast("list[Any]", value["rows"]):
                 yield from cell_texts(row)
-        case {"text": str() as found}:
-            yield found
+        case {"text": str() as text}:
+            yield text
         case {"elements": inner}:
             yield from cell_texts(inner)
         case list():

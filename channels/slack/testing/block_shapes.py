@@ -62,12 +62,12 @@ def items(of: Shape, most: int | None = None, *, least: int = 1) -> Shape:
         if not isinstance(value, list):
             yield ShapeProblem(at, "wrong_type", "must provide an array")
             return
-        found = cast("list[Any]", value)
-        if len(found) < least:
+        items = cast("list[Any]", value)
+        if len(items) < least:
             yield ShapeProblem(at, "too_few", f"no fewer than {least} items allowed")
-        if most is not None and len(found) > most:
+        if most is not None and len(items) > most:
             yield ShapeProblem(at, "too_many", f"no more than {most} items allowed")
-        for n, item in enumerate(found):
+        for n, item in enumerate(items):
             yield from of(item, f"{at}/{n}")
 
     return check
@@ -81,11 +81,11 @@ def record(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None =
         if not isinstance(value, dict):
             yield ShapeProblem(at, "wrong_type", "must provide an object")
             return
-        found = cast(Json, value)
+        record = cast(Json, value)
         for name in required:
-            if name not in found:
+            if name not in record:
                 yield ShapeProblem(at, "missing_field", f"missing required field: {name}")
-        for name, inner in found.items():
+        for name, inner in record.items():
             if name in fields:
                 yield from fields[name](inner, f"{at}/{name}")
             elif name != "type":
@@ -101,14 +101,14 @@ def typed(shapes: Mapping[str, Shape]) -> Shape:
         if not isinstance(value, dict):
             yield ShapeProblem(at, "wrong_type", "must provide an object")
             return
-        found = cast(Json, value)
-        kind = found.get("type")
+        fields = cast(Json, value)
+        kind = fields.get("type")
         if kind is None:
             yield ShapeProblem(at, "missing_field", "missing required field: type")
         elif not isinstance(kind, str) or kind not in shapes:
             yield ShapeProblem(f"{at}/type", "unknown_type", f"unsupported type: {kind}")
         else:
-            yield from shapes[kind](found, at)
+            yield from shapes[kind](fields, at)
 
     return check
 
@@ -117,9 +117,9 @@ def both(*shapes: Shape) -> Shape:
     """Ask for a value that has all *shapes*; those after the first are checked only if it accepts."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
-        found = list(shapes[0](value, at))
-        yield from found
-        if not found:
+        problems = list(shapes[0](value, at))
+        yield from problems
+        if not problems:
             for shape in shapes[1:]:
                 yield from shape(value, at)
 

@@ -45,24 +45,24 @@ _SUMS = (
 def check(blocks: Any, *, surface: Surface = "message") -> list[ShapeProblem]:
     """Return what Slack would refuse in *blocks*; pointers begin at the list: `/1/elements/0/text`."""
     most = limits.BLOCKS_PER_MESSAGE if surface == "message" else limits.BLOCKS_PER_VIEW
-    found = list(items(typed(_BLOCKS), most.value, least=0)(blocks, ""))
-    if found and not isinstance(blocks, list):
-        return found
+    problems = list(items(typed(_BLOCKS), most.value, least=0)(blocks, ""))
+    if problems and not isinstance(blocks, list):
+        return problems
     whole = [cast(Json, block) if isinstance(block, dict) else {} for block in cast("list[Any]", blocks)]
-    return [*found, *_misplaced(whole, surface), *_repeated(whole), *_too_much(whole, surface)]
+    return [*problems, *_misplaced(whole, surface), *_repeated(whole), *_too_much(whole, surface)]
 
 
 def check_view(view: Any) -> list[ShapeProblem]:
     """Return what Slack would refuse in a modal or a Home tab; pointers begin at the view."""
-    found = list(typed(_VIEWS)(view, ""))
+    problems = list(typed(_VIEWS)(view, ""))
     if isinstance(view, dict) and "blocks" in view:
         content = cast(Json, view)
         surface: Surface = "home" if content.get("type") == "home" else "modal"
         inner = check(content["blocks"], surface=surface)
-        found += [problem._replace(pointer=f"/blocks{problem.pointer}") for problem in inner]
+        problems += [problem._replace(pointer=f"/blocks{problem.pointer}") for problem in inner]
         if surface == "modal" and "submit" not in content and any(_is_input(each) for each in content["blocks"]):
-            found.append(ShapeProblem("", "missing_field", "missing required field: submit"))
-    return found
+            problems.append(ShapeProblem("", "missing_field", "missing required field: submit"))
+    return problems
 
 
 def _is_input(block: Any) -> bool:

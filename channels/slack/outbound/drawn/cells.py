@@ -18,7 +18,7 @@ LABEL = 80
 """Characters of a heading."""
 _READABLE = 100
 """Characters of a row that people can read across, if columns have to be left out anyway."""
-_WIDEST, _FEWEST, _SAMPLE = 24, 3, 50
+_MAX_WIDTH, _MIN_COLUMNS, _SAMPLE = 24, 3, 50
 _WORDS = ("text", "date", "datetime")
 _EXACT = 2**53
 """Integers from here on lose digits as a number of JSON in a browser."""
@@ -41,9 +41,9 @@ class Grid:
     @property
     def is_whole(self) -> bool:
         """Whether it shows all of the table."""
-        return self.shown() is None
+        return self.scope() is None
 
-    def shown(self) -> str | None:
+    def scope(self) -> str | None:
         """Return the line that says which part is shown, without its full stop; None when all of it is."""
         table, parts = self.table, list[str]()
         if len(self.rows) < len(table.rows):
@@ -102,9 +102,9 @@ def _text(text: str) -> Json:
     return {"type": "raw_text", "text": text}
 
 
-def header_cells(found: Grid) -> list[Json]:
+def header_cells(grid: Grid) -> list[Json]:
     """Return the first row of a block."""
-    return [_text(label) for label in found.header]
+    return [_text(label) for label in grid.header]
 
 
 def _columns(table: DataTable, most: int) -> tuple[TableColumn, ...]:
@@ -115,7 +115,7 @@ def _columns(table: DataTable, most: int) -> tuple[TableColumn, ...]:
     width = 0
     for column in table.columns[:most]:
         width += _width(column, islice(table.rows, _SAMPLE))
-        if width > _READABLE and len(taken) >= _FEWEST:
+        if width > _READABLE and len(taken) >= _MIN_COLUMNS:
             break
         taken.append(column)
     return tuple(taken)
@@ -123,7 +123,7 @@ def _columns(table: DataTable, most: int) -> tuple[TableColumn, ...]:
 
 def _width(column: TableColumn, rows: Iterable[dict[str, Any]]) -> int:
     longest = max((len(formatted(row.get(column.key), column.format)) for row in rows), default=0)
-    return min(max(longest, len(column.label)), _WIDEST) + 2
+    return min(max(longest, len(column.label)), _MAX_WIDTH) + 2
 
 
 def _is_numeric(column: TableColumn, rows: Sequence[dict[str, Any]]) -> bool:

@@ -42,11 +42,11 @@ def chart_steps(render: ShownRender, chart: PlainChart | None, *, links: bool) -
 
 def native_form(render: ShownRender, chart: PlainChart) -> Form | None:
     """Return *chart* as Slack's own block, None when it cannot be one."""
-    found = native(chart, heading(render), _spec(render))
-    if not isinstance(found, NativeChart):
+    block = native(chart, heading(render), _spec(render))
+    if not isinstance(block, NativeChart):
         return None
-    below = [note(found.remark)] if found.remark else []
-    return Form((found.block, *below), chart_words(render))
+    below = [note(block.remark)] if block.remark else []
+    return Form((block.block, *below), chart_words(render))
 
 
 def picture_form(render: ShownRender) -> Form | None:

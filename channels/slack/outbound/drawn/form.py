@@ -49,7 +49,7 @@ class CsvUpload:
     """The whole table as a file to be shared in the thread; the blocks do not depend on it.
 
     *kind* and *payload* are the render's: `agent_core.renders.files.csv_of` makes the bytes of them. *rows* is how
-    many rows the file has, and *shown* is the line that says which of them the message shows.
+    many rows the file has, and *scope* is the line that says which of them the message shows.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class CsvUpload:
     name: str
     title: str
     rows: int
-    shown: str
+    scope: str
 
 
 Upload = PngUpload | ChartLink | CsvUpload
@@ -91,8 +91,8 @@ class Form:
         match self.upload:
             case None:
                 return self.blocks
-            case CsvUpload(shown=shown) if self.blocks:
-                return (*self.blocks[:-1], note(f"{shown}."))
+            case CsvUpload(scope=text) if self.blocks:
+                return (*self.blocks[:-1], note(f"{text}."))
             case CsvUpload():
                 return ()
             case _:

@@ -13,7 +13,7 @@ _NAMELESS = "\u2013"
 def short_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return *names* in as many characters as Slack takes; those that would be the same then are numbered."""
     most = limits.CHART_NAME.value
-    found: list[str] = []
+    result: list[str] = []
     used: set[str] = set()
     counts: dict[str, int] = {}
     for name in names:
@@ -23,8 +23,8 @@ def short_names(names: Iterable[str]) -> tuple[str, ...]:
             number = f" {counts[base]}"
             short = f"{cut(base, most - len(number))}{number}"
         used.add(short)
-        found.append(short)
-    return tuple(found)
+        result.append(short)
+    return tuple(result)
 
 
 def plain_name(name: str) -> str:

@@ -16,7 +16,7 @@ from channels.slack.outbound.drawn.names import plain_name, short_names
 from channels.slack.web_api import limits
 
 OTHER = "Other"
-_LARGEST = 1e300  # a sum of several of these is no number any more
+_MAX_NUMBER = 1e300  # a sum of several of these is no number any more
 
 
 class NativeChart(NamedTuple):
@@ -34,21 +34,21 @@ class NotNative(NamedTuple):
 
 def native(chart: PlainChart, title: str, spec: Mapping[str, Any]) -> NativeChart | NotNative:
     """Return *chart*, reduced from *spec*, as the block `data_visualization` with *title*."""
-    if any(value is not None and not abs(value) < _LARGEST for each in chart.series for value in each.values):
+    if any(value is not None and not abs(value) < _MAX_NUMBER for each in chart.series for value in each.values):
         return NotNative("a value is too large for a block, or no number")
     match chart.type:
         case "scatter":
             return NotNative("Slack has no scatter chart")
         case "pie":
-            found, remark = _pie(chart)
+            chart_block, remark = _pie(chart)
         case _:
-            found, remark = _axes(chart, spec)
-    if isinstance(found, NotNative):
-        return found
+            chart_block, remark = _axes(chart, spec)
+    if isinstance(chart_block, NotNative):
+        return chart_block
     block = {
         "type": "data_visualization",
         "title": cut(plain_name(title), limits.CHART_TITLE.value) or "Chart",
-        "chart": found,
+        "chart": chart_block,
     }
     return NativeChart(block, remark)
 
@@ -66,9 +66,9 @@ def _pie(chart: PlainChart) -> tuple[Json | NotNative, str]:
     most, remark = limits.CHART_SEGMENTS.value, ""
     if len(slices) > most:
         order = sorted(range(len(slices)), key=lambda n: -slices[n][1])
-        kept, rest = sorted(order[: most - 1]), order[most - 1 :]
+        largest, rest = sorted(order[: most - 1]), order[most - 1 :]
         other = math.fsum(slices[n][1] for n in rest)
-        slices = [*(slices[n] for n in kept), (OTHER, other)]
+        slices = [*(slices[n] for n in largest), (OTHER, other)]
         remark = f"{OTHER}: the {len(rest)} smallest together."
     names = short_names(name for name, _ in slices)
     segments = [{"label": name, "value": value} for name, (_, value) in zip(names, slices, strict=True)]
@@ -102,11 +102,11 @@ def _filled(chart: PlainChart) -> PlainChart | NotNative:
     if chart.type != "line":
         series = tuple(PlainSeries(each.name, tuple(value or 0 for value in each.values)) for each in chart.series)
         return structs.replace(chart, series=series)
-    kept = [n for n in range(len(chart.categories)) if any(each.values[n] is not None for each in chart.series)]
-    series = tuple(PlainSeries(each.name, tuple(each.values[n] for n in kept)) for each in chart.series)
+    filled = [n for n in range(len(chart.categories)) if any(each.values[n] is not None for each in chart.series)]
+    series = tuple(PlainSeries(each.name, tuple(each.values[n] for n in filled)) for each in chart.series)
     if any(value is None for each in series for value in each.values):
         return NotNative("a line has a gap")
-    return structs.replace(chart, categories=tuple(chart.categories[n] for n in kept), series=series)
+    return structs.replace(chart, categories=tuple(chart.categories[n] for n in filled), series=series)
 
 
 def _with_axes(chart: PlainChart) -> Json:

@@ -18,23 +18,23 @@ SUMMARY = 300
 ALONE = 1_500
 """Characters of a render that is shown without blocks."""
 _FENCE = "```"
-_LEAST = 40
+_MIN_TEXT = 40
 _PREFORMATTED = 3_500
 _MORE = "…"
 
 
 def summary(*lines: str) -> str:
     """Return *lines* as short mrkdwn that is literal."""
-    shown = neutral("\n".join(one_line(line) for line in lines if line))
-    return fitting(shown, SUMMARY)
+    text = neutral("\n".join(one_line(line) for line in lines if line))
+    return fitting(text, SUMMARY)
 
 
 def fitting(text: str, room: int) -> str:
     """Return *text* escaped for mrkdwn, in at most *room* characters."""
     most = room
-    while len(found := escape(cut(text, most)) if most > 0 else "") > room:
-        most -= len(found) - room
-    return found
+    while len(escaped := escape(cut(text, most)) if most > 0 else "") > room:
+        most -= len(escaped) - room
+    return escaped
 
 
 def alone(render: ShownRender, twin: Twin, room: int) -> str:
@@ -42,7 +42,7 @@ def alone(render: ShownRender, twin: Twin, room: int) -> str:
     words = neutral(cut(one_line(render.title or ""), limits.TABLE_CAPTION.value))
     title = escape(words)
     most = min(room, ALONE) - 2 * len(_FENCE) - len(title) - 3
-    if most < _LEAST:
+    if most < _MIN_TEXT:
         return fitting(words, max(room, 0))
     text = neutral(visible(twin(most).replace(_FENCE, "'''"))).strip("\n")
     return f"{title}\n{_FENCE}\n{by_line(escape(text), most)}\n{_FENCE}".lstrip("\n")
@@ -63,7 +63,7 @@ def preformatted(render: ShownRender, twin: Twin, room: Room) -> list[Json]:
     """Return the title of *render* and as much of its *twin* as fits, in blocks in which nothing is syntax."""
     above = title_of(render)
     most = min(room.words - taken_by(above, "").words, _PREFORMATTED)
-    text = by_line(visible(twin(most)).strip("\n"), most) if most > _LEAST else ""
+    text = by_line(visible(twin(most)).strip("\n"), most) if most > _MIN_TEXT else ""
     if not text.strip():
         return []
     words = {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": text}]}
