@@ -97,6 +97,7 @@ from agent_core.domain.objects import (
     Vote,
 )
 from agent_core.domain.quotas import Origin, Quota
+from agent_core.domain.shorten import shorten
 from agent_core.domain.unknown_fields import misfit
 from agent_core.drawing.drawer import Drawer, DrawingFailed, DrawingUnavailable
 from agent_core.drawing.quickchart import QuickChart
@@ -288,6 +289,7 @@ __all__ = [
     "misfit",
     "new_id",
     "number_of",
+    "shorten",
     "spec_text",
     "table_of",
     "table_text",

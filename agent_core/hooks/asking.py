@@ -12,6 +12,7 @@ from agent_core.domain.agents import ToolSpec
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor, visible
 from agent_core.domain.schemas import schema_problem
+from agent_core.domain.shorten import shorten
 from agent_core.ids import new_id
 from agent_core.loop.waiting import CallState
 
@@ -126,7 +127,7 @@ def form(
             tool=call.name,
             arguments=_first(form),
             hook=_FORM,
-            title=f"{title[: MAX_TITLE - 1]}…" if long else title or f"{call.name} asks you something.",
+            title=shorten(title, MAX_TITLE) or f"{call.name} asks you something.",
             responders=("asker",) if asker is not None else ("operators",),
             quorum=1,
             timeout_s=FORM_TIME,

@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from agent_core.domain.failures import FailureKind
+from agent_core.domain.shorten import shorten
 from agent_core.providers.base import CallFailed
 from agent_core.providers.marking import knows_no_cache
 
@@ -322,7 +323,7 @@ def printable(text: str) -> str:
     for secret in SECRETS.get():
         line = _without(line, secret)
     line = _SECRET.sub("[secret]", line)
-    return line if len(line) <= MAX_SAID else line[: MAX_SAID - 1] + "…"
+    return shorten(line, MAX_SAID)
 
 
 def _without(text: str, key: str) -> str:

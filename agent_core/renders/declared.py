@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from agent_core.domain.messages import clean
+from agent_core.domain.shorten import shorten
 from agent_core.errors import InvalidInput
 from agent_core.renders.cells import one_line
 from agent_core.renders.formats import FORMAT, FORMATS, as_json
@@ -33,9 +34,9 @@ def cell(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case str():
-            return _cut(clean(value))
+            return shorten(clean(value), MAX_CELL)
         case _:
-            return _cut(clean(_compact(value)))
+            return shorten(clean(_compact(value)), MAX_CELL)
 
 
 def plain_title(text: str, path: str) -> str:
@@ -115,7 +116,3 @@ def _compact(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (RecursionError, ValueError):
         return "…"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"

@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from agent_core.domain.messages import clean
+from agent_core.domain.shorten import shorten
 
 Row = dict[str, Any]
 PLACES = ("rows", "items", "results", "data", "result")
@@ -102,8 +103,7 @@ def listed(names: Sequence[str]) -> str:
     """Return *names* on one line of bounded length."""
     texts, length = list[str](), 0
     for name in names:
-        plain = " ".join(clean(name).split())
-        plain = plain if len(plain) <= _MAX_NAME else f"{plain[: _MAX_NAME - 1]}…"
+        plain = shorten(" ".join(clean(name).split()), _MAX_NAME)
         length += len(plain) + 2
         if length > _MAX_LIST:
             return ", ".join([*texts, "…"])
@@ -185,4 +185,4 @@ def _is_null(value: Any) -> bool:
 
 def _as_text(value: Any) -> str:
     text = " ".join(clean(value if isinstance(value, str) else msgspec.json.encode(value).decode()).split())
-    return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME - 1]}…"
+    return shorten(text, _MAX_NAME)

@@ -6,6 +6,7 @@ The text is aligned by the cells of a screen, and what is hidden in it is writte
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agent_core.domain.shorten import shorten
 from agent_core.renders.bars import bars, finite, sparkline
 from agent_core.renders.cells import one_line, seen
 from agent_core.renders.formats import alignments, formatted
@@ -90,7 +91,7 @@ def spec_text(spec: Mapping[str, Any], *, width: int | None = None, most: int = 
 def _name(text: str, beside: Sequence[object], most: int) -> str:
     """Return *text* on one line: as much as it may have with as many columns *beside* it."""
     longest = max(MIN_NAME, min(MAX_NAME, most // (4 * max(1, len(beside)))))
-    return one_line(text if len(text) <= longest else f"{text[:longest]}…")
+    return one_line(shorten(text, longest))
 
 
 def _label(text: str) -> str:
@@ -98,7 +99,7 @@ def _label(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return seen(text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}…").strip("\n")
+    return seen(shorten(text, MAX_CELL)).strip("\n")
 
 
 def _left_out(count: int, noun: str) -> Iterator[str]:

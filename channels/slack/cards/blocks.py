@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agent_core import ApprovalObject
+from agent_core import ApprovalObject, shorten
 from channels.legible import unmistakable
 from channels.slack.cards import words as w
 from channels.slack.cards.words import Json, Sentence, Value, text
@@ -105,8 +105,7 @@ def _head(approval: ApprovalObject, about: CardContext, *, alone: bool) -> list[
 
 
 def _quoted(words: str) -> str:
-    text = unmistakable(words.strip())
-    return text if len(text) <= WORDS else f"{text[: WORDS - 1]}…"
+    return shorten(unmistakable(words.strip()), WORDS)
 
 
 def _tail(approval: ApprovalObject, about: CardContext) -> list[Json]:

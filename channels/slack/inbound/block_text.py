@@ -11,6 +11,7 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, cast
 
+from agent_core import shorten
 from channels.legible import one_line
 from channels.slack.outbound.text import escape
 from channels.slack.web_api.client import Json
@@ -39,7 +40,7 @@ def named(value: object, *, most: int = MAX_LABEL) -> str:
     It has at most *most* characters, the last of which says that it was cut.
     """
     name = one_line(str(value or "")[: 4 * most]).replace("[", "(").replace("]", ")")
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    return shorten(name, most)
 
 
 def not_shown(what: str, *names: object) -> Line:

@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from agent_core import Actor, AgentObject, Clock, Context, Inbound, ParleyError, RateLimited, SessionClosed, Text
+from agent_core import (
+    Actor,
+    AgentObject,
+    Clock,
+    Context,
+    Inbound,
+    ParleyError,
+    RateLimited,
+    SessionClosed,
+    Text,
+    shorten,
+)
 from channels.slack.inbound.context import Watermark, as_context, at
 from channels.slack.inbound.intake import Commanded, Pointed, words
 from channels.slack.inbound.mentions import CLOSED, NO_AGENT, Mentions, actor, asked_by, refusal, tool_context
@@ -173,8 +184,7 @@ async def pointed(asking: Mentions, installation: Installation, pointer: Pointed
 
 async def _post(installation: Installation, put: _Question) -> str:
     """Post the question of a command, and return the root of the thread in which it is answered."""
-    space, command, most = installation.space, put.command, limits.TEXT.value - 100
-    question = put.text if len(put.text) <= most else f"{put.text[:most]}…"
+    space, command, question = installation.space, put.command, shorten(put.text, limits.TEXT.value - 100)
     await space.pacer.admit("chat.postMessage", space.team, command.channel, Lane.FIRST)
     text = f"<@{command.user}>: {escape(neutral(question))}"
     return await space.api.post(command.channel, text, metadata=mark(put.name))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from agent_core import shorten
 from channels.base import ShownRender
 from channels.slack.outbound.text import safe
 
@@ -20,5 +21,4 @@ def markdown_of(render: ShownRender) -> str:
 def _fenced(render: ShownRender) -> str:
     """Return the title and the text as they are, in a fence that nothing in them can close."""
     text = render.plain.replace(_MARK, "'''")
-    shortened = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
-    return f"{_MARK}\n{shortened}\n{_MARK}"
+    return f"{_MARK}\n{shorten(text, MAX_TEXT)}\n{_MARK}"

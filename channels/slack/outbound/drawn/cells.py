@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from agent_core import DataTable, TableColumn, formatted, number_of
+from agent_core import DataTable, TableColumn, formatted, number_of, shorten
 from channels.legible import one_line
-from channels.slack.outbound.drawn.form import Json, cut
+from channels.slack.outbound.drawn.form import Json
 
 EMPTY = "\u2013"
 """What an empty cell shows: Slack refuses cells without a character."""
@@ -64,7 +64,7 @@ class Grid:
 def grid(table: DataTable, *, rows: int, columns: int, room: int) -> Grid | None:
     """Return the first *rows* and *columns* of *table* that *room* characters hold; None without one whole row."""
     chosen = _columns(table, columns)
-    header = tuple(cut(one_line(column.label), LABEL) or EMPTY for column in chosen)
+    header = tuple(shorten(one_line(column.label), LABEL) or EMPTY for column in chosen)
     left = room - sum(map(len, header))
     first = table.rows[:rows]
     numeric = tuple(_is_numeric(column, first) for column in chosen)
@@ -92,7 +92,7 @@ def _row(
         value = row.get(column.key)
         text = formatted(value, column.format)
         was_cut = was_cut or len(text) > CELL
-        text = cut(one_line(text[: 2 * CELL]), CELL) or EMPTY
+        text = shorten(one_line(text[: 2 * CELL]), CELL) or EMPTY
         size += len(text)
         cells.append({"type": "raw_number", "value": _number(value), "text": text} if is_number else _text(text))
     return tuple(cells), size, was_cut

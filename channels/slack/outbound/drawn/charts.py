@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
-from agent_core import DataTable, PlainChart, RenderHead, TableColumn, chart_text, data_of, head_of, spec_text
+from agent_core import DataTable, PlainChart, RenderHead, TableColumn, chart_text, data_of, head_of, shorten, spec_text
 from channels.base import ShownRender
-from channels.slack.outbound.drawn.form import ChartLink, Form, PngUpload, cut, file_name, note
+from channels.slack.outbound.drawn.form import ChartLink, Form, PngUpload, file_name, note
 from channels.slack.outbound.drawn.ladder import FormMaker
 from channels.slack.outbound.drawn.native import NativeChart, native
 from channels.slack.outbound.drawn.room import MESSAGE, Room
@@ -79,18 +79,18 @@ def text_of(render: ShownRender, chart: PlainChart | None, most: int) -> str:
 
 def heading(render: ShownRender) -> str:
     """Return the title of the chart; without one, what it shows."""
-    return cut(_head(render).heading, limits.TABLE_CAPTION.value)
+    return shorten(_head(render).heading, limits.TABLE_CAPTION.value)
 
 
 def alt_of(render: ShownRender) -> str:
     """Return what the picture of the chart shows, in words for those who do not see it."""
-    return cut("\n".join((heading(render), *filter(None, _head(render).facts))), limits.IMAGE_ALT.value)
+    return shorten("\n".join((heading(render), *filter(None, _head(render).facts))), limits.IMAGE_ALT.value)
 
 
 def chart_words(render: ShownRender) -> str:
     """Return the chart for notifications and screen readers: its title, its shape, and its extremes."""
     facts = _head(render).facts
-    return summary(": ".join((cut(heading(render), _TITLE), *facts[:1])), *facts[1:])
+    return summary(": ".join((shorten(heading(render), _TITLE), *facts[:1])), *facts[1:])
 
 
 def _head(render: ShownRender) -> RenderHead:

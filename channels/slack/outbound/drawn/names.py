@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from agent_core import shorten
 from channels.legible import one_line
-from channels.slack.outbound.drawn.form import cut
 from channels.slack.outbound.text import neutral
 from channels.slack.web_api import limits
 
@@ -17,11 +17,11 @@ def short_names(names: Iterable[str]) -> tuple[str, ...]:
     used: set[str] = set()
     counts: dict[str, int] = {}
     for name in names:
-        short = base = cut(plain_name(name), most) or _NAMELESS
+        short = base = shorten(plain_name(name), most) or _NAMELESS
         while short in used:
             counts[base] = counts.get(base, 1) + 1
             number = f" {counts[base]}"
-            short = f"{cut(base, most - len(number))}{number}"
+            short = f"{shorten(base, most - len(number))}{number}"
         used.add(short)
         result.append(short)
     return tuple(result)

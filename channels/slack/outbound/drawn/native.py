@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from agent_core import PlainChart, PlainSeries, amount_sign
+from agent_core import PlainChart, PlainSeries, amount_sign, shorten
 from channels.slack.outbound.drawn.coarser import adds_up, coarser
-from channels.slack.outbound.drawn.form import Json, cut
+from channels.slack.outbound.drawn.form import Json
 from channels.slack.outbound.drawn.names import plain_name, short_names
 from channels.slack.web_api import limits
 
@@ -47,7 +47,7 @@ def native(chart: PlainChart, title: str, spec: Mapping[str, Any]) -> NativeChar
         return chart_block
     block = {
         "type": "data_visualization",
-        "title": cut(plain_name(title), limits.CHART_TITLE.value) or "Chart",
+        "title": shorten(plain_name(title), limits.CHART_TITLE.value) or "Chart",
         "chart": chart_block,
     }
     return NativeChart(block, remark)
@@ -113,7 +113,7 @@ def _with_axes(chart: PlainChart) -> Json:
     labels = short_names(chart.categories)
     names = short_names(each.name or chart.y or "" for each in chart.series)
     axis: Json = {"categories": list(labels)}
-    if along := cut(plain_name(chart.x or ""), limits.CHART_AXIS.value):
+    if along := shorten(plain_name(chart.x or ""), limits.CHART_AXIS.value):
         axis["x_label"] = along
     sign = amount_sign(chart.format)  # the block writes none at its values
     if up := _with_sign(plain_name(chart.y or ""), sign):
@@ -128,9 +128,9 @@ def _with_axes(chart: PlainChart) -> Json:
 def _with_sign(title: str, sign: str) -> str:
     """Return the *title* of an axis with the *sign* of its amounts after it, if that is not in it."""
     if not sign or sign in title:
-        return cut(title, limits.CHART_AXIS.value)
+        return shorten(title, limits.CHART_AXIS.value)
     after = f" ({sign})"
-    return f"{cut(title, limits.CHART_AXIS.value - len(after))}{after}" if title else sign
+    return f"{shorten(title, limits.CHART_AXIS.value - len(after))}{after}" if title else sign
 
 
 def _points(labels: Sequence[str], values: Sequence[float | None], factor: int) -> list[Json]:

@@ -5,11 +5,11 @@ What a form leaves out is in a CSV file, which goes with it.
 
 from functools import partial
 
-from agent_core import DataTable, head_of, table_text
+from agent_core import DataTable, head_of, shorten, table_text
 from channels.base import ShownRender
 from channels.legible import one_line
 from channels.slack.outbound.drawn.cells import Grid, grid, header_cells
-from channels.slack.outbound.drawn.form import CsvUpload, Form, Json, cut, file_name, note
+from channels.slack.outbound.drawn.form import CsvUpload, Form, Json, file_name, note
 from channels.slack.outbound.drawn.ladder import FormMaker
 from channels.slack.outbound.drawn.literal_table import pipe_table
 from channels.slack.outbound.drawn.room import MESSAGE, Room, taken_by
@@ -51,7 +51,7 @@ def data_table_form(render: ShownRender, table: DataTable, room: Room = MESSAGE)
     count = len(cells.rows)
     block: Json = {
         "type": "data_table",
-        "caption": cut(neutral(_heading(render)), limits.TABLE_CAPTION.value),
+        "caption": shorten(neutral(_heading(render)), limits.TABLE_CAPTION.value),
         "page_size": count if count <= _ONE_PAGE else PAGE,
         "rows": [header_cells(cells), *map(list, cells.rows)],
     }
@@ -117,8 +117,8 @@ def table_words(render: ShownRender, table: DataTable) -> str:
     cells = grid(
         DataTable(table.columns[:6], table.rows[:_SAMPLES]), rows=_SAMPLES, columns=6, room=limits.TABLE_TEXT.value
     )
-    lines = [" | ".join(cut(text, 30) for text in row) for row in cells.texts()] if cells else []
-    return summary(f"{cut(render.title, 100)}: {shape}" if render.title else shape.capitalize(), *lines)
+    lines = [" | ".join(shorten(text, 30) for text in row) for row in cells.texts()] if cells else []
+    return summary(f"{shorten(render.title, 100)}: {shape}" if render.title else shape.capitalize(), *lines)
 
 
 def _plural(word: str, count: int) -> str:
@@ -165,7 +165,7 @@ def _attached(render: ShownRender, table: DataTable, blocks: list[Json], words: 
 
 
 def _file(render: ShownRender, table: DataTable, note: str) -> CsvUpload:
-    title = cut(_heading(render), limits.TABLE_CAPTION.value)
+    title = shorten(_heading(render), limits.TABLE_CAPTION.value)
     return CsvUpload(render.kind, render.payload, file_name(title, "csv", "table"), title, len(table.rows), note)
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from agent_core import shorten
 from channels.base import ShownRender
 from channels.legible import one_line, visible
-from channels.slack.outbound.drawn.form import Json, cut
+from channels.slack.outbound.drawn.form import Json
 from channels.slack.outbound.drawn.room import Room, taken_by
 from channels.slack.outbound.text import escape, neutral
 from channels.slack.web_api import limits
@@ -32,14 +33,14 @@ def summary(*lines: str) -> str:
 def fitting(text: str, room: int) -> str:
     """Return *text* escaped for mrkdwn, in at most *room* characters."""
     most = room
-    while len(escaped := escape(cut(text, most)) if most > 0 else "") > room:
+    while len(escaped := escape(shorten(text, most)) if most > 0 else "") > room:
         most -= len(escaped) - room
     return escaped
 
 
 def alone(render: ShownRender, twin: Twin, room: int) -> str:
     """Return the title of *render* and its *twin* as mrkdwn in at most *room* characters; less in too little room."""
-    words = neutral(cut(one_line(render.title or ""), limits.TABLE_CAPTION.value))
+    words = neutral(shorten(one_line(render.title or ""), limits.TABLE_CAPTION.value))
     title = escape(words)
     most = min(room, ALONE) - 2 * len(_FENCE) - len(title) - 3
     if most < _MIN_TEXT:
@@ -72,7 +73,7 @@ def preformatted(render: ShownRender, twin: Twin, room: Room) -> list[Json]:
 
 def title_of(render: ShownRender) -> list[Json]:
     """Return the title in bold, in a block in which nothing is syntax; none without a title."""
-    title = cut(one_line(render.title or ""), limits.TABLE_CAPTION.value)
+    title = shorten(one_line(render.title or ""), limits.TABLE_CAPTION.value)
     if not title:
         return []
     text = {"type": "text", "text": title, "style": {"bold": True}}
