@@ -22,7 +22,7 @@ from agent_core.caching.rules import (
     bills_writes,
     minimum,
 )
-from agent_core.caching.steps import Step, anthropic_steps, openai_steps
+from agent_core.caching.steps import RequestPrefix, anthropic_steps, openai_steps
 
 _ENTRIES = 50_000
 _EXPLICIT, _BESIDE_IMPLICIT = 4, 3
@@ -52,8 +52,8 @@ class Priced:
 
     bill: Bill
     start: int
-    written: tuple[tuple[Step, int], ...]
-    steps: Sequence[Step]
+    written: tuple[tuple[RequestPrefix, int], ...]
+    steps: Sequence[RequestPrefix]
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class Caches:
         seconds = wanted or FIVE_MINUTES
         return seconds if self._rules.long_over_short else min(seconds, under)
 
-    def _looked_up(self, steps: Sequence[Step], marks: Sequence[int], now: int) -> int | None:
+    def _looked_up(self, steps: Sequence[RequestPrefix], marks: Sequence[int], now: int) -> int | None:
         """Return the longest live prefix that can be found from *marks*, the last first."""
         for mark in reversed(marks):
             walked = 0
@@ -133,7 +133,7 @@ class Caches:
                     return n
         return None
 
-    def _openai(self, body: Json, steps: Sequence[Step], now: int) -> Priced:
+    def _openai(self, body: Json, steps: Sequence[RequestPrefix], now: int) -> Priced:
         """Models from 5.6 on: exact boundaries, explicit and implicit, whose writes are billed."""
         options = cast("Json", body.get("prompt_cache_options") or {})
         seconds = HALF_DAY if options.get("ttl") == "12h" else HALF_HOUR
@@ -153,7 +153,7 @@ class Caches:
         written = tuple((step, seconds) for step in large if step.tokens > read)
         return Priced(Bill(total - read - wrote, read, short, long), now, written, steps)
 
-    def _older(self, prompt: ModelPrompt, steps: Sequence[Step], now: int) -> Priced:
+    def _older(self, prompt: ModelPrompt, steps: Sequence[RequestPrefix], now: int) -> Priced:
         """Older models and compatible servers: the longest common prefix, rounded down, free to write."""
         seconds = DAY if prompt.body.get("prompt_cache_retention") == "24h" else TEN_MINUTES
         total = (steps[-1].tokens if steps else 0) + self._rules.tail

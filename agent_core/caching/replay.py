@@ -1,4 +1,4 @@
-"""The model calls of a session as its log tells them: when, of which model, with which prompt, billed as what. Pure."""
+"""The model calls of a session from its log: when, of which model, with which prompt, billed as what. Pure."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ from agent_core.providers.base import neutral
 
 CallKind = Literal["step", "summary", "child"]
 """A step of the session; a summary of older messages; a step of a child run, whose prompt is not the session's."""
-_WITH_THE_PROMPT = ("effort", "tool_choice", "output_schema")
-"""Controls that are a part of what the vendors' caches keep the messages under."""
+_CACHE_CONTROLS = ("effort", "tool_choice", "output_schema")
+"""Controls that are part of the key under which the vendors' caches keep the messages."""
 
 
 class LoggedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class LoggedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def logged_calls(facts: Iterable[Fact], snapshots: Mapping[str, Snapshot], marker: str) -> list[LoggedCall]:
-    """Return the calls that *facts*, all of a session, tell of; *marker* is that of its frames."""
+    """Return the calls in *facts*, all of a session; *marker* is that of its frames."""
     return _Replay(snapshots, marker).calls(facts)
 
 
@@ -150,7 +150,7 @@ class _Replay:
         head = self._heads.get(snapshot.hash)
         if head is None:
             head = self._heads[snapshot.hash] = _head(snapshot)
-        settings = {name: value for name in _WITH_THE_PROMPT if (value := controls.get(name)) not in (None, "auto")}
+        settings = {name: value for name in _CACHE_CONTROLS if (value := controls.get(name)) not in (None, "auto")}
         ahead = PromptPiece(msgspec.json.encode(settings, order="sorted"), "messages", 0)
         return (*head, ahead, *(self._piece(entry) for entry in entries))
 

@@ -30,7 +30,7 @@ def readings(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*readings, *(each.casefold() for each in readings))))
 
 
-def wishes(text: str) -> tuple[str, ...]:
+def wanted_forms(text: str) -> tuple[str, ...]:
     """Return what to look for among the `readings` of another text; marks are kept, as an author chose them."""
     safe = _stream_safe(text)
     return tuple(dict.fromkeys((text, normalize("NFKC", safe), _seen(safe).casefold())))

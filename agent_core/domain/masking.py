@@ -48,7 +48,7 @@ def _forms(value: str) -> Iterator[str]:
     yield from _inside_base64(value.encode())
     # What looks like an escape in the secret itself is read too, where the text around it is escaped.
     for _ in range(_LAYERS):
-        value, before = _ESCAPE.sub(_meant, value), value
+        value, before = _ESCAPE.sub(_unescaped, value), value
         if value == before or len(value) < _MIN_LENGTH:
             return
         yield value
@@ -68,9 +68,9 @@ def _spans(text: str, forms: Mapping[str, str], layers: int) -> list[_Span]:
     spans = [(at, at + len(form), mask) for form, mask in forms.items() for at in _places(text, form)]
     if not layers or not ("\\" in text or "%" in text or "&" in text):
         return spans
-    read = _ESCAPE.sub(_meant, text)
+    read = _ESCAPE.sub(_unescaped, text)
     if read != text and (within := _spans(read, forms, layers - 1)):
-        spans += _as_written(text, within)
+        spans += _in_source(text, within)
     return spans
 
 
@@ -81,11 +81,11 @@ def _places(text: str, form: str) -> Iterator[int]:
         at = text.find(form, at + len(form))
 
 
-def _as_written(text: str, spans: list[_Span]) -> list[_Span]:
+def _in_source(text: str, spans: list[_Span]) -> list[_Span]:
     """Return *spans* of what *text* says as those of *text* itself, with whole escapes."""
     begins, escapes, shorter = [0], [(0, 0, 0)], 0
     for match in _ESCAPE.finditer(text):
-        begin, size = match.start() - shorter, len(_meant(match))
+        begin, size = match.start() - shorter, len(_unescaped(match))
         begins.append(begin)
         escapes.append((begin + size, *match.span()))
         shorter += match.end() - match.start() - size
@@ -113,7 +113,7 @@ def _replaced(text: str, spans: list[_Span]) -> str:
     return "".join((*parts, text[done:start], mask, text[end:]))
 
 
-def _meant(match: re.Match[str]) -> str:
+def _unescaped(match: re.Match[str]) -> str:
     return _character(match[0])
 
 

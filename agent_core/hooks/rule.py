@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from agent_core.domain import patterns
-from agent_core.domain.folding import readings, spellings, wishes
+from agent_core.domain.folding import readings, spellings, wanted_forms
 from agent_core.domain.hooks import Condition, HookEvent, RuleConfig
 from agent_core.errors import InvalidInput
 from agent_core.hooks.base import Allow, Deny, Occasion
@@ -31,11 +31,11 @@ MAX_REASON = 1_000
 MAX_VALUES = 10_000
 _MAX_NUMBER = 400
 _OF_ACTORS = ("id", "kind", "name")
-_CALLED = {"tool", "arguments"}
+_CALL_FIELDS = {"tool", "arguments"}
 _ROOTS: dict[HookEvent, set[str]] = {
     "OnRunStart": {"actor", "channel", "text"},
-    "PreToolUse": {"actor", "channel", *_CALLED},
-    "PostToolUse": {"actor", "channel", *_CALLED, "result"},
+    "PreToolUse": {"actor", "channel", *_CALL_FIELDS},
+    "PostToolUse": {"actor", "channel", *_CALL_FIELDS, "result"},
     "PreResponse": {"actor", "channel", "text"},
 }
 _log = structlog.get_logger("parley.hooks")
@@ -57,7 +57,7 @@ async def rule(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
 
 
 def check_rule(path: str, config: RuleConfig, event: HookEvent | None = None) -> None:
-    """Raise `InvalidInput` when a condition could never be looked at; at *event*, when that is given."""
+    """Raise `InvalidInput` for a condition that could never be evaluated, at *event* if that is given."""
     if not 1 <= len(config.conditions) <= MAX_CONDITIONS:
         raise InvalidInput(f"{path}.conditions", f"1 to {MAX_CONDITIONS} conditions, which must all hold.")
     if config.reason is not None and not 1 <= len(config.reason.strip()) <= MAX_REASON:
@@ -160,13 +160,13 @@ def _fields(occasion: Occasion) -> dict[str, Any]:
 def _holds(condition: Condition, fields: Mapping[str, Any], *, wide: bool) -> bool:
     """Return whether *condition* holds for any value of its field (*wide*), or for all of them."""
     values = at(fields, path_of(condition.field))
-    there = [value for value in values if value is not ABSENT]
-    if not wide and len(there) < len(values):
+    present = [value for value in values if value is not ABSENT]
+    if not wide and len(present) < len(values):
         return False
     if condition.operator == "CONTAINS" and not wide:
         # A list contains the value if any item equals it.
-        return bool(there) and all(_contains(value, condition.value) for value in there)
-    parts = list(islice((part for value in there for part in _parts(value, wide=wide)), MAX_VALUES + 1))
+        return bool(present) and all(_contains(value, condition.value) for value in present)
+    parts = list(islice((part for value in present for part in _parts(value, wide=wide)), MAX_VALUES + 1))
     if len(parts) > MAX_VALUES:
         raise Undecidable(f"it holds more than {MAX_VALUES} values")
     fits = _fit(condition, wide=wide)
@@ -189,7 +189,7 @@ def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
     match condition.operator:
         case "CONTAINS" | "STARTS_WITH" if isinstance(wanted, str):
             begins = condition.operator == "STARTS_WITH"
-            sought = wishes(wanted) if wide else (wanted,)
+            sought = wanted_forms(wanted) if wide else (wanted,)
             return lambda part: any(
                 form.startswith(each) if begins else each in form
                 for form in _forms(_as_text(part), wide=wide)
@@ -201,7 +201,7 @@ def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
             return lambda part: part is not None and _number(part, wide=wide) > wanted
         case _:
             choices = wanted if condition.operator == "IN" else [wanted]
-            keys = {key for each in choices for key in _wishes(each, wide=wide)}
+            keys = {key for each in choices for key in _wanted_keys(each, wide=wide)}
             return lambda part: not keys.isdisjoint(_keys(part, wide=wide))
 
 
@@ -237,10 +237,10 @@ def _keys(part: Any, *, wide: bool) -> list[tuple[str, Any]]:
     return [own, *(("str", form) for form in _forms(_as_text(part), wide=True))] if wide else [own]
 
 
-def _wishes(choice: Any, *, wide: bool) -> list[tuple[str, Any]]:
-    """Return the keys of which a value has one that equals *choice*."""
+def _wanted_keys(choice: Any, *, wide: bool) -> list[tuple[str, Any]]:
+    """Return the keys of *choice*; a value equals it when they share one."""
     if wide and isinstance(choice, str):
-        return [("str", form) for form in wishes(choice)]
+        return [("str", form) for form in wanted_forms(choice)]
     return _keys(choice, wide=wide)
 
 
@@ -252,7 +252,7 @@ def _key(part: Any) -> tuple[str, Any]:
 
 
 def _number(part: Any, *, wide: bool) -> float | Decimal:
-    """Return the number that *part* is, in a *wide* look also one that a text spells; raise Unclear."""
+    """Return the number that *part* is, in a *wide* look also one that a text spells; raise `Undecidable`."""
     if isinstance(part, int | float) and not isinstance(part, bool):
         return part
     if wide and isinstance(part, str) and len(part) <= _MAX_NUMBER:

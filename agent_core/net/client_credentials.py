@@ -18,12 +18,12 @@ from agent_core.net.errors import FetchFailed
 ClientAuth = Literal["basic", "post"]
 """How the client names itself: in the `Authorization` header, or as fields of the form."""
 _BOUNDS = Bounds(seconds=15.0, first_byte=15.0, size=100_000)
-_UNSAID_SECONDS = 300
-"""For how long a token is used whose endpoint does not say when it expires."""
+_DEFAULT_SECONDS = 300
+"""The life of a token whose endpoint does not say when it expires."""
 _LEEWAY_SECONDS, _LEEWAY_PART = 60, 0.1
 """Before its end a token is not used any more: by a minute, of a short one by a tenth of its life."""
 _MAX_TOKENS = 1_000
-_SHOWN = 200
+_MAX_REASON = 200
 
 
 class TokenFailed(ParleyError):
@@ -41,7 +41,7 @@ class TokenFailed(ParleyError):
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """Who asks which endpoint for what; *client_secret* is the secret itself, *resource* the URL of what it is for."""
+    """A client and its token endpoint; *client_secret* is the secret, *resource* the URL that the token is for."""
 
     token_url: str
     client_id: str
@@ -53,7 +53,7 @@ class ClientCredentials:
 
     @property
     def key(self) -> bytes:
-        """Return what tells tokens apart; another secret asks for another token."""
+        """Return the key of its token in a cache; another secret is another key."""
         return hashlib.sha256(msgspec.json.encode(self)).digest()
 
     @property
@@ -89,11 +89,11 @@ class ClientTokens:
         task = self._requests.get(key)
         if task is None:
             task = self._requests[key] = asyncio.create_task(self._ask(key, credentials), name="parley-token")
-            task.add_done_callback(lambda done: self._answered(key, done))
+            task.add_done_callback(lambda done: self._request_done(key, done))
         return (await asyncio.shield(task)).text
 
     def drop(self, credentials: ClientCredentials, token: str) -> None:
-        """Use *token* no more: a server has refused it. Another one that was fetched since then stays."""
+        """Discard *token*, which a server refused; one that was fetched since then stays."""
         cached = self._tokens.get(credentials.key)
         if cached is not None and cached.text == token:
             del self._tokens[credentials.key]
@@ -106,7 +106,7 @@ class ClientTokens:
             with suppress(asyncio.CancelledError, ParleyError):
                 await task
 
-    def _answered(self, key: bytes, done: "asyncio.Task[_Token]") -> None:
+    def _request_done(self, key: bytes, done: "asyncio.Task[_Token]") -> None:
         self._requests.pop(key, None)
         if not done.cancelled():
             done.exception()  # seen, also when every call that waited was cancelled
@@ -150,7 +150,7 @@ def _read(where: str, fetched: Fetched, credentials: ClientCredentials, now: int
         answer = {}
     if fetched.status != 200:  # noqa: PLR2004 - what RFC 6749 asks for
         reason = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
-        hidden = _without(reason, credentials)[:_SHOWN]
+        hidden = _without(reason, credentials)[:_MAX_REASON]
         refused = str(answer.get("error")) if fetched.status == 400 else None  # noqa: PLR2004 - as above
         raise TokenFailed(f"{where} answered {fetched.status}{f' ({hidden})' if hidden else ''}.", refused)
     token, kind = answer.get("access_token"), answer.get("token_type", "bearer")
@@ -174,7 +174,7 @@ def _seconds(value: Any) -> float:
     try:
         return min(max(0.0, float(value)), 30 * 86_400.0)
     except (TypeError, ValueError):
-        return float(_UNSAID_SECONDS)
+        return float(_DEFAULT_SECONDS)
 
 
 def _without(text: str, credentials: ClientCredentials) -> str:

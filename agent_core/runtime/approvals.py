@@ -38,7 +38,9 @@ class RunDesk:
 
     async def about(self) -> RunContext:
         """Return the person who asked for the run and those who have joined it so far."""
-        address, speakers, question = await self._store.read(lambda connection: readings.about(connection, self._run))
+        address, speakers, question = await self._store.read(
+            lambda connection: readings.run_context(connection, self._run)
+        )
         asker = speakers[-1] if speakers else None
         return RunContext(channel_of(address, asker), asker, question, speakers)
 

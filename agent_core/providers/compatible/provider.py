@@ -61,10 +61,12 @@ def compatible(
 def wants_of(url: str) -> Wants:
     """Return what the server at *url* is known to ask of answers; other servers may be found to ask it later."""
     host = urlsplit(url).hostname or ""
-    return Wants("always" if _is_of(host, "deepseek.com") else "own", signature=_is_of(host, "googleapis.com"))
+    return Wants(
+        "always" if _is_in_domain(host, "deepseek.com") else "own", signature=_is_in_domain(host, "googleapis.com")
+    )
 
 
-def _is_of(host: str, domain: str) -> bool:
+def _is_in_domain(host: str, domain: str) -> bool:
     return host == domain or host.endswith(f".{domain}")
 
 
@@ -102,7 +104,7 @@ class CompatibleProvider:
         return _able(model, official=self._official, marked=self._fields.taken(model))
 
     def encoder(self, model: str) -> Encode:
-        """Return how a message becomes request JSON; another function once *model* was found to want more."""
+        """Return how a message becomes request JSON; another function once a refusal shows what *model* requires."""
         return _encoder(f"{self.name}:{model}", self._learned.get(model, self._wants))
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:

@@ -1,4 +1,4 @@
-"""Erasing one person: found, and taken out of what others keep. Each function is one transaction's work."""
+"""Erasing one person: find their sessions, redact those of others. Each function is one transaction's work."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -32,7 +32,7 @@ from agent_core.store.work.blobs import BLOB
 _AUDIT, _FEEDBACK, _RECEIPT = table_of(AuditRow), table_of(FeedbackRow), table_of(ReceiptRow)
 _SAID = ("message.received", "message.corrected")
 # Where a run names the messages that it answers: a run that opened with a steered one may end before its first step.
-_TAKING = {"step.started": "takes", "run.queued": "inputs"}
+_INPUT_FIELDS = {"step.started": "takes", "run.queued": "inputs"}
 
 
 class PersonSessions(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class RedactedSession(msgspec.Struct, frozen=True):
 
 
 def find(connection: Connection, actor: str) -> PersonSessions:
-    """Return where *actor* is; every fact is looked at."""
+    """Return the sessions that *actor* opened, and those that name them; scans every fact."""
     mine = connection.execute(select(SESSION.c.id).where(SESSION.c.actor == actor).order_by(SESSION.c.key))
     opened = tuple(mine.scalars())
     has = select(EVENT.c.session).where(_holds(connection, EVENT.c.data, actor)).distinct()
@@ -61,21 +61,21 @@ def find(connection: Connection, actor: str) -> PersonSessions:
 
 def own_runs(connection: Connection, session: str, actor: str) -> list[str]:
     """Return the runs in progress of a session that answer *actor*."""
-    held = sessions.find(connection, session)
-    going = select(RUN.c.key, RUN.c.id).where(
-        RUN.c.session == held.key, RUN.c.parent.is_(None), RUN.c.last_seq.is_(None)
+    ref = sessions.find(connection, session)
+    open_runs = select(RUN.c.key, RUN.c.id).where(
+        RUN.c.session == ref.key, RUN.c.parent.is_(None), RUN.c.last_seq.is_(None)
     )
-    theirs = _theirs(_facts(connection, held.key), actor).runs
-    return [row.id for row in connection.execute(going) if row.key in theirs]
+    theirs = _traces_of(_facts(connection, ref.key), actor).runs
+    return [row.id for row in connection.execute(open_runs) if row.key in theirs]
 
 
 def redact(connection: Connection, session: str, who: ForgottenPerson) -> RedactedSession:
     """Take *who* out of a session that someone else opened; raises `NotFound`, `SessionBusy` while a run is open."""
-    held = sessions.hold(connection, session)
-    sessions.refuse_busy(connection, held, "redact")
-    facts = _facts(connection, held.key)
-    traces = _theirs(facts, who.id)
-    runs = _with_children(connection, held.key, traces.runs)
+    ref = sessions.hold(connection, session)
+    sessions.refuse_busy(connection, ref, "redact")
+    facts = _facts(connection, ref.key)
+    traces = _traces_of(facts, who.id)
+    runs = _with_children(connection, ref.key, traces.runs)
     quoted = [
         line for _, kind, _, body in facts if kind == "context.added" for line in quoted_of(body["text"], traces.names)
     ]
@@ -87,22 +87,22 @@ def redact(connection: Connection, session: str, who: ForgottenPerson) -> Redact
     for seq, kind, run, body in facts:
         after = redacted(kind, body, who, theirs=run in runs or seq in replies, by_them=seq in traces.seqs)
         if after != body:
-            where = (EVENT.c.session == held.key) & (EVENT.c.seq == seq)
+            where = (EVENT.c.session == ref.key) & (EVENT.c.seq == seq)
             connection.execute(update(EVENT).where(where).values(data=msgspec.json.encode(after)))
             changed += 1
         if run in runs and body.get("ref"):
             dropped.add(body["ref"])
-    quotas.give_back_blobs(connection, held.key, dropped)
-    connection.execute(delete(BLOB).where(BLOB.c.session == held.key, BLOB.c.id.in_(dropped)))
-    files.remove(connection, held.key, traces.files)
-    results.remove(connection, held.key, runs)
+    quotas.give_back_blobs(connection, ref.key, dropped)
+    connection.execute(delete(BLOB).where(BLOB.c.session == ref.key, BLOB.c.id.in_(dropped)))
+    files.remove(connection, ref.key, traces.files)
+    results.remove(connection, ref.key, runs)
     scrub = partial(scrubbed, who=who)  # what is kept of others' runs may name the person
-    blobs.rewrite(connection, held.key, scrub)
-    results.rewrite(connection, held.key, scrub)
+    blobs.rewrite(connection, ref.key, scrub)
+    results.rewrite(connection, ref.key, scrub)
     connection.execute(delete(_RECEIPT).where(_RECEIPT.c.run.in_(runs), _RECEIPT.c.message.in_(traces.messages)))
     connection.execute(update(RUN).where(RUN.c.key.in_(runs)).values(options=None))
-    _redact_session(connection, held.key, who, traces.texts)
-    approvals = _redact_approvals(connection, held.session_key, runs, who)
+    _redact_session(connection, ref.key, who, traces.texts)
+    approvals = _redact_approvals(connection, ref.session_key, runs, who)
     return RedactedSession(len(traces.messages), changed, approvals)
 
 
@@ -145,7 +145,7 @@ def _facts(connection: Connection, session: int) -> list[_Row]:
     return [(row.seq, TYPES[row.type], row.run, msgspec.json.decode(row.data)) for row in rows if row.type in TYPES]
 
 
-def _theirs(facts: list[_Row], actor: str) -> _Traces:
+def _traces_of(facts: list[_Row], actor: str) -> _Traces:
     traces = _Traces()
     for seq, kind, run, body in facts:
         if kind == "message.received" and is_of(body["actor"], actor):
@@ -158,7 +158,7 @@ def _theirs(facts: list[_Row], actor: str) -> _Traces:
         elif kind == "message.corrected" and body["message"] in traces.messages:
             traces.seqs.add(seq)
             traces.texts += texts_of(body)
-        elif traces.seqs.intersection(body.get(_TAKING.get(kind, ""), ())):
+        elif traces.seqs.intersection(body.get(_INPUT_FIELDS.get(kind, ""), ())):
             traces.runs.add(run)
     return traces
 

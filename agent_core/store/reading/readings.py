@@ -161,10 +161,10 @@ def _object(connection: Connection, row: Any) -> RunObject:
     )
 
 
-def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor, ...], str]:
+def run_context(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor, ...], str]:
     """Return the address of a run's session, the actors who wrote to the run, newest last, and its first messages.
 
-    Those in whose hands others wrote come first.
+    Those who sent messages on behalf of others come first.
     """
     session_key = SessionKey(run.session, run.session_id)
     facts = log.facts_of_run(connection, session_key, run.id, run.first_seq, None)
@@ -178,7 +178,7 @@ def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor,
 
 
 def question(connection: Connection, name: str) -> str:
-    """Return what people asked that the run *name* is part of, as it is now: corrected, and without what is deleted."""
+    """Return the question that led to the run *name*, as it is now: corrected, and without what was deleted."""
     row = connection.execute(select(RUN.c.id, RUN.c.parent).where(RUN.c.id == name)).one()
     run, _ = find_run(connection, _root(connection, row))
     session_key = SessionKey(run.session, run.session_id)

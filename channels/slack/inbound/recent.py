@@ -1,4 +1,4 @@
-"""recent: what happened, as far as this process remembers, so that notices are not repeated and order is kept."""
+"""recent: events that this process remembers, so that notices are not repeated and order is kept."""
 
 from collections import OrderedDict
 
@@ -9,7 +9,7 @@ SIZE = 10_000
 
 
 class Deduplicator:
-    """What happened within a day; of very much the newest."""
+    """Remembers the events of the last day, the newest `SIZE` of them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -31,13 +31,13 @@ class Deduplicator:
 
 
 class Newest:
-    """When the newest of what happens to something happened, as far as this process remembers."""
+    """Remembers when the newest event of each subject happened, to refuse older ones."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def covers(self, what: str, at: tuple[int, int]) -> bool:
-        """Return whether something newer happened to *what* than that which did *at*; remember it if not."""
+        """Return whether a newer event of *what* than the one *at* is known; remember this one if not."""
         if self._seen.get(what, at) > at:
             return True
         self._seen[what] = at

@@ -18,7 +18,7 @@ Shape = Callable[[Any, str], Iterator[ShapeProblem]]
 
 
 def text(most: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()) -> Shape:
-    """Ask for a string of *least* to *most* characters, or one *among* a few."""
+    """Require a string of *least* to *most* characters, or one *among* a few."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, str):
@@ -34,7 +34,7 @@ def text(most: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()
 
 
 def number(least: float | None = None, most: float | None = None, *, whole: bool = False, above: bool = False) -> Shape:
-    """Ask for a number from *least* (with *above*: more than it) to *most*."""
+    """Require a number from *least* (with *above*: more than it) to *most*."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
@@ -50,13 +50,13 @@ def number(least: float | None = None, most: float | None = None, *, whole: bool
 
 
 def flag(value: Any, at: str) -> Iterator[ShapeProblem]:
-    """Ask for a boolean."""
+    """Require a boolean."""
     if not isinstance(value, bool):
         yield ShapeProblem(at, "wrong_type", "must provide a boolean")
 
 
 def items(of: Shape, most: int | None = None, *, least: int = 1) -> Shape:
-    """Ask for an array of *least* to *most* items."""
+    """Require an array of *least* to *most* items."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, list):
@@ -74,7 +74,7 @@ def items(of: Shape, most: int | None = None, *, least: int = 1) -> Shape:
 
 
 def record(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
-    """Ask for an object with all *required* fields, perhaps *optional* ones, and no others."""
+    """Require an object with all *required* fields, perhaps *optional* ones, and no others."""
     fields = {**required, **(optional or {})}
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
@@ -95,7 +95,7 @@ def record(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None =
 
 
 def typed(shapes: Mapping[str, Shape]) -> Shape:
-    """Ask for an object whose `type` says which of *shapes* it has."""
+    """Require an object whose `type` says which of *shapes* it has."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, dict):
@@ -114,7 +114,7 @@ def typed(shapes: Mapping[str, Shape]) -> Shape:
 
 
 def both(*shapes: Shape) -> Shape:
-    """Ask for a value that has all *shapes*; those after the first are checked only if it accepts."""
+    """Require a value that has all *shapes*; those after the first are checked only if it accepts."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         problems = list(shapes[0](value, at))
@@ -127,12 +127,12 @@ def both(*shapes: Shape) -> Shape:
 
 
 def nullable(shape: Shape) -> Shape:
-    """Ask for a value of *shape*, or null."""
+    """Require a value of *shape*, or null."""
     return lambda value, at: iter(()) if value is None else shape(value, at)
 
 
 def one_of(*names: str) -> Shape:
-    """Ask for an object with exactly one of the fields *names*."""
+    """Require an object with exactly one of the fields *names*."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if sum(name in value for name in names) != 1:
