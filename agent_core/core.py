@@ -183,7 +183,7 @@ class Core:
         return (await self._cache.get(session)).opener
 
     async def is_first(self, request: str) -> bool:
-        """Return whether *request*, `<kind>:<digest>`, was not seen by any process within `shared.KNOWN` seconds."""
+        """Return whether *request*, `<kind>:<digest>`, is new to all processes, see `shared.first`."""
         now = self._store.clock.now()
         return await self._store.write(lambda connection: shared.first(connection, request, now=now))
 

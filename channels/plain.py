@@ -102,7 +102,7 @@ def vote(question: Question, actor: Actor, line: str) -> Decision | None:
             return None
 
 
-def works(call: CallView) -> bool:
+def is_running(call: CallView) -> bool:
     """Return whether *call* has not ended."""
     return call.status in ("requested", "running", "waiting")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from channels.base import ConversationView, Question, ShownRender
 from channels.legible import HELD, one_line, visible
-from channels.plain import drawn, end_of, ended, keys, question_lines, works
+from channels.plain import drawn, end_of, ended, is_running, keys, question_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def spans_of(body: ConversationView, typed: set[str], width: int | None = None) 
                 key, question_shown = (question.id, "first" if first else "later"), question if first else None
                 yield Span(key, line, note=True, question=question_shown)
                 first = False
-            elif not works(call):
+            elif not is_running(call):
                 yield Span((call.id, "call"), f"{line}{ended(call)}\n", note=True)
                 yield Span((call.id, "drawn"), drawn(call.renders, width), renders=call.renders)
             elif question or not body.closed:  # the line is finished later

@@ -1,4 +1,4 @@
-"""What someone probably meant who wrote a name that is unknown."""
+"""Suggest the name that someone probably meant by an unknown one."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

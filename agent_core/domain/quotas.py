@@ -179,7 +179,7 @@ def _is_bound(quota: Quota) -> bool:
 
 
 def check(scope: Scope, quota: Quota) -> None:
-    """Raise `InvalidInput` when *quota*, of `limits.<scope>`, has a bound that is none."""
+    """Raise `InvalidInput` when *quota*, of `limits.<scope>`, has an invalid bound."""
     for name in quota.__struct_fields__:
         value = getattr(quota, name)
         path = f"limits.{scope}.{name}"

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from agent_core.loop.state import CRASHED, OUTAGE
 
 
-class Seen(NamedTuple):
-    """The losses at the begin of a query."""
+class LossSnapshot(NamedTuple):
+    """The losses when a query began."""
 
     lost: frozenset[int]
     cut: frozenset[int]
@@ -27,11 +27,11 @@ class Losses:
             return OUTAGE
         return CRASHED if run in self.lost else None
 
-    def seen(self) -> Seen:
+    def snapshot(self) -> LossSnapshot:
         """Return the losses of now, for `update` after a query."""
-        return Seen(frozenset(self.lost), frozenset(self.cut))
+        return LossSnapshot(frozenset(self.lost), frozenset(self.cut))
 
-    def update(self, before: Seen, *, due: Collection[int], own: Collection[int]) -> frozenset[int]:
+    def update(self, before: LossSnapshot, *, due: Collection[int], own: Collection[int]) -> frozenset[int]:
         """Note what a query found that began with *before*; return what was lost until now.
 
         *own* are those of *due* that belong to this worker and have no driver. What was lost during the query stays:

@@ -98,7 +98,7 @@ class Sweep:
         """
         if not self._membership.is_well:
             return  # the database is away: nothing can be taken, and all that was here is given up
-        pool, before, looked_for = self._pool, self._pool.losses.seen(), self._pool.capacity
+        pool, before, looked_for = self._pool, self._pool.losses.snapshot(), self._pool.capacity
         due = await self._runs.due(expire_after=self._membership.expire_after, limit=self._limit)
         for run in due:
             driven = pool.driven.get(run.key)

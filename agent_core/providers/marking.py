@@ -42,14 +42,14 @@ def knows_no_cache(param: str, code: str | None, text: str | None) -> bool:
 
 
 class Unmarked(NamedTuple):
-    """The same request without the fields: its *body*, and whom to tell of an answer with the refusal before it."""
+    """The same request without the fields: its *body*; *accepted* is called with the refusal once it is answered."""
 
     body: Callable[[], bytes]
     accepted: Callable[[CallFailed], None]
 
 
 class CacheFields:
-    """The models of one provider that were found to refuse them; what is not known to is marked."""
+    """The models of one provider that refused them; requests to all others are marked."""
 
     def __init__(self, provider: str, clock: Clock | None = None) -> None:
         self._provider, self._clock = provider, clock or SystemClock()

@@ -52,7 +52,7 @@ _PREFIXES = 64
 class Fork:
     """A summary to be written: of *entries*, by *model*, asked as *controls* say, within about *tokens* tokens.
 
-    *own* is the model of the conversation, *given* are the controls of its step. Where the prompt *is_read* from its
+    *own* is the model of the conversation, *requested* the controls of its step. Where the prompt *is_read* from its
     cache the *rest* of the window is sent too, which is not summed up: the cache is sure to have the last prompt alone.
     """
 

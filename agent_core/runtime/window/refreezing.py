@@ -32,8 +32,7 @@ class Refreezing:
     def reason(self, cached: CachedSession) -> RefreezeReason | None:
         """Return why the session's prompt may be changed with its next message, None if it must not.
 
-        The provider has no cache of it any more after a long pause between calls, whatever was noted in it, and not
-        of what a compaction has changed.
+        After a long pause between calls, or after a compaction, the provider's cache of it is of no use anyway.
         """
         history = cached.window.history
         if history.refreezable:

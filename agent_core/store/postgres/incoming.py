@@ -181,7 +181,7 @@ class Incoming:
         positions = [(session, seq) for session, seq in stale if seq is not None]
         return [session for session, _ in positions], [seq for _, seq in positions]
 
-    def take_shown(self) -> tuple[list[int], list[int], list[int], list[int]]:
+    def take_runs(self) -> tuple[list[int], list[int], list[int], list[int]]:
         """Return the runs that have new rows, and from where: sessions, runs, epochs, numbers."""
         taken, self._requested = self._requested, set()
         runs = [self._runs[key] for key in taken if key in self._runs]
@@ -277,13 +277,13 @@ class Incoming:
                 return  # our own, read before its commit was reported: the store passes it on
             (run or self._add(watch, _RemoteRun(key, place, fact))).open(fact)
         elif fact.type == e.MessageCompleted.type and run is not None:
-            self._say_rest(run, fact)
+            self._show_rest(run, fact)
             run.close()
         elif fact.type in SETTLED and run is not None:
             self._drop(watch, run)
         self.hub.publish((fact,))
 
-    def _say_rest(self, run: _RemoteRun, end: Fact) -> None:
+    def _show_rest(self, run: _RemoteRun, end: Fact) -> None:
         """Show the rest of a completed message, if its parts continue what was shown."""
         body = end.body
         assert isinstance(body, e.MessageCompleted)

@@ -18,7 +18,7 @@ _OF = Statement(
 
 
 def give(connection: Connection, run: str, *, by: Actor, rating: Rating, comment: str | None, now: int) -> Feedback:
-    """Keep what *by* thinks of *run*, in the place of what they thought before; raises `NotFound`."""
+    """Store the feedback of *by* on *run*, replacing their earlier one; raises `NotFound`."""
     ref, _ = runs.hold(connection, run)
     theirs = (_FEEDBACK.c.run == ref.key) & (_FEEDBACK.c.kind == by.kind) & (_FEEDBACK.c.actor == by.id)
     connection.execute(_FEEDBACK.delete().where(theirs))
@@ -27,8 +27,8 @@ def give(connection: Connection, run: str, *, by: Actor, rating: Rating, comment
     return Feedback(run=ref.id, actor=by, rating=rating, comment=comment, created_at=now)
 
 
-def by_one(connection: Connection, session: str, by: Actor) -> tuple[Feedback, ...]:
-    """Return what *by* thinks of the runs of *session*, the newest first, `MAX_OWN` at most."""
+def of_actor(connection: Connection, session: str, by: Actor) -> tuple[Feedback, ...]:
+    """Return the feedback of *by* on the runs of *session*, the newest first, `MAX_OWN` at most."""
     joined = _FEEDBACK.join(RUN, RUN.c.key == _FEEDBACK.c.run).join(SESSION, SESSION.c.key == RUN.c.session)
     theirs = (SESSION.c.id == session) & (_FEEDBACK.c.kind == by.kind) & (_FEEDBACK.c.actor == by.id)
     query = select(RUN.c.id, _FEEDBACK.c.rating, _FEEDBACK.c.comment, _FEEDBACK.c.created_at).select_from(joined)

@@ -43,7 +43,7 @@ class Quote:
     @property
     def people(self) -> Iterator[str]:
         """The ids of its author, and of those whom it mentions."""
-        users = (user for line in self.lines if not line.ours for user in _USER.findall(line.text))
+        users = (user for line in self.lines if not line.is_notice for user in _USER.findall(line.text))
         return chain([self.author] if self.author else [], users)
 
 
@@ -67,8 +67,8 @@ def bounded(lines: Iterable[Line], room: int) -> tuple[Line, ...]:
     taken: list[Line] = []
     for line in lines:
         if len(line.text) > room:
-            taken += [Line(line.text[:room], line.ours)] if room and not line.ours else []
-            taken.append(Line(CUT, ours=True))
+            taken += [Line(line.text[:room], line.is_notice)] if room and not line.is_notice else []
+            taken.append(Line(CUT, is_notice=True))
             break
         room -= len(line.text) + 1
         taken.append(line)
@@ -77,7 +77,7 @@ def bounded(lines: Iterable[Line], room: int) -> tuple[Line, ...]:
 
 def readable(lines: Iterable[Line], read: Callable[[str], str]) -> str:
     """Return *lines* as text: others' mrkdwn is *read*, can be seen, and does not pass for a line of ours."""
-    return "\n".join(line.text if line.ours else others(read(line.text)) for line in lines)
+    return "\n".join(line.text if line.is_notice else others(read(line.text)) for line in lines)
 
 
 def others(text: str) -> str:
@@ -135,7 +135,7 @@ def _words(message: Json) -> Iterator[Line]:
     """Yield what is written in a message: an app's blocks stand for its text, a person's text stands for its words."""
     if message.get("bot_id") or message.get("subtype") == "bot_message":
         lines = lines_of(message.get("blocks"))
-        first = next((line for line in lines if not line.ours), None)
+        first = next((line for line in lines if not line.is_notice), None)
         return _text(message) if first is None else chain([first], lines)
     return chain(_text(message) if _has_words(message) else _rich(message), _other_blocks(message))
 
@@ -204,7 +204,7 @@ def _forwarded(message: Json, room: int, depth: int = 0) -> tuple[Quote, ...]:
     taken = [quote for each in forwarded[:MAX_FORWARDED] for quote in _forward(each, each_room, depth)]
     if len(forwarded) > MAX_FORWARDED:
         rest = f"[cut: {len(forwarded) - MAX_FORWARDED} more forwarded messages are not shown]"
-        taken.append(Quote("", "", (Line(rest, ours=True),), forwarded=True))
+        taken.append(Quote("", "", (Line(rest, is_notice=True),), forwarded=True))
     return tuple(taken)
 
 

@@ -8,13 +8,13 @@ from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation
 
 METHOD = "conversations.info"
-AGE = 300_000
+MAX_AGE = 300_000
 """Milliseconds for which what Slack said of a channel is taken for true; each message of it says so again."""
 SIZE = 10_000
 
 
 class Conversations:
-    """The channels of which this process knows lately whether they are shared with another organisation.
+    """A cache of whether channels are shared with another organisation.
 
     Each event of a message says it; of a command or a shortcut Slack must be asked.
     """
@@ -33,8 +33,8 @@ class Conversations:
     async def is_shared(self, installation: Installation, channel: str) -> bool:
         """Return whether other organisations are in *channel*; raises a `SlackFailure`."""
         team = installation.me.team
-        noted, shared = self._cache.get((team, channel), (-AGE, False))
-        if self._clock.now() - noted < AGE:
+        noted, shared = self._cache.get((team, channel), (-MAX_AGE, False))
+        if self._clock.now() - noted < MAX_AGE:
             return shared
         space = installation.space
         await space.pacer.admit(METHOD, space.team, channel, Lane.FIRST)

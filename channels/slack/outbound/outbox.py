@@ -19,7 +19,7 @@ from agent_core import Actor, Clock, NotFound
 from channels.base import ConversationView, LedgerEntry, MessageLimits, NotShown
 from channels.delivery import Deferred, Unfinished
 from channels.ledger import Ledger, OwnedPlace
-from channels.slack.outbound.admission import MUCH_LATER, REFUSALS, SOON, ThreadCalls
+from channels.slack.outbound.admission import MAX_REFUSALS, MUCH_LATER, SOON, ThreadCalls
 from channels.slack.outbound.blocks import Payload, plainer
 from channels.slack.outbound.figures import LOOK, NO_CHARTS, ChartPorts, DrawnItems, ThreadFigures
 from channels.slack.outbound.finding import find, mark
@@ -35,7 +35,7 @@ from channels.slack.web_api.workspaces import Workspace
 
 TEXT = 7_500
 """Code points of an answer's text in one message: escaping adds half as much at worst."""
-LOOKS = 5
+MAX_SEARCHES = 5
 """Searches of a thread for a message before people are warned that it may be there twice."""
 _DELETED = "deleted"
 _NOT_FOUND = "message_not_found"
@@ -353,7 +353,7 @@ class SlackOutbox:
             if isinstance(error, f.Unauthorised):
                 self._space.log_missing(error)
             message.looks += 1
-            if message.looks < LOOKS or message.unsure:  # post it once more at most: two copies, never three
+            if message.looks < MAX_SEARCHES or message.unsure:  # post it once more at most: two copies, never three
                 wait = min(SOON * 2**message.looks, MUCH_LATER)
                 raise NotShown(str(error), retry_after=getattr(error, "retry_after", wait)) from None
             message.unsure = True
@@ -371,7 +371,7 @@ class SlackOutbox:
         if error.reason == _NOT_FOUND and await self._calls.is_there(message):
             message.refused += 1
             await self._keep(message, state="uncertain")
-            raise GaveUp(str(error)) if message.refused >= REFUSALS else NotShown(str(error), retry_after=SOON)
+            raise GaveUp(str(error)) if message.refused >= MAX_REFUSALS else NotShown(str(error), retry_after=SOON)
         if message.entry.mode == "stream":
             with suppress(NotShown, GaveUp):  # for a message that is gone this is no more than a precaution
                 await self._end(message)

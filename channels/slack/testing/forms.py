@@ -8,7 +8,7 @@ from channels.slack.web_api import limits
 
 
 class NotPossible(Exception):
-    """A person cannot do this: it is not there to be done."""
+    """What a person is to do is not possible in Slack as it is."""
 
 
 def filled(view: Json, values: Mapping[str, Any]) -> Json:

@@ -12,9 +12,9 @@ from channels.slack.outbound.drawn.form import Json
 
 EMPTY = "\u2013"
 """What an empty cell shows: Slack refuses cells without a character."""
-CELL = 240
+MAX_CELL = 240
 """Characters of a cell; longer ones are cut, and are whole in the file."""
-LABEL = 80
+MAX_LABEL = 80
 """Characters of a heading."""
 _READABLE = 100
 """Characters of a row that people can read across, if columns have to be left out anyway."""
@@ -64,7 +64,7 @@ class Grid:
 def grid(table: DataTable, *, rows: int, columns: int, room: int) -> Grid | None:
     """Return the first *rows* and *columns* of *table* that *room* characters hold; None without one whole row."""
     chosen = _columns(table, columns)
-    header = tuple(shorten(one_line(column.label), LABEL) or EMPTY for column in chosen)
+    header = tuple(shorten(one_line(column.label), MAX_LABEL) or EMPTY for column in chosen)
     left = room - sum(map(len, header))
     first = table.rows[:rows]
     numeric = tuple(_is_numeric(column, first) for column in chosen)
@@ -91,8 +91,8 @@ def _row(
     for column, is_number in zip(columns, numeric, strict=True):
         value = row.get(column.key)
         text = formatted(value, column.format)
-        was_cut = was_cut or len(text) > CELL
-        text = shorten(one_line(text[: 2 * CELL]), CELL) or EMPTY
+        was_cut = was_cut or len(text) > MAX_CELL
+        text = shorten(one_line(text[: 2 * MAX_CELL]), MAX_CELL) or EMPTY
         size += len(text)
         cells.append({"type": "raw_number", "value": _number(value), "text": text} if is_number else _text(text))
     return tuple(cells), size, was_cut
