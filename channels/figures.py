@@ -26,18 +26,18 @@ def _table_figure(render: ShownRender, width: int | None) -> str:
     """Return a table with its title; its text where the payload is no table."""
     table = table_of(render.payload)
     return (
-        render.plain if table is None else titled(render, table_text(table, width=width, rows=MAX_ROWS, most=MAX_TEXT))
+        render.plain if table is None else titled(render, table_text(table, width=width, rows=MAX_ROWS, limit=MAX_TEXT))
     )
 
 
 def _chart_figure(render: ShownRender, width: int | None) -> str:
     """Return a chart as bars, lines of signs and numbers with its title; its text where the payload is no chart."""
     if chart := chart_of(render.payload):
-        return titled(render, chart_text(chart, width=width, most=MAX_TEXT))
+        return titled(render, chart_text(chart, width=width, limit=MAX_TEXT))
     spec: Any = render.payload.get("spec")
     if not isinstance(spec, dict):
         return render.plain
-    return titled(render, spec_text(cast("dict[str, Any]", spec), width=width, most=MAX_TEXT))
+    return titled(render, spec_text(cast("dict[str, Any]", spec), width=width, limit=MAX_TEXT))
 
 
 def titled(render: ShownRender, text: str) -> str:

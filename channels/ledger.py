@@ -80,9 +80,9 @@ class Ledger:
         await self._records.write(work)
 
     async def claim(
-        self, session: str | None = None, *, most: int = 100, without: Collection[str] = ()
+        self, session: str | None = None, *, limit: int = 100, without: Collection[str] = ()
     ) -> list[OwnedPlace]:
-        """Claim pending places without an owner: that of *session*, or up to *most* of this channel, *without* some."""
+        """Claim pending places without an owner: that of *session*, or at most *limit* here, *without* some."""
         now = self._clock.now()
         free = and_(
             _PLACE.c.channel == self._channel,
@@ -93,7 +93,7 @@ class Ledger:
             free = and_(free, _PLACE.c.session == session)
         if without:
             free = and_(free, _PLACE.c.session.not_in(without))
-        free_places = select(_PLACE.c.key).where(free).order_by(_PLACE.c.wanted_at).limit(most)
+        free_places = select(_PLACE.c.key).where(free).order_by(_PLACE.c.wanted_at).limit(limit)
         taken = {"owner": self.owner, "until": now + LEASE, "epoch": _PLACE.c.epoch + 1}
 
         def work(connection: Connection) -> list[OwnedPlace]:

@@ -165,12 +165,12 @@ class Caches:
 
     def _is_crowded(self, key: str, now: int) -> bool:
         """Return whether *key* had its requests of a minute already: a machine with another cache takes this one."""
-        most = self._rules.per_minute
-        if most is None:
+        limit = self._rules.per_minute
+        if limit is None:
             return False
         recent = [time for time in self._requested.get(key, ()) if time > now - _MINUTE]
         self._requested[key] = [*recent, now]
-        return len(recent) >= most
+        return len(recent) >= limit
 
     def _live(self, key: bytes, now: int) -> bool:
         entry = self._entries.get(key)

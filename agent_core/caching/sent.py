@@ -50,10 +50,10 @@ def uses_of(calls: Sequence[SentCall]) -> list[list[PieceUse]]:
     uses: dict[tuple[bytes, int], list[PieceUse]] = {}
     for number, call in enumerate(calls):
         seen: dict[bytes, int] = {}
-        for place, piece in enumerate(call.pieces):
+        for index, piece in enumerate(call.pieces):
             nth = seen.get(piece.key, 0)
             seen[piece.key] = nth + 1
-            uses.setdefault((piece.key, nth), []).append(PieceUse(number, place))
+            uses.setdefault((piece.key, nth), []).append(PieceUse(number, index))
     return list(uses.values())
 
 
@@ -74,12 +74,12 @@ def billed_of(call: SentCall) -> list[tuple[int, int, Action]]:
     bill, billed = call.bill, list[tuple[int, int, Action]]()
     left: list[tuple[Action, int]] = [("plain", bill.plain), ("short", bill.write_short), ("long", bill.write_long)]
     left.append(("read", bill.read))
-    for place, piece in enumerate(call.pieces):
+    for index, piece in enumerate(call.pieces):
         wanted = piece.tokens
         if left and 0 < wanted < left[-1][1]:  # most pieces by far
             action, tokens = left[-1]
             left[-1] = (action, tokens - wanted)
-            billed.append((place, wanted, action))
+            billed.append((index, wanted, action))
             continue
         while wanted and left:
             action, tokens = left.pop()
@@ -87,7 +87,7 @@ def billed_of(call: SentCall) -> list[tuple[int, int, Action]]:
             if taken < tokens:
                 left.append((action, tokens - taken))
             if taken:
-                billed.append((place, taken, action))
+                billed.append((index, taken, action))
             wanted -= taken
     return billed
 

@@ -116,9 +116,9 @@ def check_approval(path: str, config: ApprovalConfig, channels: Channels) -> Non
             accepted = " or ".join(f"`{each}:<channel or user id>`" for each in channels.of_deliveries)
             remedy = f"write {accepted}." if accepted else "no channel here shows approvals elsewhere; leave it out."
             raise InvalidInput(f"{path}.deliver_to", f"invalid destination `{place}`; {remedy}")
-    for name, text, most in (("title", config.title, _MAX_TITLE), ("detail", config.detail, _MAX_DETAIL)):
-        if text is not None and not 1 <= len(text.strip()) <= most:
-            raise InvalidInput(f"{path}.{name}", f"1 to {most} characters.")
+    for name, text, limit in (("title", config.title, _MAX_TITLE), ("detail", config.detail, _MAX_DETAIL)):
+        if text is not None and not 1 <= len(text.strip()) <= limit:
+            raise InvalidInput(f"{path}.{name}", f"1 to {limit} characters.")
 
 
 def _is_actor(name: str) -> bool:
@@ -126,11 +126,11 @@ def _is_actor(name: str) -> bool:
 
 
 def _check_people(path: str, config: ApprovalConfig, channels: Channels) -> None:
-    most = _people(config.responders, channels)
-    if not most:
+    limit = _people(config.responders, channels)
+    if not limit:
         raise InvalidInput(f"{path}.responders", "`not_asker` excludes every responder; name another one.")
-    if config.quorum > most:
-        raise InvalidInput(f"{path}.quorum", f"the `responders` are at most {most} people; name more, or lower it.")
+    if config.quorum > limit:
+        raise InvalidInput(f"{path}.quorum", f"the `responders` are at most {limit} people; name more, or lower it.")
 
 
 def _people(responders: Sequence[str], channels: Channels) -> float:
@@ -146,9 +146,9 @@ def _is_person(name: str, channels: Channels) -> bool:
 
 
 def _check_lists(path: str, config: ApprovalConfig) -> None:
-    for names, field, most in (
+    for names, field, limit in (
         (config.responders, "responders", _MAX_RESPONDERS),
         (config.deliver_to, "deliver_to", _MAX_PLACES),
     ):
-        if len(names) > most or any(len(name) > _MAX_NAME for name in names):
-            raise InvalidInput(f"{path}.{field}", f"at most {most}, of {_MAX_NAME} characters each.")
+        if len(names) > limit or any(len(name) > _MAX_NAME for name in names):
+            raise InvalidInput(f"{path}.{field}", f"at most {limit}, of {_MAX_NAME} characters each.")

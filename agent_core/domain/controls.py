@@ -145,8 +145,8 @@ def resolve(n: int, controls: Controls, override: Override | None, tools: Mappin
     choice: ToolChoice = _first(levels, "tool_choice") or "auto"
     active = _first(levels, "active_tools")
     may = [name for name in tools if active is None or name in active]
-    most = controls.max_steps or DEFAULT_MAX_STEPS
-    if n >= most:
+    limit = controls.max_steps or DEFAULT_MAX_STEPS
+    if n >= limit:
         may = [
             name
             for name in may
@@ -159,7 +159,7 @@ def resolve(n: int, controls: Controls, override: Override | None, tools: Mappin
     narrows = choice in ("auto", "required") and len(may) < len(tools)
     return replace(
         controls,
-        max_steps=most,
+        max_steps=limit,
         tool_choice=choice,
         active_tools=tuple(may) if narrows else None,
         step_rules=None,

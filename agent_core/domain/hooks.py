@@ -97,7 +97,7 @@ def covers(hook: Hook, tool: str) -> bool:
 
 def chain(hooks: Sequence[Hook], event: HookEvent, tools: Sequence[str] = ()) -> list[NamedHook]:
     """Return the hooks that are asked at *event* (of a tool with one of the names *tools*), in their order."""
-    named = [(hook, hook.name or f"{hook.type}-{place}") for place, hook in enumerate(hooks, 1)]
+    named = [(hook, hook.name or f"{hook.type}-{index}") for index, hook in enumerate(hooks, 1)]
     entries = [
         (hook, name)
         for hook, name in named

@@ -65,8 +65,8 @@ def cleaned(listing: McpListing, scrub: Callable[[str], str] = str) -> KeptListi
     name, and in what its arguments are called. Checking schemas takes up to half a second each.
     """
 
-    def text(value: str | None, most: int) -> str | None:
-        return None if value is None else _bounded(visible(scrub(value)), most)
+    def text(value: str | None, limit: int) -> str | None:
+        return None if value is None else _bounded(visible(scrub(value)), limit)
 
     tools: dict[str, McpTool] = {}
     left_out: list[LeftOut] = []
@@ -264,5 +264,5 @@ def _keys_of(value: object) -> Iterable[str]:
             yield from _keys_of(each)
 
 
-def _bounded(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - len(_CUT)] + _CUT
+def _bounded(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - len(_CUT)] + _CUT

@@ -226,32 +226,32 @@ def _waits(quota: Quota, used: Used, spent: Spending, now: int) -> Iterator[tupl
     minute, day = now % MINUTE, now % DAY
     if spent.messages:
         sent = used.minute_messages - spent.messages
-        if (most := quota.messages_per_minute) is not None:
-            yield "messages_per_minute", wait_of(sent, used.minute_messages_before, minute, MINUTE, most)
-        if (most := quota.messages_per_day) is not None:
-            yield "messages_per_day", wait_of(used.messages - spent.messages, used.messages_before, day, DAY, most)
-    if spent.sessions and (most := quota.sessions_per_day) is not None:
-        yield "sessions_per_day", wait_of(used.sessions - spent.sessions, used.sessions_before, day, DAY, most)
-    if (most := quota.tokens_per_day) is not None:
-        yield "tokens_per_day", wait_of(used.tokens, used.tokens_before, day, DAY, most)
+        if (limit := quota.messages_per_minute) is not None:
+            yield "messages_per_minute", wait_of(sent, used.minute_messages_before, minute, MINUTE, limit)
+        if (limit := quota.messages_per_day) is not None:
+            yield "messages_per_day", wait_of(used.messages - spent.messages, used.messages_before, day, DAY, limit)
+    if spent.sessions and (limit := quota.sessions_per_day) is not None:
+        yield "sessions_per_day", wait_of(used.sessions - spent.sessions, used.sessions_before, day, DAY, limit)
+    if (limit := quota.tokens_per_day) is not None:
+        yield "tokens_per_day", wait_of(used.tokens, used.tokens_before, day, DAY, limit)
     if quota.cost_per_day is not None:
         yield "cost_per_day", wait_of(used.cost, used.cost_before, day, DAY, nano_of(quota.cost_per_day))
     if quota.stored_bytes is not None:
         yield "stored_bytes", NEVER * 1000 if used.stored >= quota.stored_bytes else 0
 
 
-def wait_of(used: int, before: int, elapsed: int, period: int, most: int) -> int:
-    """Return the milliseconds until one more fits under *most* within a *period* that ends at the present moment.
+def wait_of(used: int, before: int, elapsed: int, period: int, limit: int) -> int:
+    """Return the milliseconds until one more fits under *limit* within a *period* that ends at the present moment.
 
     *used* counts since this period's fixed start, *elapsed* milliseconds ago, *before* in the one before it. Of the
     latter as much counts as lies within the last *period*, as if it were spread evenly.
     """
-    over = (used + 1 - most) * period + before * (period - elapsed)
+    over = (used + 1 - limit) * period + before * (period - elapsed)
     if over <= 0:
         return 0
-    if used + 1 <= most:
+    if used + 1 <= limit:
         return -(-over // before)
-    return period - elapsed + -(-(used + 1 - most) * period // used)
+    return period - elapsed + -(-(used + 1 - limit) * period // used)
 
 
 _WHO: dict[Scope, str] = {
@@ -261,18 +261,18 @@ _WHO: dict[Scope, str] = {
     "everyone": "The people who use this assistant have",
 }
 _WHAT = {
-    "messages_per_minute": "sent {most} message{s} within a minute, as many as are allowed",
-    "messages_per_day": "sent {most} message{s} within a day, as many as are allowed",
-    "sessions_per_day": "begun {most} conversation{s} within a day, as many as are allowed",
+    "messages_per_minute": "sent {limit} message{s} within a minute, as many as are allowed",
+    "messages_per_day": "sent {limit} message{s} within a day, as many as are allowed",
+    "sessions_per_day": "begun {limit} conversation{s} within a day, as many as are allowed",
     "tokens_per_day": "used as many tokens as are allowed within a day",
     "cost_per_day": "used up the budget of a day",
-    "stored_bytes": "as much stored in conversations as is allowed ({most} bytes)",
+    "stored_bytes": "as much stored in conversations as is allowed ({limit} bytes)",
 }
 
 
 def _sentence(scope: Scope, name: str, quota: Quota) -> str:
-    most = getattr(quota, name)
-    return f"{_WHO[scope]} {_WHAT[name].format(most=most, s='' if most == 1 else 's')}"
+    limit = getattr(quota, name)
+    return f"{_WHO[scope]} {_WHAT[name].format(limit=limit, s='' if limit == 1 else 's')}"
 
 
 def _later(name: str, seconds: int) -> str:

@@ -105,7 +105,7 @@ def noun_of(tool: str) -> str:
         noun = _after(words)
     elif words and words[-1] in VERBS:
         noun = words[:-1]
-    elif inner := next((place for place, word in enumerate(words) if word in VERBS), 0):
+    elif inner := next((index for index, word in enumerate(words) if word in VERBS), 0):
         noun = _after(words[inner:])  # `github_list_issues`
     else:
         return ""
@@ -117,7 +117,7 @@ def noun_of(tool: str) -> str:
 def _after(words: list[str]) -> list[str]:
     """Return the words of the noun after the verb, which is the first of *words*."""
     rest = words[1:]
-    end = next((place for place, word in enumerate(rest) if place and word in _ENDS), len(rest))
+    end = next((index for index, word in enumerate(rest) if index and word in _ENDS), len(rest))
     return [word for word in rest[:end] if word not in _QUALIFIERS and word not in _ENDS]
 
 

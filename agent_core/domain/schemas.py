@@ -80,20 +80,20 @@ def uncheckable(schema: dict[str, Any]) -> Fault | None:
     return None
 
 
-def problems(schema: dict[str, Any], value: Any, most: int = _SHOWN) -> Sequence[Fault]:
-    """Return how *value* fails *schema*: up to *most* errors, none when it is valid.
+def problems(schema: dict[str, Any], value: Any, limit: int = _SHOWN) -> Sequence[Fault]:
+    """Return how *value* fails *schema*: up to *limit* errors, none when it is valid.
 
     A value that cannot be checked is invalid, even if the cause is a stored schema that is older than these checks.
     """
     if is_deep(value):
         return [Fault("$", f"nested more than {MAX_DEPTH} levels deep.")]
     try:
-        return _faults(schema, value, most)
+        return _faults(schema, value, limit)
     except _Uncheckable as error:
         return [Fault("$", f"it cannot be checked, for its schema: {error.fault}")]
 
 
-def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
+def _faults(schema: dict[str, Any], value: Any, limit: int) -> Sequence[Fault]:
     """Return how *value* fails *schema*; raise `_Uncheckable`."""
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415 - as above
 
@@ -102,7 +102,7 @@ def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
     plain = {name: each for name, each in schema.items() if name not in _OF_THE_WHOLE}
     try:
         errors = _validator()(plain, registry=EMPTY_REGISTRY).iter_errors(value)  # a registry that fetches nothing
-        return [_fault_of(error) for error in islice(errors, most)]
+        return [_fault_of(error) for error in islice(errors, limit)]
     except _Uncheckable:
         raise
     except RecursionError:
@@ -183,8 +183,8 @@ def _inside(value: Any, *, bare: bool = False) -> Iterator[tuple[str, Any]]:
         for name, each in cast("Object", value).items():
             yield (name if bare else f".{name}"), each
     elif isinstance(value, list):
-        for place, each in enumerate(cast("list[Any]", value)):
-            yield (str(place) if bare else f"[{place}]"), each
+        for index, each in enumerate(cast("list[Any]", value)):
+            yield (str(index) if bare else f"[{index}]"), each
 
 
 def _inside_of(value: Any) -> Iterable[str]:

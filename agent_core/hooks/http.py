@@ -73,10 +73,10 @@ def check_http(path: str, config: HttpConfig) -> None:
 def check_secrets(hooks: Sequence[Hook], stored: Sequence[Hook] = ()) -> None:
     """Raise `InvalidInput` for a secret that is too long; those of *stored* are sealed, which makes them longer."""
     secrets = [hook.config.get("secret") for hook in stored]
-    for place, hook in enumerate(hooks):
+    for index, hook in enumerate(hooks):
         secret = str(hook.config.get("secret", ""))
         if hook.type == "http" and len(secret) > MAX_SECRET and secret not in secrets:
-            raise InvalidInput(f"hooks[{place}].config.secret", _SECRET)
+            raise InvalidInput(f"hooks[{index}].config.secret", _SECRET)
 
 
 async def ask(config: HttpConfig, occasion: Occasion, fetch: FetchPort, clock: Clock, secrets: Opener) -> Answer:

@@ -63,8 +63,8 @@ def check_rule(path: str, config: RuleConfig, event: HookEvent | None = None) ->
     if config.reason is not None and not 1 <= len(config.reason.strip()) <= MAX_REASON:
         raise InvalidInput(f"{path}.reason", f"1 to {MAX_REASON} characters, or leave it out.")
     fields = _ROOTS.get(event, set()) if event else set[str]().union(*_ROOTS.values())
-    for place, condition in enumerate(config.conditions):
-        here = f"{path}.conditions[{place}]"
+    for index, condition in enumerate(config.conditions):
+        here = f"{path}.conditions[{index}]"
         _check_field(f"{here}.field", condition.field, fields, event)
         if fault := _VALUES[condition.operator](condition.value):
             raise InvalidInput(f"{here}.value", f"`{condition.operator}`: {fault}")

@@ -23,8 +23,8 @@ def unmasked(hooks: Sequence[Hook], stored: Sequence[Hook]) -> tuple[Hook, ...]:
     A secret stays with its URL: for another URL it has to be given again.
     """
     return tuple(
-        _with(hook, _kept_secret(f"hooks[{place}].config.secret", hook, stored)) if _secret(hook) == MASK else hook
-        for place, hook in enumerate(hooks)
+        _with(hook, _kept_secret(f"hooks[{index}].config.secret", hook, stored)) if _secret(hook) == MASK else hook
+        for index, hook in enumerate(hooks)
     )
 
 

@@ -102,10 +102,10 @@ def when_due(fill: WindowFill | None, size: int, policy: Compaction, *, whole: b
     must = fill.limit is not None and fill.tokens > fill.limit
     if not must and policy.kind == "summary" and fill.failures >= MAX_FAILURES:
         return None
-    most = fill.limit if policy.kind == "cut" else fill.threshold
-    if most is None or fill.tokens <= most:
+    limit = fill.limit if policy.kind == "cut" else fill.threshold
+    if limit is None or fill.tokens <= limit:
         return None
-    return _best(fill, _ways(fill, size, policy.kind, whole=whole, must=must), _aim(fill, most, TARGET))
+    return _best(fill, _ways(fill, size, policy.kind, whole=whole, must=must), _aim(fill, limit, TARGET))
 
 
 def _aim(fill: WindowFill, tokens: int, share: float) -> int:

@@ -73,8 +73,8 @@ class RunState(msgspec.Struct, frozen=True):
         """Return the state as it would be with *held* appended."""
         bodies = tuple(held)
         state = self
-        for place, body in enumerate(bodies):
-            state = _fold(state, place - len(bodies), body)
+        for index, body in enumerate(bodies):
+            state = _fold(state, index - len(bodies), body)
         return state
 
     def at(self, seq: int) -> "RunState":

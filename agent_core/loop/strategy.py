@@ -178,13 +178,13 @@ def _next(state: RunState, agent: Agent) -> Move:
     step = state.step
     n = step.n + 1
     chosen = controls(n, agent, step.model, override=step.next_override, defaults=step.defaults)
-    most, budget = chosen.max_steps or 1, chosen.budget
+    limit, budget = chosen.max_steps or 1, chosen.budget
     if _is_stopped(state):
         return _completed(state, "stop_condition")
     wants_more = step.n == 0 or state.inbox.needs_step or state.answer.stop in ("tools", "continue")
     note = _remedy(state, agent)
-    if not (wants_more or note) or n > most:
-        return _completed(state, _stop_reason(state, agent, most))
+    if not (wants_more or note) or n > limit:
+        return _completed(state, _stop_reason(state, agent, limit))
     if budget and is_spent(budget, state.spent):
         return _completed(state, "budget")
     ask = _ask(state, agent, chosen, n=n, note=note)
@@ -290,16 +290,16 @@ def _takes(state: RunState, agent: Agent) -> tuple[int, ...]:
     limit, unconsumed = agent.definition.limits.max_context_messages, state.inbox.unconsumed
     if limit is None or len(unconsumed) <= limit:
         return unconsumed
-    borders = [place for place, seq in enumerate(unconsumed) if seq in state.inbox.user_messages]
+    borders = [index for index, seq in enumerate(unconsumed) if seq in state.inbox.user_messages]
     first = len(unconsumed) - limit // 2
-    return unconsumed[next((place for place in borders if place >= first), borders[-1] if borders else first) :]
+    return unconsumed[next((index for index in borders if index >= first), borders[-1] if borders else first) :]
 
 
-def _stop_reason(state: RunState, agent: Agent, most: int) -> e.StopReason:
-    """Return why a run ends with its last answer: `max_steps` exactly if tools were withheld and *most* is above 1."""
+def _stop_reason(state: RunState, agent: Agent, limit: int) -> e.StopReason:
+    """Return why a run ends with its last answer: `max_steps` exactly if tools were withheld and *limit* is above 1."""
     if state.answer.stop == "refused":
         return "refused"
-    if agent.tools and most > 1 and state.step.n >= most:
+    if agent.tools and limit > 1 and state.step.n >= limit:
         return "max_steps"
     return "max_tokens" if state.answer.stop == "length" else "end_turn"
 

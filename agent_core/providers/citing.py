@@ -69,9 +69,9 @@ def _is_range(start: Any, end: Any) -> bool:
     return start is not None and end is not None and 0 <= start < end
 
 
-def _cut(text: str | None, most: int) -> str | None:
-    return clean(text)[:most] or None if text else None
+def _cut(text: str | None, limit: int) -> str | None:
+    return clean(text)[:limit] or None if text else None
 
 
-def _short(text: str | None, most: int) -> str | None:
-    return clean(text) if text and len(text) <= most else None
+def _short(text: str | None, limit: int) -> str | None:
+    return clean(text) if text and len(text) <= limit else None

@@ -77,9 +77,9 @@ def note(file: File, why: str) -> str:
     return f"[File {file.name} ({file.mime}, {file.size} bytes): {why}]"
 
 
-def plain_name(name: str, most: int) -> str:
-    """Return *name* as the APIs take it, with up to *most* characters: a model may have called a tool by any name."""
-    return _OTHER.sub("_", name)[:most] or "unnamed"
+def plain_name(name: str, limit: int) -> str:
+    """Return *name* as the APIs take it, with up to *limit* characters: a model may have called a tool by any name."""
+    return _OTHER.sub("_", name)[:limit] or "unnamed"
 
 
 def joined(start: bytes, wires: Iterable[bytes], end: bytes) -> bytes:

@@ -23,20 +23,20 @@ def chosen(rows: Sequence[Row], arguments: Mapping[str, Any], columns: Sequence[
         if not left:
             raise InvalidInput(f"where.{name}", f"no row has this value; there are: {r.values_of(rows, name)}.")
         rows = left
-    by = [_direction(place, name, columns) for place, name in enumerate(arguments.get("order") or ())]
+    by = [_direction(index, name, columns) for index, name in enumerate(arguments.get("order") or ())]
     ordered = r.ordered(rows, by) if by else rows
     return ordered[: arguments.get("limit") or len(ordered)]
 
 
-def check_size(count: int, most: int, *, handle: str | None) -> None:
-    """Raise `InvalidInput` when *count* rows are more than *most*; *handle* is the result that they are of."""
-    if count <= most:
+def check_size(count: int, limit: int, *, handle: str | None) -> None:
+    """Raise `InvalidInput` when *count* rows are more than *limit*; *handle* is the result that they are of."""
+    if count <= limit:
         return
     if handle is not None:
-        remedy = f"set `limit` to {most} or less, or filter with `where`."
-        raise InvalidInput("from_result", f"`{handle}` gives {count:,} rows, at most {most:,} can be shown; {remedy}")
+        remedy = f"set `limit` to {limit} or less, or filter with `where`."
+        raise InvalidInput("from_result", f"`{handle}` gives {count:,} rows, at most {limit:,} can be shown; {remedy}")
     remedy = "pass the `from_result` of a tool's result with a `limit`, or aggregate them."
-    raise InvalidInput("rows", f"{count:,} rows, at most {most:,} can be shown; {remedy}")
+    raise InvalidInput("rows", f"{count:,} rows, at most {limit:,} can be shown; {remedy}")
 
 
 def drawn_columns(spec: Mapping[str, Any], columns: Sequence[str]) -> list[str]:

@@ -51,9 +51,9 @@ def plain_title(text: str, path: str) -> str:
 def columns_of(declared: Sequence[str | Mapping[str, Any]]) -> tuple[TableColumn, ...]:
     """Return the declared columns, each a key or `{key, label?, align?, format?}`; raises `InvalidInput`."""
     columns: dict[str, TableColumn] = {}
-    for place, each in enumerate(declared):
+    for index, each in enumerate(declared):
         fields = {"key": each} if isinstance(each, str) else each
-        path, key = f"columns[{place}]", fields.get("key")
+        path, key = f"columns[{index}]", fields.get("key")
         if not isinstance(key, str):
             raise InvalidInput(path, "name the `key` of its cells.")
         key = clean(key)
@@ -90,11 +90,11 @@ def columns_named(names: Sequence[str]) -> tuple[TableColumn, ...]:
 def check_declared(rows: Sequence[Row], columns: Sequence[TableColumn]) -> None:
     """Raise `InvalidInput` for a row without a cell of any of *columns*."""
     keys = {column.key for column in columns}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if keys.isdisjoint(row):
             declared = listed([column.key for column in columns])
             why = f"it has none of the declared columns ({declared}), but {listed(tuple(row)) or 'nothing'}; "
-            raise InvalidInput(f"rows[{place}]", why + ("declare what it has." if row else "leave it out."))
+            raise InvalidInput(f"rows[{index}]", why + ("declare what it has." if row else "leave it out."))
 
 
 def cells_of(rows: Sequence[Row], columns: Sequence[TableColumn]) -> tuple[Row, ...]:

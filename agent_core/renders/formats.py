@@ -137,9 +137,9 @@ def _numbered(number: Decimal, format: tuple[str | None, str, int | None]) -> st
     if kind == "integer":
         return _rounded(number, 0)
     if kind == "percent":
-        return f"{_decimal(_scaled(number, 2), fixed, most=1, digits=2)}%"
+        return f"{_decimal(_scaled(number, 2), fixed, limit=1, digits=2)}%"
     if kind == "number":
-        return _decimal(number, fixed, most=3, digits=3)
+        return _decimal(number, fixed, limit=3, digits=3)
     amount = _rounded(number, _decimals(currency) if fixed is None else fixed)
     sign = _sign(currency)
     return f"-{sign}{amount[1:]}" if amount.startswith("-") else f"{sign}{amount}"
@@ -153,20 +153,20 @@ def _decimals(currency: str) -> int:
     return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
 
 
-def _decimal(number: Decimal, fixed: int | None, *, most: int, digits: int) -> str:
+def _decimal(number: Decimal, fixed: int | None, *, limit: int, digits: int) -> str:
     """Return *number* with *fixed* decimals; without these, with as many as it needs."""
     if fixed is not None:
         return _rounded(number, fixed)
-    return _trimmed(_rounded(number, _places(number, most=most, digits=digits)))
+    return _trimmed(_rounded(number, _places(number, limit=limit, digits=digits)))
 
 
 def _scaled(number: Decimal, places: int) -> Decimal:
     return number.scaleb(places, context=_EXACT)
 
 
-def _places(number: Decimal, *, most: int, digits: int) -> int:
-    """Return the decimals of *number*: *most*, or as many as *digits* significant ones need."""
-    return max(most, digits - 1 - number.adjusted()) if number else 0
+def _places(number: Decimal, *, limit: int, digits: int) -> int:
+    """Return the decimals of *number*: *limit*, or as many as *digits* significant ones need."""
+    return max(limit, digits - 1 - number.adjusted()) if number else 0
 
 
 def _rounded(number: Decimal, places: int) -> str:

@@ -70,10 +70,10 @@ def _of_by(y: str | None, x: str | None) -> str:
     return f"{f' of {one_line(y)}' if y else ''}{f' by {one_line(x)}' if x else ''}"
 
 
-def _listed(names: Sequence[str], most: int) -> str:
-    """Return the first *most* of *names* in words."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+def _listed(names: Sequence[str], limit: int) -> str:
+    """Return the first *limit* of *names* in words."""
+    if len(names) > limit:
+        return f"{', '.join(names[:limit])} and {len(names) - limit:,} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
@@ -106,10 +106,10 @@ def _extremes(chart: PlainChart, n: int) -> str:
     (high, top), (low, bottom) = max(values, key=lambda each: each[0]), min(values, key=lambda each: each[0])
     first, last = (cut(one_line(chart.categories[at]), _NAME) for at in (top, bottom))
     name = f"{cut(one_line(series.name), _NAME)}: " if len(chart.series) > 1 and series.name else ""
-    most, least = _number(high, chart.format), _number(low, chart.format)
+    limit, least = _number(high, chart.format), _number(low, chart.format)
     if high == low:
-        return f"{name}{most} throughout" if len(values) > 1 else f"{name}{first} {most}"
-    return f"{name}highest {first} {most}, lowest {last} {least}"
+        return f"{name}{limit} throughout" if len(values) > 1 else f"{name}{first} {limit}"
+    return f"{name}highest {first} {limit}, lowest {last} {least}"
 
 
 def _spec_facts(spec: Mapping[str, Any]) -> list[str]:

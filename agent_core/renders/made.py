@@ -80,8 +80,8 @@ def made_chart(spec: Mapping[str, Any], title: str | None) -> MadeRender:
         plain = replace(plain, title=title)
     title = title or title_of_spec(checked_spec)
     size = 0
-    for payload, most in _payloads(checked_spec, plain):
-        text = spec_text(checked_spec, most=most) if plain is None else chart_text(plain, most=most)
+    for payload, limit in _payloads(checked_spec, plain):
+        text = spec_text(checked_spec, limit=limit) if plain is None else chart_text(plain, limit=limit)
         render = NewRender("chart", payload, text, title)
         if (size := _size(render)) <= MAX_RENDER:
             return MadeRender(render, _shape(plain))

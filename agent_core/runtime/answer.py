@@ -39,11 +39,11 @@ _ASKED_FOR_WORDS = frozenset({TOOLS_WITHHELD, EMPTY_ANSWER})
 """Failures after which a note asked the model for an answer in words; that is done once."""
 
 
-def out_of_steps(most: int, results: int) -> str:
-    """Return what a person reads when *most* steps, and *results* of tools, came to no answer in words."""
+def out_of_steps(limit: int, results: int) -> str:
+    """Return what a person reads when *limit* steps, and *results* of tools, came to no answer in words."""
     if not results:
         return "I could not find an answer in words without the use of tools. Please ask again, or in another way."
-    steps = "one step" if most == 1 else f"{most} steps"
+    steps = "one step" if limit == 1 else f"{limit} steps"
     there = "1 tool result is" if results == 1 else f"{results} tool results are"
     return (
         f"I reached the limit of {steps} before I could put the answer into words. {there} there already: "
@@ -166,16 +166,16 @@ class Answer:
         The model is asked for words once more. If none come in the last step, a sentence stands in their place: a
         person who waited gets an answer, and the results are there for the next one.
         """
-        most = self._move.controls.max_steps or 1
-        is_last, was_asked = self._move.n >= most, not _ASKED_FOR_WORDS.isdisjoint(state.step.remedied)
+        limit = self._move.controls.max_steps or 1
+        is_last, was_asked = self._move.n >= limit, not _ASKED_FOR_WORDS.isdisjoint(state.step.remedied)
         if calls and not was_asked:
             return self._refuse(calls, agent)
-        if self._has_words or not is_last or (most == 1 and not calls):
+        if self._has_words or not is_last or (limit == 1 and not calls):
             return [self._message("done", self._written()), self._completed()]
         if not was_asked:
             failed = self._failed(EMPTY_ANSWER, "The model's last answer was empty.", retryable=True)
             return [failed, e.ContextAdded(source="note", text=EMPTY_NOTE)]
-        parts = (Text(out_of_steps(most, state.answer.results)),)
+        parts = (Text(out_of_steps(limit, state.answer.results)),)
         completed = e.MessageCompleted(message=self._move.message, role="assistant", parts=parts, stop="done")
         return [completed, self._completed()]
 
@@ -297,7 +297,7 @@ class Answer:
 
     def _natively(self, blocks: list[_Block]) -> Native | None:
         """Return the native items of *blocks*, with commas between them; an item of a call goes with that call."""
-        places = {id(block): place for place, block in enumerate(blocks)}
+        places = {id(block): index for index, block in enumerate(blocks)}
         where = {slot: places.get(id(block)) for slot, block in self._blocks.items()}
         pieces: list[NativePiece] = []
         for item in self._native:

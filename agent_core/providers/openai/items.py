@@ -142,8 +142,8 @@ def _listed(part: str, contents: list[dict[str, msgspec.Raw]], slots: Slots, *, 
         slot, emitted = slots.get((part, number), (None, None))
         is_slot = slot is not None and emitted == text and not is_blank
         pieces.append(",{" if pieces else "{")
-        for place, (name, value) in enumerate(fields.items()):
-            pieces.append(f"{',' if place else ''}{_json(name)}:")
+        for index, (name, value) in enumerate(fields.items()):
+            pieces.append(f"{',' if index else ''}{_json(name)}:")
             pieces.append(slot if is_slot and slot is not None and name == "text" else _raw_text(value))
         pieces.append("}")
     return pieces

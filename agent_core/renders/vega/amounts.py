@@ -99,16 +99,16 @@ def check_side(view: Mapping[str, Any], key: str, path: str) -> None:
 
 def _check_number(key: str, value: float, path: str) -> None:
     if key in COUNTS:
-        least, most = COUNTS[key]
-        if not least <= value <= most:
-            raise BadSpec(path, f"{value:,.6g} is out of bounds; give {least} to {most:,}.")
+        least, limit = COUNTS[key]
+        if not least <= value <= limit:
+            raise BadSpec(path, f"{value:,.6g} is out of bounds; give {least} to {limit:,}.")
     if key in POSITIVE and not value > 0:
         raise BadSpec(path, f"{value:,.6g} makes no steps; give a number above 0.")
 
 
-def _check_span(span: Mapping[str, Any], path: str, most: int) -> None:
+def _check_span(span: Mapping[str, Any], path: str, limit: int) -> None:
     start, stop, step = span.get("start", 0), span.get("stop"), span.get("step", 1)
     if not (is_number(start) and is_number(stop) and is_number(step)):
         raise BadSpec(path, "this must be a list, or numbers as `start`, `stop` and `step`.")
-    if not step or not abs(stop - start) / abs(step) <= most:
-        raise BadSpec(path, f"these are too many values; give at most {most:,}, by a larger `step`.")
+    if not step or not abs(stop - start) / abs(step) <= limit:
+        raise BadSpec(path, f"these are too many values; give at most {limit:,}, by a larger `step`.")

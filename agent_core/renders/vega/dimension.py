@@ -137,9 +137,9 @@ def _times(cells: list[Any], floor: Callable[[datetime], datetime]) -> list[date
 def _steps(present: list[datetime], unit: TimeUnit) -> list[datetime]:
     """Return each unit from the first to the last of *present*. Raises `NotPlain` when these are not among them."""
     steps = [present[0]]
-    most = min(SPARSE * len(present) + 1, MAX_CATEGORIES)
+    limit = min(SPARSE * len(present) + 1, MAX_CATEGORIES)
     while steps[-1] < present[-1]:
-        if len(steps) == most:
+        if len(steps) == limit:
             raise NotPlain
         try:
             steps.append(unit.next(steps[-1]))

@@ -94,8 +94,8 @@ def check_tools(
 ) -> None:
     """Raise `InvalidInput` for tools that are not among those *tools*, or that no model could be offered."""
     names: set[str] = set()
-    for place, tool in enumerate(definition.tools):
-        path = f"tools[{place}]"
+    for index, tool in enumerate(definition.tools):
+        path = f"tools[{index}]"
         if isinstance(tool, str) and not is_glob(tool) and tool not in tools and not _may_come(tool, awaited):
             raise InvalidInput("tools", unknown_tool(tool, tools, looked_for))
         name = tool if isinstance(tool, str) else tool.name

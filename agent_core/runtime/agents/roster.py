@@ -228,7 +228,7 @@ class Roster:
         warn_open(definition)
         models = {"model": definition.model, "controls.model": definition.controls.model}
         models["compaction.model"] = definition.compaction.model
-        models |= {f"fallback_models[{place}]": model for place, model in enumerate(definition.fallback_models)}
+        models |= {f"fallback_models[{index}]": model for index, model in enumerate(definition.fallback_models)}
         for path, model in models.items():
             if model is None:
                 continue

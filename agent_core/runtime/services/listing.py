@@ -40,11 +40,11 @@ class Listing:
         `MAX_FACTS` returns what it has found, even nothing; while older sessions are left there is a cursor.
         """
         before, sought = _moment(cursor), frozenset((words or "").casefold().split()[:MAX_WORDS])
-        most = (MAX_OWN if wanted.own else MAX_SESSIONS) if sought else limit
+        maximum = (MAX_OWN if wanted.own else MAX_SESSIONS) if sought else limit
         rows = await self._store.read(
-            lambda connection: listing.recent(connection, wanted, limit=most + 1, before=before)
+            lambda connection: listing.recent(connection, wanted, limit=maximum + 1, before=before)
         )
-        keys, looked = await self._matching(rows[:most], sought, limit, own=wanted.own)
+        keys, looked = await self._matching(rows[:maximum], sought, limit, own=wanted.own)
         objects = await self._store.read(lambda connection: listing.objects(connection, keys))
         end = rows[looked - 1].moment if looked < len(rows) and looked else None
         return Page(tuple(objects), f"{end.at}.{end.key}" if end else None)

@@ -186,13 +186,13 @@ class Compactor:
         is_warm = fits and allowed.tool_choice == controls.tool_choice and self._is_warm(window, agent, own)
         cached = whole if is_warm else 0
         model = own if failures else self._summariser(own, agent, tokens, bounds.summary, cached=cached)
-        most = min(bounds.summary, max(_MIN_SUMMARY, tokens // 4))
+        limit = min(bounds.summary, max(_MIN_SUMMARY, tokens // 4))
         if model == own:
             tail = rest if is_warm else ()
-            return Fork(agent, window, entries, own, allowed, session, most, spent, own, controls, tail, is_warm)
+            return Fork(agent, window, entries, own, allowed, session, limit, spent, own, controls, tail, is_warm)
         # Nothing of its prompt is in a cache, which another choice of tools would lose.
         allowed = Controls(model=model, max_output_tokens=SUMMARY_ROOM, tool_choice="none")
-        return Fork(agent, window, entries, model, allowed, session, most, spent, own, controls)
+        return Fork(agent, window, entries, model, allowed, session, limit, spent, own, controls)
 
     def price(self, fork: Fork) -> float | None:
         """Return what *fork* is expected to cost in USD, None if that is not known."""

@@ -78,15 +78,15 @@ class WatchUntilIdle:
     def see(self, events: Sequence[Event]) -> Sequence[Event]:
         if self._open is None:
             return events
-        for place, event in enumerate(events):
+        for index, event in enumerate(events):
             if event.parent_run is not None or event.run is None or event.live:
                 continue
             if event.type in _ENDED_TYPES:
                 self._open.pop(event.run, None)
             elif event.type in _STATUS:
                 self._open[event.run] = _STATUS[event.type]
-            if self._is_idle(self._open) and not _more_runs(events[place + 1 :]):
-                return events[: place + 1]
+            if self._is_idle(self._open) and not _more_runs(events[index + 1 :]):
+                return events[: index + 1]
         return events
 
     @staticmethod

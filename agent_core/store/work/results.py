@@ -109,9 +109,9 @@ def _make_room(connection: Connection, session: int, size: int) -> int:
         .order_by(RESULT.c.n.desc())
     ).all()
     dropped = list[str]()
-    for place, row in enumerate(results):
+    for index, row in enumerate(results):
         size += row.size
-        if place >= MAX_RESULTS - 1 or size > MAX_RESULT_BYTES:
+        if index >= MAX_RESULTS - 1 or size > MAX_RESULT_BYTES:
             dropped.append(row.blob)
     if dropped:
         _remove(connection, session, dropped)

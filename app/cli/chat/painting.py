@@ -35,7 +35,7 @@ def _painted(render: ShownRender, width: int) -> str:
 
 def _of_chart(render: ShownRender, chart: PlainChart, width: int) -> list[ChartLine]:
     """Return the lines of *chart* as they are without colours, each with the series whose mark is at its end."""
-    lines = list(chart_lines(chart, width=width, most=MAX_TEXT))
+    lines = list(chart_lines(chart, width=width, limit=MAX_TEXT))
     shown = _lines(titled(render, "\n".join(line.text for line in lines)))
     above = len(shown) - len(lines)
     return shown[:above] + [

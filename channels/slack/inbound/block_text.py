@@ -34,13 +34,13 @@ class Line:
     is_notice: bool = False
 
 
-def named(value: object, *, most: int = MAX_LABEL) -> str:
+def named(value: object, *, limit: int = MAX_LABEL) -> str:
     """Return a name that others gave on one line in which all can be seen, without brackets of ours.
 
-    It has at most *most* characters, the last of which says that it was cut.
+    It has at most *limit* characters, the last of which says that it was cut.
     """
-    name = one_line(str(value or "")[: 4 * most]).replace("[", "(").replace("]", ")")
-    return shorten(name, most)
+    name = one_line(str(value or "")[: 4 * limit]).replace("[", "(").replace("]", ")")
+    return shorten(name, limit)
 
 
 def not_shown(what: str, *names: object) -> Line:

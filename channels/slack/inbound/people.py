@@ -140,7 +140,7 @@ def called(name: object) -> str:
 
     To do it again changes nothing: a person who is to be forgotten is found in quotations by this name.
     """
-    return " ".join(_COLON.sub("", named(name, most=MAX_NAME)).split())
+    return " ".join(_COLON.sub("", named(name, limit=MAX_NAME)).split())
 
 
 def _kind(user: Json, team: str, me: Identity) -> Kind:

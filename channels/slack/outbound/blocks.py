@@ -119,9 +119,9 @@ def _part(part: str | Figure, room: int, *, allow_mentions: bool) -> Iterator[_R
 
 
 def _markdown(markdown: str, room: int, *, allow_mentions: bool) -> Iterator[_Row]:
-    most = limits.MARKDOWN.value
+    limit = limits.MARKDOWN.value
     for piece in _small(
-        markdown, min(most, room), pieces, lambda piece: len(unmasked(piece)) <= most and len(twin(piece)) <= room
+        markdown, min(limit, room), pieces, lambda piece: len(unmasked(piece)) <= limit and len(twin(piece)) <= room
     ):
         # A cut may have moved what looks like a link definition to the start of a line.
         for block in segments(unmasked(piece), allow_mentions=allow_mentions):

@@ -193,12 +193,12 @@ def words_item(render: ShownRender) -> Words:
 
 def update_text(payload: Payload, wanted: MessagePicture) -> str:
     """Return the text of an update, which takes less than a post; raises `PartTooLong` for long text without blocks."""
-    most = limits.TEXT.value
-    if payload.blocks or len(payload.text) <= most:
-        return payload.text[:most]
+    limit = limits.TEXT.value
+    if payload.blocks or len(payload.text) <= limit:
+        return payload.text[:limit]
     if wanted.length < _MIN_TEXT:  # it is not the answer that is long
-        return payload.text[: most - len(_CUT)] + _CUT
-    raise PartTooLong("Slack takes less text in an update.", part=_FITS * most / len(payload.text))
+        return payload.text[: limit - len(_CUT)] + _CUT
+    raise PartTooLong("Slack takes less text in an update.", part=_FITS * limit / len(payload.text))
 
 
 def never_shorter(current: Sequence[Item], wanted: Sequence[Item]) -> tuple[Item, ...]:
@@ -298,8 +298,8 @@ def _notice(run: RunView) -> str:
         case "completed" if run.reason == "max_tokens":
             return "Ended: the answer was cut at its length limit."
         case "completed" if run.reason not in (None, "end_turn"):
-            most = run.reason == "max_steps"
-            why = "the most steps of one answer were taken" if most else run.reason.replace("_", " ")
+            limit = run.reason == "max_steps"
+            why = "the most steps of one answer were taken" if limit else run.reason.replace("_", " ")
             return f"Ended: {why}{', before the answer was complete' if run.cut else ''}."
         case "completed" if run.cut:
             return "Ended before the answer was complete."

@@ -149,7 +149,7 @@ class Threads:
     async def _look(self) -> None:
         """Claim places without an owner, show waiting sessions that have new events, and update the share."""
         room = MAX_THREADS - len(self._showing)
-        for place in await self._ledger.claim(most=room, without=self._showing) if room > 0 else []:
+        for place in await self._ledger.claim(limit=room, without=self._showing) if room > 0 else []:
             self._begin(place.session, place)
         if waiting := await self._ledger.waiting():  # another process may have resumed them
             for session in await self._core.updated_since(waiting):

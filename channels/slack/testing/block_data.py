@@ -40,10 +40,10 @@ def cell_texts(value: Any) -> Iterator[str]:
             return
 
 
-def _short_enough(most: int, what: str) -> Any:
+def _short_enough(limit: int, what: str) -> Any:
     def check(value: Json, at: str) -> Iterator[ShapeProblem]:
-        if sum(map(len, cell_texts(value))) > most:
-            yield ShapeProblem(at, "too_long", f"a {what} holds at most {most} characters")
+        if sum(map(len, cell_texts(value))) > limit:
+            yield ShapeProblem(at, "too_long", f"a {what} holds at most {limit} characters")
 
     return check
 

@@ -17,8 +17,8 @@ class ShapeProblem(NamedTuple):
 Shape = Callable[[Any, str], Iterator[ShapeProblem]]
 
 
-def text(most: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()) -> Shape:
-    """Require a string of *least* to *most* characters, or one *among* a few."""
+def text(limit: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()) -> Shape:
+    """Require a string of *least* to *limit* characters, or one *among* a few."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, str):
@@ -27,14 +27,16 @@ def text(most: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()
             yield ShapeProblem(at, "bad_value", f"must be a valid enum value: {', '.join(among)}")
         elif len(value) < least:
             yield ShapeProblem(at, "too_short", f"must be more than {least - 1} characters")
-        elif most is not None and len(value) > most:
-            yield ShapeProblem(at, "too_long", f"must be less than {most + 1} characters")
+        elif limit is not None and len(value) > limit:
+            yield ShapeProblem(at, "too_long", f"must be less than {limit + 1} characters")
 
     return check
 
 
-def number(least: float | None = None, most: float | None = None, *, whole: bool = False, above: bool = False) -> Shape:
-    """Require a number from *least* (with *above*: more than it) to *most*."""
+def number(
+    least: float | None = None, limit: float | None = None, *, whole: bool = False, above: bool = False
+) -> Shape:
+    """Require a number from *least* (with *above*: more than it) to *limit*."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
@@ -43,8 +45,8 @@ def number(least: float | None = None, most: float | None = None, *, whole: bool
             yield ShapeProblem(at, "bad_value", "must be a finite number")
         elif least is not None and (value <= least if above else value < least):
             yield ShapeProblem(at, "too_low", f"must be {'greater than' if above else 'at least'} {least}")
-        elif most is not None and value > most:
-            yield ShapeProblem(at, "too_high", f"must be at most {most}")
+        elif limit is not None and value > limit:
+            yield ShapeProblem(at, "too_high", f"must be at most {limit}")
 
     return check
 
@@ -55,8 +57,8 @@ def flag(value: Any, at: str) -> Iterator[ShapeProblem]:
         yield ShapeProblem(at, "wrong_type", "must provide a boolean")
 
 
-def items(of: Shape, most: int | None = None, *, least: int = 1) -> Shape:
-    """Require an array of *least* to *most* items."""
+def items(of: Shape, limit: int | None = None, *, least: int = 1) -> Shape:
+    """Require an array of *least* to *limit* items."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, list):
@@ -65,8 +67,8 @@ def items(of: Shape, most: int | None = None, *, least: int = 1) -> Shape:
         items = cast("list[Any]", value)
         if len(items) < least:
             yield ShapeProblem(at, "too_few", f"no fewer than {least} items allowed")
-        if most is not None and len(items) > most:
-            yield ShapeProblem(at, "too_many", f"no more than {most} items allowed")
+        if limit is not None and len(items) > limit:
+            yield ShapeProblem(at, "too_many", f"no more than {limit} items allowed")
         for n, item in enumerate(items):
             yield from of(item, f"{at}/{n}")
 

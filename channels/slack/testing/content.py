@@ -14,11 +14,11 @@ _STATUSES = {"pending", "in_progress", "complete", "error"}
 _MAX_METADATA = 16_384  # bytes; Slack names no figure, only the error
 
 
-def blocks_of(arguments: Arguments, *, most: int = limits.BLOCKS_PER_MESSAGE.value) -> list[Json] | None:
+def blocks_of(arguments: Arguments, *, limit: int = limits.BLOCKS_PER_MESSAGE.value) -> list[Json] | None:
     """Return the checked blocks of a message."""
     blocks = arguments.listed("blocks", "invalid_blocks_format")
     if blocks is not None:
-        if len(blocks) > most:
+        if len(blocks) > limit:
             raise MethodFailed("msg_blocks_too_many")
         check_blocks(blocks)
     return blocks

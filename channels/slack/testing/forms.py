@@ -47,7 +47,7 @@ def _chosen(element: Json, value: str | None) -> Json:
 
 def _written(element: Json, typed: str | None) -> Json:
     value = element.get("initial_value") if typed is None else typed
-    most = element.get("max_length") or limits.INPUT_TEXT.value
-    if value is not None and len(value) > most:
-        raise NotPossible(f"A field holds at most {most} characters.")
+    limit = element.get("max_length") or limits.INPUT_TEXT.value
+    if value is not None and len(value) > limit:
+        raise NotPossible(f"A field holds at most {limit} characters.")
     return {"value": value or None}

@@ -271,7 +271,7 @@ def test_of_a_first_row_that_is_too_long_is_shown_what_fits():
     columns = tuple(TableColumn(f"c{n}", f"C{n}") for n in range(20))
     table = DataTable(columns, tuple({f"c{n}": f"{at}-{n} " + "x" * 900 for n in range(20)} for at in range(51)))
     for width in (None, 80, 20, 1):
-        text = table_text(table, width=width, most=8_000)
+        text = table_text(table, width=width, limit=8_000)
         assert {f"0-{n}" for n in range(20)} <= set(text.split())
         assert text.endswith("\n… and more of the first row\n… and 50 more rows")
         assert len(text) < 12_000
@@ -283,14 +283,14 @@ def test_names_of_any_length_leave_room_for_the_numbers():
     series = tuple(PlainSeries(name, tuple(map(float, range(20)))) for _ in range(100))
     for type in ("line", "bar"):
         for most in (8_000, MAX_TEXT):
-            text = chart_text(PlainChart(type, (name, *map(str, range(19))), series, x=name, y=name), most=most)
+            text = chart_text(PlainChart(type, (name, *map(str, range(19))), series, x=name, y=name), limit=most)
             assert len(text) < 2 * most
             assert re.search(r" 0( |$)", text, re.MULTILINE)
             assert "seriess" not in text
     points = tuple(PlainSeries(name, (), ((1.0, 2.0),) * 50) for _ in range(100))
     assert len(chart_text(PlainChart("scatter", (), points, x=name, y=name))) < 1.1 * MAX_TEXT
     table = DataTable(tuple(TableColumn("a", name) for _ in range(100)), ({"a": "cell"},) * 9)
-    assert "cell" in table_text(table, most=8_000)
+    assert "cell" in table_text(table, limit=8_000)
 
 
 def test_a_table_of_many_columns_and_rows_is_read_in_part():

@@ -107,13 +107,13 @@ def header_cells(grid: Grid) -> list[Json]:
     return [_text(label) for label in grid.header]
 
 
-def _columns(table: DataTable, most: int) -> tuple[TableColumn, ...]:
+def _columns(table: DataTable, limit: int) -> tuple[TableColumn, ...]:
     """Return the columns to show: all that Slack takes, else the first ones that people can read across."""
-    if len(table.columns) <= most:
+    if len(table.columns) <= limit:
         return table.columns
     taken: list[TableColumn] = []
     width = 0
-    for column in table.columns[:most]:
+    for column in table.columns[:limit]:
         width += _width(column, islice(table.rows, _SAMPLE))
         if width > _READABLE and len(taken) >= _MIN_COLUMNS:
             break

@@ -70,11 +70,11 @@ def text_form(render: ShownRender, chart: PlainChart | None, room: Room = MESSAG
     return Form(tuple(blocks), chart_words(render)) if blocks else None
 
 
-def text_of(render: ShownRender, chart: PlainChart | None, most: int) -> str:
-    """Return the chart as text of *most* characters."""
+def text_of(render: ShownRender, chart: PlainChart | None, limit: int) -> str:
+    """Return the chart as text of *limit* characters."""
     if chart is not None:
-        return chart_text(chart, width=ACROSS, most=most)
-    return spec_text(_spec(render), width=ACROSS, most=most)
+        return chart_text(chart, width=ACROSS, limit=limit)
+    return spec_text(_spec(render), width=ACROSS, limit=limit)
 
 
 def heading(render: ShownRender) -> str:

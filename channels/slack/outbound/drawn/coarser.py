@@ -78,8 +78,8 @@ def adds_up(spec: Mapping[str, Any]) -> bool:
     )
 
 
-def coarser(chart: PlainChart, most: int) -> tuple[PlainChart, str] | None:
-    """Return *chart*, whose categories are dates, by the shortest unit with at most *most* of them, and its name.
+def coarser(chart: PlainChart, limit: int) -> tuple[PlainChart, str] | None:
+    """Return *chart*, whose categories are dates, by the shortest unit with at most *limit* of them, and its name.
 
     None when they are no dates, or too many years, or when their values do not add up to whole units. Values must be
     sums or counts.
@@ -91,7 +91,7 @@ def coarser(chart: PlainChart, most: int) -> tuple[PlainChart, str] | None:
     for unit in _UNITS[first:]:
         begins = [unit.begin(day) for day in days]
         bounds = sorted(set(begins))
-        if len(bounds) <= most:
+        if len(bounds) <= limit:
             places = {day: n for n, day in enumerate(bounds)}
             indexes = [places[day] for day in begins]
             series = tuple(PlainSeries(each.name, _added(each.values, indexes, len(bounds))) for each in chart.series)

@@ -12,16 +12,16 @@ _NAMELESS = "\u2013"
 
 def short_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return *names* in as many characters as Slack takes; those that would be the same then are numbered."""
-    most = limits.CHART_NAME.value
+    limit = limits.CHART_NAME.value
     result: list[str] = []
     used: set[str] = set()
     counts: dict[str, int] = {}
     for name in names:
-        short = base = shorten(plain_name(name), most) or _NAMELESS
+        short = base = shorten(plain_name(name), limit) or _NAMELESS
         while short in used:
             counts[base] = counts.get(base, 1) + 1
             number = f" {counts[base]}"
-            short = f"{shorten(base, most - len(number))}{number}"
+            short = f"{shorten(base, limit - len(number))}{number}"
         used.add(short)
         result.append(short)
     return tuple(result)

@@ -63,10 +63,10 @@ def _pie(chart: PlainChart) -> tuple[Json | NotNative, str]:
     slices = [(name, value) for name, value in zip(chart.categories, values, strict=True) if value]
     if not slices:
         return NotNative("no slice has a size"), ""
-    most, remark = limits.CHART_SEGMENTS.value, ""
-    if len(slices) > most:
+    limit, remark = limits.CHART_SEGMENTS.value, ""
+    if len(slices) > limit:
         order = sorted(range(len(slices)), key=lambda n: -slices[n][1])
-        largest, rest = sorted(order[: most - 1]), order[most - 1 :]
+        largest, rest = sorted(order[: limit - 1]), order[limit - 1 :]
         other = math.fsum(slices[n][1] for n in rest)
         slices = [*(slices[n] for n in largest), (OTHER, other)]
         remark = f"{OTHER}: the {len(rest)} smallest together."
@@ -79,16 +79,16 @@ def _axes(chart: PlainChart, spec: Mapping[str, Any]) -> tuple[Json | NotNative,
     """Return bars, lines or areas; horizontal bars stand up, since Slack has no others."""
     if len(chart.series) > limits.CHART_SERIES.value:
         return NotNative(f"{len(chart.series)} series are more than Slack takes"), ""
-    remark, most = "", limits.CHART_POINTS.value
+    remark, limit = "", limits.CHART_POINTS.value
     whole = _filled(chart)
     if isinstance(whole, NotNative):
         return whole, ""
-    if len(whole.categories) > most:
-        added = coarser(whole, most) if adds_up(spec) else None
+    if len(whole.categories) > limit:
+        added = coarser(whole, limit) if adds_up(spec) else None
         if added is None:
             return NotNative(f"{len(whole.categories)} categories are more than Slack takes"), ""
         whole, unit = added
-        remark = f"Added up by {unit}: Slack's own charts have at most {most} points."
+        remark = f"Added up by {unit}: Slack's own charts have at most {limit} points."
         whole = _filled(whole)
         if isinstance(whole, NotNative):
             return whole, ""

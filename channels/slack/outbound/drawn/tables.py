@@ -44,8 +44,8 @@ def table_steps(render: ShownRender, table: DataTable) -> list[FormMaker]:
 
 def data_table_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
     """Return *table* as a block that people can sort, filter and page through."""
-    most = min(room.data_tables, limits.DATA_TABLE_TEXT.value)
-    cells = grid(table, rows=limits.DATA_TABLE_ROWS.value, columns=limits.DATA_TABLE_COLUMNS.value, room=most)
+    limit = min(room.data_tables, limits.DATA_TABLE_TEXT.value)
+    cells = grid(table, rows=limits.DATA_TABLE_ROWS.value, columns=limits.DATA_TABLE_COLUMNS.value, room=limit)
     if cells is None or not cells.rows:
         return None
     count = len(cells.rows)
@@ -76,11 +76,11 @@ def table_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> F
 def markdown_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
     """Return *table* as a pipe table of Markdown, below its title, in which no cell has syntax."""
     title = title_of(render)
-    most = room.words - taken_by(title, "").words
-    cells = grid(table, rows=_TABLE_ROWS, columns=limits.TABLE_CELLS.value, room=most)
+    limit = room.words - taken_by(title, "").words
+    cells = grid(table, rows=_TABLE_ROWS, columns=limits.TABLE_CELLS.value, room=limit)
     if cells is None:
         return None
-    text, rows = pipe_table(cells, most)
+    text, rows = pipe_table(cells, limit)
     if not rows:
         return None
     return _form(render, _first(cells, rows), [*title, {"type": "markdown", "text": text}])
@@ -141,9 +141,9 @@ def _of_text(render: ShownRender, table: DataTable, blocks: list[Json], size: in
     return _attached(render, table, blocks, words, _count(table))
 
 
-def twin_of(table: DataTable, most: int) -> str:
-    """Return *table* as aligned text of *most* characters; what it leaves out is said in its last line."""
-    return table_text(table, width=ACROSS, rows=_TWIN_ROWS, most=most)
+def twin_of(table: DataTable, limit: int) -> str:
+    """Return *table* as aligned text of *limit* characters; what it leaves out is said in its last line."""
+    return table_text(table, width=ACROSS, rows=_TWIN_ROWS, limit=limit)
 
 
 def _is_whole(table: DataTable, size: int) -> bool:

@@ -32,9 +32,9 @@ def summary(*lines: str) -> str:
 
 def fitting(text: str, room: int) -> str:
     """Return *text* escaped for mrkdwn, in at most *room* characters."""
-    most = room
-    while len(escaped := escape(shorten(text, most)) if most > 0 else "") > room:
-        most -= len(escaped) - room
+    limit = room
+    while len(escaped := escape(shorten(text, limit)) if limit > 0 else "") > room:
+        limit -= len(escaped) - room
     return escaped
 
 
@@ -42,11 +42,11 @@ def alone(render: ShownRender, twin: Twin, room: int) -> str:
     """Return the title of *render* and its *twin* as mrkdwn in at most *room* characters; less in too little room."""
     words = neutral(shorten(one_line(render.title or ""), limits.TABLE_CAPTION.value))
     title = escape(words)
-    most = min(room, ALONE) - 2 * len(_FENCE) - len(title) - 3
-    if most < _MIN_TEXT:
+    limit = min(room, ALONE) - 2 * len(_FENCE) - len(title) - 3
+    if limit < _MIN_TEXT:
         return fitting(words, max(room, 0))
-    text = neutral(visible(twin(most).replace(_FENCE, "'''"))).strip("\n")
-    return f"{title}\n{_FENCE}\n{by_line(escape(text), most)}\n{_FENCE}".lstrip("\n")
+    text = neutral(visible(twin(limit).replace(_FENCE, "'''"))).strip("\n")
+    return f"{title}\n{_FENCE}\n{by_line(escape(text), limit)}\n{_FENCE}".lstrip("\n")
 
 
 def by_line(text: str, room: int) -> str:
@@ -63,8 +63,8 @@ def by_line(text: str, room: int) -> str:
 def preformatted(render: ShownRender, twin: Twin, room: Room) -> list[Json]:
     """Return the title of *render* and as much of its *twin* as fits, in blocks in which nothing is syntax."""
     above = title_of(render)
-    most = min(room.words - taken_by(above, "").words, _PREFORMATTED)
-    text = by_line(visible(twin(most)).strip("\n"), most) if most > _MIN_TEXT else ""
+    limit = min(room.words - taken_by(above, "").words, _PREFORMATTED)
+    text = by_line(visible(twin(limit)).strip("\n"), limit) if limit > _MIN_TEXT else ""
     if not text.strip():
         return []
     words = {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": text}]}
