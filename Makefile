@@ -36,8 +36,8 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 	@$(BIN)/parley migrate
 	@exec $(BIN)/parley serve
 
-# The tests wait more than they compute: one more of them at once than there are cores, four at most.
-WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 3 ]; then echo $$((n + 1)); else echo 4; fi)
+# The tests wait nearly as long as they compute: twice as many at once as there are cores, eight at most.
+WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 4 ]; then echo $$((n * 2)); else echo 8; fi)
 PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
 # The checks run beside the tests. They are shown at the end, and either of the two fails the target.
 test: workshop browser ## Run every gate: the checks, and beside them the tests
@@ -50,6 +50,7 @@ test: workshop browser ## Run every gate: the checks, and beside them the tests
 check: lint typecheck ## Run what needs no test: style, format, import layers, types
 
 whole: workshop browser ## Run every test there is, on both databases, with all cases and examples (hours)
+	@$(BIN)/pyright tests
 	@scratch=$$(scripts/scratch); trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' INT TERM; \
 	PARLEY_PICTURES=1 TMPDIR=$$scratch $(PYTEST) $(PARALLEL) --whole
 
@@ -65,7 +66,7 @@ lint: workshop ## Check style, format and import layers
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo
 
-typecheck: workshop ## Check types
+typecheck: workshop ## Check the types of the product; those of the tests are checked by `make whole`
 	@$(BIN)/pyright
 
 fuzz: workshop ## Try new random examples, where `make test` tries the same few each time; all of the API as it describes itself

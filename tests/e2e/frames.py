@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import httpx
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 
 from tests.e2e.server import KEY, ROOT, SECRET
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import jsonschema
 
 from agent_core import Core
 from agent_core.testing import Answer, ScriptedProvider, call, say, step_of
 from agent_core.tools.base import NewRender
 from agent_core.tools.function import tool
-from app.api.bodies.schemas import events_schema
 from tests.app.frames import frames
 from tests.conftest import MakeCore
+from tests.published import frame_schema
 
 PICTURE = b"\x89PNG\r\n\x1a\n of a chart"
 DRAWING = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
@@ -108,7 +107,6 @@ async def shown(by: httpx.AsyncClient, *names: str) -> list[str]:
     path = f"/v1/sessions/{(await by.post('/v1/sessions', json=opened)).json()['id']}"
     await by.post(f"{path}/messages", json={"text": " ".join(names)})
     seen = frames((await by.get(f"{path}/events?until=idle")).text)
-    validator = jsonschema.Draft202012Validator(events_schema())
     for frame in seen:
-        validator.validate({name: value for name, value in frame._asdict().items() if value is not None})
+        frame_schema().validate({name: value for name, value in frame._asdict().items() if value is not None})
     return [f"/v1/renders/{frame.data['render']}" for frame in seen if frame.event == "render.shown"]

@@ -3,7 +3,6 @@
 import hashlib
 
 import httpx
-import jsonschema
 import pytest
 from fastapi import FastAPI
 
@@ -12,12 +11,12 @@ from agent_core.domain.caching import Caching
 from agent_core.domain.controls import Abilities
 from agent_core.domain.failures import explanation
 from agent_core.testing import ScriptedProvider, fail, say, usage
-from app.api.bodies.schemas import events_schema
 from app.compose import create_app
 from app.storage.keys import ApiKey
 from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, caller
 from tests.app.frames import frames
+from tests.published import frame_schema
 
 OPEN = {
     ("POST", "/v1/sessions"),
@@ -167,12 +166,11 @@ async def test_streams_leave_out_the_operators(visitor: httpx.AsyncClient, clien
     hidden = {f.event for f in whole} - {f.event for f in seen}
     assert "snapshot.frozen" in hidden
     assert hidden <= {"snapshot.frozen", "context.added"}
-    validator = jsonschema.Draft202012Validator(events_schema())
     for found in seen:
         assert not {"usage", "cost", "controls", "arguments", "ref"} & set(found.data), found
         assert not any(set(part) & {"arguments", "parts"} for part in found.data.get("parts", ())), found
         assert found.event != "tool.completed" or "parts" not in found.data
-        validator.validate({name: value for name, value in found._asdict().items() if value is not None})
+        frame_schema().validate({name: value for name, value in found._asdict().items() if value is not None})
     assert frames((await visitor.get(f"/v1/runs/{run}/events")).text) == [f for f in seen if f.data["run"] == run]
 
 
