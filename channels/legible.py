@@ -100,7 +100,7 @@ def exact(value: Any) -> str:
     """Return *value* as JSON on one line in which what cannot be seen or passes for something else is escaped."""
     text = json.dumps(value, ensure_ascii=False)
     is_mistakable = _is_mistakable(text)
-    return _written(text, _escape, lambda said, at: not said[at].isprintable() or is_mistakable(said, at))
+    return _written(text, _escape, lambda word, at: not word[at].isprintable() or is_mistakable(word, at))
 
 
 def doubt(text: str) -> str | None:

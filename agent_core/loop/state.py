@@ -92,14 +92,14 @@ class RunState(msgspec.Struct, frozen=True):
         size: int,
         border: int,
         fill: WindowFill | None = None,
-        asked: bool = False,
+        sources_asked: bool = False,
         last: PromptCall | None = None,
     ) -> "RunState":
-        """Return the state with the window's shape noted, and whether the driver has *asked* the context sources.
+        """Return the state with the window's shape noted, and whether the driver has asked the context sources.
 
         *last* is the newest model call of the window's history.
         """
-        inbox = self.inbox.with_sources_asked() if asked else self.inbox
+        inbox = self.inbox.with_sources_asked() if sources_asked else self.inbox
         return replace(self, window_size=size, window_border=border, fill=fill, last_call=last, inbox=inbox)
 
 

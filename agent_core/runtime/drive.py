@@ -136,7 +136,7 @@ class Driver:
         window = self._window.preview(self._held) if self._held else self._window
         fill, last = self._ports.compactor.fill(window, self._agent, seen), window.history.asked
         seen = seen.with_window(
-            size=len(window.entries), border=window.border, fill=fill, asked=self._has_asked, last=last
+            size=len(window.entries), border=window.border, fill=fill, sources_asked=self._has_asked, last=last
         )
         move = react(seen, self._agent)
         if isinstance(move, Ask):

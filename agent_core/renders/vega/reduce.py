@@ -239,15 +239,15 @@ def _values(
     type: ChartType, marks: Marks, categories: Dimension, series: Hashable, measure: Definition, *, stacked: bool
 ) -> tuple[float | None, ...]:
     """Return the values of a series by category: None where no mark is, 0 where a stack of areas has no row."""
-    found = [marks.get((key, series)) for key in categories.ordered]
+    by_category = [marks.get((key, series)) for key in categories.ordered]
     is_raw = "aggregate" not in measure
-    several = is_raw and any(cells is not None and len(cells) > 1 for cells in found)
+    several = is_raw and any(cells is not None and len(cells) > 1 for cells in by_category)
     if several and (type != "bar" or not _adds_up(type, measure)):
         raise NotPlain
-    values = [_value(cells, measure) for cells in found]
+    values = [_value(cells, measure) for cells in by_category]
     if type == "area" and stacked:
-        return tuple(0.0 if cells is None else value for cells, value in zip(found, values, strict=True))
-    if type != "bar" and _is_interrupted(found):
+        return tuple(0.0 if cells is None else value for cells, value in zip(by_category, values, strict=True))
+    if type != "bar" and _is_interrupted(by_category):
         raise NotPlain
     return tuple(values)
 
