@@ -7,7 +7,7 @@ import structlog
 
 from agent_core import AgentObject, Core
 from agent_core.hooks.check import is_name, unmatched, warn_open
-from agent_core.runtime.tools.offers import names_of, wrapped
+from agent_core.runtime.tools.offers import names_of, warn_of_router, wrapped
 from agent_core.tools.toolset import Scope
 from app.models import Models, models_of, warn_of_model
 from app.settings import Settings
@@ -31,6 +31,7 @@ async def warn(core: Core, settings: Settings, models: Models, today: date, look
     async for agent in _agents(core):
         if agent.source == "api":  # those of files were warned of when they were read
             warn_open(agent.definition)
+            warn_of_router(agent.definition, searches=core.agents.searches(agent.definition))
         named = [*names_of(agent.definition.tools), *wrapped(agent.definition, known)]
         for place, matcher in unmatched(agent.definition, named):
             if is_name(matcher):  # a glob was warned of when the agent was made

@@ -34,7 +34,7 @@ FIGURES = {
     "window of a conversation of 100 messages": 1,
     "a function tool's call": 1,
     "a run with 20 parallel calls": 1,
-    "request of an agent with": 2,
+    "request of an agent with": 4,
     "an HTTP tool's call": 1,
     "an MCP tool's call over": 2,
     "a table of 500 x 10 as Slack's blocks": 1,

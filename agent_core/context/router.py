@@ -1,7 +1,8 @@
 """The router: an agent with many tools has a few in its prompt, by which the model finds and calls the others. Pure.
 
 The tools that the prompt lacks are frozen beside it. `list_resources` finds them by words, `use_resource` shows all of
-those of one resource and opens it for the run, `call_tool` calls one of them by its name.
+those of one resource and opens it for the run, `call_tool` calls one of them by its name. With `router: native` there
+is `search_tools` in place of the first two: where the model's API loads what it found, the model calls it directly.
 """
 
 import math
@@ -15,12 +16,14 @@ from agent_core.domain.agents import (
     CALL_TOOL,
     LIST_RESOURCES,
     RENDER_TOOLS,
+    SEARCH_TOOLS,
     USE_RESOURCE,
     Agent,
     Definition,
     ToolSpec,
 )
 from agent_core.domain.likely import hint
+from agent_core.domain.messages import LoadedTool
 from agent_core.domain.resources import canonical, resource_of, singular, words_of
 from agent_core.domain.tools import is_glob
 
@@ -28,6 +31,9 @@ MAX_LISTED = 8_000
 """Characters of a list of resources."""
 MAX_SHOWN = 40_000
 """Characters of the definitions that are shown at once: less than a result may have."""
+FOUND = 5
+"""How many tools a search finds unless it asks for more, as the vendors' own do."""
+MAX_FOUND = 20
 _SUMMARY = 80
 _COMMON = "a i all an and any by can do find for from get how in is it list of on or show the to with"
 _STOP_WORDS = frozenset(_COMMON.split())
@@ -94,6 +100,33 @@ _CALLS = ToolSpec(
 _CALLS_NEW = msgspec.structs.replace(
     _CALLS, description="Call a tool that is not in your list, because it came later: one that a note announces."
 )
+_CALLS_FOUND = msgspec.structs.replace(
+    _CALLS,
+    description=(
+        "Call a tool that is not in your list: one whose definition you have read but cannot call by its own name, or "
+        "that a note announces."
+    ),
+)
+_SEARCHES = ToolSpec(
+    name=SEARCH_TOOLS,
+    title="Looking for the right tool",
+    description=(
+        "Find tools that are not in your list, by words in their names and descriptions. Returns the definitions of "
+        "those that fit best. Then call them by their names."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "Words of what you want to do, or names of tools."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_FOUND, "description": f"Absent: {FOUND}."},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    concurrency_safe=True,
+    source="builtin",
+    pinned=True,
+)
 
 
 class Offer(NamedTuple):
@@ -103,15 +136,18 @@ class Offer(NamedTuple):
     routed: Sequence[ToolSpec] = ()
 
 
-def offer_of(definition: Definition, tools: Sequence[ToolSpec], limit: int) -> Offer:
+def offer_of(definition: Definition, tools: Sequence[ToolSpec], limit: int, *, searches: bool = False) -> Offer:
     """Return what a new prompt of *definition* has of the *tools* that it is offered; *limit* is its `tool_limit`.
 
     Tools are counted, and routed, that are not pinned, show no tables or charts, and have an executor. Without a router
-    the prompt has `call_tool` where tools may come later: the definition names a server, or a glob.
+    the prompt has `call_tool` where tools may come later: the definition names a server, or a glob. `native` is `meta`
+    unless the model *searches*, and where a tool of the agent's own has the name of the search.
     """
     routed = [spec for spec in tools if _is_routed(spec)]
     if definition.router != "off" and routed and (len(routed) > limit or not limit):
         kept = [spec for spec in tools if not _is_routed(spec)]
+        if definition.router == "native" and searches and all(spec.name != SEARCH_TOOLS for spec in tools):
+            return Offer((*kept, _CALLS_FOUND, _SEARCHES), routed)
         return Offer((*kept, _CALLS, _LISTS, _USES), routed)
     return Offer((*tools, _CALLS_NEW) if grows(definition) else tools)
 
@@ -150,9 +186,17 @@ def closed(agent: Agent, name: str, opened: Iterable[str]) -> str | None:
     )
 
 
-def unknown(name: str, tools: Iterable[str]) -> str:
+def not_found_yet(name: str) -> str:
+    """Return the text for a model that calls a tool beside its prompt that no search in its window has found."""
+    return (
+        f"Not run: you have not read the definition of `{name}`. "
+        f'Call `{SEARCH_TOOLS}` with {{"query": "{name}"}} first, then call `{name}` again.'
+    )
+
+
+def unknown(name: str, tools: Iterable[str], way: str = LIST_RESOURCES) -> str:
     """Return the text for a model that calls a tool that it does not have, without the names of all others."""
-    return f"There is no tool `{name}`{hint(name, tools)}. `{LIST_RESOURCES}` finds tools by words."
+    return f"There is no tool `{name}`{hint(name, tools)}. `{way}` finds tools by words."
 
 
 def listing(routed: Sequence[ToolSpec], query: str | None = None) -> str:
@@ -165,6 +209,31 @@ def listing(routed: Sequence[ToolSpec], query: str | None = None) -> str:
     if not ranked:
         return _written(f"No tool fits `{query}`. All {len(groups)} resources:", sorted(groups.items()))
     return _written(f"Resources that fit `{query}`, best first:", ranked)
+
+
+def found(routed: Sequence[ToolSpec], query: str, limit: int = FOUND) -> tuple[str, tuple[LoadedTool, ...]]:
+    """Return the tools *routed* that fit *query*, the best first, and what a model reads that cannot load them.
+
+    A tool that the query names comes before all others. Nothing is found beyond *limit*, nor what would be too long.
+    """
+    asked = {word.strip("`'\",.;:") for word in query.split()}
+    scores = _scores(_groups(routed), _terms(query))
+    ranked = sorted(
+        (spec for spec in routed if spec.name in asked or scores[spec.name] > 0),
+        key=lambda spec: (spec.name not in asked, -scores[spec.name], spec.name),
+    )
+    tools: list[LoadedTool] = []
+    shown: list[str] = []
+    for spec in ranked[:limit]:
+        text = _definition(spec)
+        if shown and sum(map(len, shown)) + len(text) > MAX_SHOWN:
+            break
+        shown.append(text)
+        tools.append(LoadedTool(spec.name, spec.description, spec.parameters))
+    if not tools:
+        return listing(routed, query), ()
+    head = f"Tools that fit `{query}`, best first; those that are not in your list are called by `{CALL_TOOL}`:"
+    return "\n".join((head, *shown)), tuple(tools)
 
 
 def definitions(routed: Sequence[ToolSpec], name: str, only: Sequence[str] | None = None) -> str | None:
@@ -180,9 +249,7 @@ def definitions(routed: Sequence[ToolSpec], name: str, only: Sequence[str] | Non
     left: list[str] = []
     room = MAX_SHOWN
     for spec in chosen:
-        text = msgspec.json.encode(
-            {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-        ).decode()
+        text = _definition(spec)
         if shown and len(text) > room:
             left.append(spec.name)
             continue
@@ -201,6 +268,12 @@ def no_resource(routed: Sequence[ToolSpec], name: str) -> str:
         return f"`{name}` is a tool of the resource `{resource_of(tool)}`; call `{USE_RESOURCE}` with that name."
     names = {resource_of(spec) for spec in routed}
     return f"There is no resource `{name}`{hint(name, sorted(names))}. `{LIST_RESOURCES}` finds them by words."
+
+
+def _definition(spec: ToolSpec) -> str:
+    return msgspec.json.encode(
+        {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    ).decode()
 
 
 def _is_routed(spec: ToolSpec) -> bool:
@@ -247,12 +320,17 @@ def _summary(spec: ToolSpec) -> str:
 
 def _ranked(groups: Mapping[str, Sequence[ToolSpec]], wanted: Sequence[str]) -> list[tuple[str, Sequence[ToolSpec]]]:
     """Return the groups that have a word that is *wanted*, the best first, with the best of their tools first."""
-    words = {spec.name: _words(spec, name) for name, tools in groups.items() for spec in tools}
-    rare = {term: _rarity(term, words.values()) for term in wanted}
-    scores = {name: sum(rare[term] * _weight(term, own) for term in wanted) for name, own in words.items()}
+    scores = _scores(groups, wanted)
     best = {name: max(scores[spec.name] for spec in tools) for name, tools in groups.items()}
     found = sorted((name for name in groups if best[name] > 0), key=lambda name: (-best[name], name))
     return [(name, sorted(groups[name], key=lambda spec: (-scores[spec.name], spec.name))) for name in found]
+
+
+def _scores(groups: Mapping[str, Sequence[ToolSpec]], wanted: Sequence[str]) -> Mapping[str, float]:
+    """Return how much each tool of *groups*, by its name, is about the words that are *wanted*."""
+    words = {spec.name: _words(spec, name) for name, tools in groups.items() for spec in tools}
+    rare = {term: _rarity(term, words.values()) for term in wanted}
+    return {name: sum(rare[term] * _weight(term, own) for term in wanted) for name, own in words.items()}
 
 
 def _words(spec: ToolSpec, resource: str) -> _Words:

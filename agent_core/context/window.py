@@ -6,6 +6,7 @@ from agent_core.context.edits import Edit, edited
 from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight, total, weight_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
+from agent_core.context.loading import unloaded
 from agent_core.context.outputs import with_outputs
 from agent_core.context.pruning import prunable, pruned
 from agent_core.context.summaries import in_window
@@ -253,6 +254,7 @@ class Window:
             case e.SnapshotFrozen():
                 self.snapshot = body.hash
                 self._forget_reasoning()
+                self.entries = [x if (m := unloaded(x.message)) is x.message else x.changed(m) for x in self.entries]
             case _:
                 self._note(seq, body)
 
@@ -319,7 +321,7 @@ class Window:
         note = self._edits.pop(body.call, Edit()).note(body.outcome)
         before = (Text(self.frames.context("note", note)),) if note else ()
         parts = self.frames.untrusted(body.parts) if body.untrusted else self.frames.of_tools(body.parts)
-        self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *parts))
+        self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *parts), loaded=body.loaded)
         if len(self._results) == len(self._calls):
             self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls), self._native))
             self._calls, self._results, self._native = (), {}, None

@@ -36,7 +36,9 @@ RENDER_TOOLS = ("render_chart", "render_table")
 """The names of the tools that agents have without naming them, where the process has them; see `include_render`."""
 CALL_TOOL, LIST_RESOURCES, USE_RESOURCE = "call_tool", "list_resources", "use_resource"
 ROUTER_TOOLS = (CALL_TOOL, LIST_RESOURCES, USE_RESOURCE)
-"""The names of the router's own tools, see `context.router`."""
+"""The names of the router's own tools, see `context.router`; with `router: native` there is `SEARCH_TOOLS` too."""
+SEARCH_TOOLS = "search_tools"
+_WAYS = (*ROUTER_TOOLS, SEARCH_TOOLS)
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +80,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_of_router(spec: ToolSpec | None) -> bool:
     """Return whether *spec* is one of the router's own: a tool of a user may have had its name before there was one."""
-    return spec is not None and spec.name in ROUTER_TOOLS and spec.source == "builtin"
+    return spec is not None and spec.name in _WAYS and spec.source == "builtin"
 
 
 class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -235,6 +237,11 @@ class Snapshot(msgspec.Struct, frozen=True):
         return (*self.tools, *self.routed)
 
     @property
+    def searches(self) -> bool:
+        """Return whether the model finds routed tools by `search_tools`, and calls them by their own names."""
+        return bool(self.routed) and any(is_of_router(spec) and spec.name == SEARCH_TOOLS for spec in self.tools)
+
+    @property
     def shared(self) -> str:
         """Return the system text that all sessions of the agent share."""
         texts = (self.contract, self.persona, self.instructions, self.skills, self.memory)
@@ -357,7 +364,7 @@ def controls(
     active = chosen.active_tools
     if active is None or not agent.calls_by_name or agent.prompted.issuperset(active):
         return chosen
-    ways = [name for name in ROUTER_TOOLS if name in agent.prompted and name not in active]
+    ways = [name for name in _WAYS if is_of_router(agent.tools.get(name)) and name not in active]
     return replace(chosen, active_tools=(*active, *ways))
 
 

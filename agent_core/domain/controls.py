@@ -98,7 +98,8 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     *withholds*: `tool_choice: none`; *narrows*: a choice among some tools; *forces*: a call that must come.
     *structured* are the schemas that an answer can be held to: `any` of an object, those that are `closed`, or `none`.
     *caching* is how that cache works, None where nothing is billed for it. *listed_as* is the model's name in the model
-    table, which has vendors by their kinds; empty: its own.
+    table, which has vendors by their kinds; empty: its own. *searches*: whether it takes tools beside the prompt that a
+    search of ours loads (`router: native`).
     """
 
     withholds: bool = True
@@ -107,6 +108,7 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     structured: Literal["any", "closed", "none"] = "any"
     caching: Caching | None = None
     listed_as: str = ""
+    searches: bool = False
 
 
 ABLE = Abilities()

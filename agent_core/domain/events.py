@@ -18,7 +18,7 @@ from agent_core.domain.context import (
 )
 from agent_core.domain.controls import Defaults, Override
 from agent_core.domain.decisions import ApprovalDecided, ApprovalRequested, ApprovalVoted, EventBody, HookRuled
-from agent_core.domain.messages import Actor, CallOutcome, Native, Part, Usage
+from agent_core.domain.messages import Actor, CallOutcome, LoadedTool, Native, Part, Usage
 
 Stop = Literal["done", "tools", "length", "continue", "refused", "cancelled", "error"]
 StopReason = Literal[
@@ -228,7 +228,7 @@ class ToolPending(EventBody, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of a call; *ref* is the blob of a *truncated* result; *untrusted*: strangers may have written it."""
+    """The end of a call; *ref* is a *truncated* result's blob; *untrusted*: of strangers; *loaded*: tools it found."""
 
     type: ClassVar[str] = "tool.completed"
     call: str
@@ -237,6 +237,7 @@ class ToolCompleted(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     truncated: bool
     ref: str | None = None
     untrusted: bool = False
+    loaded: tuple[LoadedTool, ...] = ()
 
 
 class RenderShown(EventBody, frozen=True, kw_only=True, omit_defaults=True):

@@ -48,13 +48,25 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", tag_field="type"):
     arguments: dict[str, Any]
 
 
+class LoadedTool(msgspec.Struct, frozen=True):
+    """A tool beside the prompt that the model has found, as it is shown from then on; *parameters* are JSON Schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
 class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", tag_field="type", omit_defaults=True):
-    """The answer to one `ToolCall`; *untrusted*: strangers may have written it."""
+    """The answer to one `ToolCall`; *untrusted*: strangers may have written it.
+
+    *loaded* are the tools that a search found. An API that loads tools is sent them for the parts, which say the same.
+    """
 
     call: str
     outcome: CallOutcome
     parts: "tuple[Part, ...]"
     untrusted: bool = False
+    loaded: tuple[LoadedTool, ...] = ()
 
 
 class File(msgspec.Struct, frozen=True, tag="file", tag_field="type", omit_defaults=True):

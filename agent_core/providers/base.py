@@ -128,7 +128,7 @@ class CallFailed:
     """The call failed; *retry_after* is seconds, as the provider asked.
 
     *message* is for the operator: what the provider said, and what to do. It holds no secret. *cache_unknown*: the
-    server says that it does not know a field of the prompt cache.
+    server says that it does not know a field of the prompt cache, *search_unknown* one of the search for tools.
     """
 
     kind: FailureKind
@@ -136,6 +136,7 @@ class CallFailed:
     retryable: bool
     retry_after: float | None = None
     cache_unknown: bool = False
+    search_unknown: bool = False
 
 
 ModelDelta = (

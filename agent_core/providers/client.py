@@ -20,7 +20,7 @@ import msgspec
 from agent_core.net.sse import EventSplitter, EventTooLarge
 from agent_core.providers.base import CallFailed, ModelDelta
 from agent_core.providers.failing import SECRETS, failed, refused
-from agent_core.providers.marking import Unmarked
+from agent_core.providers.marking import NO_SPARES, Spares
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -116,23 +116,20 @@ class SdkClient:
             await self._making.result().client.close()
 
     async def stream(
-        self, path: str, body: bytes, fold: Fold, learn: Learn | None = None, unmarked: Unmarked | None = None
+        self, path: str, body: bytes, fold: Fold, learn: Learn | None = None, spares: Spares = NO_SPARES
     ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Post *body* and yield what *fold* makes of each network read; every failure comes as `CallFailed`.
 
         *learn* is called with a refusal of the request: to wrap this generator would cost every read a microsecond.
-        A server that does not know the fields of the prompt cache is asked once more, *unmarked*; what it says then
-        is the result.
+        A server that does not know the fields of the prompt cache, or of the search for tools, is asked once more by
+        one of the *spares*; what it says last is the result.
         """
-        response, accepted = await self._answer(path, body, learn), None
-        if unmarked and isinstance(response, CallFailed) and response.cache_unknown:
-            accepted = partial(unmarked.accepted, response)
-            response = await self._answer(path, unmarked.body(), learn)
+        response, accepted = await self._answer_of(path, body, learn, spares)
         if isinstance(response, CallFailed):
             yield [response]
             return
         # The request holds the whole conversation; it is not needed while the answer streams.
-        del body, unmarked
+        del body, spares
         response.request, response.history = _SENT, []
         reading = _bytes(response)
         SECRETS.set(self._secrets)  # for the rest of this task: once per answer, not per read
@@ -160,6 +157,17 @@ class SdkClient:
         task = asyncio.create_task(_left(response, reading, whole=whole))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
+
+    async def _answer_of(
+        self, path: str, body: bytes, learn: Learn | None, spares: Spares
+    ) -> tuple[httpx2.Response | CallFailed, Callable[[], None] | None]:
+        """Return the answer, and whom to tell once it begins that a server which refused fields answers without."""
+        response, accepted = await self._answer(path, body, learn), None
+        for field, spare in (("cache_unknown", spares.unmarked), ("search_unknown", spares.unsearched)):
+            if spare is not None and isinstance(response, CallFailed) and getattr(response, field):
+                accepted = partial(spare.accepted, response)
+                response = await self._answer(path, spare.body(), learn)
+        return response, accepted
 
     async def _answer(self, path: str, body: bytes, learn: Learn | None) -> httpx2.Response | CallFailed:
         """Post *body* and return the answer or why there is none; *learn* is called with a refusal."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 from agent_core.domain.failures import FailureKind
 from agent_core.domain.shorten import shorten
 from agent_core.providers.base import CallFailed
-from agent_core.providers.marking import knows_no_cache
+from agent_core.providers.marking import knows_no_cache, knows_no_search
 
 RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})
 MAX_SAID = 500
@@ -224,7 +224,8 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
         return failed("error", message, retry_after=0.0, remedy=_UNSUMMARIZED_REMEDY)
     failure = failed(kind, message, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
     if kind in ("invalid", "misconfigured") and status in _REFUSALS:
-        return replace(failure, cache_unknown=knows_no_cache(_param(body), code, text))
+        refusal = (_param(body), code, text)
+        return replace(failure, cache_unknown=knows_no_cache(*refusal), search_unknown=knows_no_search(*refusal))
     return failure
 
 

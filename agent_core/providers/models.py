@@ -45,7 +45,8 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     its API leaves thinking out from before a new user message.
 
     *temperature* is whether one is accepted, or the efforts with which it is, `unset` when none is asked for.
-    *structured* is whether its API enforces a JSON Schema on an answer.
+    *structured* is whether its API enforces a JSON Schema on an answer, *tool_search* whether it loads tools that a
+    search of the client's found.
     """
 
     context: int | None = None
@@ -55,6 +56,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     thinking: Thinking = "none"
     efforts: tuple[str, ...] = ()
     structured: bool = False
+    tool_search: bool = False
     breakpoints: bool = False
     strips: bool = False
     ends: date | None = None

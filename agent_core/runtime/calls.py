@@ -10,7 +10,7 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core.clock import Clock
-from agent_core.context import router
+from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import RENDER_TOOLS, Agent, ToolSpec
 from agent_core.domain.channels import channel_of
@@ -23,11 +23,12 @@ from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
 from agent_core.renders.rows import FoundRows, HandleOfRows, may_hold_rows, note_of, rows_in, without_notes
 from agent_core.runtime.renders import shown_by
+from agent_core.runtime.tools.reaching import unknown, unread, with_loaded
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 from agent_core.tools.defined import without_new_presets
 from agent_core.tools.router import router_tools
-from agent_core.tools.toolset import Scope, Toolset, tools_with, unknown_tool
+from agent_core.tools.toolset import Scope, Toolset, tools_with
 
 _RAW_SHOWN = 500
 _SHORT = 20_000
@@ -55,7 +56,7 @@ class Place:
 
 
 class Calls:
-    """Run the calls of one run."""
+    """Run the calls of one run; *window* is what its model sees."""
 
     def __init__(
         self,
@@ -64,12 +65,13 @@ class Calls:
         place: Place,
         toolset: Toolset,
         *,
+        window: Window,
         hooks: Hooks,
         store: ResultStore,
         clock: Clock,
     ) -> None:
         self._run, self._agent, self._place, self._toolset, self.hooks = run, agent, place, toolset, hooks
-        self._store, self._clock = store, clock
+        self._window, self._store, self._clock = window, store, clock
         self._left: set[asyncio.Future[t.Outcome]] = set()
 
     async def run(
@@ -193,8 +195,8 @@ class Calls:
         if spec is None or (tool is None and spec.kind == "function"):
             if spec is not None:
                 _log.warning("tool.missing", run=self._run.id, tool=call.name, remedy="load it again, or restart")
-            return _ended(call, "failed", self._unknown(call.name))
-        if (text := self._closed(call, state)) is not None:
+            return _ended(call, "failed", unknown(self._agent, call.name))
+        if (text := unread(self._agent, call, state, self._window)) is not None:
             return _ended(call, "failed", text)
         if call.raw is not None:
             text = f"Not run: the arguments are no JSON object. They were: {call.raw[:_RAW_SHOWN]}"
@@ -207,20 +209,6 @@ class Calls:
         if spec.kind == "client":
             return e.ToolPending(call=call.call, on="client", tool=call.name, arguments=call.arguments)
         return tool or _ended(call, "done", ANSWERED)
-
-    def _unknown(self, name: str) -> str:
-        others = self._agent.tools.keys() - {name}
-        if self._agent.snapshot.routed:
-            return router.unknown(name, others)
-        text = unknown_tool(name, others)
-        return text[0].upper() + text[1:]
-
-    def _closed(self, call: CallState, state: RunState) -> str | None:
-        """Return the text for the model on a tool that it has not looked at, None for one that it may call."""
-        choice = (state.step.controls or {}).get("tool_choice")
-        if not self._agent.snapshot.routed or call.step == 0 or choice == {"tool": call.name}:
-            return None  # a call before the first step is of a person's message
-        return router.closed(self._agent, call.name, state.waiting.opened_for(call))
 
     async def _execute(self, tool: t.Tool, call: CallState, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
         """Execute the tool within its timeout; one that ignores its cancellation is abandoned."""
@@ -258,7 +246,7 @@ class Calls:
     async def _finalize(self, spec: ToolSpec, call: CallState, outcome: t.Outcome) -> Sequence[e.FactBody]:
         match outcome:
             case t.Done(parts, renders):
-                return await self.result(spec, call, "done", parts, renders)
+                return with_loaded(spec, outcome, await self.result(spec, call, "done", parts, renders))
             case t.ToolError(message, unknown):
                 return await self.result(spec, call, "unknown" if unknown else "failed", (Text(message),))
             case t.Elicitation():

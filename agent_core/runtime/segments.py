@@ -166,7 +166,8 @@ class Segments:
     def calls(self, run: RunRef, agent: Agent, cached: CachedSession) -> Calls:
         """Return what runs the calls of *run*, which is one of the session *cached*."""
         place, hooks = Place(cached.ref.address, cached.opener), self.hooks(run, agent)
-        return Calls(run, agent, place, self._toolset, hooks=hooks, store=self._store, clock=self._store.clock)
+        window, clock = cached.window, self._store.clock
+        return Calls(run, agent, place, self._toolset, window=window, hooks=hooks, store=self._store, clock=clock)
 
     def hooks(self, run: RunRef, agent: Agent) -> Hooks:
         """Return the hooks of *run*."""

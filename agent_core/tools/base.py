@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from agent_core.clock import Clock
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Actor, File, Part
+from agent_core.domain.messages import Actor, File, LoadedTool, Part
 from agent_core.errors import NotFound
 from agent_core.renders.made import NewRender
 
@@ -57,12 +57,14 @@ class Done:
     """The tool answered: the model reads *parts*, people see *renders* too.
 
     With renders and no text the model reads the texts of the renders. *data* is the JSON to which the `output` of a
-    definition is applied, where that is not each text.
+    definition is applied, where that is not each text. *loaded* are tools beside the prompt that the router's search
+    found; those of any other tool are ignored: a result adds no tools.
     """
 
     parts: tuple[Part, ...]
     renders: tuple[NewRender, ...] = ()
     data: str | None = None
+    loaded: tuple[LoadedTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_core.context import router
-from agent_core.domain.agents import CALL_TOOL, LIST_RESOURCES, USE_RESOURCE, Agent, ToolSpec
+from agent_core.domain.agents import CALL_TOOL, LIST_RESOURCES, SEARCH_TOOLS, USE_RESOURCE, Agent, ToolSpec
 from agent_core.domain.messages import Text
 from agent_core.tools.base import CallContext, Done, Outcome, Tool, ToolError
 
@@ -34,6 +34,18 @@ class UseResource:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchTools:
+    """Find tools of those *routed*, for the model's API to load; what is loaded is folded from the log."""
+
+    spec: ToolSpec
+    routed: Sequence[ToolSpec]
+
+    async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002 - the port has it
+        text, tools = router.found(self.routed, arguments["query"], arguments.get("limit", router.FOUND))
+        return Done((Text(text),), loaded=tools)
+
+
+@dataclass(frozen=True, slots=True)
 class CallTool:
     """What is left of `call_tool`: a call that means no other tool; one that does is recorded as a call of that."""
 
@@ -49,7 +61,9 @@ def router_tools(agent: Agent) -> Mapping[str, Tool]:
         return {}
     routed = agent.snapshot.routed
     found: dict[str, Tool] = {CALL_TOOL: CallTool(agent.tools[CALL_TOOL])}
-    if routed:
+    if agent.snapshot.searches:
+        found[SEARCH_TOOLS] = SearchTools(agent.tools[SEARCH_TOOLS], routed)
+    elif routed:
         found[LIST_RESOURCES] = ListResources(agent.tools[LIST_RESOURCES], routed)
         found[USE_RESOURCE] = UseResource(agent.tools[USE_RESOURCE], routed)
     return found

@@ -15,6 +15,7 @@ import httpx
 from agent_core import ConfigError, Definition, InvalidInput
 from agent_core.hooks.check import check_addresses, fails_open
 from agent_core.net.targets import TargetGuard
+from agent_core.providers.models import find
 from app.agents import SUFFIXES, read_agent
 from app.channels import CHANNELS
 from app.doctor.charts import charts
@@ -92,6 +93,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
             definition = read_agent(path)
             named.update(models_of(definition))
             yield from _unavailable(path, definition, settings)
+            yield from _router(path.name, definition, settings)
             yield from _hooks(path.name, definition)
         except ConfigError as error:
             yield Finding("fail", "agents", str(error))
@@ -112,7 +114,7 @@ def _unavailable(path: Path, definition: Definition, settings: Settings) -> Iter
 
 
 def stored_hooks(settings: Settings) -> Iterator[Finding]:
-    """Report the webhooks of agents that were made over HTTP, as those of files are."""
+    """Report the webhooks and routers of agents that were made over HTTP, as those of files are."""
     guard = TargetGuard.of(settings.fetch_allow)
     for agent in stored_agents(settings):
         where = f"`{agent.definition.name}`"
@@ -121,6 +123,15 @@ def stored_hooks(settings: Settings) -> Iterator[Finding]:
         except InvalidInput as error:
             yield Finding("fail", "hooks", f"{where}: {error}")
         yield from _hooks(where, agent.definition)
+        yield from _router(where, agent.definition, settings)
+
+
+def _router(where: str, definition: Definition, settings: Settings) -> Iterator[Finding]:
+    """Report an agent with `router: native` whose model is not known to load tools."""
+    model = definition.controls.model or definition.model or settings.default_model
+    if definition.router == "native" and not find(settings.listed_as(model)).tool_search:
+        said = f"{where}: `{model}` is not known to load tools that were searched for, so `router: native` is `meta`"
+        yield Finding("warn", "agents", said, "name a model that does, or say `router: meta`")
 
 
 def _hooks(where: str, definition: Definition) -> Iterator[Finding]:

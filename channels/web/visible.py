@@ -65,10 +65,10 @@ CONTENTS: dict[str, tuple[str, ...]] = {
     "tool.requested": ("arguments", "raw"),
     "tool.started": (),
     "tool.pending": (),
-    "tool.completed": ("parts", "ref"),
+    "tool.completed": ("loaded", "parts", "ref"),
 }
 # The same for the parts of a message.
-PART_CONTENTS: dict[str, tuple[str, ...]] = {"tool_call": ("arguments",), "tool_result": ("parts",)}
+PART_CONTENTS: dict[str, tuple[str, ...]] = {"tool_call": ("arguments",), "tool_result": ("loaded", "parts")}
 # What people are asked about a call, and say.
 ASKING = frozenset({"approval.requested", "approval.voted", "approval.decided"})
 APPROVAL_OPERATORS = ("hook", "deliver_to", "state")

@@ -25,6 +25,8 @@ from agent_core import (
     ToolOutput,
     text_of,
 )
+from agent_core.domain.agents import RouterKind
+from agent_core.domain.controls import Abilities
 from agent_core.providers.base import Request
 from agent_core.runtime.tools.tooling import NO_PORTS, ToolPorts
 from agent_core.testing import ScriptedProvider, by_step, call, finish, say
@@ -86,7 +88,7 @@ class Ledger:
 class Scenario:
     """Messages to send, what the model says to them, and the answers that must stand in the end.
 
-    *tool_limit* 0 has the agent's tools routed.
+    *tool_limit* 0 has the agent's tools routed, by its *router*.
     """
 
     name: str
@@ -95,6 +97,11 @@ class Scenario:
     answers: tuple[str, ...]
     hooks: tuple[Hook, ...] = ()
     tool_limit: int | None = None
+    router: RouterKind = "auto"
+
+    def model(self) -> ScriptedProvider:
+        """Return what plays the script: a model that loads tools."""
+        return ScriptedProvider(self.script, able=Abilities(searches=True))
 
 
 def _continued(request: Request) -> Answer:
@@ -147,6 +154,14 @@ SCENARIOS = (
         tool_limit=0,
     ),
     Scenario(
+        "searched write",
+        ("Book",),
+        by_step((call("search_tools", query="book a room"),), (call("book", room="r1"),), (say("Done."),)),
+        ("", "", "Done."),
+        tool_limit=0,
+        router="native",
+    ),
+    Scenario(
         "write that asks first",
         ("Seat",),
         by_step((call("seat", room="r1"),), (say("Done."),)),
@@ -180,7 +195,7 @@ class Process:
         cls, open_database: OpenDatabase, scenario: Scenario, ledger: Ledger, at: int = 0, side: Side = "before"
     ) -> "Process":
         database = CrashingDatabase(open_database(), at, side)
-        provider = ScriptedProvider(scenario.script)
+        provider = scenario.model()
         tools = {tool.spec.name: tool for tool in ledger.tools()}
         given: dict[str, Any] = {"default_model": "scripted", "tool_ports": (ports := ledger.ports())}
         core = Core(database, providers={"scripted": provider}, tools=tools, **given)
@@ -191,7 +206,7 @@ class Process:
         await self.core.start()
         if not (await self.core.agents.list()).items:
             tools = tuple(await self.ledger.define(self.core))
-            own = {"hooks": scenario.hooks, "tool_limit": scenario.tool_limit}
+            own = {"hooks": scenario.hooks, "tool_limit": scenario.tool_limit, "router": scenario.router}
             await self.core.agents.create(Definition(name="a", instructions="", tools=tools, **own))
         session = await self.core.open_session(agent="a", actor=ANN, address="test:1")
         self.prepared = self.database.writes

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 
 from agent_core import (
     Actor,
@@ -233,18 +234,27 @@ async def test_a_later_tool_that_is_gone_after_a_crash_may_have_run(make_core: M
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
-        ({"router": "native"}, "router"),
+        ({"router": "native", "tools": ("search_tools",)}, "tools[0]"),
         ({"tool_limit": -1}, "tool_limit"),
         ({"tool_limit": 1_001}, "tool_limit"),
         ({"controls": Controls(active_tools=("call_tool",))}, "controls.active_tools"),
     ],
 )
 async def test_a_definition_that_cannot_work_is_refused(make_core: MakeCore, fields: dict[str, Any], path: str):
-    """A router that is not there, a limit out of bounds, and the router's tools where there is none: with the field."""
-    core = await make_core(tools=SHOP[:2])
+    """A name of the router's, a limit out of bounds, and the router's tools where there is none: with the field."""
+    core = await make_core(tools=(*SHOP[:2], shop_tool("search_tools")), definition={"tools": ()})
     with pytest.raises(InvalidInput) as refused:
         await core.agents.create(Definition(**{"name": "b", "instructions": "", "tools": ("get_order",), **fields}))
     assert refused.value.path == path
+
+
+async def test_a_native_router_that_the_model_has_not_is_said_once_and_is_meta(make_core: MakeCore):
+    """The agent is stored, a warning names the remedy, and its prompt has the three tools."""
+    with structlog.testing.capture_logs() as logs:
+        stage = await stage_of(make_core, say("Fine."), router="native")
+        assert await played(stage) == "Fine."
+    assert [log["agent"] for log in logs if log["event"] == "agent.router_not_native"] == ["assistant"]
+    assert names(stage.provider.requests[0]) == list(ROUTER_TOOLS)
 
 
 async def test_the_routers_names_are_its_own(make_core: MakeCore):

@@ -7,13 +7,14 @@ import httpx
 import yaml
 
 from agent_core import Core
-from agent_core.context.router import closed
+from agent_core.context.router import MAX_FOUND, closed, not_found_yet
 from agent_core.domain.agents import MAX_TOOL_LIMIT, PLAIN_DEFAULTS, ROUTER_TOOLS
 from agent_core.domain.resources import resource_of
+from agent_core.providers.models import find
 from tests.agent_core.history import spec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tool-router.md").read_text("utf-8")
-(EXAMPLE,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLE, NATIVE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
 async def test_the_page_tells_the_truth(client: httpx.AsyncClient, core: Core):
@@ -23,10 +24,26 @@ async def test_the_page_tells_the_truth(client: httpx.AsyncClient, core: Core):
     agent = (await core.agents.prototype("clerk")).agent
     assert set(ROUTER_TOOLS) <= {each.name for each in agent.snapshot.tools}
     assert [each.name for each in agent.snapshot.routed] == ["calculate"]
-    quoted = " ".join(re.findall(r"^> (.*)$", PAGE, re.MULTILINE))
-    assert quoted.replace("get_order", "calculate").replace("order", "calculate") == closed(agent, "calculate", ())
+    shut, searched = (" ".join(lines) for lines in _quoted())
+    assert shut.replace("get_order", "calculate").replace("order", "calculate") == closed(agent, "calculate", ())
+    assert searched == not_found_yet("get_order")
     assert str(PLAIN_DEFAULTS.tool_limit) in PAGE
     assert f"{MAX_TOOL_LIMIT:,}" in PAGE
     for name in ("list_order", "get_orders", "orders_list", "orders.create", "getOrder", "get_order_status"):
         assert f"`{name}`" in PAGE
         assert resource_of(spec(name)) == "order"
+
+
+def test_the_native_example_is_one():
+    """Its model loads tools, by the table that the page names."""
+    made = yaml.safe_load(NATIVE)
+    assert made["router"] == "native"
+    assert find(made["model"]).tool_search
+    assert {"name", "instructions", "mcp_servers"} <= made.keys()
+    assert f"up to {MAX_FOUND}" in PAGE
+
+
+def _quoted() -> list[list[str]]:
+    """Return the lines of each block of the page that quotes what a model reads."""
+    blocks = re.findall(r"^(?:> .*\n)+", PAGE, re.MULTILINE)
+    return [[line.removeprefix("> ") for line in block.splitlines()] for block in blocks]

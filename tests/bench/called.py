@@ -15,6 +15,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from agent_core import Actor, Core, Definition, Inbound, SqliteDatabase, SystemClock, Text, text_of
+from agent_core.domain.controls import Abilities
 from agent_core.domain.mcp import McpServer
 from agent_core.net.fetch import Fetch
 from agent_core.providers.anthropic.provider import prefix_of
@@ -143,7 +144,7 @@ async def mcp_pair(server: McpServer, reached: Any) -> AsyncGenerator[Pair]:
 
 async def _in_runs(database: Path, rounds: int, asks: int) -> list[Row]:
     """Measure what needs whole runs: calls one after the other and at once, and the bytes of requests."""
-    provider = ScriptedProvider(_calls)
+    provider = ScriptedProvider(_calls, able=Abilities(searches=True))
     tools = {each.spec.name: each for each in (*plain_tools(), *many_tools())}
     core = Core(SqliteDatabase(database), providers={"scripted": provider}, tools=tools, default_model="scripted")
     await core.start()
@@ -151,6 +152,8 @@ async def _in_runs(database: Path, rounds: int, asks: int) -> list[Row]:
         own = tuple(each.spec.name for each in plain_tools())
         for name, offered in (("caller", own), ("bare", ()), ("routed", names(ROUTED)), ("many", names(MANY))):
             await core.agents.create(Definition(name=name, instructions="Be brief.", tools=offered))
+        native = Definition(name="native", instructions="Be brief.", tools=names(MANY), router="native")
+        await core.agents.create(native)
         await run(core, "caller", "look 1")
         found = dict[str, list[float]](none=[], each=[], one=[], all=[])
         for _ in range(rounds):
@@ -158,7 +161,8 @@ async def _in_runs(database: Path, rounds: int, asks: int) -> list[Row]:
             found["each"].append(await run(core, "caller", f"look {asks}") / asks)
             found["one"].append(await run(core, "caller", "wait 1"))
             found["all"].append(await run(core, "caller", f"wait {AT_ONCE}"))
-        sizes = {name: [float(await size(core, provider, name))] for name in ("bare", "routed", "many")}
+        sizes = {name: [float(await size(core, provider, name))] for name in ("bare", "routed", "many", "native")}
+        sizes["deferred"] = [float(len(prefix_of(provider.requests[-1].snapshot, loads=True)))]
     finally:
         await core.stop()
     each = f"a function tool's call, a run with {asks} one after the other divided by them"
@@ -169,6 +173,20 @@ async def _in_runs(database: Path, rounds: int, asks: int) -> list[Row]:
         Row(at_once, "ms", found["all"], found["one"], "a run with one of them", PARALLEL),
         Row(few, "bytes", sizes["routed"], sizes["bare"], "one without tools"),
         Row(many, "bytes", sizes["many"], sizes["routed"], f"one with {ROUTED}", REQUEST),
+        Row(
+            f"request of an agent with {MANY} tools, native, less what is deferred",
+            "bytes",
+            sizes["native"],
+            sizes["many"],
+            "routed",
+        ),
+        Row(
+            f"request of an agent with {MANY} tools, native, to Anthropic",
+            "bytes",
+            sizes["deferred"],
+            sizes["many"],
+            "routed",
+        ),
     ]
 
 

@@ -31,7 +31,7 @@ from agent_core.providers.base import (
     UsageReport,
 )
 from agent_core.providers.client import Fold
-from agent_core.providers.marking import Unmarked
+from agent_core.providers.marking import NO_SPARES, Spares
 from agent_core.providers.models import Price
 from agent_core.testing import FakeClock
 
@@ -144,7 +144,7 @@ class SimulatedClient:
         body: bytes,
         _fold: Fold,
         _learn: Callable[[CallFailed], None] | None = None,
-        unmarked: Unmarked | None = None,
+        _spares: Spares = NO_SPARES,
     ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Bill *body*; the first text comes after `FIRST_TOKEN` seconds, the end after `WHOLE_ANSWER`."""
         asked = msgspec.json.decode(body)

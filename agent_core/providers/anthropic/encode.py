@@ -5,12 +5,13 @@ Each ends with `}]}`, the ends of its last block, its content and itself, where 
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from agent_core.domain.messages import File, Message, Native, Part, ToolCall, ToolResult, native_text
-from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, Files, RequestEntry
+from agent_core.providers import models
+from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, Files, RequestEntry, named
 from agent_core.providers.wording import Readable, note, plain_name, readable
 
 _NAME_LENGTH = 128
@@ -27,6 +28,7 @@ _ENDS = len(b"}]}")
 @lru_cache(maxsize=256)
 def encoder_of(model: str) -> Encode:
     """Return how a message becomes request JSON for *model*, `anthropic:name`; the same function for the same model."""
+    loads = models.find(f"anthropic:{named(model)}").tool_search
 
     def encode(message: Message, files: Files) -> bytes:
         native = message.native if message.native and message.native.model == model else None
@@ -34,7 +36,7 @@ def encoder_of(model: str) -> Encode:
             case "assistant":
                 return _verbatim(message.parts, native) if native and native.pieces else _message(_answer(message))
             case "tool":
-                return _message(_results(message.parts, native, files), "user")
+                return _message(_results(message.parts, native, files, loads=loads), "user")
             case "user":
                 return _message(_blocks(message.parts, files), "user")
 
@@ -96,15 +98,38 @@ def _answer(message: Message) -> list[Block]:
     return blocks
 
 
-def _results(parts: Sequence[Part], native: Native | None, files: Files) -> list[Block]:
+def unloaded(entries: Sequence[RequestEntry]) -> Sequence[RequestEntry]:
+    """Return *entries* with what searches found as text: for a server that was found to know no references."""
+    return [_TextEntry(each.message, _as_text(each)) if each.message.role == "tool" else each for each in entries]
+
+
+class _TextEntry(NamedTuple):
+    message: Message
+    wire: bytes
+
+
+def _as_text(entry: RequestEntry) -> bytes:
+    results = [part for part in entry.message.parts if isinstance(part, ToolResult)]
+    if not entry.wire or not any(result.loaded for result in results):
+        return entry.wire
+    message: dict[str, Any] = msgspec.json.decode(entry.wire)
+    for block, result in zip(message["content"], results, strict=True):
+        if result.loaded:
+            block["content"] = _blocks(result.parts, {})
+    return msgspec.json.encode(message)
+
+
+def _results(parts: Sequence[Part], native: Native | None, files: Files, *, loads: bool) -> list[Block]:
     """Return the results of all calls of one answer, under the ids by which that answer is replayed."""
     results = [part for part in parts if isinstance(part, ToolResult)]
     calls = native.calls if native else [result.call for result in results]
-    return [_result(call, result, files) for call, result in zip(calls, results, strict=True)]
+    return [_result(call, result, files, loads=loads) for call, result in zip(calls, results, strict=True)]
 
 
-def _result(call: str, result: ToolResult, files: Files) -> Block:
+def _result(call: str, result: ToolResult, files: Files, *, loads: bool) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": call}
+    if result.loaded and loads:
+        return block | {"content": [{"type": "tool_reference", "tool_name": tool.name} for tool in result.loaded]}
     content = _blocks(result.parts, files)
     if result.outcome != "done":
         block["is_error"] = True

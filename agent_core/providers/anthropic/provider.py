@@ -1,24 +1,25 @@
 """Anthropic: the Messages API through the official SDK, its stream decoded by us."""
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, get_args
 
 import msgspec
 
 from agent_core.context.history import LONG_LIFE, SHORT_LIFE
-from agent_core.domain.agents import Snapshot
+from agent_core.domain.agents import Snapshot, ToolSpec
 from agent_core.domain.caching import thinking_budget
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool, is_forced
 from agent_core.net.trust import trusted
 from agent_core.providers import models
-from agent_core.providers.anthropic.encode import MARKS, encoder_of, wires
+from agent_core.providers.anthropic.encode import MARKS, encoder_of, unloaded, wires
 from agent_core.providers.anthropic.fold import AnthropicFold
 from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, ModelDelta, Request, RequestEntry
 from agent_core.providers.caching import BUDGETS, of_anthropic
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
-from agent_core.providers.marking import CacheFields
+from agent_core.providers.marking import CacheFields, Spares
 from agent_core.providers.wording import Starts, joined
 
 NAME = "anthropic"
@@ -56,7 +57,7 @@ class AnthropicProvider:
 
     def __init__(self, client: SdkClient, name: str = NAME) -> None:
         self._client, self.name = client, name
-        self._fields = CacheFields(name)
+        self._fields, self._searches = CacheFields(name), CacheFields(name, fields="search")
         self._starts = Starts(prefix_of)
 
     def accepts(self, model: str) -> bool:
@@ -65,7 +66,7 @@ class AnthropicProvider:
 
     def able(self, model: str) -> Abilities:
         """Return what the API enforces without losing the cache, see `able`."""
-        return able(model, marked=self._fields.taken(model))
+        return able(model, marked=self._fields.taken(model), searches=self._searches.taken(model))
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes Messages JSON for *model*."""
@@ -74,11 +75,21 @@ class AnthropicProvider:
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
         marks = request.cache if self._fields.taken(request.model) else None
-        unmarked = self._fields.without(request.model, partial(self._body, request, None)) if marks else None
-        return self._client.stream(PATH, self._body(request, marks), AnthropicFold(), unmarked=unmarked)
+        loads = request.snapshot.searches and self.able(request.model).searches
+        unmarked, unsearched = partial(self._body, request, None, loads=loads), partial(self._body, request, None)
+        spares = Spares(
+            self._fields.without(request.model, unmarked) if marks else None,
+            self._searches.without(request.model, unsearched) if loads else None,
+        )
+        body = self._body(request, marks, loads=loads)
+        return self._client.stream(PATH, body, AnthropicFold(), spares=spares)
 
-    def _body(self, request: Request, marks: CacheMarks | None) -> bytes:
-        start = self._starts.of(request.snapshot, *((marks.shared, marks.rest) if marks else ()))
+    def _body(self, request: Request, marks: CacheMarks | None, *, loads: bool = False) -> bytes:
+        """Return the request; *loads*: with the tools beside the prompt, for a search to load."""
+        lifetimes = (marks.shared, marks.rest) if marks else (None, None)
+        start = self._starts.of(request.snapshot, *lifetimes, loads)
+        if request.snapshot.searches and not loads:
+            request = replace(request, messages=unloaded(request.messages))
         return body_of(request, start, marks)
 
     def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:
@@ -97,7 +108,7 @@ class AnthropicProvider:
 
 
 @lru_cache(maxsize=256)
-def able(model: str, *, marked: bool = True) -> Abilities:
+def able(model: str, *, marked: bool = True, searches: bool = True) -> Abilities:
     """Return what the API enforces without losing the cache: any change of the choice bills all messages again.
 
     A model that does not think meanwhile can be forced to call a tool; that is worth its price. It is asked for a dozen
@@ -111,24 +122,35 @@ def able(model: str, *, marked: bool = True) -> Abilities:
         structured="closed" if models.holds(entry) else "none",
         caching=of_anthropic(entry) if marked else None,
         listed_as=listed,
+        searches=entry.tool_search and searches,
     )
 
 
-def prefix_of(snapshot: Snapshot, shared: CacheLifetime | None = None, own: CacheLifetime | None = None) -> bytes:
+def prefix_of(
+    snapshot: Snapshot,
+    shared: CacheLifetime | None = None,
+    own: CacheLifetime | None = None,
+    loads: bool = False,  # noqa: FBT001, FBT002 - it is part of a key, see `Starts`
+) -> bytes:
     """Return system and tools as members of the body, with cache marks of the lifetimes *shared* and *own*, if any.
 
     The first mark ends what sessions share: its text, or the tools, which the cache has before the texts. The second
-    one ends the session's own text, if it has one.
+    one ends the session's own text, if it has one. When it *loads*, the tools beside the prompt are there too: the API
+    leaves them out of what the model reads, and of the cache, until a result refers to them, and takes no mark on them.
     """
-    tools: list[dict[str, Any]] = [
-        {"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in snapshot.tools
-    ]
+    tools = [_tool(spec) for spec in snapshot.tools]
     blocks: Sequence[tuple[str, CacheLifetime | None]] = ((snapshot.shared, shared), (snapshot.own, own))
     texts = [{"type": "text", "text": text, **(MARKS[mark] if mark else {})} for text, mark in blocks if text.strip()]
     if shared and tools and not snapshot.shared.strip():
         tools[-1] |= MARKS[shared]
+    if loads:
+        tools += [_tool(spec) | {"defer_loading": True} for spec in snapshot.routed]
     members = {"system": texts, "tools": tools}
     return msgspec.json.encode({name: each for name, each in members.items() if each})[1:-1]
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    return {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
 
 
 def body_of(request: Request, prefix: bytes, marks: CacheMarks | None = None) -> bytes:

@@ -19,7 +19,7 @@ from agent_core.providers.compatible.encode import Wants, encode
 from agent_core.providers.compatible.fold import ChatFold
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_thinking
-from agent_core.providers.marking import CacheFields
+from agent_core.providers.marking import CacheFields, Spares
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.wording import ANSWER, Starts, joined
 
@@ -111,7 +111,7 @@ class CompatibleProvider:
         fold, learn = ChatFold(self.name, request.model), partial(self._learn, request.model)
         plain = partial(self._body, request, plain=True)
         unmarked = self._fields.without(request.model, plain) if self._takes(request.model) else None
-        return self._client.stream("/chat/completions", self._body(request), fold, learn, unmarked)
+        return self._client.stream("/chat/completions", self._body(request), fold, learn, Spares(unmarked))
 
     def _learn(self, model: str, failure: CallFailed) -> None:
         """Note what the server of *model* asks of answers, as its refusal says."""

@@ -8,7 +8,7 @@ import msgspec
 
 from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, native_text
 from agent_core.providers.base import Files
-from agent_core.providers.openai.items import function_call
+from agent_core.providers.openai.items import SEARCHED, function_call, search_output
 from agent_core.providers.wording import Readable, note, plain_name, readable
 
 _NAME_LENGTH = 64
@@ -58,14 +58,20 @@ def _assistant(message: Message) -> Iterator[str]:
 
 
 def _results(reader: str, message: Message, files: Files) -> list[Json]:
-    """Return an output for each result, under the model's own call ids where it reads its own calls."""
+    """Return an output for each result, under the model's own call ids where it reads its own calls.
+
+    A search of its own is answered with the tools that were loaded; any other with their definitions as text.
+    """
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     own = message.native is not None and message.native.model == reader
     calls = message.native.calls if own and message.native else repeat(None)
-    return [
-        {"type": "function_call_output", "call_id": call or result.call, "output": _output(result, files)}
-        for call, result in zip(calls, results, strict=own)
-    ]
+    return [_result(call or result.call, result, files) for call, result in zip(calls, results, strict=own)]
+
+
+def _result(call: str, result: ToolResult, files: Files) -> Json:
+    if call.startswith(SEARCHED):
+        return search_output(call.removeprefix(SEARCHED), result.loaded)
+    return {"type": "function_call_output", "call_id": call, "output": _output(result, files)}
 
 
 def _output(result: ToolResult, files: Files) -> str | list[Json]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from agent_core.domain.agents import SEARCH_TOOLS
 from agent_core.providers.base import (
     CallFailed,
     Finished,
@@ -73,12 +74,13 @@ class _Text:
 
 @dataclass(slots=True)
 class _FunctionCall:
-    """A call as it grows; *arguments* is its raw text once that is final."""
+    """A call as it grows; *arguments* is its raw text once that is final. A *search* is one for tools."""
 
     slot: int
     id: str
     name: str
     custom: bool
+    search: bool = False
     pieces: list[str] = field(default_factory=list[str])
     arguments: str | None = None
 
@@ -221,7 +223,8 @@ class ResponsesFold:
             item = self._new(index)
         data = items.read(raw)
         item.reasoning = data.type == "reasoning"
-        return self._called(item, data) if data.type in items.CALLS and data.call_id and data.name else []
+        is_named = data.call_id and (data.name or data.type == items.SEARCH)
+        return self._called(item, data) if is_named and items.is_call(data) else []
 
     def _called(self, item: _Item, data: items.Item) -> list[ModelDelta]:
         """Begin the call of *item*, once; an id that the server left out is made up."""
@@ -231,8 +234,10 @@ class ResponsesFold:
         call = _FunctionCall(
             next(self._slots), data.call_id or data.id or made_up, data.name or "", data.type == "custom_tool_call"
         )
+        if data.type == items.SEARCH:
+            call.name, call.search = SEARCH_TOOLS, True
         item.call = call
-        return [ToolStart(call.slot, call.id, call.name)]
+        return [ToolStart(call.slot, f"{items.SEARCHED}{call.id}" if call.search else call.id, call.name)]
 
     def _arguments(self, event: Event) -> list[ModelDelta]:
         item = self._item(event.output_index)
@@ -261,7 +266,7 @@ class ResponsesFold:
         yield from item.cited(items.annotations(data, raw))
         for refusal in items.refusals(data, raw):
             yield from self._refuse(refusal)
-        if data.type in items.CALLS:
+        if items.is_call(data):
             yield from self._called(item, data)
             assert item.call is not None
             final = data.input if item.call.custom else data.arguments
@@ -274,7 +279,9 @@ class ResponsesFold:
         raw = items.raw_of(final) or call.arguments or "".join(call.pieces)
         if call.custom:
             raw = msgspec.json.encode({"input": raw}).decode()
-        item.pieces = (items.function_call(call.id, call.name, raw),)
+        item.pieces = (
+            items.search_call(call.id, raw) if call.search else items.function_call(call.id, call.name, raw),
+        )
         return ToolEnd(call.slot, raw, items.arguments(raw) if whole else None)
 
     def _error(self, event: Event, data: bytes) -> list[ModelDelta]:

@@ -5,7 +5,12 @@ from typing import Any, cast
 
 import msgspec
 
+from agent_core.domain.messages import LoadedTool
+
 CALLS = ("function_call", "custom_tool_call")
+SEARCH = "tool_search_call"
+SEARCHED = "tool_search:"
+"""What the id of a search for tools begins with here: what answers it is an item of another kind than a result."""
 Place = tuple[str, int]
 """Where a text is in its item: `content` or `summary`, and its number there."""
 Slots = Mapping[Place, tuple[int, str]]
@@ -18,6 +23,7 @@ class Item(msgspec.Struct):
     type: str | None = None
     id: str | None = None
     call_id: str | None = None
+    execution: str | None = None
     name: str | None = None
     status: str | None = None
     phase: str | None = None
@@ -113,6 +119,40 @@ def native_text(texts: Iterable[tuple[int, str]]) -> tuple[str | int, ...]:
 def function_call(call: str, name: str, raw: str) -> str:
     """Return the item of a call."""
     return _json({"type": "function_call", "call_id": call, "name": name, "arguments": raw})
+
+
+def search_call(call: str, raw: str) -> str:
+    """Return the item of a search for tools."""
+    fields = arguments(raw) or {}
+    return _json({"type": SEARCH, "call_id": call, "execution": "client", "status": "completed", "arguments": fields})
+
+
+def search_output(call: str, loaded: Iterable[LoadedTool]) -> Mapping[str, Any]:
+    """Return the item that answers a search with the tools that are *loaded*, none if it found none."""
+    tools = [function(tool.name, tool.description, tool.parameters) | {"defer_loading": True} for tool in loaded]
+    return {
+        "type": "tool_search_output",
+        "call_id": call,
+        "execution": "client",
+        "status": "completed",
+        "tools": tools,
+    }
+
+
+def function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the definition of a tool; without `strict` a server would make its schema strict where it can."""
+    return {
+        "type": "function",
+        "name": name,
+        "description": description,
+        "parameters": parameters,
+        "strict": False,
+    }
+
+
+def is_call(item: Item) -> bool:
+    """Return whether *item* is a call for us to answer; a search may be the server's own."""
+    return item.type in CALLS or (item.type == SEARCH and item.execution == "client")
 
 
 def arguments(raw: str) -> dict[str, Any] | None:

@@ -5,8 +5,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from agent_core.domain.agents import Snapshot
+from agent_core.domain.agents import SEARCH_TOOLS, Snapshot, ToolSpec
 from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.net.trust import trusted
@@ -16,10 +17,11 @@ from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_summaries
-from agent_core.providers.marking import CacheFields
+from agent_core.providers.marking import CacheFields, Spares
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.openai.encode import encode
 from agent_core.providers.openai.fold import ResponsesFold
+from agent_core.providers.openai.items import function
 from agent_core.providers.wording import ANSWER, Starts, joined
 
 NAME = "openai"
@@ -64,23 +66,27 @@ class OpenAIProvider:
         self._client, self.name, self._official = client, name, official
         self._encoders: dict[str, Encode] = {}
         self._unsummarized = set[str]()
-        self._fields = CacheFields(name)
+        self._fields, self._searches = CacheFields(name), CacheFields(name, fields="search")
         self._starts = Starts(_head)
 
     def accepts(self, model: str) -> bool:
         return bool(model.strip())
 
     def able(self, model: str) -> Abilities:
-        return able(model, official=self._official, marked=self._fields.taken(model))
+        searches = self._searches.taken(model)
+        return able(model, official=self._official, marked=self._fields.taken(model), searches=searches)
 
     def encoder(self, model: str) -> Encode:
         return self._encoders.setdefault(model, partial(encode, f"{self.name}:{model}"))
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ResponsesFold(self.name, request.model), partial(self._learn, request.model)
-        plain = partial(self._body, request, plain=True)
+        loads = request.snapshot.searches and self.able(request.model).searches
+        plain, bare = (partial(self._body, request, plain=True, loads=each) for each in (loads, False))
         unmarked = self._fields.without(request.model, plain) if self._takes(request.model) else None
-        return self._client.stream("/responses", self._body(request), fold, learn, unmarked)
+        unsearched = self._searches.without(request.model, bare) if loads else None
+        body = self._body(request, loads=loads)
+        return self._client.stream("/responses", body, fold, learn, Spares(unmarked, unsearched))
 
     def _learn(self, model: str, refusal: CallFailed) -> None:
         """Note that *model* refuses summaries of its thinking."""
@@ -101,40 +107,40 @@ class OpenAIProvider:
     async def close(self) -> None:
         await self._client.close()
 
-    def _body(self, request: Request, *, plain: bool = False) -> bytes:
-        """Return the request; a *plain* one says nothing of the cache."""
+    def _body(self, request: Request, *, plain: bool = False, loads: bool = False) -> bytes:
+        """Return the request; a *plain* one says nothing of the cache. *loads*: the search is one that loads tools."""
         takes = not plain and self._takes(request.model)
         marked = takes and request.cache is not None and has_breakpoints(request.model)
-        head = self._starts.of(request.snapshot, marked)
+        head = self._starts.of(request.snapshot, marked, loads)
         summary = request.model not in self._unsummarized
-        settings = _settings(request.model, request.controls, tools=bool(request.snapshot.tools), summary=summary)
+        controls = _without_search(request.controls) if loads else request.controls
+        settings = _settings(request.model, controls, tools=bool(request.snapshot.tools), summary=summary)
         rest = msgspec.json.encode(settings | cache_fields(request) if takes else settings)
         return joined(head, (entry.wire for entry in request.messages), b"]," + rest[1:])
 
 
 @lru_cache(maxsize=256)
-def able(model: str, *, official: bool, marked: bool) -> Abilities:
+def able(model: str, *, official: bool, marked: bool, searches: bool = True) -> Abilities:
     """Return what the API enforces, and where it is the *official* one how its cache works; asked for often."""
     entry = models.find(listed := f"{NAME}:{model}")
     structured = "any" if models.holds(entry) else "none"
-    return Abilities(structured=structured, caching=of_openai(entry) if official and marked else None, listed_as=listed)
+    return Abilities(
+        structured=structured,
+        caching=of_openai(entry) if official and marked else None,
+        listed_as=listed,
+        searches=entry.tool_search and official and searches,
+    )
 
 
-def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is part of a key, see `Starts`
+def _head(snapshot: Snapshot, marked: bool, loads: bool) -> bytes:  # noqa: FBT001 - parts of a key, see `Starts`
     """Return a request up to its first item: the tools, and the system's texts as developer messages.
 
     Not as `instructions`, which cannot carry a cache breakpoint. When *marked*, each message ends in one; the end of
-    the conversation gets one from the API itself.
+    the conversation gets one from the API itself. When it *loads*, the router's search is one whose results the API
+    takes as tools, at the end of the conversation.
     """
     tools = [
-        {
-            "type": "function",
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.parameters,
-            # Left out, the server would rewrite the schema to its strict subset where it can.
-            "strict": False,
-        }
+        _search(tool) if loads and tool.name == SEARCH_TOOLS else function(tool.name, tool.description, tool.parameters)
         for tool in snapshot.tools
     ]
     mark = BREAKPOINT if marked else {}
@@ -144,6 +150,26 @@ def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is pa
     first = b",".join(map(msgspec.json.encode, items))
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
     return b"".join((b"{", listed, b'"input":[', first))
+
+
+def _search(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "type": "tool_search",
+        "execution": "client",
+        "description": tool.description,
+        "parameters": tool.parameters,
+    }
+
+
+def _without_search(controls: Controls) -> Controls:
+    """Return *controls* as they can be said where the search is no function, and what it loads is in no list.
+
+    A choice among some tools, or of the search, is left to the core, which runs no other call.
+    """
+    if isinstance(controls.tool_choice, NamedTool) and controls.tool_choice.tool == SEARCH_TOOLS:
+        return replace(controls, tool_choice="required", active_tools=None)
+    searched = controls.active_tools is not None and SEARCH_TOOLS in controls.active_tools
+    return replace(controls, active_tools=None) if searched else controls
 
 
 def _settings(model: str, controls: Controls, *, tools: bool, summary: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from agent_core.domain.agents import (
     PLAIN_DEFAULTS,
     RENDER_TOOLS,
     ROUTER_TOOLS,
+    SEARCH_TOOLS,
     DeclaredTool,
     Definition,
 )
@@ -75,7 +76,7 @@ def check_fields(
         tools = [name for name in listed if name not in RENDER_TOOLS]
     else:
         tools = [*listed, *(name for name in added if name not in listed)]
-    tools = [*tools, *ROUTER_TOOLS] if _may_route(definition, len(listed)) else tools
+    tools = [*tools, *_ways(definition)] if _may_route(definition, len(listed)) else tools
     check_controls(definition.controls, _Listed(tools))
 
 
@@ -84,9 +85,6 @@ def check_router(definition: Definition) -> None:
     limit = definition.tool_limit
     if limit is not None and not 0 <= limit <= MAX_TOOL_LIMIT:
         raise InvalidInput("tool_limit", f"between 0 and {MAX_TOOL_LIMIT}; 0: always.")
-    if definition.router == "native":
-        why = "the search of a model's provider is not used yet; choose `meta`, or `auto`, which takes what there is."
-        raise InvalidInput("router", why)
 
 
 def check_tools(
@@ -99,7 +97,7 @@ def check_tools(
         if isinstance(tool, str) and not is_glob(tool) and tool not in tools and not _may_come(tool, awaited):
             raise InvalidInput("tools", unknown_tool(tool, tools, looked_for))
         name = tool if isinstance(tool, str) else tool.name
-        if name in ROUTER_TOOLS:
+        if name in ROUTER_TOOLS or (name == SEARCH_TOOLS and definition.router == "native"):
             raise InvalidInput(path, f"`{name}` is a name of the router's; give the tool another one.")
         if name in names:
             raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
@@ -110,6 +108,11 @@ def check_tools(
 
 def _may_come(tool: str, awaited: Collection[str] | None) -> bool:
     return tool.startswith(PREFIX) if awaited is None else is_of(tool, awaited)
+
+
+def _ways(definition: Definition) -> Sequence[str]:
+    """Return the router's tools that the prompt of *definition* may have; which of them its model decides."""
+    return (*ROUTER_TOOLS, SEARCH_TOOLS) if definition.router == "native" else ROUTER_TOOLS
 
 
 def _may_route(definition: Definition, listed: int) -> bool:

@@ -36,6 +36,7 @@ from agent_core.hooks.http import check_secrets
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.providers.base import Provider, named
 from agent_core.runtime.agents.agent_checks import RefusedAgent, Surroundings, check_agent
+from agent_core.runtime.agents.changes import with_changes
 from agent_core.runtime.mcp.offers import NoServers, Servers
 from agent_core.runtime.tools.offers import (
     added,
@@ -46,7 +47,7 @@ from agent_core.runtime.tools.offers import (
     names_of,
     offer_the_same,
     offered,
-    unmatched_globs,
+    warn_of_offer,
     with_later,
 )
 from agent_core.secrets import Secrets
@@ -204,7 +205,7 @@ class Roster:
 
         *frozen* is the model of the session in question, which stays its own.
         """
-        model = frozen or definition.controls.model or definition.model or self._default_model
+        model = frozen or self._model_of(definition)
         if any(each.partition(":")[0] in self._providers for each in (model, *definition.fallback_models)):
             return None
         provider = model.partition(":")[0]
@@ -222,9 +223,7 @@ class Roster:
             tools, self.servers, self._channels, self._tools_looked_for, self.defaults.include_render, self._guard
         )
         check_agent(definition, around)
-        for glob in unmatched_globs(definition, tools):
-            remedy = "correct it, unless such tools will be added later"
-            _log.warning("agent.glob_matches_nothing", agent=definition.name, glob=glob, remedy=remedy)
+        warn_of_offer(definition, tools, searches=self.searches(definition))
         warn_open(definition)
         models = {"model": definition.model, "controls.model": definition.controls.model}
         models["compaction.model"] = definition.compaction.model
@@ -275,9 +274,15 @@ class Roster:
             raise InvalidInput("agent", why)
         tools = offered(definition, served, include_render=self.defaults.include_render)
         limit = self.defaults.tool_limit if definition.tool_limit is None else definition.tool_limit
-        prompt, routed = offer_of(definition, tools, limit)
-        model = definition.controls.model or definition.model or self._default_model
-        return snapshot_of(definition, prompt, model=model, routed=routed)
+        prompt, routed = offer_of(definition, tools, limit, searches=self.searches(definition))
+        return snapshot_of(definition, prompt, model=self._model_of(definition), routed=routed)
+
+    def searches(self, definition: Definition) -> bool:
+        """Return whether the model of *definition* loads tools that a search of ours finds (`router: native`)."""
+        return self._able(self._model_of(definition)).searches
+
+    def _model_of(self, definition: Definition) -> str:
+        return definition.controls.model or definition.model or self._default_model
 
     async def agent(
         self,
@@ -316,7 +321,7 @@ class Roster:
         stored = self._channels.readable(agent.object.definition)
         # `channels` replaces the settings of all channels; a channel's own field replaces those of that channel.
         base = replace(stored, channels={}) if "channels" in changes else stored
-        merged = _merged(spread(base), changes)
+        merged = with_changes(spread(base), changes)
         try:
             wanted = msgspec.convert(gathered(merged), Definition)
         except msgspec.ValidationError as error:
@@ -377,18 +382,6 @@ class Roster:
 def _exact(tools: Iterable[Any]) -> Iterator[str]:
     """Yield the exact names among an agent's *tools*."""
     return (tool for tool in tools if isinstance(tool, str) and not is_glob(tool))
-
-
-def _merged(current: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return *current* with its fields replaced by *changes*, one level deep in groups; two in `limits`, for quotas."""
-    groups = {name: {**current[name], **each} for name, each in changes.items() if _is_group(current.get(name), each)}
-    if "limits" in groups:
-        groups["limits"] = _merged(current["limits"], changes["limits"])
-    return {**current, **changes, **groups}
-
-
-def _is_group(current: Any, change: Any) -> bool:
-    return isinstance(current, dict) and isinstance(change, dict)
 
 
 def cursor_key(cursor: str | None) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent_core.context.history import PromptHistory
 from agent_core.domain import events as e
-from agent_core.domain.agents import CALL_TOOL, RENDER_TOOLS, ROUTER_TOOLS, Agent, ToolSpec
+from agent_core.domain.agents import CALL_TOOL, RENDER_TOOLS, ROUTER_TOOLS, Agent, ToolSpec, is_of_router
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import visible
 from agent_core.runtime.mcp.offers import Servers, absent, is_dynamic
@@ -92,7 +92,8 @@ def _cut(lines: Sequence[str]) -> str:
 def _of_tools(specs: Sequence[ToolSpec]) -> Mapping[str, ToolSpec]:
     """Return those that are executed here; render tools and the router's come by settings."""
     own = (*RENDER_TOOLS, *ROUTER_TOOLS)
-    return {spec.name: spec for spec in specs if spec.kind == "function" and spec.name not in own}
+    here = (spec for spec in specs if spec.kind == "function" and not is_of_router(spec))
+    return {spec.name: spec for spec in here if spec.name not in own}
 
 
 def _differ(frozen: ToolSpec, now: ToolSpec) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import cast
 
+import structlog
 from msgspec.structs import replace
 
 from agent_core.context.router import grows
@@ -14,6 +15,7 @@ from agent_core.domain.tools import is_glob
 from agent_core.runtime.mcp.offers import is_of, served_by
 from agent_core.tools.base import Tool
 
+_log = structlog.get_logger("parley.agents")
 _OWN_SETTINGS = frozenset({*RENDER_TOOLS, *ROUTER_TOOLS})
 
 
@@ -64,6 +66,21 @@ def unmatched_globs(definition: Definition, known: Collection[str]) -> Sequence[
     """Return the globs of the agent's `tools` that match none of *known*."""
     globs = [tool for tool in definition.tools if isinstance(tool, str) and is_glob(tool)]
     return [glob for glob in globs if not any(fnmatchcase(name, glob) for name in known)]
+
+
+def warn_of_offer(definition: Definition, known: Collection[str], *, searches: bool) -> None:
+    """Log what an agent's author has written of its tools and has no effect here; *searches*: its model can."""
+    for glob in unmatched_globs(definition, known):
+        remedy = "correct it, unless such tools will be added later"
+        _log.warning("agent.glob_matches_nothing", agent=definition.name, glob=glob, remedy=remedy)
+    warn_of_router(definition, searches=searches)
+
+
+def warn_of_router(definition: Definition, *, searches: bool) -> None:
+    """Log that an agent with `router: native` has the router's three tools: its model, which does not, *searches*."""
+    if definition.router == "native" and not searches:
+        remedy = "name a model whose provider loads tools, or set `router: meta`, which is what it has meanwhile"
+        _log.warning("agent.router_not_native", agent=definition.name, remedy=remedy)
 
 
 def lacking(definition: Definition, known: Collection[str], servers: Collection[str] = ()) -> Sequence[str]:

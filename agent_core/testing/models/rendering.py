@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Hashable
 
+from agent_core.testing.models import rules_responses
 from agent_core.testing.models.asked import Head, ModelCall
 from agent_core.testing.models.chat import ChatVoice, Quirks
 from agent_core.testing.models.items import Answer, Item
@@ -30,7 +31,8 @@ class Renderings:
         omit = (head.thinking or {}).get("display") == "omitted"
         summaries = bool((head.reasoning or {}).get("summary"))
         model = head.model if asked.wire == "chat" else None
-        key = (id(answer), asked.wire, model, obfuscate, include, omit, summaries)
+        searches = asked.wire == "responses" and rules_responses.searches(asked.body)
+        key = (id(answer), asked.wire, model, obfuscate, include, omit, summaries, searches)
         items = tuple(answer)
         if (found := self._kept.get(key)) and found[1] == items:
             self._kept.move_to_end(key)
@@ -39,7 +41,7 @@ class Renderings:
         if asked.wire == "messages":
             voice = MessagesVoice(omit=omit)
         elif asked.wire == "responses":
-            voice = ResponsesVoice(obfuscate=obfuscate, summaries=summaries)
+            voice = ResponsesVoice(obfuscate=obfuscate, summaries=summaries, searches=searches)
         else:
             voice = ChatVoice(head.model, self._quirks, include_usage=include, obfuscate=obfuscate)
         score = compose(items, voice, split=self._split)

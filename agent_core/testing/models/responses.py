@@ -22,12 +22,13 @@ Json = dict[str, Any]
 class ResponsesVoice:
     """One answer as a response; *obfuscate* pads each delta, as the vendor does unless asked not to.
 
-    Without *summaries* nothing of the thinking is shown: the vendor summarizes it only when asked.
+    Without *summaries* nothing of the thinking is shown: the vendor summarizes it only when asked. When it *searches*
+    for tools by a search of the client's, a call of `search_tools` is an item of its own kind.
     """
 
-    def __init__(self, *, obfuscate: bool = True, summaries: bool = True) -> None:
+    def __init__(self, *, obfuscate: bool = True, summaries: bool = True, searches: bool = False) -> None:
         self.usage = UNKNOWN_USAGE
-        self._obfuscate, self._summaries = obfuscate, summaries
+        self._obfuscate, self._summaries, self._searches = obfuscate, summaries, searches
         self._numbers = count()
         self._items: list[Callable[[Take], Json]] = []
         self._text: list[str] | None = None  # of the open message
@@ -45,6 +46,8 @@ class ResponsesVoice:
             case Think():
                 self._thought += tokens("".join(item.pieces))
                 yield from self._think(item if self._summaries else Think(()))
+            case ScriptedCall(name="search_tools") if self._searches:
+                yield self._search(item)
             case ScriptedCall():
                 yield from self._call(item)
             case Refusal():
@@ -188,6 +191,23 @@ class ResponsesVoice:
         self._items.append(lambda _: whole)
         done = self._event("response.function_call_arguments.done", {**place, "arguments": raw, "name": item.name})
         yield [*opening, done, self._done(index, whole)]
+
+    def _search(self, item: ScriptedCall) -> list[Part]:
+        """Say a search for tools; its arguments are JSON, and come with the end of the item."""
+        closing, index = self._close(), len(self._items)
+        begun: Json = {
+            "id": f"tsc_{_OWN}{index:02}",
+            "type": "tool_search_call",
+            "status": "in_progress",
+            "arguments": {},
+            "call_id": f"call_{_OWN}{index:02}",
+            "execution": "client",
+        }
+        whole = {**begun, "status": "completed", "arguments": item.arguments or {}}
+        added = self._added(index, begun)
+        self._output += tokens(encode(whole))
+        self._items.append(lambda _: whole)
+        return [*closing, added, self._done(index, whole)]
 
     def _item(self, item: Json) -> list[Part]:
         """Say an item that comes complete."""

@@ -71,6 +71,25 @@ def _check_tools(body: Json) -> None:
             raise RuleBroken(f"tools.{n}.custom.input_schema.type: Input should be 'object'")
         if own:
             _check_schema(n, cast("Json", schema))
+        if tool.get("defer_loading") and tool.get("cache_control"):
+            raise RuleBroken(f"tools.{n}.custom: Tool with defer_loading=true cannot have cache_control set.")
+    _check_deferred(body)
+
+
+def _check_deferred(body: Json) -> None:
+    """Refuse tools of which all are deferred, and references to tools that are not: those are there already."""
+    tools = dicts(body.get("tools"))
+    deferred = {tool.get("name") for tool in tools if tool.get("defer_loading")}
+    if tools and len(deferred) == len(tools):
+        raise RuleBroken("tools: At least one tool must have defer_loading=false.")
+    for n, message in enumerate(dicts(body.get("messages"))):
+        for m, block in enumerate(blocks(message.get("content"))):
+            for content in blocks(block.get("content")) if block.get("type") == "tool_result" else ():
+                if content.get("type") == "tool_reference" and content.get("tool_name") not in deferred:
+                    raise RuleBroken(
+                        f"messages.{n}.content.{m}: Tool reference '{content.get('tool_name')}' not found in available "
+                        "tools"
+                    )
 
 
 def _check_schema(n: int, schema: Json) -> None:

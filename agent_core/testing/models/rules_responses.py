@@ -31,6 +31,8 @@ _THOUGHTLESS = r"gpt-4(\.1|o)(-mini)?"
 _UNMARKED = r"gpt-[34]|gpt-5(-|$|\.[0-5])|o\d"
 """Those that take no explicit cache breakpoint."""
 _DAY = re.compile(r"-\d{4}-\d{2}-\d{2}$")
+_SEARCHLESS = r"gpt-[34].*|gpt-5(\.[0-3])?(-.*)?|gpt-5\.4-nano|o\d.*"
+"""Those that have no search for tools."""
 _ROLES = ("assistant", "system", "developer", "user")
 _OUTPUT = ("output_text", "refusal")
 _INPUT = ("input_text", "input_image", "input_file", "input_audio")
@@ -50,13 +52,7 @@ def check(body: Json, *, verified: bool = True) -> None:
             param="previous_response_id",
             code="previous_response_not_found",
         )
-    for n, tool in enumerate(dicts(body.get("tools"))):
-        if tool.get("type") is None:
-            raise missing(f"tools[{n}].type")
-        if tool["type"] == "function" and not tool.get("name"):
-            raise missing(f"tools[{n}].name")
-        if tool["type"] == "function":
-            check_parameters(n, tool)
+    _check_tools(body)
     _check_effort(body)
     _check_thinking(body, verified=verified)
     items = dicts(body["input"])
@@ -67,6 +63,46 @@ def check(body: Json, *, verified: bool = True) -> None:
         _check_breakpoints(str(body["model"]), n, item)
     _check_ids(items)
     _check_pairs(items)
+    _check_loaded(body, items)
+
+
+def _check_tools(body: Json) -> None:
+    for n, tool in enumerate(dicts(body.get("tools"))):
+        if tool.get("type") is None:
+            raise missing(f"tools[{n}].type")
+        if tool["type"] == "function" and not tool.get("name"):
+            raise missing(f"tools[{n}].name")
+        if tool["type"] == "function":
+            check_parameters(n, tool)
+        if tool["type"] == "tool_search":
+            _check_search(str(body["model"]), n, tool)
+
+
+def searches(body: Json) -> bool:
+    """Return whether the request has a search for tools that its client executes."""
+    tools = dicts(body.get("tools"))
+    return any(tool.get("type") == "tool_search" and tool.get("execution") == "client" for tool in tools)
+
+
+def _check_search(model: str, n: int, tool: Json) -> None:
+    """Refuse a search of a model that has none, and one of the client's that has no parameters."""
+    if re.fullmatch(_SEARCHLESS, _DAY.sub("", model)):
+        raise RuleBroken(f"Tool 'tool_search' is not supported with {model}.", param="tools", code="unsupported_value")
+    if tool.get("execution") == "client" and not isinstance(tool.get("parameters"), dict):
+        raise missing(f"tools[{n}].parameters")
+
+
+def _check_loaded(body: Json, items: Sequence[Json]) -> None:
+    """Refuse tools that a search loaded where there is no search, and those that could not be called."""
+    for n, item in enumerate(items):
+        if item.get("type") != "tool_search_output":
+            continue
+        if not searches(body):
+            raise RuleBroken("Tool search output is given without a 'tool_search' tool.", param=f"input[{n}]")
+        for m, tool in enumerate(dicts(item["tools"])):
+            if tool.get("type") == "function" and not tool.get("name"):
+                raise missing(f"input[{n}].tools[{m}].name")
+            check_parameters(m, tool)
 
 
 def _check_effort(body: Json) -> None:
@@ -133,6 +169,8 @@ def _check_item(n: int, item: Json) -> None:
         "function_call": ("call_id", "name", "arguments"),
         "function_call_output": ("call_id", "output"),
         "reasoning": ("summary",),
+        "tool_search_call": ("arguments",),
+        "tool_search_output": ("tools",),
     }
     for field in needed.get(str(type_), ()):
         if item.get(field) is None:
@@ -188,21 +226,27 @@ def _check_ids(items: Sequence[Json]) -> None:
         seen.add(id_ or "")
 
 
+def _check_answered(items: Sequence[Json], call: str, output: str, said: str) -> None:
+    """Check that each item of the type *call* has one of the type *output* after it, and the other way round."""
+    outputs = [item.get("call_id") for item in items if item.get("type") == output]
+    known: set[object] = set()
+    for item in items:
+        if item.get("type") == call:
+            known.add(item.get("call_id"))
+        elif item.get("type") == output and item.get("call_id") not in known:
+            raise RuleBroken(f"No tool call found for {said} output with call_id {item.get('call_id')}.", param="input")
+    for item in items:
+        if item.get("type") == call and item.get("call_id") not in outputs:
+            raise RuleBroken(f"No tool output found for {said} {item.get('call_id')}.", param="input")
+
+
 def _check_pairs(items: Sequence[Json]) -> None:
     """Check that calls have outputs, outputs have calls, and reasoning precedes what it led to."""
-    calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
-    outputs = [item["call_id"] for item in items if item.get("type") == "function_call_output"]
-    known: set[str] = set()
-    for item in items:
-        if item.get("type") == "function_call":
-            known.add(item["call_id"])
-        elif item.get("type") == "function_call_output" and item["call_id"] not in known:
-            raise RuleBroken(
-                f"No tool call found for function call output with call_id {item['call_id']}.", param="input"
-            )
-    for call in calls:
-        if call not in outputs:
-            raise RuleBroken(f"No tool output found for function call {call}.", param="input")
+    for call, output, said in (
+        ("function_call", "function_call_output", "function call"),
+        ("tool_search_call", "tool_search_output", "tool search call"),
+    ):
+        _check_answered(items, call, output, said)
     for n, item in enumerate(items):
         follower = items[n + 1] if n + 1 < len(items) else {}
         alone = follower.get("type", "message") in ("function_call_output", "message") and (

@@ -1,5 +1,6 @@
 """The router: which tools leave the prompt, how they are found, and what is shown of them."""
 
+import msgspec
 import pytest
 
 from agent_core import Definition, ToolSpec
@@ -208,3 +209,46 @@ def test_a_call_of_call_tool_means_another(arguments, meant):
     """What fits is the call of the tool that it names; anything else stays a call of `call_tool`, to fail as such."""
     assert router.unwrapped("call_tool", arguments) == meant
     assert router.unwrapped("get_order", arguments) is None
+
+
+def test_native_has_a_search_where_the_model_loads_what_it_finds():
+    """`native` puts the search in place of the lists, and is `meta` for other models and beside a tool of that name."""
+    prompt, routed = router.offer_of(agent(router="native"), SHOP, 40, searches=True)
+    assert (named(prompt), routed) == (["call_tool", "search_tools"], [*SHOP])
+    own = (*SHOP, spec("search_tools"))
+    for offer in (
+        router.offer_of(agent(router="native"), SHOP, 40),
+        router.offer_of(agent(router="native"), own, 40, searches=True),
+        router.offer_of(agent(router="auto"), SHOP, 40, searches=True),
+    ):
+        assert named(offer.prompt) == list(ROUTER_TOOLS)
+
+
+def test_a_search_finds_the_tools_that_fit_best():
+    """Five unless more are asked for, the best first, with their definitions as text and as they are loaded."""
+    text, tools = router.found(SHOP, "create an order")
+    assert len(tools) == router.FOUND
+    assert tools[0].name == "create_order"
+    assert {tool.name for tool in tools[:2]} <= {f"{verb}_order" for verb in VERBS}
+    head, *shown = text.splitlines()
+    assert head.startswith("Tools that fit `create an order`, best first;")
+    assert [msgspec.json.decode(line) for line in shown] == [msgspec.to_builtins(tool) for tool in tools]
+    assert named(router.found(SHOP, "order", 2)[1]) == ["create_order", "delete_order"]
+
+
+def test_a_search_takes_names_of_tools():
+    """A tool that is named comes first, whatever else fits."""
+    assert named(router.found(SHOP, "`update_refund`, get_stock", 2)[1]) == ["update_refund", "get_stock"]
+
+
+def test_a_search_that_finds_nothing_shows_what_there_is():
+    """The model reads the resources, and nothing is loaded."""
+    assert router.found(SHOP, "zeppelin") == (router.listing(SHOP, "zeppelin"), ())
+
+
+def test_what_a_search_finds_is_not_too_long():
+    """Definitions that would be too long together are left out; the first is always there."""
+    long = tuple(shop("order", verb, "word " * 5_000) for verb in VERBS)
+    text, tools = router.found(long, "order")
+    assert len(tools) == 1
+    assert len(text) < router.MAX_SHOWN

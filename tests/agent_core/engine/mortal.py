@@ -28,7 +28,6 @@ from agent_core.store.log import RunRef
 from agent_core.store.postgres.bus import PostgresBus
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.work.due import Due
-from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import CallContext, Tool
 from agent_core.tools.function import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
@@ -172,7 +171,7 @@ def _core(
 ) -> Core:
     return Core(
         database,
-        providers={"scripted": ScriptedProvider(scenario.script)},
+        providers={"scripted": scenario.model()},
         tools=tools(ledger),
         default_model="scripted",
         engine=partial(engine, database=database, url=url, pace=PACE, end=print),

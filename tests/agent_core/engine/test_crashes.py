@@ -9,7 +9,6 @@ from sqlalchemy import text
 from agent_core import Core
 from agent_core.engine.dbos import DbosEngine
 from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.testing import ScriptedProvider
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PACE
 from tests.agent_core.test_crash import SCENARIOS, Ledger, Process, Scenario, _check, _outcome
@@ -37,7 +36,7 @@ def begun(url: str, scenario: Scenario, ledger: Ledger, at: int, side: Side) -> 
     database = CrashingDatabase(PostgresDatabase(url), at, side)
     core = Core(
         database,
-        providers={"scripted": ScriptedProvider(scenario.script)},
+        providers={"scripted": scenario.model()},
         tools={tool.spec.name: tool for tool in ledger.tools()},
         default_model="scripted",
         engine=partial(Mortal, database=database, url=url, pace=PACE, end=print),

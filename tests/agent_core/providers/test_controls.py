@@ -113,20 +113,21 @@ def test_openai_is_asked_for_a_form(schema, strict):
         (
             anthropic(api_key="k"),
             "claude-sonnet-5-5",
-            Abilities(withholds=False, narrows=False, forces=False, structured="closed"),
+            Abilities(withholds=False, narrows=False, forces=False, structured="closed", searches=True),
         ),
         (
             anthropic(api_key="k"),
             "claude-haiku-4-5",
-            Abilities(withholds=False, narrows=False, forces=True, structured="closed"),
+            Abilities(withholds=False, narrows=False, forces=True, structured="closed", searches=True),
         ),
         (
             anthropic(api_key="k"),
             "claude-of-a-later-year",
             Abilities(withholds=False, narrows=False, structured="closed"),
         ),
-        (openai(api_key="k"), "gpt-6.1-sol", Abilities()),
+        (openai(api_key="k"), "gpt-6.1-sol", Abilities(searches=True)),
         (openai(api_key="k"), "gpt-99", Abilities()),
+        (openai(api_key="k", base_url="http://localhost:1/v1"), "gpt-6.1-sol", Abilities()),
         (compatible(api_key="k", base_url=OFFICIAL), "gpt-5.5", Abilities()),
         (
             compatible(api_key=None, base_url="http://localhost:1/v1"),

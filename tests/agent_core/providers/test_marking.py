@@ -1,4 +1,4 @@
-"""Which refusals say that a server does not know the fields of the prompt cache."""
+"""Which refusals say that a server does not know the fields of the prompt cache, or of the search for tools."""
 
 import pytest
 
@@ -42,6 +42,23 @@ def test_a_refusal_of_something_else(text):
     """Of a wrong use of the fields, of a tool's own parameter with such a name, of other fields beside them."""
     failed = refused("gateway", 400, {"error": {"type": "invalid_request_error", "message": text}}, {})
     assert (failed.kind, failed.cache_unknown, failed.retryable) == ("invalid", False, False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"message": "tools.2.custom.defer_loading: Extra inputs are not permitted"},
+        {"message": "Unknown parameter: 'tools[0].defer_loading'.", "code": "unknown_parameter"},
+        {"message": "Tool 'tool_search' is not supported with gpt-4.1."},
+    ],
+    ids=str,
+)
+def test_a_search_that_a_server_does_not_know(said):
+    """It is no refusal of the fields of a cache, of which the server has said nothing."""
+    failed = refused("gateway", 400, {"error": said}, {})
+    assert (failed.search_unknown, failed.cache_unknown) == (True, False)
+    assert not any(refused("gateway", 400, body, {}).search_unknown for body in UNKNOWN)
+    assert not refused("gateway", 400, {"error": {"message": "tools: defer_loading on all tools"}}, {}).search_unknown
 
 
 def test_only_a_refusal_of_the_request_counts():

@@ -97,6 +97,18 @@ def test_unlisted_models_are_warned_of(look: Examine, tmp_path: Path):
     assert (found.level, "`openai:gpt-7-moon`" in found.text) == ("warn", True)
 
 
+def test_a_router_that_a_model_has_not_is_warned_of(look: Examine, tmp_path: Path):
+    """An agent with `router: native` whose model is not known to load tools is named, with the remedy."""
+    file = tmp_path / "a.yaml"
+    file.write_text("name: a\ninstructions: b\nrouter: native", "utf-8")
+    assert "agents" not in look(ANTHROPIC_API_KEY="k", PARLEY_MODEL="anthropic:claude-sonnet-5-5")
+    found = look(PARLEY_MODEL="demo")["agents"]
+    assert (found.level, found.text) == (
+        "warn",
+        "a.yaml: `demo` is not known to load tools that were searched for, so `router: native` is `meta`",
+    )
+
+
 def test_own_tools_are_listed_and_a_broken_one_fails(look: Examine, tmp_path: Path):
     """The folder's files are named with their tools; a file that cannot be loaded is a failure with its line."""
     (tmp_path / "own").mkdir()

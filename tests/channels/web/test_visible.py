@@ -103,7 +103,7 @@ def test_names_of_tools_are_shown_without_contents():
     body = {"call": "c", "name": "n", "arguments": {"a": 1}, "index": 0, "step": 1}
     assert seen("tool.requested", body) == {"call": "c", "name": "n", "index": 0, "step": 1}
     assert seen("tool.started", {"call": "c"}) == {"call": "c"}
-    body = {"call": "c", "outcome": "done", "parts": [PARTS[0]], "truncated": True, "ref": "blob"}
+    body = {"call": "c", "outcome": "done", "parts": [PARTS[0]], "truncated": True, "ref": "blob", "loaded": [{}]}
     assert seen("tool.completed", body) == {"call": "c", "outcome": "done", "truncated": True}
     assert seen("tool.progress", {"call": "c", "text": "secret"}) is None
 
