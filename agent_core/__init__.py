@@ -59,7 +59,7 @@ from agent_core.domain.events import (
     ToolRequested,
     ToolStarted,
 )
-from agent_core.domain.files import FILE_KINDS, LARGEST_FILE, MOST_FILES, FileObject
+from agent_core.domain.files import FILE_KINDS, MAX_FILE, MAX_FILES, FileObject
 from agent_core.domain.hooks import ApprovalConfig, Hook
 from agent_core.domain.inbound import Context, Inbound, Overlap
 from agent_core.domain.messages import (
@@ -97,6 +97,7 @@ from agent_core.domain.objects import (
     Vote,
 )
 from agent_core.domain.quotas import Origin, Quota
+from agent_core.domain.shorten import shorten
 from agent_core.domain.unknown_fields import misfit
 from agent_core.drawing.drawer import Drawer, DrawingFailed, DrawingUnavailable
 from agent_core.drawing.quickchart import QuickChart
@@ -136,8 +137,8 @@ from agent_core.traces import trace_of
 
 __all__ = [
     "FILE_KINDS",
-    "LARGEST_FILE",
-    "MOST_FILES",
+    "MAX_FILE",
+    "MAX_FILES",
     "SCOPES",
     "Actor",
     "Agent",
@@ -288,6 +289,7 @@ __all__ = [
     "misfit",
     "new_id",
     "number_of",
+    "shorten",
     "spec_text",
     "table_of",
     "table_text",

@@ -55,7 +55,7 @@ from agent_core.runtime.services.replies import OperatorReplies
 from agent_core.runtime.services.session_costs import SessionCosts
 from agent_core.runtime.services.shown import ChartDrawer, Renders
 from agent_core.runtime.session_cache import SessionCache
-from agent_core.runtime.tasks import ended
+from agent_core.runtime.tasks import cancel_and_wait
 from agent_core.runtime.tools.tooling import NO_PORTS, Tooling, ToolPorts
 from agent_core.secrets import Secrets
 from agent_core.store.bus import Bus
@@ -151,7 +151,7 @@ class Core:
             steps.push_async_callback(lambda: self._completion.stop(max(0.0, until - clock())))
             steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
             steps.push_async_callback(self.tools.stop)
-            steps.push_async_callback(ended, self._work, self._counting)
+            steps.push_async_callback(cancel_and_wait, self._work, self._counting)
             await self._engine.stop(grace)  # until then a cancel still reaches what is driven here
 
     @property
@@ -183,7 +183,7 @@ class Core:
         return (await self._cache.get(session)).opener
 
     async def is_first(self, request: str) -> bool:
-        """Return whether *request*, `<kind>:<digest>`, was not seen by any process within `shared.KNOWN` seconds."""
+        """Return whether *request*, `<kind>:<digest>`, is new to all processes, see `shared.first`."""
         now = self._store.clock.now()
         return await self._store.write(lambda connection: shared.first(connection, request, now=now))
 

@@ -11,8 +11,8 @@ def default_agent(agents: Iterable[tuple[str, bool]]) -> str | None:
     *agents* are names, each with whether it is an agent of the files as they are now. It is `assistant` where there is
     one, else the only agent of the files, else the only one there is.
     """
-    known = dict(agents)
-    if PREFERRED in known:
+    by_id = dict(agents)
+    if PREFERRED in by_id:
         return PREFERRED
-    names = [name for name, has_file in known.items() if has_file] or list(known)
+    names = [name for name, has_file in by_id.items() if has_file] or list(by_id)
     return names[0] if len(names) == 1 else None

@@ -95,7 +95,7 @@ class _Slot:
 
     segment: Segment
     entry: LedgerEntry
-    shown: ConversationView | None = None
+    displayed: ConversationView | None = None
 
 
 class Delivery:
@@ -198,7 +198,7 @@ class Delivery:
         await self._plan(body)
         for slot in self._slots:
             picture = cut(body, slot.segment)
-            if picture == slot.shown or not (slot.entry.ref or is_visible(picture)):
+            if picture == slot.displayed or not (slot.entry.ref or is_visible(picture)):
                 continue
             try:
                 await self._outbox.show(slot.entry, picture)
@@ -210,7 +210,7 @@ class Delivery:
                 continue
             except NotShown as error:
                 return error
-            slot.shown = picture
+            slot.displayed = picture
         if unfinished is None:
             self._forget(body)
         return unfinished
@@ -252,7 +252,7 @@ class Delivery:
         """Drop the messages that change no more: those whose runs ended."""
 
         def may_change(slot: _Slot) -> bool:
-            picture = slot.shown or cut(body, slot.segment)
+            picture = slot.displayed or cut(body, slot.segment)
             return any(not run.ended for run in picture.runs)
 
         *closed, last = self._slots

@@ -7,9 +7,9 @@ from agent_core import chart_of, chart_text, spec_text, table_of, table_text
 from channels.base import ShownRender
 from channels.legible import visible
 
-MOST_ROWS = 40
+MAX_ROWS = 40
 """Rows of a table that are shown: what is above the screen is out of sight."""
-MOST = 8_000
+MAX_TEXT = 8_000
 """Characters of a table or a chart that are shown, some hundred lines."""
 
 
@@ -25,17 +25,19 @@ def _plain(render: ShownRender, width: int | None) -> str:  # noqa: ARG001 - a r
 def _table_figure(render: ShownRender, width: int | None) -> str:
     """Return a table with its title; its text where the payload is no table."""
     table = table_of(render.payload)
-    return render.plain if table is None else titled(render, table_text(table, width=width, rows=MOST_ROWS, most=MOST))
+    return (
+        render.plain if table is None else titled(render, table_text(table, width=width, rows=MAX_ROWS, limit=MAX_TEXT))
+    )
 
 
 def _chart_figure(render: ShownRender, width: int | None) -> str:
     """Return a chart as bars, lines of signs and numbers with its title; its text where the payload is no chart."""
     if chart := chart_of(render.payload):
-        return titled(render, chart_text(chart, width=width, most=MOST))
+        return titled(render, chart_text(chart, width=width, limit=MAX_TEXT))
     spec: Any = render.payload.get("spec")
     if not isinstance(spec, dict):
         return render.plain
-    return titled(render, spec_text(cast("dict[str, Any]", spec), width=width, most=MOST))
+    return titled(render, spec_text(cast("dict[str, Any]", spec), width=width, limit=MAX_TEXT))
 
 
 def titled(render: ShownRender, text: str) -> str:

@@ -41,7 +41,7 @@ class OwnedPlace:
     session: str
     address: str
     epoch: int
-    shown: int = 0
+    shown_seq: int = 0
     wanted_at: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
     waits_at: int | None = None
@@ -73,16 +73,16 @@ class Ledger:
         row = {"session": session, "channel": self._channel, "address": address, **values}
 
         def work(connection: Connection) -> None:
-            known = update(_PLACE).where(_PLACE.c.session == session).values(values).returning(_PLACE.c.key)
-            if connection.execute(known).first() is None:
+            updated = update(_PLACE).where(_PLACE.c.session == session).values(values).returning(_PLACE.c.key)
+            if connection.execute(updated).first() is None:
                 connection.execute(insert(_PLACE).values(shown=0, until=0, epoch=0, **row))
 
         await self._records.write(work)
 
     async def claim(
-        self, session: str | None = None, *, most: int = 100, without: Collection[str] = ()
+        self, session: str | None = None, *, limit: int = 100, without: Collection[str] = ()
     ) -> list[OwnedPlace]:
-        """Claim pending places without an owner: that of *session*, or up to *most* of this channel, *without* some."""
+        """Claim pending places without an owner: that of *session*, or at most *limit* here, *without* some."""
         now = self._clock.now()
         free = and_(
             _PLACE.c.channel == self._channel,
@@ -93,11 +93,11 @@ class Ledger:
             free = and_(free, _PLACE.c.session == session)
         if without:
             free = and_(free, _PLACE.c.session.not_in(without))
-        found = select(_PLACE.c.key).where(free).order_by(_PLACE.c.wanted_at).limit(most)
+        free_places = select(_PLACE.c.key).where(free).order_by(_PLACE.c.wanted_at).limit(limit)
         taken = {"owner": self.owner, "until": now + LEASE, "epoch": _PLACE.c.epoch + 1}
 
         def work(connection: Connection) -> list[OwnedPlace]:
-            keys = connection.execute(found.with_for_update(skip_locked=True)).scalars().all()
+            keys = connection.execute(free_places.with_for_update(skip_locked=True)).scalars().all()
             if not keys:
                 return []
             rows = connection.execute(update(_PLACE).where(_PLACE.c.key.in_(keys)).values(taken).returning(_PLACE))
@@ -117,10 +117,10 @@ class Ledger:
 
     async def entries(self, place: OwnedPlace) -> list[LedgerEntry]:
         """Return the rows of *place* since it last rested, in their order."""
-        asked = select(_DELIVERY).where(_DELIVERY.c.place == place.key)
+        query = select(_DELIVERY).where(_DELIVERY.c.place == place.key)
 
         def work(connection: Connection) -> list[LedgerEntry]:
-            return [_entry(row) for row in connection.execute(asked.order_by(_DELIVERY.c.n))]
+            return [_entry(row) for row in connection.execute(query.order_by(_DELIVERY.c.n))]
 
         return await self._records.read(work)
 
@@ -131,8 +131,8 @@ class Ledger:
             self._hold(connection, place)
             for entry in entries:
                 values = {name: getattr(entry, name) for name in _COLUMNS}
-                known = update(_DELIVERY).where(_DELIVERY.c.id == entry.id).values(values).returning(_DELIVERY.c.key)
-                if connection.execute(known).first() is None:
+                updated = update(_DELIVERY).where(_DELIVERY.c.id == entry.id).values(values).returning(_DELIVERY.c.key)
+                if connection.execute(updated).first() is None:
                     row = {"id": entry.id, "place": place.key, "n": entry.n, **values}
                     connection.execute(insert(_DELIVERY).values(row))
 
@@ -140,10 +140,10 @@ class Ledger:
 
     async def uploads(self, place: OwnedPlace) -> list[UploadEntry]:
         """Return the files of *place*."""
-        asked = select(_UPLOAD).where(_UPLOAD.c.place == place.key)
+        query = select(_UPLOAD).where(_UPLOAD.c.place == place.key)
 
         def work(connection: Connection) -> list[UploadEntry]:
-            return [UploadEntry(row.render, row.form, row.file, row.state) for row in connection.execute(asked)]
+            return [UploadEntry(row.render, row.form, row.file, row.state) for row in connection.execute(query)]
 
         return await self._records.read(work)
 
@@ -154,8 +154,8 @@ class Ledger:
 
         def work(connection: Connection) -> None:
             self._hold(connection, place)
-            known = update(_UPLOAD).where(mine).values(values).returning(_UPLOAD.c.place)
-            if connection.execute(known).first() is None:
+            updated = update(_UPLOAD).where(mine).values(values).returning(_UPLOAD.c.place)
+            if connection.execute(updated).first() is None:
                 row = {"place": place.key, "render": entry.render, "form": entry.form, **values}
                 connection.execute(insert(_UPLOAD).values(row))
 
@@ -189,9 +189,9 @@ class Ledger:
     async def waiting(self) -> dict[str, int]:
         """Return the sessions of this channel that rest while their run waits, with the seq last seen of each."""
         resting = and_(_PLACE.c.channel == self._channel, _PLACE.c.waits_at.is_not(None), _PLACE.c.wanted_at.is_(None))
-        asked = select(_PLACE.c.session, _PLACE.c.waits_at).where(resting)
+        query = select(_PLACE.c.session, _PLACE.c.waits_at).where(resting)
         return await self._records.read(
-            lambda connection: {row.session: row.waits_at for row in connection.execute(asked)}
+            lambda connection: {row.session: row.waits_at for row in connection.execute(query)}
         )
 
     async def postpone(self, place: OwnedPlace, seconds: float) -> None:
@@ -219,8 +219,8 @@ class Ledger:
         """Return how many processes own places of this channel now, always counting this one."""
         alive = and_(_PLACE.c.channel == self._channel, _PLACE.c.until >= self._clock.now())
         others = and_(alive, _PLACE.c.owner != self.owner)
-        asked = select(func.count(_PLACE.c.owner.distinct())).where(others)
-        return 1 + await self._records.read(lambda connection: connection.execute(asked).scalar_one())
+        query = select(func.count(_PLACE.c.owner.distinct())).where(others)
+        return 1 + await self._records.read(lambda connection: connection.execute(query).scalar_one())
 
     async def expire_all(self) -> None:
         """Expire every lease of this channel; only for a process that runs alone."""

@@ -100,7 +100,7 @@ def exact(value: Any) -> str:
     """Return *value* as JSON on one line in which what cannot be seen or passes for something else is escaped."""
     text = json.dumps(value, ensure_ascii=False)
     is_mistakable = _is_mistakable(text)
-    return _written(text, _escape, lambda said, at: not said[at].isprintable() or is_mistakable(said, at))
+    return _written(text, _escape, lambda word, at: not word[at].isprintable() or is_mistakable(word, at))
 
 
 def doubt(text: str) -> str | None:
@@ -111,10 +111,10 @@ def doubt(text: str) -> str | None:
     has_latin = any("Latin" in word.scripts for word in words)
     suspects = [word for word in _suspects(words) if has_latin or len(word.scripts) > 1]
     if suspects:
-        found = {script for word in suspects for script in word.scripts}
+        scripts = {script for word in suspects for script in word.scripts}
         if any(len(word.scripts) == 1 for word in suspects):
-            found.add("Latin")
-        *others, last = [script for script in _SCRIPTS if script in found]
+            scripts.add("Latin")
+        *others, last = [script for script in _SCRIPTS if script in scripts]
         return f"mixes {', '.join(others)} and {last} letters"
     if words and all(word.alike or word.numeric for word in words):
         return "has no Latin letters, but looks as if it had"
@@ -179,8 +179,8 @@ def _is_mistakable(text: str) -> Callable[[str, int], bool]:
         if sign in _ALIKE
     }
 
-    def test(said: str, at: int) -> bool:
-        return at in alike or _is_hidden(said, at) or _is_odd(said, at)
+    def test(text: str, at: int) -> bool:
+        return at in alike or _is_hidden(text, at) or _is_odd(text, at)
 
     return test
 
@@ -209,7 +209,7 @@ def _suspects(words: list[_Word]) -> list[_Word]:
 
 
 def _words(text: str) -> list[_Word]:
-    return [_word(found.start(), found[0]) for found in _WORD.finditer(text)]
+    return [_word(match.start(), match[0]) for match in _WORD.finditer(text)]
 
 
 def _word(start: int, text: str) -> _Word:

@@ -74,8 +74,8 @@ def _table(tokens: "Sequence[Token]") -> DataTable:
 def _align(style: str, cells: Sequence[str]) -> Align:
     """Return how a column is aligned: as it says, one of numbers right."""
     match style.removeprefix("text-align:"):
-        case "left" | "right" | "center" as said:
-            return said
+        case "left" | "right" | "center" as alignment:
+            return alignment
         case _:
             there = [cell for cell in cells if cell]
             return "right" if there and all(map(_NUMBER.fullmatch, there)) else "left"

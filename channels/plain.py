@@ -20,7 +20,7 @@ _PEOPLE = {
 }
 
 
-def asked(question: Question) -> Iterator[str]:
+def question_lines(question: Question) -> Iterator[str]:
     """Give the lines of an open question: what may run, its responders, and until when."""
     yield f"? {_certain(question.title)} ({question.id})"
     if question.detail:
@@ -45,7 +45,9 @@ def queued(body: ConversationView) -> str | None:
     run = body.active
     if run is None or run.status not in ("waiting", "requires_action"):
         return None
-    calls = [call for said in body.newest() if said.run == run.id for call in said.calls if call.status == "waiting"]
+    calls = [
+        call for message in body.newest() if message.run == run.id for call in message.calls if call.status == "waiting"
+    ]
     awaited = "; and for ".join(_awaited(call) for call in calls) or "another run"
     return f"(queued: answered when this conversation goes on; it waits for {awaited})"
 
@@ -100,7 +102,7 @@ def vote(question: Question, actor: Actor, line: str) -> Decision | None:
             return None
 
 
-def works(call: CallView) -> bool:
+def is_running(call: CallView) -> bool:
     """Return whether *call* has not ended."""
     return call.status in ("requested", "running", "waiting")
 
@@ -128,8 +130,8 @@ UNSEEN = "This agent's model cannot see pictures."
 
 def end_of(run: RunView) -> str | None:
     """Return what a person should know about how *run* ended or why it waits, and of pictures that were not seen."""
-    said = [text for text in (_end_of(run), f"({UNSEEN})" if run.unseen and run.ended else None) if text]
-    return "\n".join(said) or None
+    texts = [text for text in (_end_of(run), f"({UNSEEN})" if run.unseen and run.ended else None) if text]
+    return "\n".join(texts) or None
 
 
 def _end_of(run: RunView) -> str | None:

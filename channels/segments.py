@@ -58,8 +58,8 @@ def cut(body: ConversationView, segment: Segment) -> ConversationView:
     It ends at the first border that the view drew, if that comes before its own end.
     """
     taken = body.past + body.recent
-    kept = tuple(_fenced(taken[at], message, _begin(taken[at], segment.start)) for at, message in _cut(body, segment))
-    return ConversationView(recent=kept, runs=_runs(body, kept), closed=segment.end is not None)
+    fenced = tuple(_fenced(taken[at], message, _begin(taken[at], segment.start)) for at, message in _cut(body, segment))
+    return ConversationView(recent=fenced, runs=_runs(body, fenced), closed=segment.end is not None)
 
 
 def length(body: ConversationView, segment: Segment) -> int:
@@ -141,13 +141,13 @@ def _from(body: ConversationView, start: Border | None) -> Iterator[tuple[int, S
 def _runs(body: ConversationView, messages: Iterable[ShownMessage]) -> tuple[RunView, ...]:
     """Return the runs that *messages* belong to, searched from the newest."""
     names = {message.run for message in messages}
-    found: list[RunView] = []
+    runs: list[RunView] = []
     for run in reversed(body.runs):
-        if len(found) == len(names):
+        if len(runs) == len(names):
             break
         if run.id in names:
-            found.append(run)
-    return tuple(reversed(found))
+            runs.append(run)
+    return tuple(reversed(runs))
 
 
 def _part(message: ShownMessage, begin: int, end: int | None) -> ShownMessage:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from channels.base import ConversationView, Question, ShownRender
 from channels.legible import HELD, one_line, visible
-from channels.plain import asked, drawn, end_of, ended, keys, works
+from channels.plain import drawn, end_of, ended, is_running, keys, question_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +27,27 @@ class Span:
 def spans_of(body: ConversationView, typed: set[str], width: int | None = None) -> Iterator[Span]:
     """Yield *body* as text, up to the first part that may still change; drawings in lines of at most *width* cells."""
     gap, first = "", True
-    for said in body.recent:
-        if said.role == "user":
-            if said.text and said.text not in typed:
-                yield Span((said.id, "user"), f"{gap}> {visible(said.text)}\n", note=True)
+    for message in body.recent:
+        if message.role == "user":
+            if message.text and message.text not in typed:
+                yield Span((message.id, "user"), f"{gap}> {visible(message.text)}\n", note=True)
                 gap = "\n"
             continue
-        if text := visible(said.text.rstrip(HELD) if said.open else said.text):
-            end = "" if said.open or said.continued else "\n"
-            by = "" if said.speaker is None else f"{one_line(said.speaker)}:\n"
-            yield Span((said.id, "text"), f"{gap}{by}{text}{end}", open=said.open)
-            gap = "" if said.continued else "\n"
-        if said.open:
+        if text := visible(message.text.rstrip(HELD) if message.open else message.text):
+            end = "" if message.open or message.continued else "\n"
+            by = "" if message.speaker is None else f"{one_line(message.speaker)}:\n"
+            yield Span((message.id, "text"), f"{gap}{by}{text}{end}", open=message.open)
+            gap = "" if message.continued else "\n"
+        if message.open:
             return
-        for call in said.calls:
+        for call in message.calls:
             question, line = call.question, f"· {one_line(call.shown)} … "
             if question and question.status == "open":
-                line += "\n".join(("asks", *asked(question), *(keys(question) if first else ()), ""))
-                key, shown = (question.id, "first" if first else "later"), question if first else None
-                yield Span(key, line, note=True, question=shown)
+                line += "\n".join(("asks", *question_lines(question), *(keys(question) if first else ()), ""))
+                key, question_shown = (question.id, "first" if first else "later"), question if first else None
+                yield Span(key, line, note=True, question=question_shown)
                 first = False
-            elif not works(call):
+            elif not is_running(call):
                 yield Span((call.id, "call"), f"{line}{ended(call)}\n", note=True)
                 yield Span((call.id, "drawn"), drawn(call.renders, width), renders=call.renders)
             elif question or not body.closed:  # the line is finished later

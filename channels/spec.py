@@ -41,25 +41,25 @@ class AgentSettings(Generic[S]):
 
         Fields that another version has stored, and this one does not know or cannot read, are left out.
         """
-        given: Mapping[str, Any] = channels.get(channel, {})
+        settings: Mapping[str, Any] = channels.get(channel, {})
         try:
-            return self.known(given)
+            return self.readable(settings)
         except InvalidInput:
-            return self.known({name: value for name, value in given.items() if self._reads(name, value)})
+            return self.readable({name: value for name, value in settings.items() if self._reads(name, value)})
 
-    def known(self, stored: Mapping[str, Any]) -> S:
+    def readable(self, stored: Mapping[str, Any]) -> S:
         """Return *stored* settings without fields that this version does not know; raises `InvalidInput`."""
         return self._converted({name: each for name, each in stored.items() if name in self.type.__struct_fields__})
 
-    def read(self, given: Any) -> S:
-        """Return *given* settings, checked; raises `InvalidInput`."""
-        read = self._converted(given)
+    def read(self, value: Any) -> S:
+        """Return *value* settings, checked; raises `InvalidInput`."""
+        read = self._converted(value)
         self.check(read)
         return read
 
-    def _converted(self, given: Any) -> S:
+    def _converted(self, value: Any) -> S:
         try:
-            return msgspec.convert(given, self.type)
+            return msgspec.convert(value, self.type)
         except msgspec.ValidationError as error:
             path, message = misfit(error, self.type)
             unknown = _UNKNOWN.search(message)
@@ -68,7 +68,7 @@ class AgentSettings(Generic[S]):
 
     def _reads(self, name: str, value: Any) -> bool:
         try:
-            self.known({name: value})
+            self.readable({name: value})
         except InvalidInput:
             return False
         return True
@@ -123,14 +123,14 @@ class ChannelSpec(Generic[Process_contra]):
 
     def parse_address(self, address: str) -> dict[str, str] | None:
         """Return the parts of an *address* of this channel by their names, None when it is none."""
-        found = self.address.fullmatch(address)
-        return found.groupdict() if found else None
+        match = self.address.fullmatch(address)
+        return match.groupdict() if match else None
 
-    def checked(self, given: Any, /) -> dict[str, Any]:
-        return self.settings.stored(self.settings.read(given))
+    def checked(self, settings: Any, /) -> dict[str, Any]:
+        return self.settings.stored(self.settings.read(settings))
 
-    def known(self, given: Mapping[str, Any], /) -> dict[str, Any]:
-        return self.settings.stored(self.settings.known(given))
+    def readable(self, settings: Mapping[str, Any], /) -> dict[str, Any]:
+        return self.settings.stored(self.settings.readable(settings))
 
     def claims(self, settings: Mapping[str, Any], /) -> bool:
         return self.settings.claims(self._of(settings))

@@ -50,8 +50,8 @@ class Terminal:
             return Stop(self.actor)
         if self._question and (answer := vote(self._question, self.actor, text)):
             return answer
-        said = (Text(said_by(text)),)
-        return Inbound(parts=said, actor=self.actor, key=new_id("key"), origin=self._origin) if text else None
+        parts = (Text(said_by(text)),)
+        return Inbound(parts=parts, actor=self.actor, key=new_id("key"), origin=self._origin) if text else None
 
     async def post(self, address: str, body: ConversationView) -> Ref:
         if self._live and self._ref:
@@ -81,7 +81,7 @@ class Terminal:
         self._question = next((span.question for span in spans if span.question), None)
         if self._live:
             self._grow(spans)
-            if ends and self._prompt and (self._due or any(said.text in self._typed for said in body.recent)):
+            if ends and self._prompt and (self._due or any(message.text in self._typed for message in body.recent)):
                 self._write(f"\n{self._prompt}")
                 self._asking, self._due = True, False
         elif body.closed:  # notes first: the two may be one terminal

@@ -164,8 +164,8 @@ def _write(body: ConversationView, delta: _Delta, run: str | None) -> Conversati
     parts = list(() if is_newer else message.parts)
     parts += [Piece("other", GrowingText.of(""))] * (delta.part + 1 - len(parts))
     kind = "text" if isinstance(delta, TextDelta) else "reasoning"
-    shown = parts[delta.part]
-    grown = shown.text.put(delta.offset, delta.text) if shown.kind == kind else GrowingText.of(delta.text)
+    text = parts[delta.part]
+    grown = text.text.put(delta.offset, delta.text) if text.kind == kind else GrowingText.of(delta.text)
     parts[delta.part] = Piece(kind, grown)
     changed = replace(message, parts=tuple(parts), epoch=delta.epoch, attempt=delta.attempt)
     return _put(body, changed)
@@ -181,9 +181,9 @@ def _complete(body: ConversationView, fact: MessageCompleted, run: str | None, s
         body = replace(body, recent=(*body.recent, message))
     if fact.actor is not None:
         return _alone(_put(body, replace(message, seq=seq, parts=pieces(fact.parts), by=fact.actor, alone=True)))
-    known = {call.id for call in message.calls}
+    ids = {call.id for call in message.calls}
     calls = (CallView(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
-    added = tuple(call for call in calls if call.id not in known)
+    added = tuple(call for call in calls if call.id not in ids)
     done = replace(
         message,
         seq=seq,
@@ -223,11 +223,11 @@ def _start_step(body: ConversationView, fact: StepStarted, run: str | None) -> C
 
 def _seen(body: ConversationView, fact: StepStarted, run: str | None) -> ConversationView:
     """Note whether the model of a step sees the pictures that its run's messages came with."""
-    known = None if run is None else body.run(run)
+    view = None if run is None else body.run(run)
     taken = (piece for message in body.waiting if message.seq in fact.takes for piece in message.parts)
-    if known is None or not (known.pictured or any(piece.kind == "picture" for piece in taken)):
+    if view is None or not (view.pictured or any(piece.kind == "picture" for piece in taken)):
         return body
-    return _change_run(body, known.id, pictured=True, unseen=not fact.vision)
+    return _change_run(body, view.id, pictured=True, unseen=not fact.vision)
 
 
 def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> ConversationView:
@@ -235,16 +235,16 @@ def _request(body: ConversationView, fact: ToolRequested, run: str | None) -> Co
     if any(call.id == fact.call for message in body.recent for call in message.calls):
         named = {"title": fact.title, "title_done": fact.title_done}
         return _change_call(body, fact.call, name=fact.name, **{key: each for key, each in named.items() if each})
-    asked = CallView(fact.call, fact.name, "requested", title=fact.title, title_done=fact.title_done)
+    requested = CallView(fact.call, fact.name, "requested", title=fact.title, title_done=fact.title_done)
     for message in body.newest():
         if message.role == "assistant" and message.run == run:
-            return _put(body, replace(message, calls=(*message.calls, asked)))
+            return _put(body, replace(message, calls=(*message.calls, requested)))
     if fact.step or run is None:
         return body
     # A person's message made the call, and no step has taken it yet: the call is shown below it.
     taken = tuple(replace(message, steered=False) for message in body.waiting if message.run == run)
     waiting = tuple(message for message in body.waiting if message.run != run)
-    made = ShownMessage(f"{run}.0", "assistant", run, calls=(asked,))
+    made = ShownMessage(f"{run}.0", "assistant", run, calls=(requested,))
     return replace(body, recent=(*body.recent, *taken, made), waiting=waiting)
 
 
@@ -270,9 +270,9 @@ def _drop_queued(body: ConversationView, run: str) -> ConversationView:
 
     A border would end the message of the run that is active.
     """
-    known = body.run(run)
+    view = body.run(run)
     is_blocked = any(other.id != run and not other.ended for other in body.runs)
-    return _give_up(body, run, keeper=None) if is_blocked and known and known.status == "queued" else body
+    return _give_up(body, run, keeper=None) if is_blocked and view and view.status == "queued" else body
 
 
 def _settle(body: ConversationView, run: str) -> ConversationView:
@@ -336,12 +336,12 @@ def _end_call(body: ConversationView, id: str, time: int, **changes: Any) -> Con
 
 def _draw(body: ConversationView, fact: RenderShown) -> ConversationView:
     """Show a render at its call; a call that ran again shows it once."""
-    shown = ShownRender(fact.render, fact.kind, fact.payload, fact.text, fact.title)
+    render = ShownRender(fact.render, fact.kind, fact.payload, fact.text, fact.title)
     for message in body.newest():
         for call in message.calls:
             if call.id == fact.call:
-                others = tuple(each for each in call.renders if each.id != shown.id)
-                return _change_call(body, call.id, renders=(*others, shown))
+                others = tuple(each for each in call.renders if each.id != render.id)
+                return _change_call(body, call.id, renders=(*others, render))
     return body
 
 

@@ -3,9 +3,9 @@
 from markdown_it.rules_block.state_block import StateBlock
 from markdown_it.rules_block.table import table
 
-MOST_COLUMNS = 20
+MAX_COLUMNS = 20
 """Columns of a table at most: 120 columns of prose, six for each."""
-MOST_CELLS = 4000
+MAX_CELLS = 4000
 """Cells of a table at most: empty ones need not be written, so a row of one sign can have all columns."""
 
 
@@ -17,7 +17,7 @@ def table_or_code(state: StateBlock, start: int, end: int, silent: bool) -> bool
         return True
     columns = state.getLines(start + 1, start + 2, 0, False).strip().strip("|").count("|") + 1
     last = _last(state, start, end)
-    if columns <= MOST_COLUMNS and columns * (last - start) <= MOST_CELLS:
+    if columns <= MAX_COLUMNS and columns * (last - start) <= MAX_CELLS:
         return table(state, start, end, False)
     token = state.push("code_block", "code", 0)
     token.content = state.getLines(start, last, state.blkIndent, False)

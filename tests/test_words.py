@@ -75,6 +75,19 @@ ALLOWED = (
 )
 """Files that may use some of them, and why."""
 
+VAGUE = "found|given|known|said|kept|asked|took"
+"""Participles that say how a value came about, not what it is: write `match`, `arguments`, `existing`, `message` …"""
+BOUND = re.compile(
+    rf"^\s*(?:{VAGUE})(?:: [^=]+)? = (?!Field\()|\bfor (?:{VAGUE}) in |[(,] ?(?:{VAGUE}): |\blambda (?:{VAGUE})\b"
+    rf"|\((?:{VAGUE}) :=|^_?(?:MOST|LONGEST|LEAST|LARGEST)(?:_[A-Z_]+)? = "
+)
+"""A variable or a parameter with such a name, or a bound that is not `MAX_…` or `MIN_…`."""
+PLAIN = re.compile(
+    r"agent_core/(?:domain|loop|engine|store|providers|hooks|net|caching|renders)/"
+    r"|agent_core/runtime/(?!mcp/|tools/)|channels/(?!web/)|migrations/"
+)
+"""Where names are so; the other folders follow."""
+
 
 class Use(NamedTuple):
     """A banned term in a file of the repository."""
@@ -96,6 +109,28 @@ def test_allowed_words_are_in_use():
     used = {(use.path, use.term) for use in uses()}
     unused = [(path, term) for path, terms, _ in ALLOWED for term in sorted(terms) if (path, term) not in used]
     assert not unused, f"remove these from ALLOWED: {unused}"
+
+
+def test_names_say_what_a_value_is():
+    """Variables and parameters are nouns, and bounds begin with `MAX_` or `MIN_`."""
+    texts = ((name(path), path.read_text("utf-8")) for path in sources() if path.suffix == ".py")
+    bad = [
+        f"{path}:{number} {line.strip()}"
+        for path, text in texts
+        if PLAIN.match(path)
+        for number, line in enumerate(text.splitlines(), 1)
+        if BOUND.search(line)
+    ]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["found = f(x)", "    kept: list[str] = []", "for given in values", "def f(a, known: int)", "MOST_FILES = 3"],
+)
+def test_a_vague_name_is_found(line: str):
+    """A name is seen where it is bound: by an assignment, a loop or a parameter."""
+    assert BOUND.search(line)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from agent_core.caching.rules import (
     bills_writes,
     minimum,
 )
-from agent_core.caching.steps import Step, anthropic_steps, openai_steps
+from agent_core.caching.steps import RequestPrefix, anthropic_steps, openai_steps
 
 _ENTRIES = 50_000
 _EXPLICIT, _BESIDE_IMPLICIT = 4, 3
@@ -52,8 +52,8 @@ class Priced:
 
     bill: Bill
     start: int
-    written: tuple[tuple[Step, int], ...]
-    steps: Sequence[Step]
+    written: tuple[tuple[RequestPrefix, int], ...]
+    steps: Sequence[RequestPrefix]
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Caches:
     def __init__(self, rules: Rules = DEFAULT_RULES) -> None:
         self._rules = rules
         self._entries: dict[bytes, _Entry] = {}
-        self._asked: dict[str, list[int]] = {}
+        self._requested: dict[str, list[int]] = {}
 
     def price(
         self,
@@ -83,10 +83,10 @@ class Caches:
 
         *positions* are its own, if they are known already; *count* says how many tokens each has.
         """
-        found = positions_of(prompt) if positions is None else positions
+        located = positions_of(prompt) if positions is None else positions
         if prompt.wire == "messages":
-            return self._anthropic(prompt.body, found, now, count)
-        steps = openai_steps(prompt, found, count)
+            return self._anthropic(prompt.body, located, now, count)
+        steps = openai_steps(prompt, located, count)
         if bills_writes(prompt.model):
             return self._openai(prompt.body, steps, now)
         return self._older(prompt, steps, now)
@@ -120,7 +120,7 @@ class Caches:
         seconds = wanted or FIVE_MINUTES
         return seconds if self._rules.long_over_short else min(seconds, under)
 
-    def _looked_up(self, steps: Sequence[Step], marks: Sequence[int], now: int) -> int | None:
+    def _looked_up(self, steps: Sequence[RequestPrefix], marks: Sequence[int], now: int) -> int | None:
         """Return the longest live prefix that can be found from *marks*, the last first."""
         for mark in reversed(marks):
             walked = 0
@@ -133,7 +133,7 @@ class Caches:
                     return n
         return None
 
-    def _openai(self, body: Json, steps: Sequence[Step], now: int) -> Priced:
+    def _openai(self, body: Json, steps: Sequence[RequestPrefix], now: int) -> Priced:
         """Models from 5.6 on: exact boundaries, explicit and implicit, whose writes are billed."""
         options = cast("Json", body.get("prompt_cache_options") or {})
         seconds = HALF_DAY if options.get("ttl") == "12h" else HALF_HOUR
@@ -143,8 +143,8 @@ class Caches:
         implicit = [n for n, step in enumerate(steps) if step.breakpoint == "implicit"] if by_itself else []
         looked_up = sorted({*explicit, *implicit})[-self._rules.boundaries :]
         read = max((steps[n].tokens for n in looked_up if self._live(steps[n].key, now)), default=0)
-        kept = explicit[-_BESIDE_IMPLICIT:] + implicit[-1:] if by_itself else explicit[-_EXPLICIT:]
-        large = [steps[n] for n in sorted(kept) if steps[n].tokens >= USUAL_MINIMUM]
+        marked = explicit[-_BESIDE_IMPLICIT:] + implicit[-1:] if by_itself else explicit[-_EXPLICIT:]
+        large = [steps[n] for n in sorted(marked) if steps[n].tokens >= USUAL_MINIMUM]
         hits = [steps[n] for n in looked_up if steps[n].tokens == read]
         for step in (*hits, *(large if self._rules.renews_marked else ())):
             self._renew(step.key, now)
@@ -153,7 +153,7 @@ class Caches:
         written = tuple((step, seconds) for step in large if step.tokens > read)
         return Priced(Bill(total - read - wrote, read, short, long), now, written, steps)
 
-    def _older(self, prompt: ModelPrompt, steps: Sequence[Step], now: int) -> Priced:
+    def _older(self, prompt: ModelPrompt, steps: Sequence[RequestPrefix], now: int) -> Priced:
         """Older models and compatible servers: the longest common prefix, rounded down, free to write."""
         seconds = DAY if prompt.body.get("prompt_cache_retention") == "24h" else TEN_MINUTES
         total = (steps[-1].tokens if steps else 0) + self._rules.tail
@@ -165,12 +165,12 @@ class Caches:
 
     def _is_crowded(self, key: str, now: int) -> bool:
         """Return whether *key* had its requests of a minute already: a machine with another cache takes this one."""
-        most = self._rules.per_minute
-        if most is None:
+        limit = self._rules.per_minute
+        if limit is None:
             return False
-        recent = [time for time in self._asked.get(key, ()) if time > now - _MINUTE]
-        self._asked[key] = [*recent, now]
-        return len(recent) >= most
+        recent = [time for time in self._requested.get(key, ()) if time > now - _MINUTE]
+        self._requested[key] = [*recent, now]
+        return len(recent) >= limit
 
     def _live(self, key: bytes, now: int) -> bool:
         entry = self._entries.get(key)

@@ -13,7 +13,7 @@ import msgspec
 from agent_core.caching.caches import Bill
 from agent_core.caching.fitting import prefixes_of
 from agent_core.caching.ideal import cheapest
-from agent_core.caching.sent import Action, Kept, PieceUse, SentCall, billed_of, uses_of
+from agent_core.caching.sent import Action, CachedPieces, PieceUse, SentCall, billed_of, uses_of
 from agent_core.domain.context import MissCause
 from agent_core.providers.models import Price
 
@@ -53,8 +53,8 @@ def explain(calls: Sequence[SentCall]) -> list[Explained]:
 class _Explainer:
     def __init__(self, calls: Sequence[SentCall]) -> None:
         self._calls, uses = calls, uses_of(calls)
-        self._kept = Kept(calls, uses)
-        self._actions = cheapest(calls, uses, self._kept)
+        self._cached = CachedPieces(calls, uses)
+        self._actions = cheapest(calls, uses, self._cached)
         self._prefixes = [prefixes_of(call.pieces) for call in calls]
         self._changes: dict[tuple[int, int], CostCause] = {}
 
@@ -86,7 +86,7 @@ class _Explainer:
 
     def _missed(self, use: PieceUse) -> CostCause:
         """Return why a piece that had been sent before was not read."""
-        before = self._kept.before[use.call][use.place]
+        before = self._cached.before[use.call][use.place]
         if before is None:
             return "unknown"
         call, earlier = self._calls[use.call], self._calls[before.call]
@@ -94,9 +94,9 @@ class _Explainer:
             return "model"
         if self._prefixes[use.call][use.place] != self._prefixes[before.call][before.place]:
             return self._change(before.call, use.call)
-        if self._kept.after(before) == "plain":
+        if self._cached.after(before) == "plain":
             return "below_minimum" if earlier.bill.total < earlier.minimum else "not_marked"
-        return "evicted" if self._kept.lived(before, use.call) else "expired"
+        return "evicted" if self._cached.lived(before, use.call) else "expired"
 
     def _change(self, earlier: int, later: int) -> CostCause:
         """Return where the prompt of one call first differs from that of another."""

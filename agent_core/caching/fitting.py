@@ -4,28 +4,28 @@ from collections.abc import Mapping, Sequence
 
 from agent_core.caching.sent import PromptPiece
 
-AT_MOST_LEFT = 4
+MAX_LEFT = 4
 """Tokens at the end of a prompt that no cache keeps; in recorded traffic there are 2 to 4."""
 
 
 def prefixes_of(pieces: Sequence[PromptPiece]) -> list[int]:
     """Return for each of *pieces* a number for what the prompt is up to its end: equal for equal beginnings."""
-    found, seen = list[int](), 0
+    hashes, seen = list[int](), 0
     for piece in pieces:
         seen = hash((seen, piece.key))
-        found.append(seen)
-    return found
+        hashes.append(seen)
+    return hashes
 
 
-def fitted(pieces: Sequence[PromptPiece], total: int, known: Mapping[int, int]) -> list[PromptPiece]:
+def fitted(pieces: Sequence[PromptPiece], total: int, sizes: Mapping[int, int]) -> list[PromptPiece]:
     """Return *pieces* with sizes that add up to *total*, in the proportion of their estimates.
 
-    *known* has, by the place of a piece, the tokens counted up to its end: between two such places the proportion is
+    *sizes* has, by the place of a piece, the tokens counted up to its end: between two such places the proportion is
     the estimates' own. One that goes down, or beyond the total, is left out.
     """
     ends, counted, seen, estimate = list[int](), 0, 0, 0
     places: list[tuple[int, int]] = []
-    for place, tokens in sorted(known.items()):
+    for place, tokens in sorted(sizes.items()):
         if counted <= tokens <= total and place < len(pieces) - 1:
             places.append((place, tokens))
             counted = tokens

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agent_core.caching.sent import Action, Kept, PieceUse, SentCall
+from agent_core.caching.sent import Action, CachedPieces, PieceUse, SentCall
 from agent_core.providers.models import Price
 
 _NONE, _SHORT, _LONG = range(3)
@@ -27,37 +27,39 @@ class _BestUse(msgspec.Struct, frozen=True):
     follower: "_BestUse | None"
 
 
-def cheapest(calls: Sequence[SentCall], uses: Sequence[Sequence[PieceUse]], kept: Kept) -> list[list[Action]]:
+def cheapest(calls: Sequence[SentCall], uses: Sequence[Sequence[PieceUse]], cached: CachedPieces) -> list[list[Action]]:
     """Return what the perfect cache does with each piece of each of *calls*, which are in the order of their times."""
-    return _Search(calls, kept).actions(uses)
+    return _Search(calls, cached).actions(uses)
 
 
 class _Search:
     """Chooses backwards from each piece's last use; pieces that are used by the same calls share their choices."""
 
-    def __init__(self, calls: Sequence[SentCall], kept: Kept) -> None:
-        self._calls, self._kept = calls, kept
+    def __init__(self, calls: Sequence[SentCall], cached: CachedPieces) -> None:
+        self._calls, self._cached = calls, cached
         self._choices: dict[tuple[int, bool, int], _BestUse] = {}
 
     def actions(self, uses: Sequence[Sequence[PieceUse]]) -> list[list[Action]]:
-        found: list[list[Action]] = [["plain"] * len(call.pieces) for call in self._calls]
+        plans: list[list[Action]] = [["plain"] * len(call.pieces) for call in self._calls]
         for of_piece in uses:
             choice = self._first(of_piece)
             state = _NONE
             for use in of_piece:
                 assert choice is not None
-                found[use.call][use.place] = choice.actions[state]
+                plans[use.call][use.place] = choice.actions[state]
                 state = choice.states[state]
                 choice = choice.follower
-        return found
+        return plans
 
     def _first(self, uses: Sequence[PieceUse]) -> _BestUse | None:
         choice: _BestUse | None = None
         for use in reversed(uses):
-            was_read = self._kept.by_others(use)
+            was_read = self._cached.by_others(use)
             key = (use.call, was_read, choice.number if choice else -1)
-            known = self._choices.get(key)
-            choice = known or self._choices.setdefault(key, self._choice(use.call, was_read=was_read, then=choice))
+            chosen_before = self._choices.get(key)
+            choice = chosen_before or self._choices.setdefault(
+                key, self._choice(use.call, was_read=was_read, then=choice)
+            )
         return choice
 
     def _choice(self, number: int, *, was_read: bool, then: _BestUse | None) -> _BestUse:
@@ -98,10 +100,10 @@ def _state(state: int, action: Action, *, was_read: bool) -> int:
 def _prices(price: Price) -> list[tuple[Action, float]]:
     """Return what can be done at which price, cheaper to keep first; a cache without a price of writes writes free."""
     plain = float(price.input)
-    found: list[tuple[Action, float]] = [("read", float(price.read if price.read is not None else plain))]
+    prices: list[tuple[Action, float]] = [("read", float(price.read if price.read is not None else plain))]
     if price.write_short is not None:
-        found.append(("plain", plain))
-    found.append(("short", float(price.write_short if price.write_short is not None else plain)))
+        prices.append(("plain", plain))
+    prices.append(("short", float(price.write_short if price.write_short is not None else plain)))
     if price.write_long is not None:
-        found.append(("long", float(price.write_long)))
-    return found
+        prices.append(("long", float(price.write_long)))
+    return prices

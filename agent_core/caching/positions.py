@@ -68,31 +68,33 @@ def positions_of(prompt: ModelPrompt) -> list[Position]:
 
 def of_messages(body: Json) -> list[Position]:
     """Return the positions of an Anthropic request: tools, system, messages."""
-    found = [
+    positions = [
         _position("tools", f"tools.{n}", "tool", tool)
         for n, tool in enumerate(dicts(body.get("tools")))
         if not tool.get("defer_loading")
     ]
-    found += [_position("system", f"system.{n}", "system", each) for n, each in enumerate(blocks(body.get("system")))]
+    positions += [
+        _position("system", f"system.{n}", "system", each) for n, each in enumerate(blocks(body.get("system")))
+    ]
     for n, message in enumerate(dicts(body.get("messages"))):
         role = str(message.get("role"))
         for m, block in enumerate(blocks(message.get("content"))):
-            found.append(_position("messages", f"messages.{n}.content.{m}", role, block))
-    return found
+            positions.append(_position("messages", f"messages.{n}.content.{m}", role, block))
+    return positions
 
 
 def of_items(prompt: ModelPrompt) -> list[Position]:
     """Return the positions of a request to OpenAI, or to a compatible server: tools, instructions, parts of items."""
     body = prompt.body
-    found = [_position("tools", f"tools.{n}", "tool", tool) for n, tool in enumerate(dicts(body.get("tools")))]
+    positions = [_position("tools", f"tools.{n}", "tool", tool) for n, tool in enumerate(dicts(body.get("tools")))]
     if instructions := str(body.get("instructions") or ""):
-        found.append(Position("system", "instructions", "system", {}, instructions.encode()))
+        positions.append(Position("system", "instructions", "system", {}, instructions.encode()))
     member = "messages" if prompt.wire == "chat" else "input"
-    given = body.get(member)
-    items: list[Json] = [{"role": "user", "content": given}] if isinstance(given, str) else dicts(given)
+    value = body.get(member)
+    items: list[Json] = [{"role": "user", "content": value}] if isinstance(value, str) else dicts(value)
     for n, item in enumerate(items):
-        found += _of_item(f"{member}.{n}", item)
-    return found
+        positions += _of_item(f"{member}.{n}", item)
+    return positions
 
 
 def _of_item(path: str, item: Json) -> list[Position]:
@@ -126,8 +128,8 @@ def blocks(content: object) -> list[Json]:
 
 def dicts(values: object) -> list[Json]:
     """Return the JSON objects in *values*."""
-    given = cast("Sequence[Any]", values) if isinstance(values, list) else ()
-    return [cast("Json", value) for value in given if isinstance(value, dict)]
+    items = cast("Sequence[Any]", values) if isinstance(values, list) else ()
+    return [cast("Json", value) for value in items if isinstance(value, dict)]
 
 
 def canonical(role: str, block: Json) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The model calls of a session as its log tells them: when, of which model, with which prompt, billed as what. Pure."""
+"""The model calls of a session from its log: when, of which model, with which prompt, billed as what. Pure."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_core.caching.fitting import AT_MOST_LEFT, fitted, prefixes_of
+from agent_core.caching.fitting import MAX_LEFT, fitted, prefixes_of
 from agent_core.caching.positions import tokens
 from agent_core.caching.sent import PromptPiece
 from agent_core.context.window import Window, WindowEntry
@@ -18,8 +18,8 @@ from agent_core.providers.base import neutral
 
 CallKind = Literal["step", "summary", "child"]
 """A step of the session; a summary of older messages; a step of a child run, whose prompt is not the session's."""
-_WITH_THE_PROMPT = ("effort", "tool_choice", "output_schema")
-"""Controls that are a part of what the vendors' caches keep the messages under."""
+_CACHE_CONTROLS = ("effort", "tool_choice", "output_schema")
+"""Controls that are part of the key under which the vendors' caches keep the messages."""
 
 
 class LoggedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class LoggedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def logged_calls(facts: Iterable[Fact], snapshots: Mapping[str, Snapshot], marker: str) -> list[LoggedCall]:
-    """Return the calls that *facts*, all of a session, tell of; *marker* is that of its frames."""
+    """Return the calls in *facts*, all of a session; *marker* is that of its frames."""
     return _Replay(snapshots, marker).calls(facts)
 
 
@@ -51,7 +51,7 @@ def prompt_tokens(usage: Usage) -> int | None:
     return None if usage.input is None else usage.input + sum(count or 0 for count in cached)
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _Requested(msgspec.Struct, frozen=True):
     body: e.StepStarted
     time: int
     model: str
@@ -64,21 +64,21 @@ class _Replay:
     def __init__(self, snapshots: Mapping[str, Snapshot], marker: str) -> None:
         self._snapshots, self._window = snapshots, Window(neutral, marker=marker)
         self._snapshot: Snapshot | None = None
-        self._asked: dict[str | None, _Asked] = {}
+        self._requests: dict[str | None, _Requested] = {}
         self._controls: dict[str | None, dict[str, Any]] = {}
         self._heads: dict[str, tuple[PromptPiece, ...]] = {}
         self._entries: dict[WindowEntry, PromptPiece] = {}
         self._counted: dict[tuple[str, int], int] = {}
 
     def calls(self, facts: Iterable[Fact]) -> list[LoggedCall]:
-        found: list[LoggedCall] = []
+        calls: list[LoggedCall] = []
         for fact in facts:
             if (call := self._call(fact)) is not None:
-                found.append(call)
+                calls.append(call)
             self._window.apply([fact])
             if isinstance(fact.body, e.StepStarted):
                 self._start(fact, fact.body)
-        return sorted(found, key=lambda call: call.time)
+        return sorted(calls, key=lambda call: call.time)
 
     def _start(self, fact: Fact, body: e.StepStarted) -> None:
         if body.controls is not None:
@@ -90,7 +90,7 @@ class _Replay:
         if fact.parent_run is None:
             self._snapshot = snapshot
             pieces = self._prompt(snapshot, controls, self._window.entries) if snapshot else ()
-        self._asked[fact.run] = _Asked(body, fact.time, model, pieces)
+        self._requests[fact.run] = _Requested(body, fact.time, model, pieces)
 
     def _call(self, fact: Fact) -> LoggedCall | None:
         """Return the call whose end *fact* is, None if it is none, or nothing was answered."""
@@ -106,19 +106,19 @@ class _Replay:
                 return None
 
     def _step(self, fact: Fact, usage: Usage, cost: str | None) -> LoggedCall | None:
-        asked = self._asked.pop(fact.run, None)
-        if asked is None:
+        request = self._requests.pop(fact.run, None)
+        if request is None:
             return None
         return LoggedCall(
             run=fact.run,
-            n=asked.body.n,
-            attempt=asked.body.attempt,
+            n=request.body.n,
+            attempt=request.body.attempt,
             kind="child" if fact.parent_run is not None else "step",
-            time=asked.time,
-            model=asked.model,
+            time=request.time,
+            model=request.model,
             usage=usage,
             cost=cost,
-            pieces=self._sized(asked.model, asked.pieces, usage, fact.seq),
+            pieces=self._sized(request.model, request.pieces, usage, fact.seq),
         )
 
     def _summary(self, fact: Fact, usage: Usage, model: str, cost: str | None, from_seq: int | None) -> LoggedCall:
@@ -131,7 +131,7 @@ class _Replay:
         is_whole = from_seq is None or bool(last and last.model == model and usage.cache_read)
         sent = entries if is_whole else [entry for entry in entries if entry.seq < (from_seq or 0)]
         before = self._prompt(self._snapshot, last.controls if last else {}, sent) if self._snapshot else ()
-        asked = (*before, PromptPiece(b"summary %d" % fact.seq, "messages", 1)) if before else ()
+        pieces = (*before, PromptPiece(b"summary %d" % fact.seq, "messages", 1)) if before else ()
         return LoggedCall(
             run=fact.run,
             n=0,
@@ -141,7 +141,7 @@ class _Replay:
             model=model,
             usage=usage,
             cost=cost,
-            pieces=self._sized(model, asked, usage, fact.seq),
+            pieces=self._sized(model, pieces, usage, fact.seq),
         )
 
     def _prompt(
@@ -150,25 +150,25 @@ class _Replay:
         head = self._heads.get(snapshot.hash)
         if head is None:
             head = self._heads[snapshot.hash] = _head(snapshot)
-        said = {name: value for name in _WITH_THE_PROMPT if (value := controls.get(name)) not in (None, "auto")}
-        ahead = PromptPiece(msgspec.json.encode(said, order="sorted"), "messages", 0)
+        settings = {name: value for name in _CACHE_CONTROLS if (value := controls.get(name)) not in (None, "auto")}
+        ahead = PromptPiece(msgspec.json.encode(settings, order="sorted"), "messages", 0)
         return (*head, ahead, *(self._piece(entry) for entry in entries))
 
     def _piece(self, entry: WindowEntry) -> PromptPiece:
-        known = self._entries.get(entry)
-        if known is None:
-            known = self._entries[entry] = _piece("messages", entry.wire)
-        return known
+        piece = self._entries.get(entry)
+        if piece is None:
+            piece = self._entries[entry] = _piece("messages", entry.wire)
+        return piece
 
     def _sized(self, model: str, pieces: tuple[PromptPiece, ...], usage: Usage, seq: int) -> tuple[PromptPiece, ...]:
         """Return *pieces* with the tokens that were counted, and one more for those at the end that no cache keeps."""
         total = prompt_tokens(usage)
         if not pieces or total is None:
             return ()
-        left = min(AT_MOST_LEFT, usage.input or 0)
+        left = min(MAX_LEFT, usage.input or 0)
         prefixes = prefixes_of(pieces)
-        known = {n: self._counted[model, each] for n, each in enumerate(prefixes) if (model, each) in self._counted}
-        sized = fitted(pieces, total - left, known)
+        counted = {n: self._counted[model, each] for n, each in enumerate(prefixes) if (model, each) in self._counted}
+        sized = fitted(pieces, total - left, counted)
         self._counted[model, prefixes[-1]] = total - left
         return (*sized, PromptPiece(b"end %d" % seq, "messages", left))
 

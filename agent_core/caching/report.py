@@ -72,8 +72,8 @@ def session_cost(session: str, calls: Sequence[LoggedCall], listed: Callable[[st
     *listed* returns the name of a model, `provider:name`, in the model table; by default that is its own.
     """
     names = [listed(call.model) for call in calls]
-    found = _compared(calls, names)
-    costs = tuple(_cost(*item) for item in zip(calls, names, found, strict=True))
+    compared = _compared(calls, names)
+    costs = tuple(_cost(*item) for item in zip(calls, names, compared, strict=True))
     summed = [each for each in costs if each.ideal is not None]
     others = [each for each in costs if each.kind == "child"]
     lost = [each for each in costs if each.ideal is None and each.kind != "child"]
@@ -83,7 +83,7 @@ def session_cost(session: str, calls: Sequence[LoggedCall], listed: Callable[[st
         billed=_sum(each.billed for each in summed),
         ideal=_sum(each.ideal for each in summed),
         uncached=_sum(each.uncached for each in summed),
-        causes=_causes([each.causes for each in found if each is not None]),
+        causes=_causes([each.causes for each in compared if each is not None]),
         unknown=len(lost),
         unpriced=tuple(sorted(unpriced)),
         apart=len(others),
@@ -94,25 +94,25 @@ def session_cost(session: str, calls: Sequence[LoggedCall], listed: Callable[[st
 
 def price_of(model: str, usage: Usage) -> Price | None:
     """Return the prices that *usage* of *model*, a name in the model table, has; None where its cost is unknown."""
-    known, total = find(model), prompt_tokens(usage)
+    entry, total = find(model), prompt_tokens(usage)
     if total is None or cost(model, usage) is None:
         return None
-    return known.above.price if known.above and total > known.above.tokens else known.price
+    return entry.above.price if entry.above and total > entry.above.tokens else entry.price
 
 
 def _compared(calls: Sequence[LoggedCall], names: Sequence[str]) -> list[_Compared | None]:
     """Return what each of *calls* would have cost at best, None where its tokens, price or prompt are not known."""
     sent = [_sent(call, name) for call, name in zip(calls, names, strict=True)]
     explained = iter(explain([each for each in sent if each is not None]))
-    found: list[_Compared | None] = []
+    compared: list[_Compared | None] = []
     for call, name, each in zip(calls, names, sent, strict=True):
         if each is None:
-            found.append(None)
+            compared.append(None)
             continue
         best, now = next(explained), Decimal(cost(name, call.usage) or 0)
         ideal = now - usd(each.bill, each.price) + usd(best.ideal, each.price)  # the output costs the same
-        found.append(_Compared(ideal, {**best.causes, "price": Decimal(call.cost or now) - now}))
-    return found
+        compared.append(_Compared(ideal, {**best.causes, "price": Decimal(call.cost or now) - now}))
+    return compared
 
 
 def _sent(call: LoggedCall, name: str) -> SentCall | None:
@@ -146,13 +146,13 @@ def _cost(call: LoggedCall, name: str, compared: _Compared | None) -> CallBill:
     )
 
 
-def _causes(given: Sequence[Mapping[CostCause, Decimal]]) -> dict[CostCause, str]:
+def _causes(costs: Sequence[Mapping[CostCause, Decimal]]) -> dict[CostCause, str]:
     """Return the sum of each cause that there is, in the order of `CAUSES`."""
-    found: dict[CostCause, str] = {}
+    causes: dict[CostCause, str] = {}
     for cause in CAUSES:
-        if amount := sum((each.get(cause, Decimal(0)) for each in given), Decimal(0)):
-            found[cause] = _decimal(amount)
-    return found
+        if amount := sum((each.get(cause, Decimal(0)) for each in costs), Decimal(0)):
+            causes[cause] = _decimal(amount)
+    return causes
 
 
 def _sum(amounts: Iterable[str | None]) -> str:

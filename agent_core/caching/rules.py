@@ -66,5 +66,5 @@ def minimum(model: str) -> int:
 
 def bills_writes(name: str) -> bool:
     """Return whether OpenAI's model *name* has breakpoints and bills cache writes: GPT 5.6 and later."""
-    found = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
-    return bool(found) and (int(found[1]), int(found[2] or 0)) >= _NEW_GPT
+    match = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
+    return bool(match) and (int(match[1]), int(match[2] or 0)) >= _NEW_GPT

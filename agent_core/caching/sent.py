@@ -47,23 +47,23 @@ class PieceUse(msgspec.Struct, frozen=True):
 
 def uses_of(calls: Sequence[SentCall]) -> list[list[PieceUse]]:
     """Return the uses of each piece over *calls*, oldest first; the second one of a key in a call is another piece."""
-    found: dict[tuple[bytes, int], list[PieceUse]] = {}
+    uses: dict[tuple[bytes, int], list[PieceUse]] = {}
     for number, call in enumerate(calls):
         seen: dict[bytes, int] = {}
-        for place, piece in enumerate(call.pieces):
+        for index, piece in enumerate(call.pieces):
             nth = seen.get(piece.key, 0)
             seen[piece.key] = nth + 1
-            found.setdefault((piece.key, nth), []).append(PieceUse(number, place))
-    return list(found.values())
+            uses.setdefault((piece.key, nth), []).append(PieceUse(number, index))
+    return list(uses.values())
 
 
 def before_of(calls: Sequence[SentCall], uses: Sequence[Sequence[PieceUse]]) -> list[list[PieceUse | None]]:
     """Return for each place in each of *calls* the use of the same piece before it."""
-    found: list[list[PieceUse | None]] = [[None] * len(call.pieces) for call in calls]
+    before: list[list[PieceUse | None]] = [[None] * len(call.pieces) for call in calls]
     for of_piece in uses:
         for earlier, later in pairwise(of_piece):
-            found[later.call][later.place] = earlier
-    return found
+            before[later.call][later.place] = earlier
+    return before
 
 
 def billed_of(call: SentCall) -> list[tuple[int, int, Action]]:
@@ -71,15 +71,15 @@ def billed_of(call: SentCall) -> list[tuple[int, int, Action]]:
 
     A prompt is billed from its start: what was read, what is kept for long, what for short, and the rest.
     """
-    bill, found = call.bill, list[tuple[int, int, Action]]()
+    bill, billed = call.bill, list[tuple[int, int, Action]]()
     left: list[tuple[Action, int]] = [("plain", bill.plain), ("short", bill.write_short), ("long", bill.write_long)]
     left.append(("read", bill.read))
-    for place, piece in enumerate(call.pieces):
+    for index, piece in enumerate(call.pieces):
         wanted = piece.tokens
         if left and 0 < wanted < left[-1][1]:  # most pieces by far
             action, tokens = left[-1]
             left[-1] = (action, tokens - wanted)
-            found.append((place, wanted, action))
+            billed.append((index, wanted, action))
             continue
         while wanted and left:
             action, tokens = left.pop()
@@ -87,12 +87,12 @@ def billed_of(call: SentCall) -> list[tuple[int, int, Action]]:
             if taken < tokens:
                 left.append((action, tokens - taken))
             if taken:
-                found.append((place, taken, action))
+                billed.append((index, taken, action))
             wanted -= taken
-    return found
+    return billed
 
 
-class Kept:
+class CachedPieces:
     """How each piece of each of *calls*, in the order of their times, was really in the cache."""
 
     def __init__(self, calls: Sequence[SentCall], uses: Sequence[Sequence[PieceUse]]) -> None:
@@ -101,8 +101,8 @@ class Kept:
         self._after: list[list[Action]] = []
         self._by_others: list[list[bool]] = []
         for number in range(len(calls)):
-            kept, by_others = self._keeps(number)
-            self._after.append(kept)
+            actions, by_others = self._keeps(number)
+            self._after.append(actions)
             self._by_others.append(by_others)
 
     def after(self, use: PieceUse) -> Action:
@@ -111,10 +111,10 @@ class Kept:
 
     def lived(self, earlier: PieceUse, later: int) -> bool:
         """Return whether a piece that a call kept could still be read by the call *later*."""
-        call, kept = self._calls[earlier.call], self._after[earlier.call][earlier.place]
-        if kept == "plain":
+        call, action = self._calls[earlier.call], self._after[earlier.call][earlier.place]
+        if action == "plain":
             return False
-        lives = call.lifetimes.long if kept == "long" else call.lifetimes.short
+        lives = call.lifetimes.long if action == "long" else call.lifetimes.short
         return self._calls[later].time - call.time < lives * 1000
 
     def by_others(self, use: PieceUse) -> bool:
@@ -125,13 +125,13 @@ class Kept:
         call, befores = self._calls[number], self.before[number]
         # Where writes have no price of their own the cache keeps whatever is long enough.
         by_itself = call.price.write_short is None and call.bill.total >= call.minimum
-        kept: list[Action] = ["short" if by_itself else "plain"] * len(call.pieces)
+        actions: list[Action] = ["short" if by_itself else "plain"] * len(call.pieces)
         by_others = [False] * len(call.pieces)
         for place, _, billed in billed_of(call):  # of a piece that was billed in two ways the last one counts
             before = befores[place]
             by_others[place] = billed == "read" and (before is None or not self.lived(before, number))
             if billed == "read":
-                kept[place] = "long" if before and self._after[before.call][before.place] == "long" else "short"
+                actions[place] = "long" if before and self._after[before.call][before.place] == "long" else "short"
             elif not by_itself:
-                kept[place] = billed
-        return kept, by_others
+                actions[place] = billed
+        return actions, by_others

@@ -14,7 +14,7 @@ Breakpoint = Literal["explicit", "implicit"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RequestPrefix:
     """A prefix of a request: its key, its tokens, how many positions it has, and the lifetime of a mark at its end.
 
     *breakpoint* is OpenAI's: written by the caller, or where the API may place one by itself.
@@ -28,45 +28,45 @@ class Step:
     breakpoint: Breakpoint | None = None
 
 
-def anthropic_steps(body: Json, positions: Sequence[Position], count: Count, rules: Rules) -> list[Step]:
+def anthropic_steps(body: Json, positions: Sequence[Position], count: Count, rules: Rules) -> list[RequestPrefix]:
     """Return the prefixes of a request; what a tier's key depends on is mixed in where the tier begins."""
     first = _thinking(body) if rules.tools_by_effort else ()
-    seen = hashlib.sha256(_json(["anthropic", body.get("model"), *first]))
+    digest = hashlib.sha256(_json(["anthropic", body.get("model"), *first]))
     automatic = _seconds(body)
     groups = list(runs(positions))
     last = max((n for n, run in enumerate(groups) if run[-1].type not in THINKING), default=-1)
-    steps: list[Step] = []
-    total, tier, before = 0, "tools", 0
+    steps: list[RequestPrefix] = []
+    total, tier, count_so_far = 0, "tools", 0
     for n, run in enumerate(groups):
         if run[0].tier != tier:
             tier = run[0].tier
-            seen.update(_json([tier, *(_material(body) if tier == "messages" else (body.get("speed"),))]))
+            digest.update(_json([tier, *(_material(body) if tier == "messages" else (body.get("speed"),))]))
         for position in run:
-            seen.update(position.data or b"")
+            digest.update(position.data or b"")
             total += count(position)
-        before += len(run)
+        count_so_far += len(run)
         mark = next((ttl for position in reversed(run) if (ttl := _seconds(position.block))), None)
         own = mark or (automatic if n == last else None)
-        steps.append(Step(seen.digest(), total, run[0].tier, before, own))
+        steps.append(RequestPrefix(digest.digest(), total, run[0].tier, count_so_far, own))
     return steps
 
 
-def openai_steps(prompt: ModelPrompt, positions: Sequence[Position], count: Count) -> list[Step]:
+def openai_steps(prompt: ModelPrompt, positions: Sequence[Position], count: Count) -> list[RequestPrefix]:
     """Return the prefixes of a request; each part may have a breakpoint, and an item's end an implicit one."""
     body = prompt.body
     text, reasoning = cast("Json", body.get("text") or {}), cast("Json", body.get("reasoning") or {})
     material = [prompt.model, body.get("prompt_cache_key"), body.get("parallel_tool_calls"), body.get("service_tier")]
     material += [text, body.get("response_format"), reasoning.get("effort") or body.get("reasoning_effort")]
     material += [body.get("verbosity"), body.get("context_management")]
-    seen = hashlib.sha256(_json(["openai", *material]))
-    steps: list[Step] = []
+    digest = hashlib.sha256(_json(["openai", *material]))
+    steps: list[RequestPrefix] = []
     total, opening = 0, True
     for n, position in enumerate(positions):
-        seen.update(position.data or b"")
+        digest.update(position.data or b"")
         total += count(position)
         opening &= position.tier != "messages"
         mark = _breakpoint(position, positions[n + 1] if n + 1 < len(positions) else None, opening=opening)
-        steps.append(Step(seen.digest(), total, position.tier, n + 1, breakpoint=mark))
+        steps.append(RequestPrefix(digest.digest(), total, position.tier, n + 1, breakpoint=mark))
     return steps
 
 

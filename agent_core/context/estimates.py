@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent_core.domain.files import MOST_TEXT, is_whole
+from agent_core.domain.files import MAX_FILE_TEXT, is_whole
 from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolResult
 
 IMAGE_TOKENS = 1_600
@@ -122,7 +122,7 @@ def _of_file(file: File) -> Weight:
         pages = file.pages or min(max(1, -(-file.size // PAGE_BYTES)), _MOST_PAGES)
         return Weight(_PER_PART, pages * PAGE_TOKENS)
     if file.text is not None:  # of what is packed the text may be larger
-        return Weight(_PER_PART + min(_UNPACKED * file.size, MOST_TEXT), 0)
+        return Weight(_PER_PART + min(_UNPACKED * file.size, MAX_FILE_TEXT), 0)
     return Weight(_PER_PART + (file.size if kind.startswith("text/") or kind == "application/json" else 0), 0)
 
 

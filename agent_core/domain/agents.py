@@ -4,19 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from agent_core.domain.controls import (
     ABLE,
     DEFAULT_MAX_STEPS,
     Abilities,
     Controls,
-    Defaults,
-    NamedTool,
-    Override,
     ToolKind,
     merged,
-    resolve,
 )
 from agent_core.domain.hooks import Hook, HookEvent, NamedHook, chain
 from agent_core.domain.quotas import AddressQuota, Quota, Quotas, VisitorQuota
@@ -38,7 +33,7 @@ CALL_TOOL, LIST_RESOURCES, USE_RESOURCE = "call_tool", "list_resources", "use_re
 ROUTER_TOOLS = (CALL_TOOL, LIST_RESOURCES, USE_RESOURCE)
 """The names of the router's own tools, see `context.router`; with `router: native` there is `SEARCH_TOOLS` too."""
 SEARCH_TOOLS = "search_tools"
-_WAYS = (*ROUTER_TOOLS, SEARCH_TOOLS)
+ALL_ROUTER_TOOLS = (*ROUTER_TOOLS, SEARCH_TOOLS)
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +75,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_of_router(spec: ToolSpec | None) -> bool:
     """Return whether *spec* is one of the router's own: a tool of a user may have had its name before there was one."""
-    return spec is not None and spec.name in _WAYS and spec.source == "builtin"
+    return spec is not None and spec.name in ALL_ROUTER_TOOLS and spec.source == "builtin"
 
 
 class DeclaredTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -195,19 +190,19 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 _FIELDS = frozenset(Definition.__struct_fields__)
 
 
-def gathered(given: Mapping[str, Any]) -> dict[str, Any]:
+def gathered(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an agent, with every field that `Definition` does not have moved under `channels`.
 
     Raises `InvalidInput` when a channel's settings are given both there and beside the fields.
     """
-    beside = {name: value for name, value in given.items() if name not in _FIELDS}
+    beside = {name: value for name, value in values.items() if name not in _FIELDS}
     if not beside:
-        return dict(given)
-    channels: Mapping[str, Any] = given.get("channels") or {}
+        return dict(values)
+    channels: Mapping[str, Any] = values.get("channels") or {}
     for name in channels:
         if name in beside:
             raise InvalidInput(name, f"`{name}` is given twice, here and under `channels`; keep one of them.")
-    fields = {name: value for name, value in given.items() if name in _FIELDS}
+    fields = {name: value for name, value in values.items() if name in _FIELDS}
     return {**fields, "channels": {**channels, **beside}}
 
 
@@ -351,57 +346,3 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r}, version={self.version})"
-
-
-def controls(
-    n: int,
-    agent: Agent,
-    model: str | None = None,
-    *,
-    override: Override | None = None,
-    defaults: Defaults | None = None,
-) -> Controls:
-    """Return what step *n* (from 1) of a run of *agent* may do.
-
-    *override* is for this step alone; below it are the rule for the step, the *defaults* of a resume, the run and the
-    agent. *model* is a fallback that took over.
-    """
-    given = merged(defaults, agent.overrides, agent.definition.controls)
-    given = replace(given, model=model or agent.snapshot.model)
-    chosen = resolve(n, given, override, {name: spec.kind for name, spec in agent.tools.items()})
-    active = chosen.active_tools
-    if active is None or not agent.calls_by_name or agent.prompted.issuperset(active):
-        return chosen
-    ways = [name for name in _WAYS if is_of_router(agent.tools.get(name)) and name not in active]
-    return replace(chosen, active_tools=(*active, *ways))
-
-
-def as_prompted(sends: Controls, agent: Agent) -> Controls:
-    """Return what a model's API gets of a step's controls, *sends*, in terms of the tools that the prompt has.
-
-    A tool outside the prompt is called by `call_tool`; that no other is called is then seen to here, see `refusal`.
-    """
-    if not agent.calls_by_name:
-        return sends
-    prompted, active = agent.prompted, sends.active_tools
-    if isinstance(sends.tool_choice, NamedTool) and sends.tool_choice.tool not in prompted:
-        sends = replace(sends, tool_choice=NamedTool(CALL_TOOL))
-    if active is None:
-        return sends
-    seen = tuple(name for name in active if name in prompted)
-    return replace(sends, active_tools=None if len(seen) == len(prompted) else seen)
-
-
-def forced_by_name(before: Controls | None, now: Controls, agent: Agent) -> str | None:
-    """Return the note on a tool that must be called and is not in the prompt, with what the model has to know of it.
-
-    None where none must, or the step *before* said so already.
-    """
-    choice = now.tool_choice
-    if not isinstance(choice, NamedTool) or (before is not None and before.tool_choice == choice):
-        return None
-    spec = agent.tools.get(choice.tool)
-    if spec is None or not agent.calls_by_name or spec.name in agent.prompted:
-        return None
-    shown = msgspec.json.encode({"name": spec.name, "description": spec.description, "parameters": spec.parameters})
-    return f"Call `{CALL_TOOL}` now, for this tool: {shown.decode()}"

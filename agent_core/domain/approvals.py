@@ -11,7 +11,7 @@ from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor
 from agent_core.errors import InvalidInput
 
-LONGEST = 30 * 24 * 3600.0
+MAX_TIMEOUT = 30 * 24 * 3600.0
 MAX_QUORUM = 20
 _WORDS = frozenset({"asker", "operators", "anyone", "not_asker"})
 _ACTOR = "actor:"
@@ -101,24 +101,24 @@ def check_approval(path: str, config: ApprovalConfig, channels: Channels) -> Non
     _check_lists(path, config)
     for name in config.responders:
         if name not in _WORDS and not _is_actor(name) and channels.responder(name) is None:
-            known = ", ".join([*sorted(_WORDS), "actor:<id>", *(f"{each}:<id>" for each in channels.of_responders)])
-            raise InvalidInput(f"{path}.responders", f"unknown responder `{name}`; the responders are: {known}.")
+            accepted = ", ".join([*sorted(_WORDS), "actor:<id>", *(f"{each}:<id>" for each in channels.of_responders)])
+            raise InvalidInput(f"{path}.responders", f"unknown responder `{name}`; the responders are: {accepted}.")
     if not 1 <= config.quorum <= MAX_QUORUM:
         raise InvalidInput(f"{path}.quorum", f"between 1 and {MAX_QUORUM}.")
     _check_people(path, config, channels)
     if config.quorum > 1 and config.edit:
         why = "with a quorum above 1 the arguments cannot be corrected: all approve one call; deny it with a reason."
         raise InvalidInput(f"{path}.edit", why)
-    if not 1 <= config.timeout_s <= LONGEST:
-        raise InvalidInput(f"{path}.timeout_s", f"between 1 and {LONGEST:.0f} seconds (30 days).")
+    if not 1 <= config.timeout_s <= MAX_TIMEOUT:
+        raise InvalidInput(f"{path}.timeout_s", f"between 1 and {MAX_TIMEOUT:.0f} seconds (30 days).")
     for place in config.deliver_to:
         if not channels.delivers(place):
-            known = " or ".join(f"`{each}:<channel or user id>`" for each in channels.of_deliveries)
-            remedy = f"write {known}." if known else "no channel here shows approvals elsewhere; leave it out."
+            accepted = " or ".join(f"`{each}:<channel or user id>`" for each in channels.of_deliveries)
+            remedy = f"write {accepted}." if accepted else "no channel here shows approvals elsewhere; leave it out."
             raise InvalidInput(f"{path}.deliver_to", f"invalid destination `{place}`; {remedy}")
-    for name, text, most in (("title", config.title, _MAX_TITLE), ("detail", config.detail, _MAX_DETAIL)):
-        if text is not None and not 1 <= len(text.strip()) <= most:
-            raise InvalidInput(f"{path}.{name}", f"1 to {most} characters.")
+    for name, text, limit in (("title", config.title, _MAX_TITLE), ("detail", config.detail, _MAX_DETAIL)):
+        if text is not None and not 1 <= len(text.strip()) <= limit:
+            raise InvalidInput(f"{path}.{name}", f"1 to {limit} characters.")
 
 
 def _is_actor(name: str) -> bool:
@@ -126,11 +126,11 @@ def _is_actor(name: str) -> bool:
 
 
 def _check_people(path: str, config: ApprovalConfig, channels: Channels) -> None:
-    most = _people(config.responders, channels)
-    if not most:
+    limit = _people(config.responders, channels)
+    if not limit:
         raise InvalidInput(f"{path}.responders", "`not_asker` excludes every responder; name another one.")
-    if config.quorum > most:
-        raise InvalidInput(f"{path}.quorum", f"the `responders` are at most {most} people; name more, or lower it.")
+    if config.quorum > limit:
+        raise InvalidInput(f"{path}.quorum", f"the `responders` are at most {limit} people; name more, or lower it.")
 
 
 def _people(responders: Sequence[str], channels: Channels) -> float:
@@ -146,9 +146,9 @@ def _is_person(name: str, channels: Channels) -> bool:
 
 
 def _check_lists(path: str, config: ApprovalConfig) -> None:
-    for names, field, most in (
+    for names, field, limit in (
         (config.responders, "responders", _MAX_RESPONDERS),
         (config.deliver_to, "deliver_to", _MAX_PLACES),
     ):
-        if len(names) > most or any(len(name) > _MAX_NAME for name in names):
-            raise InvalidInput(f"{path}.{field}", f"at most {most}, of {_MAX_NAME} characters each.")
+        if len(names) > limit or any(len(name) > _MAX_NAME for name in names):
+            raise InvalidInput(f"{path}.{field}", f"at most {limit}, of {_MAX_NAME} characters each.")

@@ -89,25 +89,25 @@ def changes(before: PromptCall, now: PromptCall, sent: tuple[Any, Any], caching:
         return [CacheChange("snapshot", before.snapshot, now.snapshot, "snapshot")] * (before.snapshot != now.snapshot)
     is_openai = caching.vendor == "openai"
     lost: LostPart = "all" if is_openai else "messages"
-    found: list[CacheChange] = []
+    changes: list[CacheChange] = []
     if before.model != now.model:
-        found.append(CacheChange("model", before.model, now.model, "all"))
+        changes.append(CacheChange("model", before.model, now.model, "all"))
     if before.snapshot != now.snapshot:
-        found.append(CacheChange("snapshot", before.snapshot, now.snapshot, "snapshot"))
+        changes.append(CacheChange("snapshot", before.snapshot, now.snapshot, "snapshot"))
     for name in ("effort", "output_schema"):
         old, new = before.controls.get(name), now.controls.get(name)
         if old != new:
-            found.append(CacheChange(name, _said(old), _said(new), lost))
+            changes.append(CacheChange(name, _as_text(old), _as_text(new), lost))
     old, new = (call.controls.get("max_output_tokens") for call in (before, now))
     if old != new and caching.thinking(before.controls) != caching.thinking(now.controls):
-        found.append(CacheChange("max_output_tokens", _said(old), _said(new), "messages"))
+        changes.append(CacheChange("max_output_tokens", _as_text(old), _as_text(new), "messages"))
     if sent[0] != sent[1] and not is_openai:
-        found.append(CacheChange("tool_choice", _said(sent[0]), _said(sent[1]), "messages"))
+        changes.append(CacheChange("tool_choice", _as_text(sent[0]), _as_text(sent[1]), "messages"))
     order: tuple[LostPart, ...] = ("all", "snapshot", "messages")
-    return sorted(found, key=lambda change: order.index(change.loses))
+    return sorted(changes, key=lambda change: order.index(change.loses))
 
 
-def _said(value: object) -> str:
+def _as_text(value: object) -> str:
     """Return *value* of a control for a sentence; a schema is not repeated."""
     match value:
         case None:

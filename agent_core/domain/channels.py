@@ -39,14 +39,14 @@ class ChannelPort(Protocol):
         """The channel's name: the prefix of its addresses and responders, and the key of its settings in agents."""
         ...
 
-    def checked(self, given: Any, /) -> dict[str, Any]:
-        """Return the settings *given* with defaults filled in; empty if all of them are defaults.
+    def checked(self, settings: Any, /) -> dict[str, Any]:
+        """Return *settings* with defaults filled in; empty if all of them are defaults.
 
         Raises `InvalidInput` with paths inside the settings, which begin with `$`.
         """
         ...
 
-    def known(self, given: Settings, /) -> dict[str, Any]:
+    def readable(self, settings: Settings, /) -> dict[str, Any]:
         """Return stored settings like `checked`, without fields that this version does not know.
 
         Raises `InvalidInput` for settings that this version cannot read.
@@ -84,28 +84,30 @@ class Channels:
 
         Raises `InvalidInput` with paths such as `<channel>.<field>`.
         """
-        found = {name: self._checked(name, given) for name, given in definition.channels.items()}
-        return replace(definition, channels={name: settings for name, settings in found.items() if settings})
+        checked = {name: self._checked(name, each) for name, each in definition.channels.items()}
+        return replace(definition, channels={name: settings for name, settings in checked.items() if settings})
 
-    def known(self, definition: Definition) -> Definition:
+    def readable(self, definition: Definition) -> Definition:
         """Return a stored *definition* in the form of `checked`, without what this version does not know.
 
         Settings that this version cannot read, see `unreadable`, are returned as they are.
         """
-        found = {name: self._known(name, given) for name, given in definition.channels.items() if name in self._ports}
-        return replace(definition, channels={name: settings for name, settings in found.items() if settings})
+        readable = {
+            name: self._readable(name, each) for name, each in definition.channels.items() if name in self._ports
+        }
+        return replace(definition, channels={name: settings for name, settings in readable.items() if settings})
 
     def unreadable(self, definition: Definition) -> Sequence[InvalidInput]:
         """Return why this version cannot read settings of a stored *definition*; the paths begin with the channel."""
-        found = (self._fault(name, given) for name, given in definition.channels.items() if name in self._ports)
-        return [each for each in found if each is not None]
+        faults = (self._fault(name, settings) for name, settings in definition.channels.items() if name in self._ports)
+        return [each for each in faults if each is not None]
 
-    def _known(self, name: str, given: Settings) -> Settings:
-        return given if self._fault(name, given) else self._ports[name].known(given)
+    def _readable(self, name: str, settings: Settings) -> Settings:
+        return settings if self._fault(name, settings) else self._ports[name].readable(settings)
 
-    def _fault(self, name: str, given: Settings) -> InvalidInput | None:
+    def _fault(self, name: str, settings: Settings) -> InvalidInput | None:
         try:
-            self._ports[name].known(given)
+            self._ports[name].readable(settings)
         except InvalidInput as error:
             first, *more = (fault.within(name) for fault in error.faults)
             return InvalidInput(first.path, first.message, *more)
@@ -113,8 +115,8 @@ class Channels:
 
     def keep_unknown(self, definition: Definition, stored: Definition) -> Definition:
         """Return *definition* with what *stored* configures of channels that only other processes know."""
-        kept = {name: given for name, given in stored.channels.items() if name not in self._ports}
-        return replace(definition, channels={**kept, **definition.channels}) if kept else definition
+        unknown = {name: settings for name, settings in stored.channels.items() if name not in self._ports}
+        return replace(definition, channels={**unknown, **definition.channels}) if unknown else definition
 
     def claims(self, definition: Definition) -> bool:
         """Return whether *definition* claims a place that only one agent can have."""
@@ -149,11 +151,11 @@ class Channels:
         """The names of the channels that show approvals outside their conversations."""
         return sorted(name for name, port in self._ports.items() if port.delivers("id"))
 
-    def _checked(self, name: str, given: Any) -> dict[str, Any]:
+    def _checked(self, name: str, settings: Any) -> dict[str, Any]:
         if name not in self._ports:
             raise InvalidInput(name, unknown_field(name, (*Definition.__struct_fields__, *sorted(self._ports))))
         try:
-            return self._ports[name].checked(given)
+            return self._ports[name].checked(settings)
         except InvalidInput as error:
             first, *more = (fault.within(name) for fault in error.faults)
             raise InvalidInput(first.path, first.message, *more) from None

@@ -28,8 +28,8 @@ def check(controls: Override, tools: Collection[str], at: str = "controls.") -> 
     if isinstance(controls, Defaults):
         _check_numbers(controls, at)
         _check_rules(controls, tools, at)
-        for place, condition in enumerate(controls.stop_conditions or ()):
-            _check_known(f"{at}stop_conditions[{place}].tool", [condition.tool], tools)
+        for index, condition in enumerate(controls.stop_conditions or ()):
+            _check_known(f"{at}stop_conditions[{index}].tool", [condition.tool], tools)
         if len(controls.stop_conditions or ()) > MAX_CONDITIONS:
             raise InvalidInput(f"{at}stop_conditions", f"at most {MAX_CONDITIONS}.")
         if controls.output_schema is not None and (problem := output_problem(controls.output_schema)):
@@ -40,9 +40,9 @@ def check(controls: Override, tools: Collection[str], at: str = "controls.") -> 
         check_tool_context(controls.tool_context, at)
 
 
-def check_tool_context(given: Mapping[str, Any] | None, at: str = "") -> None:
-    """Raise `InvalidInput` if *given* is more than a run may bring for its tools."""
-    if len(msgspec.json.encode(given)) > MAX_TOOL_CONTEXT:
+def check_tool_context(tool_context: Mapping[str, Any] | None, at: str = "") -> None:
+    """Raise `InvalidInput` if *tool_context* is more than a run may bring for its tools."""
+    if len(msgspec.json.encode(tool_context)) > MAX_TOOL_CONTEXT:
         raise InvalidInput(f"{at}tool_context", f"at most {MAX_TOOL_CONTEXT:,} bytes of JSON.")
 
 
@@ -57,8 +57,8 @@ def _check_numbers(controls: Defaults, at: str) -> None:
 
 def _check_rules(controls: Defaults, tools: Collection[str], at: str) -> None:
     steps: set[int] = set()
-    for place, rule in enumerate(controls.step_rules or ()):
-        path = f"{at}step_rules[{place}]."
+    for index, rule in enumerate(controls.step_rules or ()):
+        path = f"{at}step_rules[{index}]."
         if not 1 <= rule.step <= MAX_STEPS:
             raise InvalidInput(f"{path}step", f"between 1 and {MAX_STEPS}: steps are counted from 1.")
         if rule.step in steps:

@@ -124,11 +124,11 @@ def merged(*levels: Override | None) -> Controls:
     last three are merged, and `resolve` puts the other two on top. A list, a schema and a budget replace those of lower
     levels whole. Step rules are merged by their step: a rule replaces that of a lower level for the same step only.
     """
-    given = [level for level in levels if level is not None and level != NOTHING]
-    if not given:
+    present = [level for level in levels if level is not None and level != NOTHING]
+    if not present:
         return Controls()
-    fields: dict[str, Any] = {name: _first(given, name) for name in Controls.__struct_fields__}
-    fields["step_rules"] = _merged_rules(given)
+    fields: dict[str, Any] = {name: _first(present, name) for name in Controls.__struct_fields__}
+    fields["step_rules"] = _merged_rules(present)
     return Controls(**fields)
 
 
@@ -137,19 +137,19 @@ def without_context(controls: Controls) -> Controls:
     return replace(controls, tool_context=None)
 
 
-def resolve(n: int, given: Controls, override: Override | None, tools: Mapping[str, ToolKind]) -> Controls:
-    """Return what step *n*, from 1, may do: *override* over the rule for the step over what is *given* for the run.
+def resolve(n: int, controls: Controls, override: Override | None, tools: Mapping[str, ToolKind]) -> Controls:
+    """Return what step *n*, from 1, may do: *override* over the rule for the step over the *controls* of the run.
 
     See `merged` for the whole precedence. The last step withholds the *tools*, so that a run ends with an answer; but
     when a call is required, tools without executor (kind `none`) stay, since a call of one is the answer.
     """
-    rule = next((rule for rule in given.step_rules or () if rule.step == n), None)
-    levels = [level for level in (override, rule, given) if level is not None]
+    rule = next((rule for rule in controls.step_rules or () if rule.step == n), None)
+    levels = [level for level in (override, rule, controls) if level is not None]
     choice: ToolChoice = _first(levels, "tool_choice") or "auto"
     active = _first(levels, "active_tools")
     may = [name for name in tools if active is None or name in active]
-    most = given.max_steps or DEFAULT_MAX_STEPS
-    if n >= most:
+    limit = controls.max_steps or DEFAULT_MAX_STEPS
+    if n >= limit:
         may = [
             name
             for name in may
@@ -161,8 +161,8 @@ def resolve(n: int, given: Controls, override: Override | None, tools: Mapping[s
         choice = "auto"
     narrows = choice in ("auto", "required") and len(may) < len(tools)
     return replace(
-        given,
-        max_steps=most,
+        controls,
+        max_steps=limit,
         tool_choice=choice,
         active_tools=tuple(may) if narrows else None,
         step_rules=None,
@@ -214,10 +214,10 @@ def news(
 
     *able* are the abilities of the models of the step *before*, if there was one, and of this one.
     """
-    known = (_of_tools(before, able[0], tools), _of_form(before, able[0])) if before else ("", "")
+    previous = (_of_tools(before, able[0], tools), _of_form(before, able[0])) if before else ("", "")
     wanted = (_of_tools(now, able[1], tools), _of_form(now, able[1]))
     lifted = ("You may call any of your tools again, or answer.", "Your answer may have any form again.")
-    changes = [text or lift for text, last, lift in zip(wanted, known, lifted, strict=True) if text != last]
+    changes = [text or lift for text, last, lift in zip(wanted, previous, lifted, strict=True) if text != last]
     return " ".join(("While you work on the current message:", *changes)) if changes else None
 
 
@@ -275,8 +275,8 @@ def _merged_rules(levels: Sequence[Override]) -> tuple[StepRule, ...] | None:
 
 
 def _first(levels: Sequence[Override], field: str) -> Any:
-    found = (getattr(level, field, None) for level in levels)
-    return next((value for value in found if value is not None), None)
+    values = (getattr(level, field, None) for level in levels)
+    return next((value for value in values if value is not None), None)
 
 
 def _is_native(schema: dict[str, Any] | None, able: Abilities) -> bool:

@@ -8,17 +8,17 @@ import msgspec
 
 from agent_core.domain.messages import File, visible
 
-LARGEST_FILE = 25_000_000
+MAX_FILE = 25_000_000
 """Bytes of a file, whatever an agent allows."""
-MOST_FILES = 20
+MAX_FILES = 20
 """Files of one message."""
-MOST_NAME = 200
+MAX_FILE_NAME = 200
 """Characters of a file's name."""
 KEPT_FOR = 86_400_000
 """Milliseconds for which a file waits for a message that takes it."""
-MOST_PDF_BYTES, MOST_PDF_PAGES = 5_000_000, 100
+MAX_PDF_BYTES, MAX_PDF_PAGES = 5_000_000, 100
 """Of a PDF that models are sent as it is: all vendors take that, and several fit into one request."""
-MOST_TEXT = 100_000
+MAX_FILE_TEXT = 100_000
 """Characters of a file that models are shown: as many as a message may have."""
 Reading = Literal["image", "pdf", "docx", "sheet", "text"]
 _WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -76,7 +76,7 @@ class FileObject(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_whole(file: File) -> bool:
     """Return whether models that take files are sent *file*, of which there is a text, as it is."""
-    return file.mime == "application/pdf" and file.size <= MOST_PDF_BYTES and (file.pages or 0) <= MOST_PDF_PAGES
+    return file.mime == "application/pdf" and file.size <= MAX_PDF_BYTES and (file.pages or 0) <= MAX_PDF_PAGES
 
 
 def kind_of_name(name: str) -> str | None:
@@ -88,12 +88,12 @@ def kind_of_name(name: str) -> str | None:
 def clean_name(name: str, mime: str) -> str:
     """Return *name* without paths, controls and what systems take for more than a name, with an ending of *mime*."""
     last = visible(name).replace("\\", "/").rpartition("/")[2]
-    kept = " ".join("".join(" " if each in _FORBIDDEN or not each.isprintable() else each for each in last).split())
-    stem, _, ending = kept.strip(". ").rpartition(".")
+    cleaned = " ".join("".join(" " if each in _FORBIDDEN or not each.isprintable() else each for each in last).split())
+    stem, _, ending = cleaned.strip(". ").rpartition(".")
     endings, other = FILE_KINDS[mime].endings, kind_of_name(ending and f"x.{ending}")
     if stem and other is not None and FILE_KINDS[other].reading == FILE_KINDS[mime].reading == "image":
         ending = ending if other == mime else endings[0]  # an image that was encoded in another format
     elif not stem or ending.lower() not in endings:
-        stem, ending = kept, endings[0]
-    stem = stem[: MOST_NAME - len(ending) - 1].strip(". ")
+        stem, ending = cleaned, endings[0]
+    stem = stem[: MAX_FILE_NAME - len(ending) - 1].strip(". ")
     return f"{stem or 'file'}.{ending.lower()}"

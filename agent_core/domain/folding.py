@@ -9,7 +9,7 @@ _BLANK = re.compile(
 )
 _UNSEEN = frozenset({"Cc", "Cf"})
 _MARKS = frozenset({"Mn", "Me"})
-MOST_MARKS = 30
+MAX_MARKS = 30
 """Marks on one letter that count: as many as a text may have in Unicode's stream-safe form (UAX 15); sorting more of
 them takes time that grows with the square of their number."""
 _SPACES = str.maketrans("", "", "\t\n\r\f\v")
@@ -26,29 +26,29 @@ def spellings(text: str) -> tuple[str, ...]:
 
 def readings(text: str) -> tuple[str, ...]:
     """Return the `spellings` of *text*, and each without its case."""
-    found = spellings(text)
-    return tuple(dict.fromkeys((*found, *(each.casefold() for each in found))))
+    readings = spellings(text)
+    return tuple(dict.fromkeys((*readings, *(each.casefold() for each in readings))))
 
 
-def wishes(text: str) -> tuple[str, ...]:
+def wanted_forms(text: str) -> tuple[str, ...]:
     """Return what to look for among the `readings` of another text; marks are kept, as an author chose them."""
     safe = _stream_safe(text)
     return tuple(dict.fromkeys((text, normalize("NFKC", safe), _seen(safe).casefold())))
 
 
 def _stream_safe(text: str) -> str:
-    """Return *text* without the marks of a letter beyond the `MOST_MARKS` first."""
-    kept, marks = list[str](), 0
+    """Return *text* without the marks of a letter beyond the `MAX_MARKS` first."""
+    signs, marks = list[str](), 0
     for sign in text:
         marks = marks + 1 if combining(sign) else 0
-        if marks <= MOST_MARKS:
-            kept.append(sign)
-    return "".join(kept)
+        if marks <= MAX_MARKS:
+            signs.append(sign)
+    return "".join(signs)
 
 
 def _seen(text: str) -> str:
-    kept = "".join(sign for sign in text if sign in "\t\n\r\f\v" or category(sign) not in _UNSEEN)
-    return normalize("NFKC", _BLANK.sub("", kept))
+    visible = "".join(sign for sign in text if sign in "\t\n\r\f\v" or category(sign) not in _UNSEEN)
+    return normalize("NFKC", _BLANK.sub("", visible))
 
 
 def _bare(text: str) -> str:

@@ -97,11 +97,11 @@ def covers(hook: Hook, tool: str) -> bool:
 
 def chain(hooks: Sequence[Hook], event: HookEvent, tools: Sequence[str] = ()) -> list[NamedHook]:
     """Return the hooks that are asked at *event* (of a tool with one of the names *tools*), in their order."""
-    named = [(hook, hook.name or f"{hook.type}-{place}") for place, hook in enumerate(hooks, 1)]
-    asked = [
+    named = [(hook, hook.name or f"{hook.type}-{index}") for index, hook in enumerate(hooks, 1)]
+    entries = [
         (hook, name)
         for hook, name in named
         if hook.event == event and (not tools or any(covers(hook, tool) for tool in tools))
     ]
-    asked.sort(key=lambda each: (each[0].order, _RANK[each[0].type]))
-    return [NamedHook(name, hook, config_of(hook)) for hook, name in asked]
+    entries.sort(key=lambda each: (each[0].order, _RANK[each[0].type]))
+    return [NamedHook(name, hook, config_of(hook)) for hook, name in entries]

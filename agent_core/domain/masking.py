@@ -9,7 +9,7 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 MASK = "[secret {}]"
-_SHORTEST, _SHORTEST_BASE64 = 4, 8
+_MIN_LENGTH, _MIN_BASE64 = 4, 8
 """Characters of a secret from which on its value is looked for in results: shorter ones are in ordinary words too."""
 _URL_SAFE = str.maketrans("+/", "-_")
 _LAYERS = 4
@@ -41,15 +41,15 @@ def scrubbed(text: str, values: Mapping[str, str]) -> str:
 
 def _forms(value: str) -> Iterator[str]:
     """Yield what stands for *value* in a text that has been read, or in base64."""
-    if len(value) < _SHORTEST:
+    if len(value) < _MIN_LENGTH:
         return
     yield value
     yield value.replace(" ", "+")  # in queries and forms
     yield from _inside_base64(value.encode())
     # What looks like an escape in the secret itself is read too, where the text around it is escaped.
     for _ in range(_LAYERS):
-        value, before = _ESCAPE.sub(_meant, value), value
-        if value == before or len(value) < _SHORTEST:
+        value, before = _ESCAPE.sub(_unescaped, value), value
+        if value == before or len(value) < _MIN_LENGTH:
             return
         yield value
 
@@ -57,10 +57,10 @@ def _forms(value: str) -> Iterator[str]:
 def _inside_base64(value: bytes) -> Iterator[str]:
     """Yield what base64 of any text with *value* in it contains: it depends on where in a group of three it begins."""
     for shift in range(3):
-        found = b64encode(bytes(shift) + value)[-(-shift * 8 // 6) : (shift + len(value)) * 8 // 6].decode()
-        if len(found) >= _SHORTEST_BASE64:
-            yield found
-            yield found.translate(_URL_SAFE)
+        encoded = b64encode(bytes(shift) + value)[-(-shift * 8 // 6) : (shift + len(value)) * 8 // 6].decode()
+        if len(encoded) >= _MIN_BASE64:
+            yield encoded
+            yield encoded.translate(_URL_SAFE)
 
 
 def _spans(text: str, forms: Mapping[str, str], layers: int) -> list[_Span]:
@@ -68,9 +68,9 @@ def _spans(text: str, forms: Mapping[str, str], layers: int) -> list[_Span]:
     spans = [(at, at + len(form), mask) for form, mask in forms.items() for at in _places(text, form)]
     if not layers or not ("\\" in text or "%" in text or "&" in text):
         return spans
-    read = _ESCAPE.sub(_meant, text)
+    read = _ESCAPE.sub(_unescaped, text)
     if read != text and (within := _spans(read, forms, layers - 1)):
-        spans += _as_written(text, within)
+        spans += _in_source(text, within)
     return spans
 
 
@@ -81,14 +81,14 @@ def _places(text: str, form: str) -> Iterator[int]:
         at = text.find(form, at + len(form))
 
 
-def _as_written(text: str, spans: list[_Span]) -> list[_Span]:
+def _in_source(text: str, spans: list[_Span]) -> list[_Span]:
     """Return *spans* of what *text* says as those of *text* itself, with whole escapes."""
     begins, escapes, shorter = [0], [(0, 0, 0)], 0
-    for found in _ESCAPE.finditer(text):
-        begin, size = found.start() - shorter, len(_meant(found))
+    for match in _ESCAPE.finditer(text):
+        begin, size = match.start() - shorter, len(_unescaped(match))
         begins.append(begin)
-        escapes.append((begin + size, *found.span()))
-        shorter += found.end() - found.start() - size
+        escapes.append((begin + size, *match.span()))
+        shorter += match.end() - match.start() - size
 
     def place(at: int) -> tuple[int, int]:
         end, first, last = escapes[bisect_right(begins, at) - 1]
@@ -113,8 +113,8 @@ def _replaced(text: str, spans: list[_Span]) -> str:
     return "".join((*parts, text[done:start], mask, text[end:]))
 
 
-def _meant(found: re.Match[str]) -> str:
-    return _character(found[0])
+def _unescaped(match: re.Match[str]) -> str:
+    return _character(match[0])
 
 
 @lru_cache(4096)

@@ -58,15 +58,15 @@ def cleaned(listing: McpListing, scrub: Callable[[str], str] = str) -> KeptListi
     name, and in what its arguments are called. Checking schemas takes up to half a second each.
     """
 
-    def text(given: str | None, most: int) -> str | None:
-        return None if given is None else _bounded(visible(scrub(given)), most)
+    def text(value: str | None, limit: int) -> str | None:
+        return None if value is None else _bounded(visible(scrub(value)), limit)
 
-    kept: dict[str, McpTool] = {}
+    tools: dict[str, McpTool] = {}
     left_out = [LeftOut(text(x.tool, MAX_OWN_NAME) or "", visible(scrub(x.why))) for x in listing.left_out]
     for tool in sorted(listing.tools, key=lambda each: each.name):
-        shown = _bounded(visible(scrub(tool.name)), MAX_OWN_NAME)
-        if why := "" if len(kept) < MAX_TOOLS else f"a server gives at most {MAX_TOOLS} tools.":
-            left_out.append(LeftOut(shown, why))
+        name = _bounded(visible(scrub(tool.name)), MAX_OWN_NAME)
+        if why := "" if len(tools) < MAX_TOOLS else f"a server gives at most {MAX_TOOLS} tools.":
+            left_out.append(LeftOut(name, why))
             break
         plain = replace(
             tool,
@@ -75,26 +75,26 @@ def cleaned(listing: McpListing, scrub: Callable[[str], str] = str) -> KeptListi
             resource=text(tool.resource, MAX_TITLE),
             parameters=_plain_schema(tool.parameters, scrub),
         )
-        if why := _unfit(plain, kept):
-            left_out.append(LeftOut(shown, why))
+        if why := _unfit(plain, tools):
+            left_out.append(LeftOut(name, why))
         else:
-            kept[tool.name] = plain
-    found = replace(
+            tools[tool.name] = plain
+    cleaned = replace(
         listing,
         left_out=(),
-        tools=tuple(kept.values()),
+        tools=tuple(tools.values()),
         era=text(listing.era, MAX_TITLE) or "",
         title=text(listing.title, MAX_TITLE),
         version=text(listing.version, MAX_TITLE),
         instructions=text(listing.instructions, MAX_INSTRUCTIONS),
     )
-    return KeptListing(found, tuple(left_out))
+    return KeptListing(cleaned, tuple(left_out))
 
 
 def pin(tool: McpTool) -> str:
     """Return the hash of what the model and the policy read of *tool*; the order of a schema's keys does not count."""
-    said = [tool.description, tool.parameters, tool.annotations, tool.title]
-    return hashlib.sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()[:32]
+    contents = [tool.description, tool.parameters, tool.annotations, tool.title]
+    return hashlib.sha256(msgspec.json.encode(contents, order="deterministic")).hexdigest()[:32]
 
 
 def digest_of(listing: McpListing) -> str:
@@ -129,14 +129,14 @@ def changes_of(server: McpServer, listing: McpListing | None, accepted: Accepted
     if listing is None or accepted is None:
         return ()
     before, now = {tool.name: tool for tool in accepted}, {tool.name: tool for tool in listing.tools}
-    found: list[McpChange] = []
+    changes: list[McpChange] = []
     for name in sorted(filter(lambda each: taken(server, each), before.keys() | now.keys())):
         old, new = before.get(name), now.get(name)
         if old is None or new is None:
-            found.append(McpChange(tool=name, change="added" if old is None else "removed", before=old, now=new))
+            changes.append(McpChange(tool=name, change="added" if old is None else "removed", before=old, now=new))
         elif old != new and pin(old) != pin(new):
-            found.append(McpChange(tool=name, change="changed", before=old, now=new))
-    return tuple(found)
+            changes.append(McpChange(tool=name, change="changed", before=old, now=new))
+    return tuple(changes)
 
 
 def is_held(changes: Iterable[McpChange]) -> bool:
@@ -151,7 +151,7 @@ def names_of(servers: Sequence[tuple[str, Sequence[str]]]) -> Mapping[tuple[str,
     another tool could come to have as well ends in a hash from the start, so that it depends on no other tool: what was
     approved under a name is not another tool later, whatever a server adds or takes away.
     """
-    found: dict[tuple[str, str], str] = {}
+    names: dict[tuple[str, str], str] = {}
     used: set[str] = set()
     for server, tools in servers:
         for tool in sorted(tools):
@@ -161,8 +161,8 @@ def names_of(servers: Sequence[tuple[str, Sequence[str]]]) -> Mapping[tuple[str,
                 length += 1
                 name = _marked(server, tool, whole, length)
             used.add(name)
-            found[server, tool] = name
-    return found
+            names[server, tool] = name
+    return names
 
 
 def _is_shared(server: str, tool: str, whole: str) -> bool:
@@ -190,14 +190,14 @@ def spec_of(server: McpServer, tool: McpTool, name: str) -> ToolSpec:
 
     Where it does not count a call is a write that nothing repeats. Its parameters are as vendors of models take them.
     """
-    said = tool.annotations if server.trusted else None
-    reads = said is not None and said.read_only is True
+    annotations = tool.annotations if server.trusted else None
+    reads = annotations is not None and annotations.read_only is True
     return ToolSpec(
         name=name,
         description=tool.description,
-        parameters=fitted(tool.parameters).shown,
+        parameters=fitted(tool.parameters).offered,
         effect="read" if reads else "write",
-        idempotent=said is not None and said.idempotent is True,
+        idempotent=annotations is not None and annotations.idempotent is True,
         concurrency_safe=reads,
         timeout=server.timeout_s,
         title=tool.title,
@@ -226,11 +226,11 @@ def _plain_schema(schema: dict[str, Any], scrub: Callable[[str], str]) -> dict[s
     return plain if plain.get("type") == "object" or "type" in plain else {"type": "object", **plain}
 
 
-def _unfit(tool: McpTool, kept: Mapping[str, McpTool]) -> str:
-    """Return why no model could be offered *tool*, empty when it can; *kept* are those before it."""
+def _unfit(tool: McpTool, accepted: Mapping[str, McpTool]) -> str:
+    """Return why no model could be offered *tool*, empty when it can; *accepted* are those before it."""
     if not tool.name or len(tool.name) > MAX_OWN_NAME or visible(tool.name) != tool.name:
         return f"its name has no visible characters, hidden ones, or more than {MAX_OWN_NAME}."
-    if tool.name in kept:
+    if tool.name in accepted:
         return "its name is there twice."
     if tool.parameters.get("type") != "object":
         return 'its parameters are no JSON Schema with `"type": "object"`.'
@@ -245,7 +245,7 @@ def _schema_fault(parameters: dict[str, Any]) -> Fault | None:
     if is_deep(parameters):
         return schema_problem(parameters)
     fit = fitted(parameters)
-    return schema_problem(fit.whole) or (None if fit.shown is fit.whole else schema_problem(fit.shown))
+    return schema_problem(fit.whole) or (None if fit.offered is fit.whole else schema_problem(fit.offered))
 
 
 def _keys_of(value: object) -> Iterable[str]:
@@ -258,5 +258,5 @@ def _keys_of(value: object) -> Iterable[str]:
             yield from _keys_of(each)
 
 
-def _bounded(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - len(_CUT)] + _CUT
+def _bounded(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - len(_CUT)] + _CUT

@@ -124,7 +124,7 @@ class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str | None = None
 
 
-MOST_TOKENS = 1_000_000_000
+MAX_TOKENS = 1_000_000_000
 """The largest count of tokens that is believed of a model call; nine billion of them fit a sum of 64 bits."""
 
 
@@ -167,8 +167,8 @@ def text_of(parts: tuple[Part, ...]) -> str:
 
 def used_in(parts: Sequence[Part]) -> tuple[ToolCall, ...]:
     """Return the calls that a person's message makes: those of *parts* whose results are not among them."""
-    given = {part.call for part in parts if isinstance(part, ToolResult)}
-    return tuple(part for part in parts if isinstance(part, ToolCall) and part.call not in given)
+    answered = {part.call for part in parts if isinstance(part, ToolResult)}
+    return tuple(part for part in parts if isinstance(part, ToolCall) and part.call not in answered)
 
 
 def clean(text: str) -> str:
@@ -200,7 +200,7 @@ def visible(text: str) -> str:
 
 def _believed(count: int | None) -> int | None:
     """Return *count*, None if it is out of bounds."""
-    return count if count is not None and 0 <= count <= MOST_TOKENS else None
+    return count if count is not None and 0 <= count <= MAX_TOKENS else None
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-LONGEST = 1_000
+MAX_PATTERN = 1_000
 _MEMORY = 2**20
 _WORK = 200_000_000
 """Steps of a pattern times bytes of a text: a second in the worst case, and usually 1,000 times less."""
@@ -21,8 +21,8 @@ class MatchTooCostly(Exception):
 
 def problem(pattern: str) -> str | None:
     """Return why *pattern* is invalid, None when it is valid."""
-    if not 1 <= len(pattern) <= LONGEST:
-        return f"a pattern has 1 to {LONGEST} characters."
+    if not 1 <= len(pattern) <= MAX_PATTERN:
+        return f"a pattern has 1 to {MAX_PATTERN} characters."
     try:
         _compiled(pattern)
     except UnicodeEncodeError:
@@ -32,12 +32,12 @@ def problem(pattern: str) -> str | None:
     return None
 
 
-def found(pattern: str, text: str) -> bool:
+def matches(pattern: str, text: str) -> bool:
     """Return whether *pattern* matches anywhere in *text*; raises `MatchTooCostly`."""
-    compiled, given = _compiled(pattern), text.encode(errors="replace")
-    if compiled.programsize * len(given) > _WORK:
-        raise MatchTooCostly(f"it is too long for the pattern: {len(given)} bytes, {compiled.programsize} steps each")
-    return compiled.search(given) is not None
+    compiled, data = _compiled(pattern), text.encode(errors="replace")
+    if compiled.programsize * len(data) > _WORK:
+        raise MatchTooCostly(f"it is too long for the pattern: {len(data)} bytes, {compiled.programsize} steps each")
+    return compiled.search(data) is not None
 
 
 @lru_cache(maxsize=64)

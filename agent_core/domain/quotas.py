@@ -15,9 +15,9 @@ from agent_core.errors import InvalidInput, RateLimited
 
 MINUTE, DAY = 60_000, 86_400_000
 """The periods, in milliseconds."""
-MOST = 10**15
+MAX_QUOTA = 10**15
 NANO = 1_000_000_000
-MOST_CHARGED = 1_000 * NANO
+MAX_CHARGE = 1_000 * NANO
 """The most that one model call counts for, in billionths of a dollar: no server's counts make the sums overflow."""
 DEFAULT_STREAMS = 16
 """Open streams of one visitor: tabs of a browser, and what each reads."""
@@ -148,16 +148,16 @@ def subjects(quotas: bytes | None, actor: Actor, origin: Origin) -> list[Subject
     """
     if lane_of(actor, origin) == OPERATORS:
         return []
-    found = read(quotas)
+    stored_quotas = read(quotas)
     scope: Scope = "visitor" if actor.kind == "visitor" else "user"
     wanted: list[tuple[Scope, str, Quota]] = [
-        (scope, actor.id, found.visitor if scope == "visitor" else found.user),
-        ("everyone", "", found.everyone),
+        (scope, actor.id, stored_quotas.visitor if scope == "visitor" else stored_quotas.user),
+        ("everyone", "", stored_quotas.everyone),
     ]
     if origin.address is not None:
-        wanted.append(("address", origin.address, found.address))
-    kept = [Subject(key_of(scope, name), scope, quota) for scope, name, quota in wanted if _is_bound(quota)]
-    return sorted(kept, key=lambda each: each.key)
+        wanted.append(("address", origin.address, stored_quotas.address))
+    bounded = [Subject(key_of(scope, name), scope, quota) for scope, name, quota in wanted if _is_bound(quota)]
+    return sorted(bounded, key=lambda each: each.key)
 
 
 @lru_cache(maxsize=256)
@@ -165,10 +165,12 @@ def read(stored: bytes | None) -> Quotas:
     """Return the quotas in an agent's row; None are the defaults."""
     if stored is None:
         return Quotas()
-    given: dict[str, dict[str, Any]] = msgspec.json.decode(stored)
-    known = Quota.__struct_fields__  # a newer version may have stored more
-    kept = {scope: Quota(**{name: value for name, value in given[scope].items() if name in known}) for scope in SCOPES}
-    return Quotas(**kept)
+    decoded: dict[str, dict[str, Any]] = msgspec.json.decode(stored)
+    fields = Quota.__struct_fields__  # a newer version may have stored more
+    quotas = {
+        scope: Quota(**{name: value for name, value in decoded[scope].items() if name in fields}) for scope in SCOPES
+    }
+    return Quotas(**quotas)
 
 
 def _is_bound(quota: Quota) -> bool:
@@ -177,12 +179,12 @@ def _is_bound(quota: Quota) -> bool:
 
 
 def check(scope: Scope, quota: Quota) -> None:
-    """Raise `InvalidInput` when *quota*, of `limits.<scope>`, has a bound that is none."""
+    """Raise `InvalidInput` when *quota*, of `limits.<scope>`, has an invalid bound."""
     for name in quota.__struct_fields__:
         value = getattr(quota, name)
         path = f"limits.{scope}.{name}"
-        if isinstance(value, int) and not 1 <= value <= MOST:
-            raise InvalidInput(path, f"between 1 and {MOST}, or null for no bound.")
+        if isinstance(value, int) and not 1 <= value <= MAX_QUOTA:
+            raise InvalidInput(path, f"between 1 and {MAX_QUOTA}, or null for no bound.")
         if isinstance(value, str) and (not re.fullmatch(USD, value) or not Decimal(value)):
             raise InvalidInput(path, 'an amount above 0 as a decimal text, such as "2.50", or null for no bound.')
 
@@ -201,8 +203,8 @@ def nano_of(cost: str | None) -> int:
 
 
 def charge_of(cost: str | None) -> int:
-    """Return what a model call at *cost* counts for, as `nano_of` does, up to `MOST_CHARGED`."""
-    return min(nano_of(cost), MOST_CHARGED)
+    """Return what a model call at *cost* counts for, as `nano_of` does, up to `MAX_CHARGE`."""
+    return min(nano_of(cost), MAX_CHARGE)
 
 
 def refusal(subject: Subject, used: Used, spent: Spending, now: int) -> RateLimited | None:
@@ -215,8 +217,8 @@ def refusal(subject: Subject, used: Used, spent: Spending, now: int) -> RateLimi
         return None
     wait, name = max(waits)
     seconds = -(-wait // 1000)
-    said = f"{_sentence(subject.scope, name, subject.quota)}; try again {_later(name, seconds)}."
-    return RateLimited(said, seconds, limit=f"{subject.scope}.{name}")
+    sentence = f"{_sentence(subject.scope, name, subject.quota)}; try again {_later(name, seconds)}."
+    return RateLimited(sentence, seconds, limit=f"{subject.scope}.{name}")
 
 
 def _waits(quota: Quota, used: Used, spent: Spending, now: int) -> Iterator[tuple[str, int]]:
@@ -224,32 +226,32 @@ def _waits(quota: Quota, used: Used, spent: Spending, now: int) -> Iterator[tupl
     minute, day = now % MINUTE, now % DAY
     if spent.messages:
         sent = used.minute_messages - spent.messages
-        if (most := quota.messages_per_minute) is not None:
-            yield "messages_per_minute", wait_of(sent, used.minute_messages_before, minute, MINUTE, most)
-        if (most := quota.messages_per_day) is not None:
-            yield "messages_per_day", wait_of(used.messages - spent.messages, used.messages_before, day, DAY, most)
-    if spent.sessions and (most := quota.sessions_per_day) is not None:
-        yield "sessions_per_day", wait_of(used.sessions - spent.sessions, used.sessions_before, day, DAY, most)
-    if (most := quota.tokens_per_day) is not None:
-        yield "tokens_per_day", wait_of(used.tokens, used.tokens_before, day, DAY, most)
+        if (limit := quota.messages_per_minute) is not None:
+            yield "messages_per_minute", wait_of(sent, used.minute_messages_before, minute, MINUTE, limit)
+        if (limit := quota.messages_per_day) is not None:
+            yield "messages_per_day", wait_of(used.messages - spent.messages, used.messages_before, day, DAY, limit)
+    if spent.sessions and (limit := quota.sessions_per_day) is not None:
+        yield "sessions_per_day", wait_of(used.sessions - spent.sessions, used.sessions_before, day, DAY, limit)
+    if (limit := quota.tokens_per_day) is not None:
+        yield "tokens_per_day", wait_of(used.tokens, used.tokens_before, day, DAY, limit)
     if quota.cost_per_day is not None:
         yield "cost_per_day", wait_of(used.cost, used.cost_before, day, DAY, nano_of(quota.cost_per_day))
     if quota.stored_bytes is not None:
         yield "stored_bytes", NEVER * 1000 if used.stored >= quota.stored_bytes else 0
 
 
-def wait_of(used: int, before: int, elapsed: int, period: int, most: int) -> int:
-    """Return the milliseconds until one more fits under *most* within a *period* that ends at the present moment.
+def wait_of(used: int, before: int, elapsed: int, period: int, limit: int) -> int:
+    """Return the milliseconds until one more fits under *limit* within a *period* that ends at the present moment.
 
     *used* counts since this period's fixed start, *elapsed* milliseconds ago, *before* in the one before it. Of the
     latter as much counts as lies within the last *period*, as if it were spread evenly.
     """
-    over = (used + 1 - most) * period + before * (period - elapsed)
+    over = (used + 1 - limit) * period + before * (period - elapsed)
     if over <= 0:
         return 0
-    if used + 1 <= most:
+    if used + 1 <= limit:
         return -(-over // before)
-    return period - elapsed + -(-(used + 1 - most) * period // used)
+    return period - elapsed + -(-(used + 1 - limit) * period // used)
 
 
 _WHO: dict[Scope, str] = {
@@ -259,18 +261,18 @@ _WHO: dict[Scope, str] = {
     "everyone": "The people who use this assistant have",
 }
 _WHAT = {
-    "messages_per_minute": "sent {most} message{s} within a minute, as many as are allowed",
-    "messages_per_day": "sent {most} message{s} within a day, as many as are allowed",
-    "sessions_per_day": "begun {most} conversation{s} within a day, as many as are allowed",
+    "messages_per_minute": "sent {limit} message{s} within a minute, as many as are allowed",
+    "messages_per_day": "sent {limit} message{s} within a day, as many as are allowed",
+    "sessions_per_day": "begun {limit} conversation{s} within a day, as many as are allowed",
     "tokens_per_day": "used as many tokens as are allowed within a day",
     "cost_per_day": "used up the budget of a day",
-    "stored_bytes": "as much stored in conversations as is allowed ({most} bytes)",
+    "stored_bytes": "as much stored in conversations as is allowed ({limit} bytes)",
 }
 
 
 def _sentence(scope: Scope, name: str, quota: Quota) -> str:
-    most = getattr(quota, name)
-    return f"{_WHO[scope]} {_WHAT[name].format(most=most, s='' if most == 1 else 's')}"
+    limit = getattr(quota, name)
+    return f"{_WHO[scope]} {_WHAT[name].format(limit=limit, s='' if limit == 1 else 's')}"
 
 
 def _later(name: str, seconds: int) -> str:

@@ -100,24 +100,24 @@ def noun_of(tool: str) -> str:
     words = words_of(tool)
     words = words[1:] if len(words) > 1 and words[0] in _FIRST and words[1] in VERBS else words
     if len(words) > 1 and words[0] in _ALSO_NOUNS and words[-1] in _CORE:
-        found = words[:-1]
+        noun = words[:-1]
     elif words and words[0] in VERBS:
-        found = _after(words)
+        noun = _after(words)
     elif words and words[-1] in VERBS:
-        found = words[:-1]
-    elif inner := next((place for place, word in enumerate(words) if word in VERBS), 0):
-        found = _after(words[inner:])  # `github_list_issues`
+        noun = words[:-1]
+    elif inner := next((index for index, word in enumerate(words) if word in VERBS), 0):
+        noun = _after(words[inner:])  # `github_list_issues`
     else:
         return ""
-    while len(found) > 1 and found[-1] in _ASPECTS:
-        found = found[:-1]
-    return "_".join(_singular(found))
+    while len(noun) > 1 and noun[-1] in _ASPECTS:
+        noun = noun[:-1]
+    return "_".join(_singular(noun))
 
 
 def _after(words: list[str]) -> list[str]:
     """Return the words of the noun after the verb, which is the first of *words*."""
     rest = words[1:]
-    end = next((place for place, word in enumerate(rest) if place and word in _ENDS), len(rest))
+    end = next((index for index, word in enumerate(rest) if index and word in _ENDS), len(rest))
     return [word for word in rest[:end] if word not in _QUALIFIERS and word not in _ENDS]
 
 

@@ -21,7 +21,7 @@ MAX_PARTS = 2_000
 MAX_CHECKS = 100_000
 """Keywords checked against parts of one value: about a second."""
 _SHOWN = 5
-_LONGEST, _BEGIN, _END = 300, 100, 190
+_MAX_LENGTH, _BEGIN, _END = 300, 100, 190
 _REFERENCES = ("$ref", "$dynamicRef")
 _OF_THE_WHOLE = ("$id", "$schema")
 _checks_left: ContextVar[list[int]] = ContextVar("checks_left")
@@ -80,20 +80,20 @@ def uncheckable(schema: dict[str, Any]) -> Fault | None:
     return None
 
 
-def problems(schema: dict[str, Any], value: Any, most: int = _SHOWN) -> Sequence[Fault]:
-    """Return how *value* fails *schema*: up to *most* errors, none when it is valid.
+def problems(schema: dict[str, Any], value: Any, limit: int = _SHOWN) -> Sequence[Fault]:
+    """Return how *value* fails *schema*: up to *limit* errors, none when it is valid.
 
     A value that cannot be checked is invalid, even if the cause is a stored schema that is older than these checks.
     """
     if is_deep(value):
         return [Fault("$", f"nested more than {MAX_DEPTH} levels deep.")]
     try:
-        return _faults(schema, value, most)
+        return _faults(schema, value, limit)
     except _Uncheckable as error:
         return [Fault("$", f"it cannot be checked, for its schema: {error.fault}")]
 
 
-def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
+def _faults(schema: dict[str, Any], value: Any, limit: int) -> Sequence[Fault]:
     """Return how *value* fails *schema*; raise `_Uncheckable`."""
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415 - as above
 
@@ -101,8 +101,8 @@ def _faults(schema: dict[str, Any], value: Any, most: int) -> Sequence[Fault]:
     _checks_left.set([MAX_CHECKS])
     plain = {name: each for name, each in schema.items() if name not in _OF_THE_WHOLE}
     try:
-        found = _validator()(plain, registry=EMPTY_REGISTRY).iter_errors(value)  # a registry that fetches nothing
-        return [_fault_of(error) for error in islice(found, most)]
+        errors = _validator()(plain, registry=EMPTY_REGISTRY).iter_errors(value)  # a registry that fetches nothing
+        return [_fault_of(error) for error in islice(errors, limit)]
     except _Uncheckable:
         raise
     except RecursionError:
@@ -152,8 +152,8 @@ def _check_part(path: str, part: Object, schema: Object) -> None:
             why = f"`{to[:_BEGIN]}` leads nowhere in the schema; refer to what is in it, as `#/$defs/…`."
             raise _Uncheckable(Fault(f"{path}.{name}", why))
     named = part.get("patternProperties")
-    given = [("pattern", part.get("pattern")), *(("patternProperties", each) for each in _inside_of(named))]
-    for name, pattern in given:
+    spelled = [("pattern", part.get("pattern")), *(("patternProperties", each) for each in _inside_of(named))]
+    for name, pattern in spelled:
         if isinstance(pattern, str) and pattern and (fault := patterns.problem(pattern)):
             raise _Uncheckable(Fault(f"{path}.{name}", fault))
     if named and "unevaluatedProperties" in part:
@@ -183,8 +183,8 @@ def _inside(value: Any, *, bare: bool = False) -> Iterator[tuple[str, Any]]:
         for name, each in cast("Object", value).items():
             yield (name if bare else f".{name}"), each
     elif isinstance(value, list):
-        for place, each in enumerate(cast("list[Any]", value)):
-            yield (str(place) if bare else f"[{place}]"), each
+        for index, each in enumerate(cast("list[Any]", value)):
+            yield (str(index) if bare else f"[{index}]"), each
 
 
 def _inside_of(value: Any) -> Iterable[str]:
@@ -194,7 +194,7 @@ def _inside_of(value: Any) -> Iterable[str]:
 def _short(message: object) -> str:
     """Return *message* without its middle if it is long: it begins with the value, and ends with what was expected."""
     text = str(message)
-    return text if len(text) <= _LONGEST else f"{text[:_BEGIN]} … {text[-_END:]}"
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_BEGIN]} … {text[-_END:]}"
 
 
 @cache
@@ -225,9 +225,9 @@ def _counted(check: Keyword, validator: Any, wanted: Any, value: Any, schema: An
 
 
 def _additional(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
-    known, spelled = schema.get("properties", {}), schema.get("patternProperties", {})
+    properties, spelled = schema.get("properties", {}), schema.get("patternProperties", {})
     for name in _inside_of(value):
-        if name not in known and not any(_matches(pattern, name) for pattern in spelled):
+        if name not in properties and not any(_matches(pattern, name) for pattern in spelled):
             if wanted is False:
                 yield _fault("there is no such property.", name)
             else:
@@ -264,7 +264,7 @@ def _unique(_validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[
 
 
 def _matches(pattern: str, text: str) -> bool:
-    return not pattern or patterns.found(pattern, text)
+    return not pattern or patterns.matches(pattern, text)
 
 
 def _fault(message: str, *path: str) -> Any:

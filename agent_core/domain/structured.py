@@ -53,19 +53,19 @@ def is_closed(schema: Any, *, whole: bool = False) -> bool:
     """
     if not isinstance(schema, dict):
         return False
-    found = cast("dict[str, Any]", schema)
-    if not found.keys() <= _CLOSED:
+    fields = cast("dict[str, Any]", schema)
+    if not fields.keys() <= _CLOSED:
         return False
-    properties: Json = found.get("properties", {})
-    if properties or "object" in _types(found):
-        missing = properties.keys() - set(found.get("required", ()))
-        if found.get("additionalProperties") is not False or (whole and missing):
+    properties: Json = fields.get("properties", {})
+    if properties or "object" in _types(fields):
+        missing = properties.keys() - set(fields.get("required", ()))
+        if fields.get("additionalProperties") is not False or (whole and missing):
             return False
-    inner = [*properties.values(), *found.get("$defs", {}).values(), *found.get("anyOf", ())]
-    inner += [found["items"]] if "items" in found else []
+    inner = [*properties.values(), *fields.get("$defs", {}).values(), *fields.get("anyOf", ())]
+    inner += [fields["items"]] if "items" in fields else []
     return all(is_closed(each, whole=whole) for each in inner)
 
 
 def _types(schema: Json) -> Sequence[str]:
-    given: str | list[str] = schema.get("type", [])
-    return [given] if isinstance(given, str) else given
+    types: str | list[str] = schema.get("type", [])
+    return [types] if isinstance(types, str) else types

@@ -24,7 +24,7 @@ _BY_NAME = frozenset({"dependentRequired", "dependentSchemas", "dependencies", "
 _VALUES = frozenset({"const", "default", "enum", "examples"})
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose values are schemas by names."""
-_MOST_PARTS = 200
+_MAX_PARTS = 200
 """Choices, and choices within them, that are made one object."""
 Schema = dict[str, Any]
 
@@ -36,7 +36,7 @@ class Fitted:
     *names* are the owner's own names of arguments that are shown under others, by those.
     """
 
-    shown: Schema
+    offered: Schema
     whole: Schema
     names: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -49,9 +49,9 @@ class Fitted:
 
 def unsendable(parameters: Schema) -> Fault | None:
     """Return why vendors of models would refuse *parameters*, with the path; None when they take them."""
-    if found := next((each for each in CHOICES if each in parameters), None):
+    if choice := next((each for each in CHOICES if each in parameters), None):
         why = "vendors of models take none at the top level; write one object, and choices inside its properties."
-        return Fault(f"$.{found}", why)
+        return Fault(f"$.{choice}", why)
     for name in _properties(parameters):
         if not KEY.fullmatch(name):
             why = f"vendors of models take names of arguments with 1 to {_MAX_KEY} letters, digits, `_`, `.` and `-`."
@@ -66,10 +66,10 @@ def fitted(parameters: Schema) -> Fitted:
     with the arguments of all of them, whose description says which go together.
     """
     whole = checkable(parameters)
-    shown = _Flattener(whole).flat(whole) if _TO_MERGE & whole.keys() else whole
-    shown, names = _renamed(shown)
+    flat = _Flattener(whole).flat(whole) if _TO_MERGE & whole.keys() else whole
+    flat, names = _renamed(flat)
     # References may lead into what is now elsewhere.
-    return Fitted(whole if shown is whole else checkable(shown), whole, names)
+    return Fitted(whole if flat is whole else checkable(flat), whole, names)
 
 
 def checkable(schema: Schema) -> Schema:
@@ -92,8 +92,8 @@ def _checkable(part: Any, schema: Schema, *, top: bool = False) -> Any:
             made[key] = each
         elif key in _MAPS and isinstance(each, dict):
             inside = cast("Schema", each)
-            kept = [name for name in inside if key != "patternProperties" or _matches(name)]
-            made[key] = {name: _checkable(inside[name], schema) for name in kept}
+            checkable = [name for name in inside if key != "patternProperties" or _matches(name)]
+            made[key] = {name: _checkable(inside[name], schema) for name in checkable}
         elif not _is_beyond(key, each, schema, top=top):
             made[key] = _checkable(each, schema)
     if "patternProperties" in made:
@@ -128,15 +128,15 @@ class _Flattener:
     """Makes one object of *schema*, whose parts may be many when each refers to others several times."""
 
     def __init__(self, schema: Schema) -> None:
-        self._schema, self._left = schema, _MOST_PARTS
+        self._schema, self._left = schema, _MAX_PARTS
 
     def flat(self, part: Schema) -> Schema:
         """Return *part* as one object: its own arguments, those of all its parts, and those of each of its choices."""
         made = {key: each for key, each in part.items() if key not in _MERGED}
-        found, required = _properties(part), _names(part.get("required"))
+        properties, required = _properties(part), _names(part.get("required"))
         referred = [target(self._schema, part["$ref"])] if "$ref" in part else []
         for each in self._objects([*referred, *_list(part.get("allOf"))]):
-            found = _joined(found, _properties(each), "allOf")
+            properties = _joined(properties, _properties(each), "allOf")
             required += _names(each.get("required"))
             if "description" in each:
                 made.setdefault("description", each["description"])
@@ -145,21 +145,21 @@ class _Flattener:
                 either: Schema = {}
                 for each in choices:
                     either = _joined(either, _properties(each), "anyOf")
-                found = _joined(found, either, "allOf")
+                properties = _joined(properties, either, "allOf")
                 wanted = [_names(each.get("required")) for each in choices]
                 required += [name for name in wanted[0] if all(name in each for each in wanted)]
                 made["description"] = f"{made.get('description', '')} {_together(wanted, required)}".strip()
-        made |= {"type": "object", "properties": found, "required": list(dict.fromkeys(required))}
+        made |= {"type": "object", "properties": properties, "required": list(dict.fromkeys(required))}
         return {key: each for key, each in made.items() if each or key not in ("required", "description")}
 
     def _objects(self, parts: Iterable[object]) -> Sequence[Schema]:
         """Return those of *parts* that an object can be, each as one object."""
-        found: list[Schema] = []
+        schemas: list[Schema] = []
         for each in parts:
             self._left -= 1
             if self._left >= 0 and isinstance(each, dict) and _may_be_object(cast("Schema", each)):
-                found.append(self.flat(cast("Schema", each)))
-        return found
+                schemas.append(self.flat(cast("Schema", each)))
+        return schemas
 
 
 def _may_be_object(part: Schema) -> bool:
@@ -170,8 +170,8 @@ def _may_be_object(part: Schema) -> bool:
 def _together(wanted: Sequence[Sequence[str]], required: Sequence[str]) -> str:
     """Return in a sentence which arguments go together; empty when a choice needs none beside those *required*."""
     more = [[name for name in each if name not in required] for each in wanted]
-    said = dict.fromkeys(" with ".join(f"`{name}`" for name in each) for each in more)
-    return f"Required too is one of these: {'; '.join(said)}." if all(more) else ""
+    texts = dict.fromkeys(" with ".join(f"`{name}`" for name in each) for each in more)
+    return f"Required too is one of these: {'; '.join(texts)}." if all(more) else ""
 
 
 def _joined(one: Schema, other: Mapping[str, Any], how: str) -> Schema:
@@ -193,17 +193,17 @@ def _both(one: Any, other: Any, how: str) -> Any:
 def _values(schema: Any) -> list[Any]:
     if not isinstance(schema, dict):
         return []
-    given = cast("Schema", schema)
-    return [given["const"]] if "const" in given else _list(given.get("enum"))
+    part = cast("Schema", schema)
+    return [part["const"]] if "const" in part else _list(part.get("enum"))
 
 
 def _without(schema: Schema) -> Schema:
     return {key: each for key, each in schema.items() if key not in ("const", "enum")}
 
 
-def _renamed(shown: Schema) -> tuple[Schema, Mapping[str, str]]:
-    """Return *shown* with names of arguments that vendors take, and the owner's names by those."""
-    properties = _properties(shown)
+def _renamed(schema: Schema) -> tuple[Schema, Mapping[str, str]]:
+    """Return *schema* with names of arguments that vendors take, and the owner's names by those."""
+    properties = _properties(schema)
     names: dict[str, str] = {}
     for name in properties:
         if not KEY.fullmatch(name):
@@ -213,12 +213,12 @@ def _renamed(shown: Schema) -> tuple[Schema, Mapping[str, str]]:
                 new, n = f"{plain[: _MAX_KEY - _COUNTED]}_{n}", n + 1
             names[new] = name
     if not names:
-        return shown, {}
+        return schema, {}
     news = {old: new for new, old in names.items()}
-    made = {key: each for key, each in shown.items() if key not in _BY_NAME}
+    made = {key: each for key, each in schema.items() if key not in _BY_NAME}
     made["properties"] = {news.get(name, name): _called(name, each, news) for name, each in properties.items()}
-    if "required" in shown:
-        made["required"] = [news.get(name, name) for name in _names(shown["required"])]
+    if "required" in schema:
+        made["required"] = [news.get(name, name) for name in _names(schema["required"])]
     return made, names
 
 
@@ -226,13 +226,13 @@ def _called(name: str, schema: Any, news: Mapping[str, str]) -> Any:
     """Return *schema* with the owner's *name* in its description, if it is shown under another."""
     if name not in news or not isinstance(schema, dict):
         return schema
-    given = cast("Schema", schema)
-    return {**given, "description": f"{given.get('description', '')} (`{name}`)".strip()}
+    part = cast("Schema", schema)
+    return {**part, "description": f"{part.get('description', '')} (`{name}`)".strip()}
 
 
 def _properties(schema: Schema) -> Schema:
-    found = schema.get("properties")
-    return cast("Schema", found) if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return cast("Schema", properties) if isinstance(properties, dict) else {}
 
 
 def _names(value: object) -> list[str]:

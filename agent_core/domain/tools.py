@@ -113,4 +113,4 @@ def secrets_in(value: object) -> frozenset[str]:
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """Return *text* with each reference replaced by the secret of that name in *values*; raises KeyError without."""
-    return SECRET.sub(lambda found: values[found[1]], text)
+    return SECRET.sub(lambda match: values[match[1]], text)

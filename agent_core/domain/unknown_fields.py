@@ -10,7 +10,7 @@ from msgspec import inspect
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.(\w+)|\[[^\]]*\]")
-LONGEST = 50
+MAX_FIELD_NAME = 50
 """Characters of a field's name that are repeated."""
 
 
@@ -28,28 +28,30 @@ def misfit_in(field: str, error: msgspec.ValidationError, kind: Any) -> tuple[st
     """Return the path, such as `config.methd`, and why the value of *field* does not fit the type *kind*."""
     where, why = misfit(error, kind)
     unknown = _UNKNOWN.fullmatch(str(error).partition(" - at ")[0])
-    path = ".".join(filter(None, (field, where, unknown and unknown[1][:LONGEST])))
+    path = ".".join(filter(None, (field, where, unknown and unknown[1][:MAX_FIELD_NAME])))
     return path, why if why.endswith(".") else f"{why}."
 
 
-def unknown_field(name: str, known: Collection[str]) -> str:
-    """Return the sentence about a field *name* that is none of *known*."""
-    near = difflib.get_close_matches(name[:LONGEST], known, n=1)
+def unknown_field(name: str, names: Collection[str]) -> str:
+    """Return the sentence about a field *name* that is none of *names*."""
+    near = difflib.get_close_matches(name[:MAX_FIELD_NAME], names, n=1)
     likely = f"; did you mean `{near[0]}`?" if near else "."
-    return f"unknown field `{name[:LONGEST]}`{likely} Known: {', '.join(f'`{each}`' for each in known) or 'none'}."
+    return (
+        f"unknown field `{name[:MAX_FIELD_NAME]}`{likely} Known: {', '.join(f'`{each}`' for each in names) or 'none'}."
+    )
 
 
 def fields_at(where: str, kind: Any) -> tuple[str, ...]:
     """Return the names of the fields at *where*, a path such as `.hooks[0]`, in the type *kind*; none if unknown."""
-    found: list[inspect.Type] = [inspect.type_info(kind)]
+    types: list[inspect.Type] = [inspect.type_info(kind)]
     for step in _STEP.finditer(where):
-        found = [inner for each in _alternatives(found) for inner in _inner(each, step[1])]
-    structs = [each for each in _alternatives(found) if isinstance(each, inspect.StructType)]
+        types = [inner for each in _alternatives(types) for inner in _inner(each, step[1])]
+    structs = [each for each in _alternatives(types) if isinstance(each, inspect.StructType)]
     return tuple(dict.fromkeys(field.encode_name for each in structs for field in each.fields))
 
 
-def _alternatives(found: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
-    for each in found:
+def _alternatives(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+    for each in types:
         if isinstance(each, inspect.UnionType):
             yield from _alternatives(each.types)
         else:

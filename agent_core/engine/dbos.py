@@ -27,7 +27,7 @@ from agent_core.store.work.workers import Kind
 _HERD = 0.05
 _LET_GO = 2.0
 _SHUT = 5.0
-_MOST_ENQUEUED = 20
+_MAX_ENQUEUED = 20
 _ROOM_EVERY = 1.0
 _log = structlog.get_logger("parley.engine")
 
@@ -171,7 +171,7 @@ class DbosQueue:
 
     @property
     def capacity(self) -> int:
-        return _MOST_ENQUEUED if self._doorbell.is_ready else 0
+        return _MAX_ENQUEUED if self._doorbell.is_ready else 0
 
     def offer(self, runs: Sequence[Due]) -> None:
         if self._after is None:
@@ -181,7 +181,7 @@ class DbosQueue:
             if driven.since <= begun:
                 self.announce(driven.run)
         self._announced &= {segment_name(each.run.id, each.run.epoch) for each in self._pool.driven.values()}
-        waiting = {segment_name(run.id, run.epoch): run.key for run in runs[:_MOST_ENQUEUED]}
+        waiting = {segment_name(run.id, run.epoch): run.key for run in runs[:_MAX_ENQUEUED]}
         for name in waiting.keys() - self._enqueued:
             self._doorbell.notify(name, waiting[name], queued=True)
         self._enqueued = set(waiting)

@@ -216,10 +216,10 @@ class Doorbell:
         with self._transaction() as connection:
             if not self.is_ready or not workers.wins(connection, workers.PRUNING):
                 return
-            known = workers.known(connection)
+            registered = workers.registered(connection)
             for _ in range(_BATCHES):
                 old = DBOS.list_workflows(end_time=before, limit=_BATCH, load_input=False, load_output=False)
-                over = [w.workflow_id for w in old if w.status != "PENDING" or w.executor_id not in known]
+                over = [w.workflow_id for w in old if w.status != "PENDING" or w.executor_id not in registered]
                 if over:
                     DBOS.delete_workflows(over)
                 if len(over) < _BATCH:

@@ -177,13 +177,13 @@ class Liveness:
         beat = partial(workers.heartbeat, worker=self._worker, room=load.room, running=load.running)
         return await connection.run_sync(beat) / 1000
 
-    def _went_well(self, began: float, least: float, most: float) -> None:
+    def _went_well(self, began: float, least: float, limit: float) -> None:
         """Record a heartbeat; after an outage or a change of the database's clock, none expires for a while.
 
-        That clock is ahead of ours by *least* to *most* seconds: the longer the answer took, the less is known.
+        That clock is ahead of ours by *least* to *limit* seconds: the longer the answer took, the less is known.
         """
-        before, self._offset = self._offset, (least, most)
-        was_set = before is not None and max(least - before[1], before[0] - most) > _DRIFT
+        before, self._offset = self._offset, (least, limit)
+        was_set = before is not None and max(least - before[1], before[0] - limit) > _DRIFT
         if was_set:
             _log.warning("database.clock_set")
         if self._good_since is None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from agent_core.loop.state import CRASHED, OUTAGE
 
 
-class Seen(NamedTuple):
-    """The losses at the begin of a query."""
+class LossSnapshot(NamedTuple):
+    """The losses when a query began."""
 
     lost: frozenset[int]
     cut: frozenset[int]
@@ -27,17 +27,17 @@ class Losses:
             return OUTAGE
         return CRASHED if run in self.lost else None
 
-    def seen(self) -> Seen:
+    def snapshot(self) -> LossSnapshot:
         """Return the losses of now, for `update` after a query."""
-        return Seen(frozenset(self.lost), frozenset(self.cut))
+        return LossSnapshot(frozenset(self.lost), frozenset(self.cut))
 
-    def update(self, before: Seen, *, found: Collection[int], own: Collection[int]) -> frozenset[int]:
+    def update(self, before: LossSnapshot, *, due: Collection[int], own: Collection[int]) -> frozenset[int]:
         """Note what a query found that began with *before*; return what was lost until now.
 
-        *own* are those of *found* that belong to this worker and have no driver. What was lost during the query stays:
+        *own* are those of *due* that belong to this worker and have no driver. What was lost during the query stays:
         the query may have read the moment before.
         """
-        known = frozenset(self.lost)
-        self.cut -= before.cut - set(found)  # taken since, or over when the answer got lost
+        earlier = frozenset(self.lost)
+        self.cut -= before.cut - set(due)  # taken since, or over when the answer got lost
         self.lost = {*own, *(self.lost - before.lost)}
-        return known
+        return earlier

@@ -44,7 +44,7 @@ class Pool:
 
     def __init__(self, runs: Runs, membership: Membership, *, max_runs: int) -> None:
         self._runs, self._membership, self._max_runs = runs, membership, max_runs
-        self.kept = kept_of(max_runs)
+        self.reserved = reserved_of(max_runs)
         self.driven: dict[int, Driven] = {}
         """What is driven, by the run's key."""
         self.losses = Losses()
@@ -72,21 +72,21 @@ class Pool:
 
     def has_capacity(self) -> bool:
         """Return whether one more run of anyone may begin at once: there is room, and it is not for one that waits."""
-        return self.capacity > self.kept and not self.is_crowded
+        return self.capacity > self.reserved and not self.is_crowded
 
     @contextmanager
     def reserve(self, actor: int) -> Generator[bool]:
         """Reserve room for a run of *actor* that is about to begin; False when there is none: then it waits."""
-        found = self.has_capacity()
-        if not found and actor not in self._busy():
-            found = self.capacity > 0 and not self._new_wait
-            self._new_wait |= not found
-        self.is_crowded |= not found
-        self._reserved[actor] += found
+        has_room = self.has_capacity()
+        if not has_room and actor not in self._busy():
+            has_room = self.capacity > 0 and not self._new_wait
+            self._new_wait |= not has_room
+        self.is_crowded |= not has_room
+        self._reserved[actor] += has_room
         try:
-            yield found
+            yield has_room
         finally:
-            self._reserved[actor] -= found
+            self._reserved[actor] -= has_room
             if not self._reserved[actor]:
                 del self._reserved[actor]
             self._offer()
@@ -98,7 +98,7 @@ class Pool:
         busy = self._busy()
         for run in waiting:
             free = room - len(chosen)
-            (chosen if free > self.kept or (free > 0 and run.actor not in busy) else left).append(run)
+            (chosen if free > self.reserved or (free > 0 and run.actor not in busy) else left).append(run)
             if free > 0:
                 busy.add(run.actor)
         if room:
@@ -116,7 +116,7 @@ class Pool:
 
     def _offer(self) -> None:
         """Notify the sweep if there is room for which runs wait."""
-        if self.is_crowded and self.capacity > (0 if self._new_wait else self.kept):
+        if self.is_crowded and self.capacity > (0 if self._new_wait else self.reserved):
             self._notify_freed()
 
     async def freed(self) -> None:
@@ -125,8 +125,8 @@ class Pool:
 
     def begin(self, run: RunRef, segment: Segment) -> None:
         """Drive a run that this worker owns."""
-        known = self.driven.get(run.key)
-        if self.is_closed or (known is not None and known.run.epoch >= run.epoch):
+        drive = self.driven.get(run.key)
+        if self.is_closed or (drive is not None and drive.run.epoch >= run.epoch):
             return
         interrupt = Interrupt()
         task = asyncio.get_running_loop().create_task(self._drive(run, segment, interrupt))
@@ -251,7 +251,7 @@ class Pool:
         self._freed.clear()
 
 
-def kept_of(max_runs: int) -> int:
+def reserved_of(max_runs: int) -> int:
     """Return how many of *max_runs* places are kept for actors without a run: an eighth, and one of a few."""
     return max(0, min(max(1, max_runs // 8), max_runs - 1))
 

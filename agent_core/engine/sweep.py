@@ -98,17 +98,17 @@ class Sweep:
         """
         if not self._membership.is_well:
             return  # the database is away: nothing can be taken, and all that was here is given up
-        pool, before, looked_for = self._pool, self._pool.losses.seen(), self._pool.capacity
-        found = await self._runs.due(expire_after=self._membership.expire_after, limit=self._limit)
-        for run in found:
+        pool, before, looked_for = self._pool, self._pool.losses.snapshot(), self._pool.capacity
+        due = await self._runs.due(expire_after=self._membership.expire_after, limit=self._limit)
+        for run in due:
             driven = pool.driven.get(run.key)
             if driven is not None and run.has_news and not driven.interrupt.called:
                 driven.interrupt()
-        self._newer = {run.key: run.epoch for run in found if self._newer.get(run.key) == run.epoch}
-        free = [run for run in found if run.key not in pool.driven and run.key not in self._newer]
+        self._newer = {run.key: run.epoch for run in due if self._newer.get(run.key) == run.epoch}
+        free = [run for run in due if run.key not in pool.driven and run.key not in self._newer]
         own = {run.key for run in free if run.owner == self._worker}
-        known = pool.losses.update(before, found={run.key for run in found}, own=own)
-        wanted = [run for run in free if (run.owner != self._worker or run.key in known) and not self._is_paused(run)]
+        lost = pool.losses.update(before, due={run.key for run in due}, own=own)
+        wanted = [run for run in free if (run.owner != self._worker or run.key in lost) and not self._is_paused(run)]
         # Of what was beyond the room at the query nothing is known.
         chosen, left = pool.choose(wanted, min(looked_for, pool.capacity))
         await self._take(chosen)

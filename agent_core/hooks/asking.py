@@ -12,6 +12,7 @@ from agent_core.domain.agents import ToolSpec
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor, visible
 from agent_core.domain.schemas import schema_problem
+from agent_core.domain.shorten import shorten
 from agent_core.ids import new_id
 from agent_core.loop.waiting import CallState
 
@@ -40,10 +41,10 @@ def question(spec: ToolSpec, name: str) -> str:
 
 
 def held(
-    hook: str, config: ApprovalConfig, call: CallState, spec: ToolSpec, asked: tuple[Actor | None, Sequence[Actor]]
+    hook: str, config: ApprovalConfig, call: CallState, spec: ToolSpec, actors: tuple[Actor | None, Sequence[Actor]]
 ) -> Sequence[e.FactBody]:
-    """Return the facts by which *hook* holds *call* until people decided; *asked* are who asked, and all who spoke."""
-    asker, speakers = asked
+    """Return the facts by which *hook* holds *call* until people decided; *actors* are who asked, and all who spoke."""
+    asker, speakers = actors
     config = with_presets(config, spec)
     approval = new_id("apr")
     return [
@@ -87,8 +88,8 @@ def _untitled(schema: Any) -> Any:
         case dict():
             each = cast("dict[str, Any]", schema).items()
             # A property may be called `title`: then this is a schema, not a text.
-            kept = {key: value for key, value in each if key != "title" or not isinstance(value, str)}
-            return {key: value if key in _VALUES else _untitled(value) for key, value in kept.items()}
+            others = {key: value for key, value in each if key != "title" or not isinstance(value, str)}
+            return {key: value if key in _VALUES else _untitled(value) for key, value in others.items()}
         case list():
             return [_untitled(value) for value in cast("list[Any]", schema)]
         case _:
@@ -97,26 +98,26 @@ def _untitled(schema: Any) -> Any:
 
 def with_presets(config: ApprovalConfig, spec: ToolSpec) -> ApprovalConfig:
     """Return *config* with a *detail* that says what the call's arguments do not: what it wraps, and its presets."""
-    said = [] if spec.wraps is None else [f"{spec.name} runs {spec.wraps}."]
-    said += [f"Preset: {name} = {json.encode(value).decode()}" for name, value in spec.preset.items()]
-    if not said:
+    lines = [] if spec.wraps is None else [f"{spec.name} runs {spec.wraps}."]
+    lines += [f"Preset: {name} = {json.encode(value).decode()}" for name, value in spec.preset.items()]
+    if not lines:
         return config
-    return replace(config, detail="\n".join(filter(None, (config.detail, *said)))[:MAX_DETAIL])
+    return replace(config, detail="\n".join(filter(None, (config.detail, *lines)))[:MAX_DETAIL])
 
 
 def form(
     call: CallState,
-    said: tuple[str, str | None],
+    texts: tuple[str, str | None],
     schema: dict[str, Any],
     state: str | None,
-    asked: tuple[Actor | None, Sequence[Actor]],
+    actors: tuple[Actor | None, Sequence[Actor]],
 ) -> Sequence[e.FactBody]:
     """Return the facts by which the tool of *call* asks the person who asked for the run to fill in a form.
 
-    *said* is a title and more of it, which a stranger may have written; *state* is the blob with the tool's own.
+    *texts* is a title and more of it, which a stranger may have written; *state* is the blob with the tool's own.
     """
-    asker, speakers = asked
-    approval, (title, detail), shown = new_id("apr"), map(_shown, said), _legible(schema)
+    asker, speakers = actors
+    approval, (title, detail), form = new_id("apr"), map(_printable, texts), _legible(schema)
     long = len(title) > MAX_TITLE
     return [
         e.ApprovalRequested(
@@ -124,9 +125,9 @@ def form(
             call=call.call,
             step=call.step,
             tool=call.name,
-            arguments=_first(shown),
+            arguments=_first(form),
             hook=_FORM,
-            title=f"{title[: MAX_TITLE - 1]}…" if long else title or f"{call.name} asks you something.",
+            title=shorten(title, MAX_TITLE) or f"{call.name} asks you something.",
             responders=("asker",) if asker is not None else ("operators",),
             quorum=1,
             timeout_s=FORM_TIME,
@@ -135,7 +136,7 @@ def form(
             edit=True,
             by=asker,
             speakers=tuple(each for each in speakers if each != asker),
-            form=shown,
+            form=form,
             state=state,
         ),
         e.ToolPending(call=call.call, on="approval", approval=approval),
@@ -161,7 +162,7 @@ def _is_plain(field: object) -> bool:
     return isinstance(kind, str) and kind in _BLANK
 
 
-def _shown(text: str | None) -> str:
+def _printable(text: str | None) -> str:
     return visible(text or "").strip()
 
 

@@ -57,12 +57,12 @@ class Hooks:
         self._resolvers, self._run_info = resolvers, run_info
         self._about: RunContext | None = None
 
-    async def before_start(self, message: str, known: Sequence[str]) -> Sequence[e.FactBody]:
+    async def before_start(self, message: str, agents: Sequence[str]) -> Sequence[e.FactBody]:
         """Ask the hooks that were not asked yet whether the run may start; *message* is the id of a refusal."""
         facts: list[e.FactBody] = []
         question = (await self._of()).question
         for named in self._agent.hooks("OnRunStart"):
-            if named.name in known:
+            if named.name in agents:
                 continue
             answer = await self._ask(named, "OnRunStart", text=question)
             facts.append(_ruled(named.name, "OnRunStart", Allow() if isinstance(answer, Modify) else answer))
@@ -77,13 +77,13 @@ class Hooks:
         """
         facts: list[e.FactBody] = []
         spec = self._agent.tools[call.name]
-        known = {*call.allowed_by, *call.approved_for}
+        allowed = {*call.allowed_by, *call.approved_for}
         for named in self._agent.hooks("PreToolUse", call.name):
-            if named.name in known:
+            if named.name in allowed:
                 continue
             if isinstance(named.config, ApprovalConfig):
                 if not await self._run_info.is_granted(named.name, call.name, named.config):
-                    return [*facts, *held(named.name, named.config, call, spec, await self._asked())]
+                    return [*facts, *held(named.name, named.config, call, spec, await self._actors())]
                 answer: Answer = Allow("It is allowed for the rest of this conversation.")
             else:
                 answer = await self._ask(named, "PreToolUse", **_of_call(call, spec))
@@ -104,13 +104,13 @@ class Hooks:
             denied = Deny("It would follow a result that strangers may have written.")
             return [_ruled(AFTER_UNTRUSTED, "PreToolUse", denied, call.call)]
         config = ApprovalConfig(detail="It follows a result that strangers may have written.")
-        return held(AFTER_UNTRUSTED, config, call, spec, await self._asked())
+        return held(AFTER_UNTRUSTED, config, call, spec, await self._actors())
 
     async def form(self, call: CallState, asks: Elicitation, state: str | None) -> Sequence[e.FactBody]:
         """Return the facts by which the tool of *call* asks the person who asked; *state* is the blob of its own."""
-        return form(call, (asks.title, asks.detail), asks.schema, state, await self._asked())
+        return form(call, (asks.title, asks.detail), asks.schema, state, await self._actors())
 
-    async def _asked(self) -> tuple[Actor | None, Sequence[Actor]]:
+    async def _actors(self) -> tuple[Actor | None, Sequence[Actor]]:
         about = await self._run_info.about()
         return about.asker, about.speakers
 
@@ -179,10 +179,10 @@ class Hooks:
         return Deny(error=error) if getattr(named.config, "on_error", "deny") == "deny" else Allow(error=error)
 
 
-def saying(said: e.MessageCompleted, text: str) -> e.MessageCompleted:
-    """Return *said* with *text* in the place of its words: what the model wrote and thought is not kept."""
-    calls = tuple(part for part in said.parts if isinstance(part, ToolCall))
-    return replace(said, parts=(*([Text(text)] if text else []), *calls), native=None)
+def saying(message: e.MessageCompleted, text: str) -> e.MessageCompleted:
+    """Return *message* with *text* in the place of its words: what the model wrote and thought is not kept."""
+    calls = tuple(part for part in message.parts if isinstance(part, ToolCall))
+    return replace(message, parts=(*([Text(text)] if text else []), *calls), native=None)
 
 
 def refusal(message: str, reason: str | None) -> e.MessageCompleted:
@@ -210,12 +210,12 @@ def _ruled(hook: str, event: HookEvent, answer: Answer, call: str | None = None)
 
 def _of_call(call: CallState, spec: ToolSpec | None) -> dict[str, Any]:
     """Return what a hook gets of *call*: its arguments as they will be, references to secrets not filled in."""
-    known = {"tool": call.name, "call": call.call, "arguments": call.arguments}
-    return known if spec is None else {**known, "wraps": spec.wraps, "arguments": {**call.arguments, **spec.preset}}
+    fields = {"tool": call.name, "call": call.call, "arguments": call.arguments}
+    return fields if spec is None else {**fields, "wraps": spec.wraps, "arguments": {**call.arguments, **spec.preset}}
 
 
 def _without_presets(answer: Modify, spec: ToolSpec) -> Modify:
     """Return *answer* without the presets that the hook was shown and sent back; what it changed there stays."""
-    given = answer.arguments or {}
-    left = {name: each for name, each in given.items() if name not in spec.preset or each != spec.preset[name]}
+    arguments = answer.arguments or {}
+    left = {name: each for name, each in arguments.items() if name not in spec.preset or each != spec.preset[name]}
     return answer if answer.arguments is None else replace(answer, arguments=left)

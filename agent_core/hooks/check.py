@@ -40,12 +40,12 @@ def check(hooks: Sequence[Hook], channels: Channels) -> None:
     if len(hooks) > MAX_HOOKS:
         raise InvalidInput("hooks", f"at most {MAX_HOOKS}; merge some, or match more tools with one.")
     names: set[str] = set()
-    for place, hook in enumerate(hooks):
-        path = f"hooks[{place}]"
+    for index, hook in enumerate(hooks):
+        path = f"hooks[{index}]"
         _check_shape(path, hook)
         if hook.name is not None and (not hook.name.strip() or len(hook.name) > MAX_NAME):
             raise InvalidInput(f"{path}.name", f"a name has 1 to {MAX_NAME} characters.")
-        name = hook.name or f"{hook.type}-{place + 1}"
+        name = hook.name or f"{hook.type}-{index + 1}"
         if name in names:
             raise InvalidInput(f"{path}.name", f"`{name}` is there twice; names are unique.")
         names.add(name)
@@ -62,8 +62,8 @@ def check_matchers(definition: Definition, named: Sequence[str] | None = None) -
     for place, matcher in unmatched(definition, named):
         if is_name(matcher) and not any(fnmatchcase(matcher, each) for each in listed):
             tools = listed if named is None else named
-            known = ", ".join(f"`{name}`" for name in sorted(tools))
-            problem = f"the agent has no tool `{matcher[:100]}`{hint(matcher, tools)}; its tools are: {known}."
+            names = ", ".join(f"`{name}`" for name in sorted(tools))
+            problem = f"the agent has no tool `{matcher[:100]}`{hint(matcher, tools)}; its tools are: {names}."
             raise InvalidInput(f"hooks[{place}].matcher", problem)
         remedy = "correct it, unless such tools will be added later"
         _log.warning("hook.matches_nothing", agent=definition.name, hook=place + 1, matcher=matcher, remedy=remedy)
@@ -71,13 +71,13 @@ def check_matchers(definition: Definition, named: Sequence[str] | None = None) -
 
 def check_addresses(hooks: Sequence[Hook], guard: TargetGuard) -> None:
     """Raise `InvalidInput` for a webhook that *guard* would refuse to ask, whatever its name resolves to."""
-    for place, hook in enumerate(hooks):
+    for index, hook in enumerate(hooks):
         config = config_of(hook)
         if isinstance(config, HttpConfig):
             try:
                 guard.check(config.url)
             except FetchRefused as error:
-                raise InvalidInput(f"hooks[{place}].config.url", str(error)) from None
+                raise InvalidInput(f"hooks[{index}].config.url", str(error)) from None
 
 
 def warn_open(definition: Definition) -> None:
@@ -93,8 +93,8 @@ def warn_open(definition: Definition) -> None:
 def fails_open(hooks: Sequence[Hook]) -> Sequence[int]:
     """Return the places of webhooks that decide and whose author did not say what counts when they cannot be asked."""
     return [
-        place
-        for place, hook in enumerate(hooks)
+        index
+        for index, hook in enumerate(hooks)
         if hook.type == "http" and hook.event != "OnRunComplete" and "on_error" not in hook.config
     ]
 
@@ -108,8 +108,8 @@ def unmatched(definition: Definition, named: Sequence[str] | None = None) -> Seq
     names = _names(definition)
     guarded = [*(names if named is None else named), *RENDER_TOOLS]
     return [
-        (place, hook.matcher)
-        for place, hook in enumerate(definition.hooks)
+        (index, hook.matcher)
+        for index, hook in enumerate(definition.hooks)
         if hook.matcher is not None and names and not any(_may_cover(hook, name) for name in guarded)
     ]
 

@@ -21,41 +21,41 @@ def at(fields: Mapping[str, Any], path: Sequence[str]) -> Values:
 
     What lacks the step counts as `ABSENT`, once for each place that lacks it.
     """
-    found: Values = [fields]
+    values: Values = [fields]
     for step in path:
-        found = [inner for value in found for inner in _into(value, step)]
-    return found
+        values = [inner for value in values for inner in _into(value, step)]
+    return values
 
 
 def inside(value: Any) -> Iterator[Any]:
-    """Give every text, number, boolean and null in *value*, names in objects too."""
-    waiting: Values = [value]
-    while waiting:
-        each = waiting.pop()
+    """Yield every text, number, boolean and null in *value*, names in objects too."""
+    pending: Values = [value]
+    while pending:
+        each = pending.pop()
         if isinstance(each, dict):
-            waiting += [part for pair in cast("dict[str, Any]", each).items() for part in pair]
+            pending += [part for pair in cast("dict[str, Any]", each).items() for part in pair]
         elif isinstance(each, list):
-            waiting += cast("Values", each)
+            pending += cast("Values", each)
         else:
             yield each
 
 
 def items(value: Any) -> Values:
-    """Return the items of *value*, those of lists in it too; of what is no list itself."""
-    waiting, found = [value], Values()
-    while waiting:
-        each = waiting.pop()
+    """Return the items of *value*, those of lists in it too; *value* itself when it is no list."""
+    pending, result = [value], Values()
+    while pending:
+        each = pending.pop()
         if isinstance(each, list):
-            waiting += cast("Values", each)
+            pending += cast("Values", each)
         else:
-            found.append(each)
-    return found
+            result.append(each)
+    return result
 
 
 def _into(value: Any, step: str) -> Values:
     if isinstance(value, list) and step.isascii() and step.isdigit():
-        found, index = cast("Values", value), int(step)
-        return [found[index] if index < len(found) else ABSENT]
+        entries, index = cast("Values", value), int(step)
+        return [entries[index] if index < len(entries) else ABSENT]
     return [_named(each, step) for each in items(value)] or [ABSENT]
 
 

@@ -23,7 +23,7 @@ from agent_core.net.targets import PORTS, check_text, read_target
 from agent_core.secrets import Unreadable
 
 MIN_SECRET, MAX_SECRET = 16, 512
-SHORTEST, LONGEST = 0.1, 60.0
+MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 60.0
 MAX_ANSWER = 1_000_000
 MAX_REASON = 1_000
 UNASKED = "It could not be checked whether this is allowed."
@@ -66,17 +66,17 @@ def check_http(path: str, config: HttpConfig) -> None:
         raise InvalidInput(f"{path}.secret", "only agents' files name variables; give the secret itself.")
     if len(config.secret) < MIN_SECRET:
         raise InvalidInput(f"{path}.secret", _SECRET)
-    if not (isfinite(config.timeout_s) and SHORTEST <= config.timeout_s <= LONGEST):
-        raise InvalidInput(f"{path}.timeout_s", f"between {SHORTEST} and {LONGEST:.0f} seconds.")
+    if not (isfinite(config.timeout_s) and MIN_TIMEOUT <= config.timeout_s <= MAX_TIMEOUT):
+        raise InvalidInput(f"{path}.timeout_s", f"between {MIN_TIMEOUT} and {MAX_TIMEOUT:.0f} seconds.")
 
 
-def check_secrets(hooks: Sequence[Hook], kept: Sequence[Hook] = ()) -> None:
-    """Raise `InvalidInput` for a secret that is too long; those of *kept* are sealed, which makes them longer."""
-    known = [hook.config.get("secret") for hook in kept]
-    for place, hook in enumerate(hooks):
+def check_secrets(hooks: Sequence[Hook], stored: Sequence[Hook] = ()) -> None:
+    """Raise `InvalidInput` for a secret that is too long; those of *stored* are sealed, which makes them longer."""
+    secrets = [hook.config.get("secret") for hook in stored]
+    for index, hook in enumerate(hooks):
         secret = str(hook.config.get("secret", ""))
-        if hook.type == "http" and len(secret) > MAX_SECRET and secret not in known:
-            raise InvalidInput(f"hooks[{place}].config.secret", _SECRET)
+        if hook.type == "http" and len(secret) > MAX_SECRET and secret not in secrets:
+            raise InvalidInput(f"hooks[{index}].config.secret", _SECRET)
 
 
 async def ask(config: HttpConfig, occasion: Occasion, fetch: FetchPort, clock: Clock, secrets: Opener) -> Answer:
@@ -131,16 +131,16 @@ def _decoded(body: bytes) -> _Reply:
 def _read(reply: _Reply, event: HookEvent) -> Answer:
     reason = reply.reason[:MAX_REASON] if reply.reason else None
     own = _AMENDS.get(event)
-    given = {name: value for name in _AMENDS.values() if (value := getattr(reply, name)) is not None}
+    changes = {name: value for name in _AMENDS.values() if (value := getattr(reply, name)) is not None}
     match reply.decision:
         case "modify" if own is None:
             raise _Useless(f"Its answer is `modify`, but nothing can be changed at `{event}`.")
-        case "modify" if set(given) != {own}:
+        case "modify" if set(changes) != {own}:
             raise _Useless(f"Its answer is `modify`; at `{event}` that goes with `{own}`, and with nothing else.")
         case "modify":
-            return Modify(**given, reason=reason)
-        case decision if given:
-            raise _Useless(f"Its answer is `{decision}` and changes `{min(given)}`; only `modify` changes something.")
+            return Modify(**changes, reason=reason)
+        case decision if changes:
+            raise _Useless(f"Its answer is `{decision}` and changes `{min(changes)}`; only `modify` changes something.")
         case "allow":
             return Allow(reason)
         case "deny":
@@ -151,11 +151,11 @@ def _url_fault(url: str) -> str | None:
     """Say what is wrong with how *url* is written, None when nothing is."""
     try:
         check_text(url)
-        found = urlsplit(url)
-        host = found.hostname or ""
+        parts = urlsplit(url)
+        host = parts.hostname or ""
         if not host.isascii():
             return "write the host in ASCII, as `xn--…`."
-        read_target(f"[{host}]:{_port(found)}" if ":" in host else f"{host}:{_port(found)}")
+        read_target(f"[{host}]:{_port(parts)}" if ":" in host else f"{host}:{_port(parts)}")
     except FetchRefused as error:
         return str(error)
     except ValueError:
@@ -163,5 +163,5 @@ def _url_fault(url: str) -> str | None:
     return None
 
 
-def _port(found: Any) -> int:
-    return PORTS[found.scheme] if found.port is None else found.port
+def _port(parts: Any) -> int:
+    return PORTS[parts.scheme] if parts.port is None else parts.port

@@ -14,7 +14,7 @@ from agent_core.net.targets import TargetGuard
 NOWHERE = "No webhook can be asked from here: this core was built without a fetch, or without secrets."
 QUIET = 60_000
 """Milliseconds in which no second failure of a hook is logged; it is counted."""
-_MOST = 1_000
+_MAX_LOGGED = 1_000
 _log = structlog.get_logger("parley.hooks")
 
 
@@ -37,12 +37,12 @@ class HookResolvers:
 
     async def ask(self, named: NamedHook, occasion: Occasion) -> Answer | None:
         """Return what the hook says, None when it has nothing to say; a failure is counted and logged."""
-        answer = await self._asked(named, occasion)
+        answer = await self._ask(named, occasion)
         if isinstance(answer, Allow | Deny) and answer.error:
             self._failed(named, occasion, answer)
         return answer
 
-    async def _asked(self, named: NamedHook, occasion: Occasion) -> Answer | None:
+    async def _ask(self, named: NamedHook, occasion: Occasion) -> Answer | None:
         match named.config:
             case RuleConfig() as config:
                 return await rule(config, occasion)
@@ -59,7 +59,7 @@ class HookResolvers:
         which, now = (occasion.agent, named.name), self._clock.now()
         if now - self._logged.get(which, now - QUIET) < QUIET:
             return
-        if len(self._logged) >= _MOST:
+        if len(self._logged) >= _MAX_LOGGED:
             self._logged.clear()
         self._logged[which] = now
         ruling = "denied" if isinstance(answer, Deny) else "allowed, unchecked"

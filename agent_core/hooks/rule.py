@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from agent_core.domain import patterns
-from agent_core.domain.folding import readings, spellings, wishes
+from agent_core.domain.folding import readings, spellings, wanted_forms
 from agent_core.domain.hooks import Condition, HookEvent, RuleConfig
 from agent_core.errors import InvalidInput
 from agent_core.hooks.base import Allow, Deny, Occasion
@@ -29,13 +29,13 @@ MAX_TEXT = 1_000
 MAX_FIELD = 200
 MAX_REASON = 1_000
 MAX_VALUES = 10_000
-_LONGEST_NUMBER = 400
+_MAX_NUMBER = 400
 _OF_ACTORS = ("id", "kind", "name")
-_CALLED = {"tool", "arguments"}
+_CALL_FIELDS = {"tool", "arguments"}
 _ROOTS: dict[HookEvent, set[str]] = {
     "OnRunStart": {"actor", "channel", "text"},
-    "PreToolUse": {"actor", "channel", *_CALLED},
-    "PostToolUse": {"actor", "channel", *_CALLED, "result"},
+    "PreToolUse": {"actor", "channel", *_CALL_FIELDS},
+    "PostToolUse": {"actor", "channel", *_CALL_FIELDS, "result"},
     "PreResponse": {"actor", "channel", "text"},
 }
 _log = structlog.get_logger("parley.hooks")
@@ -57,24 +57,24 @@ async def rule(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
 
 
 def check_rule(path: str, config: RuleConfig, event: HookEvent | None = None) -> None:
-    """Raise `InvalidInput` when a condition could never be looked at; at *event*, when that is given."""
+    """Raise `InvalidInput` for a condition that could never be evaluated, at *event* if that is given."""
     if not 1 <= len(config.conditions) <= MAX_CONDITIONS:
         raise InvalidInput(f"{path}.conditions", f"1 to {MAX_CONDITIONS} conditions, which must all hold.")
     if config.reason is not None and not 1 <= len(config.reason.strip()) <= MAX_REASON:
         raise InvalidInput(f"{path}.reason", f"1 to {MAX_REASON} characters, or leave it out.")
-    known = _ROOTS.get(event, set()) if event else set[str]().union(*_ROOTS.values())
-    for place, condition in enumerate(config.conditions):
-        here = f"{path}.conditions[{place}]"
-        _check_field(f"{here}.field", condition.field, known, event)
+    fields = _ROOTS.get(event, set()) if event else set[str]().union(*_ROOTS.values())
+    for index, condition in enumerate(config.conditions):
+        here = f"{path}.conditions[{index}]"
+        _check_field(f"{here}.field", condition.field, fields, event)
         if fault := _VALUES[condition.operator](condition.value):
             raise InvalidInput(f"{here}.value", f"`{condition.operator}`: {fault}")
 
 
-def _check_field(path: str, field: str, known: set[str], event: HookEvent | None) -> None:
+def _check_field(path: str, field: str, roots: set[str], event: HookEvent | None) -> None:
     root, *rest = path_of(field)
-    if root not in known:
+    if root not in roots:
         when = f" at `{event}`" if event else ""
-        names = ", ".join(f"`{name}`" for name in sorted(known))
+        names = ", ".join(f"`{name}`" for name in sorted(roots))
         raise InvalidInput(path, f"there is no `{root[:50]}`{when}; a field begins with one of {names}.")
     if len(field) > MAX_FIELD:
         raise InvalidInput(path, f"at most {MAX_FIELD} characters.")
@@ -151,22 +151,22 @@ def _decide(config: RuleConfig, occasion: Occasion) -> Allow | Deny | None:
 
 def _fields(occasion: Occasion) -> dict[str, Any]:
     names = ("channel", "tool", "arguments", "text", "result")
-    found = {name: getattr(occasion, name) for name in names if getattr(occasion, name) is not None}
+    fields = {name: getattr(occasion, name) for name in names if getattr(occasion, name) is not None}
     if occasion.wraps is not None:
-        found["tool"] = [occasion.tool, occasion.wraps]
-    return found if occasion.actor is None else {**found, "actor": msgspec.structs.asdict(occasion.actor)}
+        fields["tool"] = [occasion.tool, occasion.wraps]
+    return fields if occasion.actor is None else {**fields, "actor": msgspec.structs.asdict(occasion.actor)}
 
 
 def _holds(condition: Condition, fields: Mapping[str, Any], *, wide: bool) -> bool:
     """Return whether *condition* holds for any value of its field (*wide*), or for all of them."""
-    found = at(fields, path_of(condition.field))
-    there = [value for value in found if value is not ABSENT]
-    if not wide and len(there) < len(found):
+    values = at(fields, path_of(condition.field))
+    present = [value for value in values if value is not ABSENT]
+    if not wide and len(present) < len(values):
         return False
     if condition.operator == "CONTAINS" and not wide:
         # A list contains the value if any item equals it.
-        return bool(there) and all(_contains(value, condition.value) for value in there)
-    parts = list(islice((part for value in there for part in _parts(value, wide=wide)), MAX_VALUES + 1))
+        return bool(present) and all(_contains(value, condition.value) for value in present)
+    parts = list(islice((part for value in present for part in _parts(value, wide=wide)), MAX_VALUES + 1))
     if len(parts) > MAX_VALUES:
         raise Undecidable(f"it holds more than {MAX_VALUES} values")
     fits = _fit(condition, wide=wide)
@@ -189,7 +189,7 @@ def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
     match condition.operator:
         case "CONTAINS" | "STARTS_WITH" if isinstance(wanted, str):
             begins = condition.operator == "STARTS_WITH"
-            sought = wishes(wanted) if wide else (wanted,)
+            sought = wanted_forms(wanted) if wide else (wanted,)
             return lambda part: any(
                 form.startswith(each) if begins else each in form
                 for form in _forms(_as_text(part), wide=wide)
@@ -201,13 +201,13 @@ def _fit(condition: Condition, *, wide: bool) -> Callable[[Any], bool]:
             return lambda part: part is not None and _number(part, wide=wide) > wanted
         case _:
             choices = wanted if condition.operator == "IN" else [wanted]
-            keys = {key for each in choices for key in _wishes(each, wide=wide)}
+            keys = {key for each in choices for key in _wanted_keys(each, wide=wide)}
             return lambda part: not keys.isdisjoint(_keys(part, wide=wide))
 
 
 def _matches(pattern: str, text: str) -> bool:
     try:
-        return patterns.found(pattern, text)
+        return patterns.matches(pattern, text)
     except patterns.MatchTooCostly as error:
         raise Undecidable(str(error)) from None
 
@@ -237,10 +237,10 @@ def _keys(part: Any, *, wide: bool) -> list[tuple[str, Any]]:
     return [own, *(("str", form) for form in _forms(_as_text(part), wide=True))] if wide else [own]
 
 
-def _wishes(choice: Any, *, wide: bool) -> list[tuple[str, Any]]:
-    """Return the keys of which a value has one that equals *choice*."""
+def _wanted_keys(choice: Any, *, wide: bool) -> list[tuple[str, Any]]:
+    """Return the keys of *choice*; a value equals it when they share one."""
     if wide and isinstance(choice, str):
-        return [("str", form) for form in wishes(choice)]
+        return [("str", form) for form in wanted_forms(choice)]
     return _keys(choice, wide=wide)
 
 
@@ -252,10 +252,10 @@ def _key(part: Any) -> tuple[str, Any]:
 
 
 def _number(part: Any, *, wide: bool) -> float | Decimal:
-    """Return the number that *part* is, in a *wide* look also one that a text spells; raise Unclear."""
+    """Return the number that *part* is, in a *wide* look also one that a text spells; raise `Undecidable`."""
     if isinstance(part, int | float) and not isinstance(part, bool):
         return part
-    if wide and isinstance(part, str) and len(part) <= _LONGEST_NUMBER:
+    if wide and isinstance(part, str) and len(part) <= _MAX_NUMBER:
         try:
             read = Decimal(normalize("NFKC", part).strip())
         except InvalidOperation:

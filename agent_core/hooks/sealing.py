@@ -17,28 +17,28 @@ def masked(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
     return tuple(_with(hook, MASK) if _secret(hook) else hook for hook in hooks)
 
 
-def unmasked(hooks: Sequence[Hook], kept: Sequence[Hook]) -> tuple[Hook, ...]:
-    """Return *hooks* with the secrets of *kept* for their masks; raise `InvalidInput` where it is not plain which.
+def unmasked(hooks: Sequence[Hook], stored: Sequence[Hook]) -> tuple[Hook, ...]:
+    """Return *hooks* with the secrets of *stored* for their masks; raise `InvalidInput` where it is not plain which.
 
     A secret stays with its URL: for another URL it has to be given again.
     """
     return tuple(
-        _with(hook, _kept_secret(f"hooks[{place}].config.secret", hook, kept)) if _secret(hook) == MASK else hook
-        for place, hook in enumerate(hooks)
+        _with(hook, _kept_secret(f"hooks[{index}].config.secret", hook, stored)) if _secret(hook) == MASK else hook
+        for index, hook in enumerate(hooks)
     )
 
 
-def sealed(hooks: Sequence[Hook], kept: Sequence[Hook], seal: Callable[[str, str], str]) -> tuple[Hook, ...]:
-    """Return *hooks* with their secrets sealed; those that are so in *kept* stay."""
-    done = {_secret(hook) for hook in kept}
+def sealed(hooks: Sequence[Hook], stored: Sequence[Hook], seal: Callable[[str, str], str]) -> tuple[Hook, ...]:
+    """Return *hooks* with their secrets sealed; those that are so in *stored* stay."""
+    done = {_secret(hook) for hook in stored}
     return tuple(
         hook if (secret := _secret(hook)) in done or secret is None else _with(hook, seal(secret, PURPOSE))
         for hook in hooks
     )
 
 
-def _kept_secret(path: str, hook: Hook, kept: Sequence[Hook]) -> str:
-    there = [each for each in kept if _secret(each) and each.config.get("url") == hook.config.get("url")]
+def _kept_secret(path: str, hook: Hook, stored: Sequence[Hook]) -> str:
+    there = [each for each in stored if _secret(each) and each.config.get("url") == hook.config.get("url")]
     same = [each for each in there if (each.event, each.name) == (hook.event, hook.name)]
     secrets = {_secret(each) for each in same or there}
     if len(secrets) != 1:

@@ -24,10 +24,10 @@ WITHDRAWN = "The question was withdrawn: another message came before anything wa
 UNKNOWN = "It is not known whether this call took effect: it was interrupted. Check before you repeat it."
 
 
-def announce(move: Move, state: RunState, agent: Agent, shown: tuple[Part, ...] = ()) -> Sequence[FactBody]:
+def announce(move: Move, state: RunState, agent: Agent, displayed: tuple[Part, ...] = ()) -> Sequence[FactBody]:
     """Return the facts to append before *move* is acted on; `takes` of a step may be relative, see `StepStarted`.
 
-    *shown* is what people have read of the open message.
+    *displayed* is what people have read of the open message.
     """
     match move:
         case Ask():
@@ -52,32 +52,32 @@ def announce(move: Move, state: RunState, agent: Agent, shown: tuple[Part, ...] 
         case Compact() | AskHooks() | Recall():
             return []
         case Finish():
-            return finish(move.end, state, agent.tools, shown)
+            return finish(move.end, state, agent.tools, displayed)
 
 
 def finish(
-    end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec], shown: tuple[Part, ...] = ()
+    end: e.Terminal, state: RunState, tools: Mapping[str, ToolSpec], displayed: tuple[Part, ...] = ()
 ) -> Sequence[FactBody]:
     """Return the facts that end a run, the end of its open message, approvals and calls among them.
 
-    What was *shown* of that message stays, as a part of an answer.
+    What people have read of that message, *displayed*, stays, as a part of an answer.
     """
     facts: list[FactBody] = []
     if state.step.is_open:
         stop = "cancelled" if isinstance(end, e.RunCancelled) else "error"
         facts.append(
-            e.MessageCompleted(message=state.step.message, role="assistant", parts=shown, stop=stop, partial=True)
+            e.MessageCompleted(message=state.step.message, role="assistant", parts=displayed, stop=stop, partial=True)
         )
     is_interrupted = isinstance(end, e.RunCancelled) and end.reason == INTERRUPTED
     for call in state.waiting.open_calls():
         is_asked = call.status == "pending" and call.on == "approval"
-        if is_asked and (asked := call.approval):
+        if is_asked and (approval := call.approval):
             facts.append(
                 e.ApprovalDecided(
-                    approval=asked.approval,
+                    approval=approval.approval,
                     call=call.call,
                     tool=call.name,
-                    arguments=call.arguments if asked.form is None else asked.arguments,
+                    arguments=call.arguments if approval.form is None else approval.arguments,
                     status="cancelled",
                     by=getattr(end, "by", None),
                     reason=WITHDRAWN if is_interrupted else None,

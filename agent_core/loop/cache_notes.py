@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from agent_core.domain.agents import Agent, as_prompted
+from agent_core.domain.agents import Agent
 from agent_core.domain.caching import CacheChange, Caching, PromptCall, changes
 from agent_core.domain.controls import read, sent
 from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.domain.step_controls import as_prompted
 from agent_core.loop.strategy import Ask
 
 _LOSSES = {
@@ -30,14 +31,14 @@ def cache_note(move: Ask, chosen: dict[str, Any], last: PromptCall | None, agent
         return None
     now = PromptCall(time=0, model=model, snapshot=move.snapshot, entries=0, controls=chosen, usage=UNKNOWN_USAGE)
     before = as_prompted(sent(read(last.controls), agent.able(last.model)), agent).tool_choice
-    found = changes(last, now, (before, (move.sends or move.controls).tool_choice), caching)
-    return sentence(found, caching) if found else None
+    differences = changes(last, now, (before, (move.sends or move.controls).tool_choice), caching)
+    return sentence(differences, caching) if differences else None
 
 
-def sentence(found: Sequence[CacheChange], caching: Caching) -> str:
-    """Return the changes *found*, the worst first, and what their vendor's cache loses."""
+def sentence(changes: Sequence[CacheChange], caching: Caching) -> str:
+    """Return *changes* as a sentence, the worst first, and what their vendor's cache loses."""
     again = "written again" if caching.exact else "processed again"
-    return f"{' and '.join(map(_named, found))}: {_LOSSES[found[0].loses].format(again)}."
+    return f"{' and '.join(map(_named, changes))}: {_LOSSES[changes[0].loses].format(again)}."
 
 
 def _named(change: CacheChange) -> str:

@@ -19,7 +19,7 @@ TARGET = 0.6
 OVERFLOW_TARGET = 0.5
 """Part of the messages that did not fit; where the model's limit is unknown a few halvings find it."""
 _SUMMARY_SHARE = 4
-_LEAST_FREED = 0.1
+_MIN_FREED = 0.1
 """Part of the messages that a compaction has to free: the rest is all written to the cache again."""
 
 
@@ -87,8 +87,8 @@ def on_overflow(fill: WindowFill | None, size: int, policy: Compaction) -> Compa
     """Return what makes a prompt shorter that did not fit, None if nothing can."""
     if fill is None:
         return None
-    known = min(fill.tokens, fill.limit or fill.tokens)
-    return _best(fill, _ways(fill, size, policy.kind, whole=False, must=True), _aim(fill, known, OVERFLOW_TARGET))
+    tokens = min(fill.tokens, fill.limit or fill.tokens)
+    return _best(fill, _ways(fill, size, policy.kind, whole=False, must=True), _aim(fill, tokens, OVERFLOW_TARGET))
 
 
 def when_due(fill: WindowFill | None, size: int, policy: Compaction, *, whole: bool) -> Compact | None:
@@ -102,10 +102,10 @@ def when_due(fill: WindowFill | None, size: int, policy: Compaction, *, whole: b
     must = fill.limit is not None and fill.tokens > fill.limit
     if not must and policy.kind == "summary" and fill.failures >= MAX_FAILURES:
         return None
-    most = fill.limit if policy.kind == "cut" else fill.threshold
-    if most is None or fill.tokens <= most:
+    limit = fill.limit if policy.kind == "cut" else fill.threshold
+    if limit is None or fill.tokens <= limit:
         return None
-    return _best(fill, _ways(fill, size, policy.kind, whole=whole, must=must), _aim(fill, most, TARGET))
+    return _best(fill, _ways(fill, size, policy.kind, whole=whole, must=must), _aim(fill, limit, TARGET))
 
 
 def _aim(fill: WindowFill, tokens: int, share: float) -> int:
@@ -115,12 +115,12 @@ def _aim(fill: WindowFill, tokens: int, share: float) -> int:
 
 def _best(fill: WindowFill, ways: Iterator[tuple[Compact, int]], target: int) -> Compact | None:
     """Return the first of the *ways* that gets to *target* tokens, else the one that gets nearest."""
-    found = list(ways)
-    for way, left in found:
+    candidates = list(ways)
+    for way, left in candidates:
         if left <= target:
             return way
-    way, left = min(found, key=lambda each: each[1], default=(None, 0))
-    return way if fill.tokens - left >= _LEAST_FREED * (fill.tokens - fill.prefix) else None
+    way, left = min(candidates, key=lambda each: each[1], default=(None, 0))
+    return way if fill.tokens - left >= _MIN_FREED * (fill.tokens - fill.prefix) else None
 
 
 def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: bool) -> Iterator[tuple[Compact, int]]:

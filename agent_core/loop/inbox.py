@@ -99,7 +99,7 @@ class InboxState(msgspec.Struct, frozen=True):
         if not (self.unconsumed or self.user_messages or self.unanswered):
             return self
         taken = set(seqs)
-        places = [place for place, seq in enumerate(self.unconsumed) if seq in taken]
+        places = [index for index, seq in enumerate(self.unconsumed) if seq in taken]
         unconsumed = self.unconsumed[places[-1] + 1 :] if places else self.unconsumed
         return InboxState(
             unconsumed,

@@ -29,7 +29,7 @@ RunPhase = Literal["new", "queued", "running", "waiting", "ended"]
 
 
 class RunState(msgspec.Struct, frozen=True):
-    """Everything that the strategy needs to decide what comes next, in four parts: step, inbox, answer, waiting.
+    """Everything that the strategy needs to decide what comes next, in parts: step, inbox, answer, waiting, compaction.
 
     *seq* is the newest fact of the session that is folded in. *failed_resumes* counts resumes after a crash since the
     run last made progress. *usage* and *cost* (a decimal in US dollars) are sums; a sum with an unknown part is None,
@@ -73,8 +73,8 @@ class RunState(msgspec.Struct, frozen=True):
         """Return the state as it would be with *held* appended."""
         bodies = tuple(held)
         state = self
-        for place, body in enumerate(bodies):
-            state = _fold(state, place - len(bodies), body)
+        for index, body in enumerate(bodies):
+            state = _fold(state, index - len(bodies), body)
         return state
 
     def at(self, seq: int) -> "RunState":
@@ -92,14 +92,14 @@ class RunState(msgspec.Struct, frozen=True):
         size: int,
         border: int,
         fill: WindowFill | None = None,
-        asked: bool = False,
+        sources_asked: bool = False,
         last: PromptCall | None = None,
     ) -> "RunState":
-        """Return the state with the window's shape noted, and whether the driver has *asked* the context sources.
+        """Return the state with the window's shape noted, and whether the driver has asked the context sources.
 
         *last* is the newest model call of the window's history.
         """
-        inbox = self.inbox.with_sources_asked() if asked else self.inbox
+        inbox = self.inbox.with_sources_asked() if sources_asked else self.inbox
         return replace(self, window_size=size, window_border=border, fill=fill, last_call=last, inbox=inbox)
 
 
@@ -115,7 +115,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             asker = body.actor if is_first and s.asker is None else s.asker
             waiting = s.waiting.with_wanted(body.parts) if is_first else s.waiting
             inbox = s.inbox.with_message(seq, steered=not is_first)
-            return _suspecting(replace(s, inbox=inbox, asker=asker, waiting=waiting), body.parts)
+            return _with_untrusted(replace(s, inbox=inbox, asker=asker, waiting=waiting), body.parts)
         case e.MessageCorrected():
             return replace(s, inbox=s.inbox.corrected(seq, body.corrects, deleted=not body.parts))
         case e.ContextAdded():
@@ -123,7 +123,9 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.MessageCompleted():
             if s.step.is_open and body.message == s.step.message:
                 return replace(s, step=replace(s.step, is_open=False), answer=s.answer.closed(body.stop, body.parts))
-            return _suspecting(replace(s, inbox=s.inbox.with_imported(seq, by_user=body.role == "user")), body.parts)
+            return _with_untrusted(
+                replace(s, inbox=s.inbox.with_imported(seq, by_user=body.role == "user")), body.parts
+            )
         case e.StepStarted() | e.StepFailed() | e.StepCompleted() | e.ContextCompacted() | e.CompactionFailed():
             return _fold_step(s, body)
         case e.ToolRequested() | e.ToolStarted() | e.ToolPending() | e.ToolCompleted():
@@ -141,7 +143,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             return _fold_run(s, body)
 
 
-def _suspecting(s: RunState, parts: tuple[Part, ...]) -> RunState:
+def _with_untrusted(s: RunState, parts: tuple[Part, ...]) -> RunState:
     """Return the state after a message that may bring what a tool returned and strangers may have written."""
     brings = s.untrusted_since is None and any(isinstance(part, ToolResult) and part.untrusted for part in parts)
     return replace(s, untrusted_since=s.step.n) if brings else s

@@ -35,7 +35,7 @@ class StepState(msgspec.Struct, frozen=True):
     failures: int = 0
     failure: e.StepFailed | None = None
     remedied: tuple[str, ...] = ()
-    shown: bool = False
+    displayed: bool = False
     reasoning_dropped: bool = False
     refusing_model: str | None = None
     controls: dict[str, Any] | None = None
@@ -63,7 +63,7 @@ class StepState(msgspec.Struct, frozen=True):
             failures=0 if is_new or switched else self.failures,
             failure=None,
             remedied=() if is_new else self.remedied,
-            shown=self.shown and not is_new,
+            displayed=self.displayed and not is_new,
             reasoning_dropped=self.reasoning_dropped and not is_new,
             controls=body.controls or self.controls,
             next_override=self.next_override if keeps_override else None,
@@ -78,7 +78,7 @@ class StepState(msgspec.Struct, frozen=True):
             failure=body,
             remedied=self.remedied if is_counted else (*self.remedied, body.code),
             refusing_model=self.model if body.code == CONTROLS_REFUSED else self.refusing_model,
-            shown=self.shown or body.partial,
+            displayed=self.displayed or body.partial,
         )
 
     def without_failures(self) -> "StepState":

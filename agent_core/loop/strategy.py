@@ -7,10 +7,11 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Compaction, as_prompted, controls, forced_by_name
+from agent_core.domain.agents import Agent, Compaction
 from agent_core.domain.controls import UNABLE, Abilities, Controls, is_spent, news, read, sent
 from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE, Actor
+from agent_core.domain.step_controls import as_prompted, controls, forced_by_name
 from agent_core.domain.structured import read_answer
 from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact, of_messages, on_overflow, when_due
 from agent_core.loop.moves import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
@@ -111,8 +112,8 @@ def _needs_ruling(call: CallState, state: RunState, agent: Agent) -> bool:
     """Return whether a hook or rule has yet to rule on *call*; none is asked about a call that cannot run anyway."""
     if call.denial is not None or call.raw is not None or call.name not in agent.tools:
         return False
-    known = {*call.allowed_by, *call.approved_for}
-    unasked = any(hook.name not in known for hook in agent.hooks("PreToolUse", call.name))
+    allowed = {*call.allowed_by, *call.approved_for}
+    unasked = any(hook.name not in allowed for hook in agent.hooks("PreToolUse", call.name))
     return unasked or needs_ruling(call, state, agent)
 
 
@@ -161,7 +162,7 @@ def _fits_in_note(step: StepState, agent: Agent) -> bool:
 def _fallback_model(step: StepState, agent: Agent, failure: e.StepFailed, pause: float) -> str | None:
     """Return the model that takes over, if it is time for one: never after some of an answer was shown."""
     waits = failure.retryable and step.failures <= 1 and pause <= MAX_WAIT_BEFORE_FALLBACK
-    if step.shown or failure.code in NO_FALLBACK or waits:
+    if step.displayed or failure.code in NO_FALLBACK or waits:
         return None
     models = (agent.snapshot.model, *agent.definition.fallback_models)
     place = models.index(step.model) if step.model in models else 0
@@ -178,13 +179,13 @@ def _next(state: RunState, agent: Agent) -> Move:
     step = state.step
     n = step.n + 1
     chosen = controls(n, agent, step.model, override=step.next_override, defaults=step.defaults)
-    most, budget = chosen.max_steps or 1, chosen.budget
+    limit, budget = chosen.max_steps or 1, chosen.budget
     if _is_stopped(state):
         return _completed(state, "stop_condition")
     wants_more = step.n == 0 or state.inbox.needs_step or state.answer.stop in ("tools", "continue")
     note = _remedy(state, agent)
-    if not (wants_more or note) or n > most:
-        return _completed(state, _stop_reason(state, agent, most))
+    if not (wants_more or note) or n > limit:
+        return _completed(state, _stop_reason(state, agent, limit))
     if budget and is_spent(budget, state.spent):
         return _completed(state, "budget")
     ask = _ask(state, agent, chosen, n=n, note=note)
@@ -290,16 +291,16 @@ def _takes(state: RunState, agent: Agent) -> tuple[int, ...]:
     limit, unconsumed = agent.definition.limits.max_context_messages, state.inbox.unconsumed
     if limit is None or len(unconsumed) <= limit:
         return unconsumed
-    borders = [place for place, seq in enumerate(unconsumed) if seq in state.inbox.user_messages]
+    borders = [index for index, seq in enumerate(unconsumed) if seq in state.inbox.user_messages]
     first = len(unconsumed) - limit // 2
-    return unconsumed[next((place for place in borders if place >= first), borders[-1] if borders else first) :]
+    return unconsumed[next((index for index in borders if index >= first), borders[-1] if borders else first) :]
 
 
-def _stop_reason(state: RunState, agent: Agent, most: int) -> e.StopReason:
-    """Return why a run ends with its last answer: `max_steps` exactly if tools were withheld and *most* is above 1."""
+def _stop_reason(state: RunState, agent: Agent, limit: int) -> e.StopReason:
+    """Return why a run ends with its last answer: `max_steps` exactly if tools were withheld and *limit* is above 1."""
     if state.answer.stop == "refused":
         return "refused"
-    if agent.tools and most > 1 and state.step.n >= most:
+    if agent.tools and limit > 1 and state.step.n >= limit:
         return "max_steps"
     return "max_tokens" if state.answer.stop == "length" else "end_turn"
 

@@ -169,9 +169,9 @@ class WaitingState(msgspec.Struct, frozen=True):
         call = self.find(body.call)
         if call is None or call.approval is None or call.status != "pending":
             return self
-        asked, freed = call.approval, {"status": "requested", "on": None}
-        if asked.form is not None:
-            return self if body.status == "cancelled" else self._filled_in(call, body, asked.state)
+        approval, freed = call.approval, {"status": "requested", "on": None}
+        if approval.form is not None:
+            return self if body.status == "cancelled" else self._filled_in(call, body, approval.state)
         match body.status:
             case "approved" if body.edited:  # the other hooks have not seen these arguments
                 return self.changed(
@@ -179,16 +179,16 @@ class WaitingState(msgspec.Struct, frozen=True):
                     arguments=body.arguments,
                     allowed_by=(),
                     modified_by=(),
-                    approved_for=(asked.hook,),
+                    approved_for=(approval.hook,),
                     **freed,
                 )
             case "approved":
-                return self.changed(body.call, approved_for=(*call.approved_for, asked.hook), **freed)
+                return self.changed(body.call, approved_for=(*call.approved_for, approval.hook), **freed)
             case "denied":
                 why = f" The reason: {body.reason}" if body.reason else ""
                 return self.changed(body.call, denial=f"{DENIED}{why}", **freed)
             case "expired":
-                expired = self.expired or asked.on_timeout == "fail"
+                expired = self.expired or approval.on_timeout == "fail"
                 return replace(self.changed(body.call, denial=TOO_LATE, **freed), expired=expired)
             case "cancelled":
                 return self

@@ -16,16 +16,16 @@ from agent_core.net.token_endpoint import OAuthClient, TokenFailed, granted
 __all__ = ["ClientAuth", "ClientCredentials", "ClientTokens", "TokenFailed", "leeway"]
 ClientAuth = Literal["basic", "post"]
 """How the client names itself: in the `Authorization` header, or as fields of the form."""
-_UNSAID_SECONDS = 300
+_DEFAULT_SECONDS = 300
 """For how long a token is used whose endpoint does not say when it expires."""
 _LEEWAY_SECONDS, _LEEWAY_PART = 60, 0.1
 """Before its end a token is not used any more: by a minute, of a short one by a tenth of its life."""
-_MOST_TOKENS = 1_000
+_MAX_TOKENS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """Who asks which endpoint for what; *client_secret* is the secret itself, *resource* the URL of what it is for."""
+    """A client and its token endpoint; *client_secret* is the secret, *resource* the URL that the token is for."""
 
     token_url: str
     client_id: str
@@ -37,7 +37,7 @@ class ClientCredentials:
 
     @property
     def key(self) -> bytes:
-        """Return what tells tokens apart; another secret asks for another token."""
+        """Return the key of its token in a cache; another secret is another key."""
         return hashlib.sha256(msgspec.json.encode(self)).digest()
 
     @property
@@ -62,36 +62,36 @@ class ClientTokens:
     def __init__(self, fetch: FetchPort, clock: Clock) -> None:
         self._fetch, self._clock = fetch, clock
         self._tokens: dict[bytes, _Token] = {}
-        self._asked: dict[bytes, asyncio.Task[_Token]] = {}
+        self._requests: dict[bytes, asyncio.Task[_Token]] = {}
 
     async def token(self, credentials: ClientCredentials) -> str:
         """Return a token that is valid now; raises `TokenFailed`."""
         key = credentials.key
-        known = self._tokens.get(key)
-        if known is not None and self._clock.now() < known.until:
-            return known.text
-        task = self._asked.get(key)
+        token = self._tokens.get(key)
+        if token is not None and self._clock.now() < token.until:
+            return token.text
+        task = self._requests.get(key)
         if task is None:
-            task = self._asked[key] = asyncio.create_task(self._ask(key, credentials), name="parley-token")
-            task.add_done_callback(lambda done: self._answered(key, done))
+            task = self._requests[key] = asyncio.create_task(self._ask(key, credentials), name="parley-token")
+            task.add_done_callback(lambda done: self._request_done(key, done))
         return (await asyncio.shield(task)).text
 
     def drop(self, credentials: ClientCredentials, token: str) -> None:
-        """Use *token* no more: a server has refused it. Another one that was fetched since then stays."""
-        known = self._tokens.get(credentials.key)
-        if known is not None and known.text == token:
+        """Discard *token*, which a server refused; one that was fetched since then stays."""
+        cached = self._tokens.get(credentials.key)
+        if cached is not None and cached.text == token:
             del self._tokens[credentials.key]
 
     async def close(self) -> None:
         """End the requests that are under way."""
-        for task in (tasks := list(self._asked.values())):
+        for task in (tasks := list(self._requests.values())):
             task.cancel()
         for task in tasks:
             with suppress(asyncio.CancelledError, ParleyError):
                 await task
 
-    def _answered(self, key: bytes, done: "asyncio.Task[_Token]") -> None:
-        self._asked.pop(key, None)
+    def _request_done(self, key: bytes, done: "asyncio.Task[_Token]") -> None:
+        self._requests.pop(key, None)
         if not done.cancelled():
             done.exception()  # seen, also when every call that waited was cancelled
 
@@ -102,12 +102,13 @@ class ClientTokens:
             "audience": credentials.audience,
             "resource": credentials.resource,
         }
-        found = await granted(self._fetch, credentials.token_url, credentials.client, form)
-        seconds = float(_UNSAID_SECONDS) if found.seconds is None else found.seconds
-        while len(self._tokens) >= _MOST_TOKENS:
+        answer = await granted(self._fetch, credentials.token_url, credentials.client, form)
+        seconds = float(_DEFAULT_SECONDS) if answer.seconds is None else answer.seconds
+        while len(self._tokens) >= _MAX_TOKENS:
             del self._tokens[next(iter(self._tokens))]
-        kept = self._tokens[key] = _Token(found.token, self._clock.now() + round(1000 * (seconds - leeway(seconds))))
-        return kept
+        token = _Token(answer.token, self._clock.now() + round(1000 * (seconds - leeway(seconds))))
+        self._tokens[key] = token
+        return token
 
 
 def leeway(seconds: float) -> float:

@@ -65,8 +65,10 @@ class HostRequest:
             return onward
         if onward.body:
             raise FetchRefused(f"`{self.target}` sends the request on to another host; a body is not sent there.")
-        kept = {name: value for name, value in onward.headers.items() if name in (*_TELLS_NOTHING, "accept-encoding")}
-        return replace(onward, headers=kept)
+        remaining = {
+            name: value for name, value in onward.headers.items() if name in (*_TELLS_NOTHING, "accept-encoding")
+        }
+        return replace(onward, headers=remaining)
 
     def _same_origin(self, url: httpx2.URL) -> bool:
         """Return whether *url* is of the same origin, or the same host now with encryption, at the usual ports."""
@@ -86,45 +88,47 @@ class Exchange:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, redirects: int, bounds: Bounds
     ) -> Fetched:
         """Return the answer; with no *redirects* one that is a redirect is an answer like others."""
-        asked = HostRequest.of(method, url, headers, body)
+        request = HostRequest.of(method, url, headers, body)
         try:
             async with within(self._clock, bounds.seconds):
-                return await self._follow(asked, redirects, bounds)
+                return await self._follow(request, redirects, bounds)
         except TimeoutError:
-            raise FetchTimedOut(f"`{asked.target}` did not answer in full within {bounds.seconds:g} s.") from None
+            raise FetchTimedOut(f"`{request.target}` did not answer in full within {bounds.seconds:g} s.") from None
 
     async def close(self) -> None:
         """Close every connection."""
         await self._transport.aclose()
 
-    async def _follow(self, asked: HostRequest, redirects: int, bounds: Bounds) -> Fetched:
+    async def _follow(self, request: HostRequest, redirects: int, bounds: Bounds) -> Fetched:
         for left in range(redirects, -1, -1):
-            response = await self._head(asked, bounds)
+            response = await self._head(request, bounds)
             try:
-                _check_head(response, asked.target)
+                _check_head(response, request.target)
                 location = response.headers.get("location")
                 if response.status_code not in _REDIRECTS or location is None or not redirects:
-                    body = await _body(response, asked.target, bounds.size)
-                    return Fetched(response.status_code, dict(response.headers), body, _without_fragment(asked.url))
+                    body = await _body(response, request.target, bounds.size)
+                    return Fetched(response.status_code, dict(response.headers), body, _without_fragment(request.url))
             except (httpx2.HTTPError, zlib.error) as error:
-                raise _failure(asked.target, error) from None
+                raise _failure(request.target, error) from None
             finally:
                 await response.aclose()
             if left:
-                asked = asked.onward(response.status_code, location)
-        raise FetchRefused(f"`{asked.target}` sends the request on, and so did {redirects} before it; this is enough.")
+                request = request.onward(response.status_code, location)
+        raise FetchRefused(
+            f"`{request.target}` sends the request on, and so did {redirects} before it; this is enough."
+        )
 
-    async def _head(self, asked: HostRequest, bounds: Bounds) -> httpx2.Response:
+    async def _head(self, sent: HostRequest, bounds: Bounds) -> httpx2.Response:
         # The host is written here: for some names httpx2 would fail on the way to it.
-        headers = {"host": asked.url.netloc.decode(), **asked.headers}
-        request = httpx2.Request(asked.method, asked.url, headers=headers, content=asked.body or None)
+        headers = {"host": sent.url.netloc.decode(), **sent.headers}
+        request = httpx2.Request(sent.method, sent.url, headers=headers, content=sent.body or None)
         try:
             async with within(self._clock, bounds.first_byte):
                 return await self._transport.handle_async_request(request)
         except TimeoutError:
-            raise FetchTimedOut(f"`{asked.target}` did not answer within {bounds.first_byte:g} s.") from None
+            raise FetchTimedOut(f"`{sent.target}` did not answer within {bounds.first_byte:g} s.") from None
         except httpx2.HTTPError as error:
-            raise _failure(asked.target, error) from None
+            raise _failure(sent.target, error) from None
 
 
 def _failure(target: Target, error: Exception) -> FetchFailed:
@@ -164,16 +168,16 @@ async def _body(response: httpx2.Response, target: Target, size: int) -> bytes:
 
 async def _unpacked(wire: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Unpack gzip, of one or more members, in pieces of bounded size; a piece may be empty."""
-    unpack, given = zlib.decompressobj(_GZIP), False
+    unpack, has_output = zlib.decompressobj(_GZIP), False
     async for piece in wire:
         rest = piece
         while rest:
             if unpack.eof:
                 unpack = zlib.decompressobj(_GZIP)
             yield unpack.decompress(rest, _PIECE)
-            given, rest = True, unpack.unconsumed_tail or unpack.unused_data
+            has_output, rest = True, unpack.unconsumed_tail or unpack.unused_data
             await asyncio.sleep(0)
-    if given and not unpack.eof:
+    if has_output and not unpack.eof:
         raise zlib.error("cut short")
 
 

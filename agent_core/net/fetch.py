@@ -62,8 +62,8 @@ class Fetch:
         could be a key. A status of 400 and more is an answer.
         """
         exchange = await self.prepare()
-        most = redirects if redirects is not None else _REDIRECTS if method in ("GET", "HEAD") else 0
-        return await exchange.ask(method, url, headers or {}, body, most, bounds)
+        limit = redirects if redirects is not None else _REDIRECTS if method in ("GET", "HEAD") else 0
+        return await exchange.ask(method, url, headers or {}, body, limit, bounds)
 
     async def transport(self) -> "httpx2.AsyncBaseTransport":
         """Return a guarded transport of its own, for an `httpx2.AsyncClient(transport=…)`, which closes it.

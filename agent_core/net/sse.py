@@ -25,9 +25,9 @@ class EventSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the data of each event that *chunk* completes; raises `EventTooLarge`."""
-        found = [data for event in self.split(chunk) if (data := _data(event))]
+        events = [data for event in self.split(chunk) if (data := _data(event))]
         # Most data has no escape at all.
-        return [_legible(data) if b"\\" in data and b"\\ud" in data.lower() else data for data in found]
+        return [_legible(data) if b"\\" in data and b"\\ud" in data.lower() else data for data in events]
 
     def split(self, chunk: bytes) -> list[bytes]:
         """Return each event that *chunk* completes, with all its lines; raises `EventTooLarge`."""
@@ -82,4 +82,4 @@ def _data(event: bytes) -> bytes:
 
 def _legible(data: bytes) -> bytes:
     """Return JSON with lone surrogates as question marks: servers that cut text by UTF-16 units split characters."""
-    return _ESCAPES.sub(lambda found: b"?" if found[1] else found[0], data)
+    return _ESCAPES.sub(lambda match: b"?" if match[1] else match[0], data)

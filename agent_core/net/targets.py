@@ -13,7 +13,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Finds the addresses of a host; raises OSError when there are none."""
 SETTING = "PARLEY_FETCH_ALLOW"
 PORTS = {"http": 80, "https": 443}
-LONGEST_URL = 8192
+MAX_URL = 8192
 _FIRST_FREE_PORT = 1024
 _LAST_PORT = 65535
 # The ports of other protocols that browsers do not connect to either: https://fetch.spec.whatwg.org/#port-blocking.
@@ -45,16 +45,16 @@ class Target:
 
 def read_target(entry: str) -> Target:
     """Read `host:port`, an IPv6 address in brackets; raise ValueError for anything else."""
-    found = _ENTRY.fullmatch(entry.lower())
-    if found is None:
+    match = _ENTRY.fullmatch(entry.lower())
+    if match is None:
         raise ValueError("not host:port")
-    return Target(_host(found[1] or found[2]), _port(int(found[3])))
+    return Target(_host(match[1] or match[2]), _port(int(match[3])))
 
 
 def check_text(url: str) -> None:
     """Raise FetchRefused for a URL that programs read in different ways, or that holds a name or password."""
-    if len(url) > LONGEST_URL:
-        raise FetchRefused(f"The address is longer than {LONGEST_URL} characters.")
+    if len(url) > MAX_URL:
+        raise FetchRefused(f"The address is longer than {MAX_URL} characters.")
     if not url.isprintable() or " " in url or "\\" in url:
         raise FetchRefused("The address holds a blank, a control character or a backslash; write it without.")
     scheme = _SCHEME.match(url)
@@ -83,19 +83,19 @@ class TargetGuard:
         if scheme not in PORTS:
             raise FetchRefused("Only http:// and https:// are fetched.")
         try:
-            found = Target(_host(host), _port(PORTS[scheme] if port is None else port))
+            target = Target(_host(host), _port(PORTS[scheme] if port is None else port))
         except ValueError as error:
             raise FetchRefused(f"The address cannot be fetched: {error}.") from None
-        web = found.port in PORTS.values() or (found.port >= _FIRST_FREE_PORT and found.port not in _OTHERS)
-        if not web and found not in self.allow:
-            raise FetchRefused(f"`{found}` is not asked: the port is not one of a web server. {_remedy(found)}")
-        return found
+        web = target.port in PORTS.values() or (target.port >= _FIRST_FREE_PORT and target.port not in _OTHERS)
+        if not web and target not in self.allow:
+            raise FetchRefused(f"`{target}` is not asked: the port is not one of a web server. {_remedy(target)}")
+        return target
 
     def check(self, url: str) -> None:
         """Raise FetchRefused for a URL that can be seen to be refused without looking its name up."""
         check_text(url)
-        found = urlsplit(url)
-        target = self.target(found.scheme, (found.hostname or "").lower(), found.port)
+        parts = urlsplit(url)
+        target = self.target(parts.scheme, (parts.hostname or "").lower(), parts.port)
         if target.literal:
             self.admit(target, [target.host])
         elif f".{target.host}".endswith(".localhost") and target not in self.allow:  # RFC 6761
@@ -115,8 +115,8 @@ class TargetGuard:
 
     def refusal(self, target: Target, kind: str) -> FetchRefused:
         """Return the error that says what *target* is, and how it is let through."""
-        said = "it is not a public address" if target.literal else "it resolves to an address that is not public"
-        return FetchRefused(f"`{target}` is not asked: {said} ({kind}). {_remedy(target)}")
+        reason = "it is not a public address" if target.literal else "it resolves to an address that is not public"
+        return FetchRefused(f"`{target}` is not asked: {reason} ({kind}). {_remedy(target)}")
 
 
 def _remedy(target: Target) -> str:

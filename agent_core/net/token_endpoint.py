@@ -13,8 +13,8 @@ from agent_core.net.bounds import Bounds, Fetched, FetchPort
 from agent_core.net.errors import FetchFailed
 
 BOUNDS = Bounds(seconds=15.0, first_byte=15.0, size=100_000)
-_LONGEST_LIFE = 30 * 86_400.0
-_SHOWN = 200
+_MAX_LIFE = 30 * 86_400.0
+_MAX_REASON = 200
 _REFUSALS = (400, 401)
 ClientNaming = Literal["basic", "post", "none"]
 """How the client names itself: in the `Authorization` header, as fields of the form, or by its id alone."""
@@ -70,16 +70,16 @@ async def granted(fetch: FetchPort, url: str, client: OAuthClient, form: Mapping
 
 def form_request(client: OAuthClient, form: Mapping[str, str | None]) -> tuple[dict[str, str], bytes]:
     """Return the headers and the body in which *client* sends *form*, without what is empty in it."""
-    given = dict(form)
+    fields = dict(form)
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
     match client.auth:
         case "basic":
             headers["Authorization"] = f"Basic {client.basic}"
         case "post":
-            given |= {"client_id": client.id, "client_secret": client.secret}
+            fields |= {"client_id": client.id, "client_secret": client.secret}
         case "none":
-            given |= {"client_id": client.id}
-    return headers, urlencode({name: value for name, value in given.items() if value}).encode()
+            fields |= {"client_id": client.id}
+    return headers, urlencode({name: value for name, value in fields.items() if value}).encode()
 
 
 def _read(where: str, fetched: Fetched, client: OAuthClient, form: Mapping[str, str | None]) -> Granted:
@@ -90,7 +90,7 @@ def _read(where: str, fetched: Fetched, client: OAuthClient, form: Mapping[str, 
         answer = {}
     if fetched.status != 200:  # noqa: PLR2004 - what RFC 6749 asks for
         reason = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
-        hidden = _without(reason, client, form)[:_SHOWN]
+        hidden = _without(reason, client, form)[:_MAX_REASON]
         refused = str(answer.get("error")) if fetched.status in _REFUSALS else None
         raise TokenFailed(f"{where} answered {fetched.status}{f' ({hidden})' if hidden else ''}.", refused)
     token, kind = answer.get("access_token"), answer.get("token_type", "bearer")
@@ -111,10 +111,10 @@ def _can_be_sent(token: str) -> bool:
     return token.isascii() and token.isprintable() and bool(token.strip()) and " " not in token
 
 
-def _seconds(said: Any) -> float | None:
+def _seconds(value: Any) -> float | None:
     """Return the life of a token; some endpoints write the number as text."""
     try:
-        return min(max(0.0, float(said)), _LONGEST_LIFE)
+        return min(max(0.0, float(value)), _MAX_LIFE)
     except (TypeError, ValueError):
         return None
 

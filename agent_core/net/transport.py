@@ -42,8 +42,8 @@ class SystemResolver:
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, look)
-        return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+        addresses = await asyncio.get_running_loop().run_in_executor(self._threads, look)
+        return tuple(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
     def close(self) -> None:
         """Drop the lookups that have not begun."""
@@ -131,7 +131,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if url.userinfo:
             raise FetchRefused("The address holds a name or password before an @; send it in a header.")
         self._guard.target(url.scheme, url.raw_host.decode(), url.port)
-        asked = httpcore2.Request(
+        outgoing = httpcore2.Request(
             request.method,
             httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
             headers=request.headers.raw,
@@ -139,9 +139,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             extensions=request.extensions,
         )
         with _raised_as_httpx2():
-            answer = await self._pool.handle_async_request(asked)
-        known: dict[str, Any] = {"extensions": answer.extensions}  # pyright: ignore[reportUnknownMemberType]
-        return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream), **known)
+            answer = await self._pool.handle_async_request(outgoing)
+        fields: dict[str, Any] = {"extensions": answer.extensions}  # pyright: ignore[reportUnknownMemberType]
+        return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream), **fields)
 
     async def aclose(self) -> None:
         await self._pool.aclose()

@@ -31,7 +31,7 @@ _OWN = (b"content-length", b"cookie")
 """Headers that differ for each request."""
 _REFUSAL_SECONDS = 10.0
 """Limits, in seconds and bytes, of reading an error's body: an endless one is classified by its status."""
-_LONGEST_REFUSAL = 1_000_000
+_MAX_REFUSAL = 1_000_000
 _LAST_SECONDS = 1.0
 """Seconds that the end of a stream may take after its last event; then the connection is closed."""
 _SENT = httpx2.Request("POST", "http://sent.invalid")
@@ -124,7 +124,7 @@ class SdkClient:
         A server that does not know fields of the prompt cache, or of the search for tools, is asked once more by those
         of the *spares* that answer its refusal, those that lack least first; what it says at last is the result.
         """
-        response, accepted = await self._answered(path, body, learn, spares)
+        response, accepted = await self._answer_of(path, body, learn, spares)
         if isinstance(response, CallFailed):
             yield [response]
             return
@@ -158,18 +158,18 @@ class SdkClient:
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _answered(
+    async def _answer_of(
         self, path: str, body: bytes, learn: Learn | None, spares: Sequence[Spare]
     ) -> tuple[httpx2.Response | CallFailed, Callable[[], None] | None]:
         """Return the answer, and whom to tell once it begins that a server which refused fields answers without."""
-        response, accepted = await self._asked(path, body, learn), None
+        response, accepted = await self._answer(path, body, learn), None
         for spare in spares:
             if isinstance(response, CallFailed) and spare.answers(response):
                 accepted = partial(spare.accepted, response)
-                response = await self._asked(path, spare.body(), learn)
+                response = await self._answer(path, spare.body(), learn)
         return response, accepted
 
-    async def _asked(self, path: str, body: bytes, learn: Learn | None) -> httpx2.Response | CallFailed:
+    async def _answer(self, path: str, body: bytes, learn: Learn | None) -> httpx2.Response | CallFailed:
         """Post *body* and return the answer or why there is none; *learn* is called with a refusal."""
         try:
             return await self._post(path, body)
@@ -212,14 +212,14 @@ class SdkClient:
     async def _first(self, sdk: Sdk, path: str, body: bytes) -> httpx2.Response:
         """Ask by the SDK's own low-level call; raises its connection errors, and `_Refused` unwrapped."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "Accept-Encoding": "identity"}
-        given = await sdk.client.post(
+        response = await sdk.client.post(
             path,
             cast_to=httpx2.Response,
             content=body,
             stream=True,
             options={"headers": {**headers, **sdk.headers}, "timeout": self._timeout, "max_retries": 0},
         )
-        return getattr(given, "response", given)
+        return getattr(response, "response", response)
 
     def _refusal(self, error: Exception) -> CallFailed:
         """Classify *error*, raised instead of an answer."""
@@ -289,7 +289,7 @@ async def _refuse(answer: httpx2.Response) -> None:
         async with asyncio.timeout(_REFUSAL_SECONDS):
             async for piece in answer.aiter_bytes():
                 read += piece
-                if len(read) > _LONGEST_REFUSAL:
+                if len(read) > _MAX_REFUSAL:
                     break
     body: Any = read.decode("utf-8", "replace")
     with suppress(msgspec.DecodeError, RecursionError):
@@ -306,10 +306,10 @@ def _begun(batch: Sequence[ModelDelta], accepted: Callable[[], None]) -> None:
 def _ending(fold: Fold, rest: Sequence[bytes]) -> list[ModelDelta]:
     """Return the deltas at the end of a stream; *rest* is its last event, which may be cut."""
     try:
-        said = fold.take(rest)
+        deltas = fold.take(rest)
     except _UNREADABLE:
-        said = []
-    return [*said, *fold.end()]
+        deltas = []
+    return [*deltas, *fold.end()]
 
 
 def _in_thread(make: Callable[[], Sdk]) -> asyncio.Future[Sdk]:

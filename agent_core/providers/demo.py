@@ -172,13 +172,13 @@ def read(messages: Sequence[RequestEntry], tools: Sequence[ToolSpec]) -> Situati
     calls: dict[str, ToolCall] = {}
     results: list[tuple[ToolCall, ToolResult]] = []
     for message in (entry.message for entry in messages):
-        if message.role == "user" and not NOTE.match(said := text_of(message.parts)):
-            text, called = SPEAKER.sub("", said, count=1) if SPEAKER.match(said) else said, set[str]()
-        asked = [part for part in message.parts if isinstance(part, ToolCall)]
-        if message.role == "assistant" and not asked:
+        if message.role == "user" and not NOTE.match(words := text_of(message.parts)):
+            text, called = SPEAKER.sub("", words, count=1) if SPEAKER.match(words) else words, set[str]()
+        tool_calls = [part for part in message.parts if isinstance(part, ToolCall)]
+        if message.role == "assistant" and not tool_calls:
             results.clear()
-        called |= {each.name for each in asked}
-        calls |= {each.call: each for each in asked}
+        called |= {each.name for each in tool_calls}
+        calls |= {each.call: each for each in tool_calls}
         results += [
             (calls[part.call], part) for part in message.parts if isinstance(part, ToolResult) and part.call in calls
         ]
@@ -189,26 +189,26 @@ def read(messages: Sequence[RequestEntry], tools: Sequence[ToolSpec]) -> Situati
 
 def wanted_calls(text: str, tools: Sequence[ToolSpec] = ()) -> Iterator[WantedCall]:
     """Yield the calls that *text* asks for, one of each tool: first those of *tools* that it uses by name."""
-    found, used = list(uses(text, tools)), dict[str, WantedCall]()
-    for use in found:
+    spelled, used = list(uses(text, tools)), dict[str, WantedCall]()
+    for use in spelled:
         if use.arguments is not None and fault_of(use, tools) is None:
             used.setdefault(use.tool, WantedCall(use.tool, use.arguments))
     yield from used.values()
-    yield from (wanted for wanted in _of_words(without(text, found)) if wanted.tool not in used)
+    yield from (wanted for wanted in _of_words(without(text, spelled)) if wanted.tool not in used)
 
 
 def _of_words(text: str) -> Iterator[WantedCall]:
-    if found := SUM.search(text):
-        yield WantedCall("calculate", {"expression": tidy(found.group())})
+    if match := SUM.search(text):
+        yield WantedCall("calculate", {"expression": tidy(match.group())})
     if re.search(r"\btime\b", text, re.IGNORECASE):
         zone = ZONE.search(text)
         yield WantedCall("current_time", {"timezone": zone.group() if zone else "UTC"})
     yield from (WantedCall(tool, arguments) for tool, arguments in figures_asked(text))
 
 
-def tidy(found: str) -> str:
-    """Return the arithmetic in *found* in plain operators, with one space around each."""
-    pieces: list[str] = PIECE.findall(found)
+def tidy(text: str) -> str:
+    """Return the arithmetic in *text* in plain operators, with one space around each."""
+    pieces: list[str] = PIECE.findall(text)
     if _unbalanced(pieces):
         pieces = [piece for piece in pieces if piece not in "()"]
     tidied, operand = "", False
@@ -222,12 +222,12 @@ def tidy(found: str) -> str:
 
 def answer(situation: Situation, request: Request) -> str:
     """Return the whole answer, as markdown."""
-    said = [_result(call, result) for call, result in situation.results]
-    said += [_excuse(wanted, request) for wanted in situation.open]
-    said += situation.faults
+    texts = [_result(call, result) for call, result in situation.results]
+    texts += [_excuse(wanted, request) for wanted in situation.open]
+    texts += situation.faults
     if situation.at_length:
-        said.append(essay(situation.text))
-    return "\n\n".join([*said, MARK]) if said else help_text(request.snapshot.tools)
+        texts.append(essay(situation.text))
+    return "\n\n".join([*texts, MARK]) if texts else help_text(request.snapshot.tools)
 
 
 def help_text(tools: Sequence[ToolSpec]) -> str:

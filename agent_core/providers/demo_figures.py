@@ -37,14 +37,14 @@ _TABLE: Final[_Object] = {
 
 def figures_asked(text: str) -> Iterator[tuple[str, _Object]]:
     """Yield the tool and the arguments of each sample that *text* asks for, the first one of each tool."""
-    asked = dict[str, _Object]()
-    for found in _ASKED.finditer(text):
-        if found["table"]:
-            asked.setdefault("render_table", _TABLE)
+    figures = dict[str, _Object]()
+    for match in _ASKED.finditer(text):
+        if match["table"]:
+            figures.setdefault("render_table", _TABLE)
         else:
-            kind = "heatmap" if found["heatmap"] else (found["kind"] or "bar").lower()
-            asked.setdefault("render_chart", _chart("bar" if kind == "column" else kind))
-    yield from asked.items()
+            kind = "heatmap" if match["heatmap"] else (match["kind"] or "bar").lower()
+            figures.setdefault("render_chart", _chart("bar" if kind == "column" else kind))
+    yield from figures.items()
 
 
 def presented(tool: str, arguments: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from agent_core.domain.agents import ToolSpec
 
-MOST = 16
+MAX_USES = 16
 """How many uses of one message are read."""
 LISTED = 20
 """How many tools a sentence lists."""
@@ -34,23 +34,23 @@ class Use:
 
 def uses(text: str, tools: Sequence[ToolSpec]) -> Iterator[Use]:
     """Yield the uses in *text*; without arguments only of one of *tools*, or when the text says nothing else."""
-    known, position = {tool.name for tool in tools}, 0
-    for _ in range(MOST):
-        while (found := _USE.search(text, position)) is not None:
-            position = found.end()
-            if text.startswith("{", position) or found["tool"] in known or found.group().strip() == text.strip():
+    names, position = {tool.name for tool in tools}, 0
+    for _ in range(MAX_USES):
+        while (match := _USE.search(text, position)) is not None:
+            position = match.end()
+            if text.startswith("{", position) or match["tool"] in names or match.group().strip() == text.strip():
                 break
-        if found is None:
+        if match is None:
             return
-        use = _read(text, found)
+        use = _read(text, match)
         yield use
         position = use.end
 
 
-def without(text: str, found: Sequence[Use]) -> str:
-    """Return what *text* says beside the uses that were *found* in it."""
+def without(text: str, uses: Sequence[Use]) -> str:
+    """Return what *text* says beside its *uses*."""
     rest, position = "", 0
-    for use in found:
+    for use in uses:
         rest += f"{text[position : use.start]} "
         position = use.end
     return rest + text[position:]
@@ -85,22 +85,22 @@ def sample(tool: ToolSpec) -> str:
 
 
 def _value(schema: Any) -> Any:
-    given = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
-    if isinstance(listed := given.get("enum"), list) and listed:
+    fields = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    if isinstance(listed := fields.get("enum"), list) and listed:
         return cast("list[Any]", listed)[0]
-    return _SAMPLES.get(given.get("type") if isinstance(given.get("type"), str) else None, "…")
+    return _SAMPLES.get(fields.get("type") if isinstance(fields.get("type"), str) else None, "…")
 
 
-def _read(text: str, found: re.Match[str]) -> Use:
-    """Return the use at *found*, with the JSON object after it; what cannot be read is taken up to the end."""
-    start, end = found.end(), found.end()
+def _read(text: str, match: re.Match[str]) -> Use:
+    """Return the use at *match*, with the JSON object after it; what cannot be read is taken up to the end."""
+    start, end = match.end(), match.end()
     if not text.startswith("{", start):
-        return Use(found["tool"], {}, "", found.start(), end)
+        return Use(match["tool"], {}, "", match.start(), end)
     try:
         end = json.JSONDecoder().raw_decode(text, start)[1]
         arguments = msgspec.json.decode(text[start:end])
     except json.JSONDecodeError as error:
-        return Use(found["tool"], None, f"{error.msg}, character {error.pos - start + 1}", found.start(), len(text))
+        return Use(match["tool"], None, f"{error.msg}, character {error.pos - start + 1}", match.start(), len(text))
     except (ValueError, RecursionError):  # what only Python takes for JSON, half a character, a thousand levels
-        return Use(found["tool"], None, "it cannot be read", found.start(), len(text))
-    return Use(found["tool"], arguments, "", found.start(), end)
+        return Use(match["tool"], None, "it cannot be read", match.start(), len(text))
+    return Use(match["tool"], arguments, "", match.start(), end)

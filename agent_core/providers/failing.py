@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from agent_core.domain.failures import FailureKind
+from agent_core.domain.shorten import shorten
 from agent_core.providers.base import CallFailed
 from agent_core.providers.marking import knows_no_search, unknown_of_cache
 
@@ -16,9 +17,9 @@ RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "ne
 MAX_SAID = 500
 """Characters of what a provider said that are kept."""
 SECRETS: ContextVar[tuple[str, ...]] = ContextVar("secrets", default=())
-"""The API key in use while a provider's answer is read, and what else is secret: `shown` removes all of it."""
+"""The API key in use while a provider's answer is read, and what else is secret: `printable` removes all of it."""
 _LOOKED_AT = 8 * MAX_SAID
-_SHORTEST_KEY, _SHORTEST_PIECE, _SHORTEST_END = 8, 8, 6
+_MIN_KEY, _MIN_PIECE, _MIN_END = 8, 8, 6
 """No vendor's key is shorter; shorter pieces or ends of a key may be words of the text."""
 
 _REMEDIES: dict[FailureKind, str] = {
@@ -161,13 +162,13 @@ def classify(status: int | None, named: str | None, text: str | None) -> Failure
     A request that is too large for a server stays so, whatever it *named*. Then its type and code count, then phrases
     of its *text* where they are reliable, then the status.
     """
-    named, said = (named or "").lower(), _MARKS.sub("", text or "").lower()
-    if status == 413 or (status in (None, 429) and said.startswith(_TOO_LARGE)):  # noqa: PLR2004
+    named, wording = (named or "").lower(), _MARKS.sub("", text or "").lower()
+    if status == 413 or (status in (None, 429) and wording.startswith(_TOO_LARGE)):  # noqa: PLR2004
         return "context_overflow"
     code: FailureKind | None = next((kind for kind, marks in _CODES if any(mark in named for mark in marks)), None)
     if code and (status != 401 or code == "quota"):  # noqa: PLR2004 - without a valid key there is no other answer
         return code
-    if phrase := _phrase(said, _trusted(status, named)):
+    if phrase := _phrase(wording, _trusted(status, named)):
         return phrase
     if status in _STATUSES:
         return _STATUSES[status]
@@ -201,10 +202,10 @@ def _has_one(text: str, phrases: Collection[str]) -> bool:
 
 
 def failed(
-    kind: FailureKind, said: str, *, retry_after: float | None = None, final: bool = False, remedy: str | None = None
+    kind: FailureKind, message: str, *, retry_after: float | None = None, final: bool = False, remedy: str | None = None
 ) -> CallFailed:
-    """Return a failure of *kind*; *said* is what happened, and the *remedy* is added to it; a *final* one stays."""
-    text = f"{shown(said).rstrip('. ')}. {remedy or _REMEDIES[kind]}"
+    """Return a failure of *kind*; *message* is what happened, and the *remedy* is added to it; a *final* one stays."""
+    text = f"{printable(message).rstrip('. ')}. {remedy or _REMEDIES[kind]}"
     return CallFailed(kind, text, kind in RETRYABLE and not final, retry_after)
 
 
@@ -223,8 +224,8 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
         return failed("error", message, retry_after=0.0, remedy=_UNSUMMARIZED_REMEDY)
     failure = failed(kind, message, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
     if kind in ("invalid", "misconfigured") and status in _REFUSALS:
-        said = (_param(body), code, text)
-        return replace(failure, cache_unknown=unknown_of_cache(*said), search_unknown=knows_no_search(*said))
+        refusal = (_param(body), code, text)
+        return replace(failure, cache_unknown=unknown_of_cache(*refusal), search_unknown=knows_no_search(*refusal))
     return failure
 
 
@@ -289,10 +290,10 @@ def _fault(fault: object) -> str:
     """Return one fault of a validation by where it is and what it is."""
     if not isinstance(fault, dict):
         return str(fault)
-    given = cast("dict[str, Any]", fault)
-    where = given.get("loc")
+    fields = cast("dict[str, Any]", fault)
+    where = fields.get("loc")
     path = ".".join(map(str, cast("list[object]", where))) if isinstance(where, list) else ""
-    return f"{path}: {given.get('msg')}" if path else str(given.get("msg"))
+    return f"{path}: {fields.get('msg')}" if path else str(fields.get("msg"))
 
 
 def _param(body: object) -> str:
@@ -307,41 +308,41 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that an answer asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date."""
     if (ms := _number(headers.get("retry-after-ms"))) is not None:
         return ms / 1000
-    given = headers.get("retry-after", "")
-    if (seconds := _number(given)) is not None:
+    value = headers.get("retry-after", "")
+    if (seconds := _number(value)) is not None:
         return seconds
     try:
-        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except ValueError:
         return None
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return *text* short, on one line, and without the key or anything that looks like one."""
     line = " ".join(text.split())[:_LOOKED_AT]
     # What is known is removed first: a text that only looks like a key may be a part of it.
     for secret in SECRETS.get():
         line = _without(line, secret)
     line = _SECRET.sub("[secret]", line)
-    return line if len(line) <= MAX_SAID else line[: MAX_SAID - 1] + "…"
+    return shorten(line, MAX_SAID)
 
 
 def _without(text: str, key: str) -> str:
     """Return *text* without *key*, nor long pieces of it, nor its beginning or end."""
-    if len(key) < _SHORTEST_KEY:
+    if len(key) < _MIN_KEY:
         return text
-    kept: list[str] = []
+    lines: list[str] = []
     at = 0
     while at < len(text):
         size = 0
         while at + size < len(text) and text[at : at + size + 1] in key:
             size += 1
         piece = text[at : at + size]
-        begins = key.startswith(piece[:_SHORTEST_END]) or key.endswith(piece)
-        secret = size >= _SHORTEST_PIECE or (size >= _SHORTEST_END and begins)
-        kept.append("[secret]" if secret else text[at])
+        begins = key.startswith(piece[:_MIN_END]) or key.endswith(piece)
+        secret = size >= _MIN_PIECE or (size >= _MIN_END and begins)
+        lines.append("[secret]" if secret else text[at])
         at += size if secret else 1
-    return "".join(kept)
+    return "".join(lines)
 
 
 def _word(value: object) -> str | None:

@@ -98,8 +98,8 @@ def find(name: str) -> Model:
 def small(name: str) -> str | None:
     """Return the light model of the provider of *name*, both `provider:model`; None where none is known."""
     provider = name.partition(":")[0]
-    found = table().small.get(provider)
-    return f"{provider}:{found}" if found else None
+    model = table().small.get(provider)
+    return f"{provider}:{model}" if model else None
 
 
 Vision = bool | tuple[str, ...]
@@ -117,9 +117,9 @@ def sees(listed: str, vision: Vision | None = None) -> bool:
             return any(fnmatchcase(listed.partition(":")[2], name) for name in vision)
 
 
-def holds(known: Model) -> bool:
+def holds(model: Model) -> bool:
     """Return whether the API can enforce a schema on an answer; an unlisted model gets the schema, and may refuse."""
-    return known.structured or known is UNKNOWN
+    return model.structured or model is UNKNOWN
 
 
 def effort(model: Model, wanted: str, order: tuple[str, ...]) -> str:
@@ -142,11 +142,11 @@ def cost(name: str, usage: Usage) -> str | None:
     A missing count of the cache is none: the input is what of the total was not counted apart, so that all of the
     prompt is in the bill. Azure, OpenRouter and OpenAI's older models do not count what they write to their caches.
     """
-    known = find(name)
-    if known.price is None or usage.input is None or usage.output is None:
+    model = find(name)
+    if model.price is None or usage.input is None or usage.output is None:
         return None
     counts = [count or 0 for count in (usage.input, usage.cache_read, usage.cache_write_short, usage.cache_write_long)]
-    price = known.above.price if known.above and sum(counts) > known.above.tokens else known.price
+    price = model.above.price if model.above and sum(counts) > model.above.tokens else model.price
     total = usage.output * price.output
     for count, each in zip(counts, (price.input, price.read, price.write_short, price.write_long), strict=True):
         if count and each is None:

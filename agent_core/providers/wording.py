@@ -107,9 +107,9 @@ def note(file: File, why: str) -> str:
     return f"[File {file.name} ({file.mime}, {file.size} bytes): {why}]"
 
 
-def plain_name(name: str, most: int) -> str:
-    """Return *name* as the APIs take it, with up to *most* characters: a model may have called a tool by any name."""
-    return _OTHER.sub("_", name)[:most] or "unnamed"
+def plain_name(name: str, limit: int) -> str:
+    """Return *name* as the APIs take it, with up to *limit* characters: a model may have called a tool by any name."""
+    return _OTHER.sub("_", name)[:limit] or "unnamed"
 
 
 def joined(start: bytes, wires: Iterable[bytes], end: bytes) -> bytes:
@@ -136,9 +136,9 @@ class Starts:
 
     def of(self, snapshot: Snapshot, *marks: object) -> bytes:
         """Return the start of a request with *snapshot* and *marks*, what else the maker takes."""
-        known = (snapshot.hash, *marks)
-        start = self._made.pop(known, None)
-        self._made[known] = start = self._make(snapshot, *marks) if start is None else start
+        key = (snapshot.hash, *marks)
+        start = self._made.pop(key, None)
+        self._made[key] = start = self._make(snapshot, *marks) if start is None else start
         if len(self._made) > _STARTS:
             del self._made[next(iter(self._made))]
         return start

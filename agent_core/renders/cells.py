@@ -37,29 +37,29 @@ def one_line(text: str) -> str:
     return " ".join(seen(text).split())
 
 
-def cut(text: str, most: int) -> str:
-    """Return the line *text* in at most *most* cells, with dots where its end is missing."""
-    if width(text) <= most:
+def cut(text: str, limit: int) -> str:
+    """Return the line *text* in at limit *limit* cells, with dots where its end is missing."""
+    if width(text) <= limit:
         return text
     from wcwidth import clip  # noqa: PLC0415 - as above
 
-    return f"{clip(text, 0, most - 1)}…"
+    return f"{clip(text, 0, limit - 1)}…"
 
 
-def folded(text: str, most: int) -> list[str]:
-    """Return *text* as lines of at most *most* cells, divided at spaces where there are any."""
+def folded(text: str, limit: int) -> list[str]:
+    """Return *text* as lines of at most *limit* cells, divided at spaces where there are any."""
     lines: list[str] = []
     for line in text.split("\n"):
-        lines += [line] if width(line) <= most else _divided(line, most)
+        lines += [line] if width(line) <= limit else _divided(line, limit)
     return lines
 
 
-def _divided(line: str, most: int) -> Iterator[str]:
+def _divided(line: str, limit: int) -> Iterator[str]:
     """Yield *line*, which is too long, as lines that begin with words."""
     begun, used = "", 0
     for word in line.split(" "):
-        *full, last = [word] if width(word) <= most else _pieces(word, most)
-        if begun and not full and used + 1 + width(last) <= most:
+        *full, last = [word] if width(word) <= limit else _pieces(word, limit)
+        if begun and not full and used + 1 + width(last) <= limit:
             begun, used = f"{begun} {last}", used + 1 + width(last)
             continue
         if begun:
@@ -69,16 +69,16 @@ def _divided(line: str, most: int) -> Iterator[str]:
     yield begun
 
 
-def _pieces(word: str, most: int) -> list[str]:
-    """Return *word* in pieces of at most *most* cells; what is one sign on a screen stays one."""
+def _pieces(word: str, limit: int) -> list[str]:
+    """Return *word* in pieces of at most *limit* cells; what is one sign on a screen stays one."""
     if word.isascii():
-        return [word[at : at + most] for at in range(0, len(word), most)]
+        return [word[at : at + limit] for at in range(0, len(word), limit)]
     from wcwidth import iter_graphemes  # noqa: PLC0415 - as above
 
     pieces, used = [""], 0
     for sign in iter_graphemes(word):
         cells = width(sign)
-        if used + cells > most and pieces[-1]:
+        if used + cells > limit and pieces[-1]:
             pieces.append("")
             used = 0
         pieces[-1] += sign

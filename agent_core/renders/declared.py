@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from agent_core.domain.messages import clean
+from agent_core.domain.shorten import shorten
 from agent_core.errors import InvalidInput
 from agent_core.renders.cells import one_line
 from agent_core.renders.formats import FORMAT, FORMATS, as_json
@@ -33,37 +34,37 @@ def cell(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case str():
-            return _cut(clean(value))
+            return shorten(clean(value), MAX_CELL)
         case _:
-            return _cut(clean(_compact(value)))
+            return shorten(clean(_compact(value)), MAX_CELL)
 
 
 def plain_title(text: str, path: str) -> str:
     """Return *text* of a title or heading on one line; raises `InvalidInput` for markup."""
-    found = MARKUP.search(text)
-    if found is not None:
-        markup = clean(found.group()[:40])
+    match = MARKUP.search(text)
+    if match is not None:
+        markup = clean(match.group()[:40])
         raise InvalidInput(path, f"it holds markup (`{markup}`), which is never shown as such; write plain text.")
     return " ".join(clean(text).split())
 
 
-def columns_of(given: Sequence[str | Mapping[str, Any]]) -> tuple[TableColumn, ...]:
+def columns_of(declared: Sequence[str | Mapping[str, Any]]) -> tuple[TableColumn, ...]:
     """Return the declared columns, each a key or `{key, label?, align?, format?}`; raises `InvalidInput`."""
-    found: dict[str, TableColumn] = {}
-    for place, each in enumerate(given):
+    columns: dict[str, TableColumn] = {}
+    for index, each in enumerate(declared):
         fields = {"key": each} if isinstance(each, str) else each
-        path, key = f"columns[{place}]", fields.get("key")
+        path, key = f"columns[{index}]", fields.get("key")
         if not isinstance(key, str):
             raise InvalidInput(path, "name the `key` of its cells.")
         key = clean(key)
-        if key in found:
+        if key in columns:
             raise InvalidInput(path, f"`{key[:100]}` is a column already; name each column once.")
         named = fields.get("label")
         if not isinstance(named, str | None):
             raise InvalidInput(f"{path}.label", "a label is a text.")
         label = plain_title(named or key, path if isinstance(each, str) else f"{path}.label")
-        found[key] = TableColumn(key, label or key, _align(fields, path), _format(fields, path))
-    return tuple(found.values())
+        columns[key] = TableColumn(key, label or key, _align(fields, path), _format(fields, path))
+    return tuple(columns.values())
 
 
 def _align(fields: Mapping[str, Any], path: str) -> Align | None:
@@ -76,8 +77,8 @@ def _align(fields: Mapping[str, Any], path: str) -> Align | None:
 def _format(fields: Mapping[str, Any], path: str) -> str | None:
     format = fields.get("format")
     if format is not None and not (isinstance(format, str) and FORMAT.fullmatch(format)):
-        found = f"there is no format {one_line(as_json(format))[:60]}; "
-        raise InvalidInput(f"{path}.format", f"{found}write one of: {', '.join(FORMATS)}.")
+        problem = f"there is no format {one_line(as_json(format))[:60]}; "
+        raise InvalidInput(f"{path}.format", f"{problem}write one of: {', '.join(FORMATS)}.")
     return format
 
 
@@ -89,11 +90,11 @@ def columns_named(names: Sequence[str]) -> tuple[TableColumn, ...]:
 def check_declared(rows: Sequence[Row], columns: Sequence[TableColumn]) -> None:
     """Raise `InvalidInput` for a row without a cell of any of *columns*."""
     keys = {column.key for column in columns}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if keys.isdisjoint(row):
             declared = listed([column.key for column in columns])
             why = f"it has none of the declared columns ({declared}), but {listed(tuple(row)) or 'nothing'}; "
-            raise InvalidInput(f"rows[{place}]", why + ("declare what it has." if row else "leave it out."))
+            raise InvalidInput(f"rows[{index}]", why + ("declare what it has." if row else "leave it out."))
 
 
 def cells_of(rows: Sequence[Row], columns: Sequence[TableColumn]) -> tuple[Row, ...]:
@@ -115,7 +116,3 @@ def _compact(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (RecursionError, ValueError):
         return "…"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"

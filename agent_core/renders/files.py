@@ -15,9 +15,9 @@ _IGNORABLE = re.compile(
     "[\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u2800\\u3164\\ufe00-\\ufe0f\\uffa0\\U000e0100-\\U000e01ef]"
 )
 """Without ink although letters or marks: Unicode's default ignorable code points, and Braille's blank."""
-MOST_CELLS = 1_000_000
+MAX_CELLS = 1_000_000
 """Cells of a file: rows without most of their columns would make a large one of a small payload."""
-MOST_BYTES = 10_000_000
+MAX_CSV_BYTES = 10_000_000
 """Bytes of a file; what repeats is a long name of a series."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 def csv_of(kind: str, payload: Mapping[str, Any]) -> bytes | None:
     """Return the data of a render as CSV (RFC 4180, UTF-8 with its mark, all quoted); None where it has no rows.
 
-    None too where it would have more than `MOST_CELLS`, before any is written, or more than `MOST_BYTES`.
+    None too where it would have more than `MAX_CELLS`, before any is written, or more than `MAX_CSV_BYTES`.
 
     Values are raw, not formatted. A text that a spreadsheet would take for a formula has an apostrophe before it. Of a
     chart it has the categories and each series; of one without a plain form the rows of its largest data set.
@@ -38,7 +38,7 @@ def csv_of(kind: str, payload: Mapping[str, Any]) -> bytes | None:
     for line in lines:
         writer.writerow([_cell(value) for value in line])
         file += text.getvalue().encode("utf-8", "replace")
-        if len(file) > MOST_BYTES:
+        if len(file) > MAX_CSV_BYTES:
             return None
         text.seek(0)
         text.truncate()
@@ -59,7 +59,7 @@ def _lines(kind: str, payload: Mapping[str, Any]) -> Iterable[Sequence[Any]] | N
 
 
 def _is_large(table: DataTable) -> bool:
-    return len(table.rows) * len(table.columns) > MOST_CELLS
+    return len(table.rows) * len(table.columns) > MAX_CELLS
 
 
 def _of_table(table: DataTable) -> Iterable[Sequence[Any]]:

@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(_DAY.pattern + r"[T ].{4,}")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_LONGEST = 1000
+_MAX_DIGITS = 1000
 """Characters of a text that is read as a number."""
 _EXACT = Context(prec=1_000_000, rounding=ROUND_HALF_UP)
 _MILLISECONDS = 1e11
@@ -67,7 +67,7 @@ def formatted(value: Any, format: str | None = None) -> str:
 def number_of(value: Any) -> Decimal | None:
     """Return the number that *value* of JSON is, also one written as text; None when it is none, or not finite."""
     if isinstance(value, str):
-        return Decimal(value) if len(value) <= _LONGEST and _NUMBER.fullmatch(value) else None
+        return Decimal(value) if len(value) <= _MAX_DIGITS and _NUMBER.fullmatch(value) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float):
@@ -77,10 +77,10 @@ def number_of(value: Any) -> Decimal | None:
 
 def amount_sign(format: str | None) -> str:
     """Return the sign that *format* writes at each amount: `%`, that of a currency, or the empty text."""
-    found = NUMERIC.fullmatch(format or "")
-    if found is None:
+    match = NUMERIC.fullmatch(format or "")
+    if match is None:
         return ""
-    kind, currency, _ = found.groups()
+    kind, currency, _ = match.groups()
     return "%" if kind == "percent" else _sign(currency).strip() if currency else ""
 
 
@@ -123,10 +123,10 @@ def _is_far(number: Decimal) -> bool:
 @lru_cache(256)
 def _numeric(format: str) -> tuple[str | None, str, int | None] | None:
     """Return what a format of numbers says: its kind or its currency, and the decimals that it fixes."""
-    found = NUMERIC.fullmatch(format)
-    if found is None:
+    match = NUMERIC.fullmatch(format)
+    if match is None:
         return None
-    kind, currency, decimals = found.groups()
+    kind, currency, decimals = match.groups()
     return kind, currency, None if decimals is None else int(decimals)
 
 
@@ -137,9 +137,9 @@ def _numbered(number: Decimal, format: tuple[str | None, str, int | None]) -> st
     if kind == "integer":
         return _rounded(number, 0)
     if kind == "percent":
-        return f"{_decimal(_scaled(number, 2), fixed, most=1, digits=2)}%"
+        return f"{_decimal(_scaled(number, 2), fixed, limit=1, digits=2)}%"
     if kind == "number":
-        return _decimal(number, fixed, most=3, digits=3)
+        return _decimal(number, fixed, limit=3, digits=3)
     amount = _rounded(number, _decimals(currency) if fixed is None else fixed)
     sign = _sign(currency)
     return f"-{sign}{amount[1:]}" if amount.startswith("-") else f"{sign}{amount}"
@@ -153,20 +153,20 @@ def _decimals(currency: str) -> int:
     return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
 
 
-def _decimal(number: Decimal, fixed: int | None, *, most: int, digits: int) -> str:
+def _decimal(number: Decimal, fixed: int | None, *, limit: int, digits: int) -> str:
     """Return *number* with *fixed* decimals; without these, with as many as it needs."""
     if fixed is not None:
         return _rounded(number, fixed)
-    return _trimmed(_rounded(number, _places(number, most=most, digits=digits)))
+    return _trimmed(_rounded(number, _places(number, limit=limit, digits=digits)))
 
 
 def _scaled(number: Decimal, places: int) -> Decimal:
     return number.scaleb(places, context=_EXACT)
 
 
-def _places(number: Decimal, *, most: int, digits: int) -> int:
-    """Return the decimals of *number*: *most*, or as many as *digits* significant ones need."""
-    return max(most, digits - 1 - number.adjusted()) if number else 0
+def _places(number: Decimal, *, limit: int, digits: int) -> int:
+    """Return the decimals of *number*: *limit*, or as many as *digits* significant ones need."""
+    return max(limit, digits - 1 - number.adjusted()) if number else 0
 
 
 def _rounded(number: Decimal, places: int) -> str:

@@ -9,7 +9,7 @@ from agent_core.renders.cells import folded, padded, width
 from agent_core.renders.values import Align
 
 GAP = "  "
-WIDEST = 60
+MAX_WIDTH = 60
 """Cells that a column takes at most without a limit: what is longer continues on the next line."""
 NARROWEST = 8
 """Cells to which a column of text may shrink before columns are divided into groups."""
@@ -17,7 +17,7 @@ COMFORT = 16
 """Cells that a column of text has in a group at least, where it needs them."""
 FIRM = 64
 """Cells of a value that is not divided in a firm column: a number, a date, a bar."""
-LEAST = 20
+MIN_WIDTH = 20
 """Cells of a grid at least."""
 MORE = "… and more of the first row"
 """The line below a first row that is shown in part."""
@@ -55,11 +55,11 @@ class GridLine(NamedTuple):
     row: int | None
 
 
-def grid(columns: Sequence[GridColumn], *, into: int | None, most: int) -> tuple[list[GridLine], int]:
+def grid(columns: Sequence[GridColumn], *, into: int | None, limit: int) -> tuple[list[GridLine], int]:
     """Return *columns* as lines of at most *into* cells, and how many rows of them there are.
 
-    It ends before the row with which it would have more than *most* characters. Of a first row that is longer it has
-    the beginning of each group, and a line that says so: at least one line of each, and a quarter of *most* in all.
+    It ends before the row with which it would have more than *limit* characters. Of a first row that is longer it has
+    the beginning of each group, and a line that says so: at least one line of each, and a quarter of *limit* in all.
     """
     groups = [group for group in _groups(columns, into) if group]
     texts = [_heading(group) for group in groups]
@@ -67,10 +67,10 @@ def grid(columns: Sequence[GridColumn], *, into: int | None, most: int) -> tuple
     for at in range(len(columns[0].cells) if columns else 0):
         lines = [_row(group, [column.cells[at] for column, _ in group], at) for group in groups]
         used += (needed := sum(map(_length, lines)))
-        if used > most and rows:
+        if used > limit and rows:
             break
-        if used > most:
-            room = max(most - used + needed, most // 4)
+        if used > limit:
+            room = max(limit - used + needed, limit // 4)
             lines, more = [_beginning(text, room // len(groups)) for text in lines], [GridLine(MORE, None)]
         for text, added in zip(texts, lines, strict=True):
             text.extend(added)
@@ -83,18 +83,18 @@ def _length(lines: Sequence[GridLine]) -> int:
     return sum(len(line.text) + 1 for line in lines)
 
 
-def _beginning(lines: Sequence[GridLine], most: int) -> list[GridLine]:
-    """Return the first of *lines* with *most* characters together, at least one."""
+def _beginning(lines: Sequence[GridLine], limit: int) -> list[GridLine]:
+    """Return the first of *lines* with *limit* characters together, at least one."""
     ends = accumulate(len(line.text) + 1 for line in lines)
-    return [line for at, (line, end) in enumerate(zip(lines, ends, strict=True)) if end <= most or not at]
+    return [line for at, (line, end) in enumerate(zip(lines, ends, strict=True)) if end <= limit or not at]
 
 
 def _groups(columns: Sequence[GridColumn], into: int | None) -> Iterator[Placed]:
     """Yield all columns where there is room for them, otherwise some after others, each time after the first one."""
     if into is None:
-        yield [(column, min(column.natural, WIDEST)) for column in columns]
+        yield [(column, min(column.natural, MAX_WIDTH)) for column in columns]
         return
-    room = max(LEAST, into)
+    room = max(MIN_WIDTH, into)
     wanted = [min(column.natural, room) for column in columns]
     if _taken(_least(columns, wanted, NARROWEST)) <= room:
         yield _placed(columns, wanted, NARROWEST, room)
@@ -122,11 +122,11 @@ def _placed(columns: Sequence[GridColumn], wanted: Sequence[int], floor: int, ro
     """Return *columns* as wide as *room* lets them be: the widest ones shrink first, none below its least."""
     least = _least(columns, wanted, floor)
 
-    def level(most: int) -> list[int]:
-        return [max(low, min(want, most)) for low, want in zip(least, wanted, strict=True)]
+    def level(limit: int) -> list[int]:
+        return [max(low, min(want, limit)) for low, want in zip(least, wanted, strict=True)]
 
-    most = next((most for most in range(room, 0, -1) if _taken(level(most)) <= room), 1)
-    widths = level(most)
+    limit = next((limit for limit in range(room, 0, -1) if _taken(level(limit)) <= room), 1)
+    widths = level(limit)
     spare = room - _taken(widths)
     for at, want in enumerate(wanted):  # what division left over
         if spare > 0 and widths[at] < want:

@@ -60,9 +60,9 @@ def spec_name(spec: Mapping[str, Any]) -> str:
 
 def title_of_spec(spec: Mapping[str, Any]) -> str | None:
     """Return the title of *spec* as text; it may also be an object or several lines."""
-    found: Any = spec.get("title")
-    found = cast("dict[str, Any]", found).get("text") if isinstance(found, dict) else found
-    lines = cast("list[Any]", found) if isinstance(found, list) else [found]
+    title: Any = spec.get("title")
+    title = cast("dict[str, Any]", title).get("text") if isinstance(title, dict) else title
+    lines = cast("list[Any]", title) if isinstance(title, list) else [title]
     return one_line(" ".join(each for each in lines if isinstance(each, str))) or None
 
 
@@ -70,10 +70,10 @@ def _of_by(y: str | None, x: str | None) -> str:
     return f"{f' of {one_line(y)}' if y else ''}{f' by {one_line(x)}' if x else ''}"
 
 
-def _listed(names: Sequence[str], most: int) -> str:
-    """Return the first *most* of *names* in words."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+def _listed(names: Sequence[str], limit: int) -> str:
+    """Return the first *limit* of *names* in words."""
+    if len(names) > limit:
+        return f"{', '.join(names[:limit])} and {len(names) - limit:,} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
@@ -106,10 +106,10 @@ def _extremes(chart: PlainChart, n: int) -> str:
     (high, top), (low, bottom) = max(values, key=lambda each: each[0]), min(values, key=lambda each: each[0])
     first, last = (cut(one_line(chart.categories[at]), _NAME) for at in (top, bottom))
     name = f"{cut(one_line(series.name), _NAME)}: " if len(chart.series) > 1 and series.name else ""
-    most, least = _number(high, chart.format), _number(low, chart.format)
+    limit, least = _number(high, chart.format), _number(low, chart.format)
     if high == low:
-        return f"{name}{most} throughout" if len(values) > 1 else f"{name}{first} {most}"
-    return f"{name}highest {first} {most}, lowest {last} {least}"
+        return f"{name}{limit} throughout" if len(values) > 1 else f"{name}{first} {limit}"
+    return f"{name}highest {first} {limit}, lowest {last} {least}"
 
 
 def _spec_facts(spec: Mapping[str, Any]) -> list[str]:
@@ -126,8 +126,8 @@ def _spec_facts(spec: Mapping[str, Any]) -> list[str]:
 def _numbers(table: DataTable, name: str) -> list[float]:
     """Return the cells of the column *name* when they are numbers, and none otherwise."""
     cells = [row[name] for row in table.rows if row.get(name) is not None]
-    found = [number for each in cells if not isinstance(each, str) and (number := number_of(each)) is not None]
-    return [float(each) for each in found] if len(found) == len(cells) else []
+    numbers = [number for each in cells if not isinstance(each, str) and (number := number_of(each)) is not None]
+    return [float(each) for each in numbers] if len(numbers) == len(cells) else []
 
 
 def _range(name: str, values: Sequence[float], format: str | None = None) -> str:

@@ -74,14 +74,14 @@ def made_chart(spec: Mapping[str, Any], title: str | None) -> MadeRender:
     spec = cast("dict[str, Any]", readable(spec))
     if (size := _bytes(spec)) > MAX_RENDER:
         raise _too_large(size)
-    found = checked(spec)
-    plain = reduced(found)
+    checked_spec = checked(spec)
+    plain = reduced(checked_spec)
     if plain is not None and plain.title is None and title is not None:
         plain = replace(plain, title=title)
-    title = title or title_of_spec(found)
+    title = title or title_of_spec(checked_spec)
     size = 0
-    for payload, most in _payloads(found, plain):
-        text = spec_text(found, most=most) if plain is None else chart_text(plain, most=most)
+    for payload, limit in _payloads(checked_spec, plain):
+        text = spec_text(checked_spec, limit=limit) if plain is None else chart_text(plain, limit=limit)
         render = NewRender("chart", payload, text, title)
         if (size := _size(render)) <= MAX_RENDER:
             return MadeRender(render, _shape(plain))

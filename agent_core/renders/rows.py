@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from agent_core.domain.messages import clean
+from agent_core.domain.shorten import shorten
 
 Row = dict[str, Any]
 PLACES = ("rows", "items", "results", "data", "result")
@@ -17,8 +18,8 @@ MAX_FOUND = 2_000_000
 MAX_ROWS = 100_000
 MAX_COLUMNS = 200
 """Columns that are named; the cells of further ones are kept too."""
-_LONGEST_LIST = 400
-_LONGEST_NAME = 60
+_MAX_LIST = 400
+_MAX_NAME = 60
 _BEGINS = ("[", "{")
 _SHOWN_VALUES = 10
 # Other separators of lines too: a model may read them as line ends.
@@ -74,12 +75,12 @@ def rows_in(text: str) -> FoundRows | None:
 
 def columns_of(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return the keys of *rows* in the order in which they first come, at most `MAX_COLUMNS`."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for row in rows:
-        found.update(dict.fromkeys(row))
-        if len(found) >= MAX_COLUMNS:
+        names.update(dict.fromkeys(row))
+        if len(names) >= MAX_COLUMNS:
             break
-    return tuple(found)[:MAX_COLUMNS]
+    return tuple(names)[:MAX_COLUMNS]
 
 
 def note_of(handle: HandleOfRows) -> str:
@@ -100,15 +101,14 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Return *names* on one line of bounded length."""
-    shown, length = list[str](), 0
+    texts, length = list[str](), 0
     for name in names:
-        plain = " ".join(clean(name).split())
-        plain = plain if len(plain) <= _LONGEST_NAME else f"{plain[: _LONGEST_NAME - 1]}…"
+        plain = shorten(" ".join(clean(name).split()), _MAX_NAME)
         length += len(plain) + 2
-        if length > _LONGEST_LIST:
-            return ", ".join([*shown, "…"])
-        shown.append(plain)
-    return ", ".join(shown)
+        if length > _MAX_LIST:
+            return ", ".join([*texts, "…"])
+        texts.append(plain)
+    return ", ".join(texts)
 
 
 def select(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
@@ -124,12 +124,12 @@ def where_equal(rows: Sequence[Row], wanted: Mapping[str, Any]) -> list[Row]:
 
 def values_of(rows: Sequence[Row], column: str) -> str:
     """Return some of the values of *column*, each once, on one line: what a filter could have named."""
-    found: dict[Any, str] = {}
+    values: dict[Any, str] = {}
     for row in rows:
-        found.setdefault(_identity(row.get(column)), _shown(row.get(column)))
-        if len(found) > _SHOWN_VALUES:
-            return ", ".join([*list(found.values())[:_SHOWN_VALUES], "…"])
-    return ", ".join(found.values())
+        values.setdefault(_identity(row.get(column)), _as_text(row.get(column)))
+        if len(values) > _SHOWN_VALUES:
+            return ", ".join([*list(values.values())[:_SHOWN_VALUES], "…"])
+    return ", ".join(values.values())
 
 
 def ordered(rows: Sequence[Row], by: Sequence[tuple[str, bool]]) -> list[Row]:
@@ -138,18 +138,18 @@ def ordered(rows: Sequence[Row], by: Sequence[tuple[str, bool]]) -> list[Row]:
     Values of different types do not mix: booleans, then numbers, texts (without regard to case), and the rest. Nulls
     come last, in descending order too.
     """
-    found = list(rows)
+    ordered_rows = list(rows)
     for name, descending in reversed(by):
-        there = [row for row in found if not _is_null(row.get(name))]
+        there = [row for row in ordered_rows if not _is_null(row.get(name))]
         there.sort(key=lambda row: _rank(row[name]), reverse=descending)
-        found = there + [row for row in found if _is_null(row.get(name))]
-    return found
+        ordered_rows = there + [row for row in ordered_rows if _is_null(row.get(name))]
+    return ordered_rows
 
 
 def _rows(value: object) -> tuple[Row, ...] | None:
-    if not isinstance(value, list) or not 1 <= len(found := cast("list[object]", value)) <= MAX_ROWS:
+    if not isinstance(value, list) or not 1 <= len(items := cast("list[object]", value)) <= MAX_ROWS:
         return None
-    return tuple(cast("list[Row]", found)) if all(isinstance(each, dict) for each in found) else None
+    return tuple(cast("list[Row]", items)) if all(isinstance(each, dict) for each in items) else None
 
 
 def _identity(value: Any) -> tuple[str, Any]:
@@ -183,6 +183,6 @@ def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     text = " ".join(clean(value if isinstance(value, str) else msgspec.json.encode(value).decode()).split())
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+    return shorten(text, _MAX_NAME)

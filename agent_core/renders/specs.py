@@ -16,13 +16,13 @@ _PARTS = {
 }
 _DEEPEST = 24
 """Levels of views within views that are read."""
-_MOST_VIEWS = 20
+_MAX_VIEWS = 20
 """Views that are described."""
-_MOST_TABLES = 100
+_MAX_TABLES = 100
 """Tables of data that are read: each is compared with those before it."""
-_LONGEST = 200
+_MAX_WORD = 200
 """Characters of a word of a specification that are shown."""
-_LONGEST_DESCRIPTION = 2_000
+_MAX_DESCRIPTION = 2_000
 """As many as a checked specification may have."""
 
 
@@ -30,46 +30,46 @@ def described(spec: Mapping[str, Any]) -> list[str]:
     """Return sentences about *spec*: what its marks are and which field each channel shows; not its title."""
     description = spec.get("description")
     sentences = (
-        [one_line(description[:_LONGEST_DESCRIPTION])] if isinstance(description, str) and description.strip() else []
+        [one_line(description[:_MAX_DESCRIPTION])] if isinstance(description, str) and description.strip() else []
     )
     views = [sentence for view in _walked(spec) if (sentence := _sentence(view))]
-    more = ["There are more views."] if len(views) > _MOST_VIEWS else []
-    return [*sentences, *views[:_MOST_VIEWS], *more] or ["A chart."]
+    more = ["There are more views."] if len(views) > _MAX_VIEWS else []
+    return [*sentences, *views[:_MAX_VIEWS], *more] or ["A chart."]
 
 
 def data_of(spec: Mapping[str, Any]) -> tuple[DataTable, ...]:
-    """Return the tables of rows that are in *spec*, each once, in the order of its views; the first `_MOST_TABLES`."""
-    found: list[list[dict[str, Any]]] = []
+    """Return the tables of rows that are in *spec*, each once, in the order of its views; the first `_MAX_TABLES`."""
+    data: list[list[dict[str, Any]]] = []
     named = object_of(spec.get("datasets"))
     for view in _walked(spec):
         rows = _rows(object_of(view.get("data")), named)
-        if rows and rows not in found:
-            found.append(rows)
-        if len(found) == _MOST_TABLES:
+        if rows and rows not in data:
+            data.append(rows)
+        if len(data) == _MAX_TABLES:
             break
-    return tuple(table_of_rows(rows) for rows in found)
+    return tuple(table_of_rows(rows) for rows in data)
 
 
 def channels_of(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return which field the channels of *spec* show, in words; what several views say is that of the first."""
-    found: dict[str, str] = {}
-    for view in islice(_walked(spec), _MOST_VIEWS):
+    channels: dict[str, str] = {}
+    for view in islice(_walked(spec), _MAX_VIEWS):
         for name, channel in object_of(view.get("encoding")).items():
             for each in map(object_of, _list(channel) or [channel]):
                 if "datum" not in each and (what := _field(each)):
-                    found.setdefault(one_line(name), what)
-    return found
+                    channels.setdefault(one_line(name), what)
+    return channels
 
 
 def fields_of(spec: Mapping[str, Any]) -> list[str]:
     """Return the fields that the channels of *spec* show, each once, as they are in its rows."""
-    found: dict[str, None] = {}
-    for view in islice(_walked(spec), _MOST_VIEWS):
+    fields: dict[str, None] = {}
+    for view in islice(_walked(spec), _MAX_VIEWS):
         for channel in object_of(view.get("encoding")).values():
             for each in _list(channel) or [channel]:
                 if isinstance(field := object_of(each).get("field"), str):
-                    found[field] = None
-    return list(found)
+                    fields[field] = None
+    return list(fields)
 
 
 def _walked(spec: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
@@ -127,7 +127,7 @@ def _field(channel: Mapping[str, Any]) -> str:
 
 
 def _word(value: Any) -> str:
-    return one_line((value if isinstance(value, str) else as_json(value))[:_LONGEST])
+    return one_line((value if isinstance(value, str) else as_json(value))[:_MAX_WORD])
 
 
 def object_of(value: Any) -> dict[str, Any]:

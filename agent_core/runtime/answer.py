@@ -39,11 +39,11 @@ _ASKED_FOR_WORDS = frozenset({TOOLS_WITHHELD, EMPTY_ANSWER})
 """Failures after which a note asked the model for an answer in words; that is done once."""
 
 
-def out_of_steps(most: int, results: int) -> str:
-    """Return what a person reads when *most* steps, and *results* of tools, came to no answer in words."""
+def out_of_steps(limit: int, results: int) -> str:
+    """Return what a person reads when *limit* steps, and *results* of tools, came to no answer in words."""
     if not results:
         return "I could not find an answer in words without the use of tools. Please ask again, or in another way."
-    steps = "one step" if most == 1 else f"{most} steps"
+    steps = "one step" if limit == 1 else f"{limit} steps"
     there = "1 tool result is" if results == 1 else f"{results} tool results are"
     return (
         f"I reached the limit of {steps} before I could put the answer into words. {there} there already: "
@@ -62,7 +62,7 @@ class _Block:
     kind: type[e.TextDelta | e.ReasoningDelta] | None
     index: int | None = None
     texts: list[str] = field(default_factory=list[str])
-    shown: int = 0
+    sent: int = 0
     length: int = 0
     name: str = ""
     call: str = ""
@@ -101,9 +101,9 @@ class Answer:
         return self._refused
 
     @property
-    def shown(self) -> tuple[Part, ...]:
+    def displayed(self) -> tuple[Part, ...]:
         """Return what was shown of this attempt; nothing of a refusal."""
-        return tuple(_part(block) for block in self._said())
+        return tuple(_part(block) for block in self._written())
 
     def take(self, batch: Iterable[p.ModelDelta]) -> list[e.Delta]:
         """Fold one batch in and return its text as one delta per part; a part begins with what is not blank."""
@@ -115,12 +115,12 @@ class Answer:
                     fresh[delta.slot] = self._grown(delta)
             else:
                 self._note(delta)
-        return [self._shown(block) for block in fresh.values() if block.index is not None]
+        return [self._unsent(block) for block in fresh.values() if block.index is not None]
 
     def facts(self, state: RunState, agent: Agent, *, interrupted: bool) -> Sequence[FactBody]:
         """Return the outcome of this attempt; *interrupted* when the run was cancelled meanwhile."""
         if interrupted and not (isinstance(self._end, p.Finished) and not self._calls()):
-            partial = self._message("cancelled", self._said(), partial=True)
+            partial = self._message("cancelled", self._written(), partial=True)
             return [partial, self._completed()] if self._begun else [partial]
         if self._refused or (isinstance(self._end, p.Finished) and self._end.reason == "refused"):
             return [self._message("refused", []), self._completed()]
@@ -128,10 +128,10 @@ class Answer:
             case None:
                 return [self._failed("network", "The model's answer broke off before its end.", retryable=True)]
             case p.CallFailed(kind, message, retryable, retry_after):
-                said = f"{message}{self._room()}" if kind == "context_overflow" else message
-                return [self._failed(kind, said, retryable=retryable, retry_after=retry_after)]
+                text = f"{message}{self._room()}" if kind == "context_overflow" else message
+                return [self._failed(kind, text, retryable=retryable, retry_after=retry_after)]
             case p.Finished("length" | "continue" as reason):
-                return [self._message(reason, self._said()), self._completed()]
+                return [self._message(reason, self._written()), self._completed()]
             case p.Finished():
                 return self._finished(state, agent)
 
@@ -142,7 +142,7 @@ class Answer:
         if not calls:
             if is_forced(self._move.controls.tool_choice) and not _INSISTED.intersection(state.step.remedied):
                 return self._insist(agent)
-            return [self._message("done", self._said()), self._completed()]
+            return [self._message("done", self._written()), self._completed()]
         ids = [new_id("call") for _ in calls]
         return [
             self._message("tools", [block for block in self._placed() if block.kind or block.ended], ids),
@@ -166,18 +166,18 @@ class Answer:
         The model is asked for words once more. If none come in the last step, a sentence stands in their place: a
         person who waited gets an answer, and the results are there for the next one.
         """
-        most = self._move.controls.max_steps or 1
-        is_last, was_asked = self._move.n >= most, not _ASKED_FOR_WORDS.isdisjoint(state.step.remedied)
+        limit = self._move.controls.max_steps or 1
+        is_last, was_asked = self._move.n >= limit, not _ASKED_FOR_WORDS.isdisjoint(state.step.remedied)
         if calls and not was_asked:
             return self._refuse(calls, agent)
-        if self._has_words or not is_last or (most == 1 and not calls):
-            return [self._message("done", self._said()), self._completed()]
+        if self._has_words or not is_last or (limit == 1 and not calls):
+            return [self._message("done", self._written()), self._completed()]
         if not was_asked:
             failed = self._failed(EMPTY_ANSWER, "The model's last answer was empty.", retryable=True)
             return [failed, e.ContextAdded(source="note", text=EMPTY_NOTE)]
-        parts = (Text(out_of_steps(most, state.answer.results)),)
-        said = e.MessageCompleted(message=self._move.message, role="assistant", parts=parts, stop="done")
-        return [said, self._completed()]
+        parts = (Text(out_of_steps(limit, state.answer.results)),)
+        completed = e.MessageCompleted(message=self._move.message, role="assistant", parts=parts, stop="done")
+        return [completed, self._completed()]
 
     def _refuse(self, calls: list[_Block], agent: Agent) -> Sequence[FactBody]:
         """Refuse calls in a step without tools: the attempt counts as failed and the model is asked once more."""
@@ -249,12 +249,12 @@ class Answer:
             block.index = len(self._placed())
         return block
 
-    def _shown(self, block: _Block) -> e.Delta:
+    def _unsent(self, block: _Block) -> e.Delta:
         assert block.kind is not None
         assert block.index is not None
-        text = "".join(block.texts[block.shown :])
+        text = "".join(block.texts[block.sent :])
         offset = block.length
-        block.shown, block.length = len(block.texts), offset + len(text)
+        block.sent, block.length = len(block.texts), offset + len(text)
         return block.kind(
             message=self._move.message,
             part=block.index,
@@ -266,7 +266,7 @@ class Answer:
 
     @property
     def _has_words(self) -> bool:
-        return any(block.kind is e.TextDelta for block in self._said())
+        return any(block.kind is e.TextDelta for block in self._written())
 
     def _calls(self) -> list[_Block]:
         return [block for block in self._blocks.values() if block.kind is None and block.ended]
@@ -276,7 +276,7 @@ class Answer:
         placed = [(block.index, block) for block in self._blocks.values() if block.index is not None]
         return [block for _, block in sorted(placed, key=lambda each: each[0])]
 
-    def _said(self) -> list[_Block]:
+    def _written(self) -> list[_Block]:
         return [] if self._refused else [block for block in self._placed() if block.kind is not None]
 
     def _message(
@@ -297,7 +297,7 @@ class Answer:
 
     def _natively(self, blocks: list[_Block]) -> Native | None:
         """Return the native items of *blocks*, with commas between them; an item of a call goes with that call."""
-        places = {id(block): place for place, block in enumerate(blocks)}
+        places = {id(block): index for index, block in enumerate(blocks)}
         where = {slot: places.get(id(block)) for slot, block in self._blocks.items()}
         pieces: list[NativePiece] = []
         for item in self._native:
@@ -365,10 +365,10 @@ def _placed(piece: NativePiece, where: dict[int, int | None]) -> NativePiece:
 
 def _joined(pieces: list[NativePiece]) -> tuple[NativePiece, ...]:
     """Return *pieces* with neighbouring texts made one."""
-    found: list[NativePiece] = []
+    result: list[NativePiece] = []
     for piece in pieces:
-        if isinstance(piece, str) and found and isinstance(found[-1], str):
-            found[-1] += piece
+        if isinstance(piece, str) and result and isinstance(result[-1], str):
+            result[-1] += piece
         elif piece != "":
-            found.append(piece)
-    return tuple(found)
+            result.append(piece)
+    return tuple(result)

@@ -38,7 +38,9 @@ class RunDesk:
 
     async def about(self) -> RunContext:
         """Return the person who asked for the run and those who have joined it so far."""
-        address, speakers, question = await self._store.read(lambda connection: readings.about(connection, self._run))
+        address, speakers, question = await self._store.read(
+            lambda connection: readings.run_context(connection, self._run)
+        )
         asker = speakers[-1] if speakers else None
         return RunContext(channel_of(address, asker), asker, question, speakers)
 
@@ -86,10 +88,10 @@ class Approvals:
         def work(connection: Connection) -> ToolSpec | None:
             seen = approvals.find(connection, id).object
             frozen = catalog.snapshot(connection, runs.find(connection, seen.run)[0].snapshot)
-            found = next((spec for spec in frozen.frozen if spec.name == seen.tool), None)
+            tool = next((spec for spec in frozen.frozen if spec.name == seen.tool), None)
             if seen.form is None:
-                return found
-            return replace(found or ToolSpec(name=seen.tool, description="", parameters={}), parameters=seen.form)
+                return tool
+            return replace(tool or ToolSpec(name=seen.tool, description="", parameters={}), parameters=seen.form)
 
         return await self._store.read(work)
 
@@ -171,9 +173,9 @@ class Approvals:
         if not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
             return
         why = f"does not fit the {'form' if seen.form is not None else 'schema'} of `{seen.tool}`"
-        found = [fault.within("arguments") for fault in problems(seen.form or schema or {}, arguments, MAX_FAULTS)]
-        if found:
-            first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in found)
+        faults = [fault.within("arguments") for fault in problems(seen.form or schema or {}, arguments, MAX_FAULTS)]
+        if faults:
+            first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in faults)
             raise InvalidInput(first.path, first.message, *more)
 
 

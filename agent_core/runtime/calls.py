@@ -42,7 +42,7 @@ class ResultStore(Protocol):
     """Store what results hold beyond what the model reads."""
 
     async def put(self, session: int, mime: str, data: bytes, run: int, /) -> str: ...
-    async def keep_rows(self, run: RunRef, call: str, found: FoundRows, data: bytes) -> HandleOfRows: ...
+    async def keep_rows(self, run: RunRef, call: str, rows: FoundRows, data: bytes) -> HandleOfRows: ...
     async def rows(self, session: int, handle: str) -> bytes: ...
     async def get(self, blob: str, /) -> tuple[str, bytes]: ...
 
@@ -81,9 +81,9 @@ class Calls:
 
         Once *stopped* is true, and its reader's task cancelled, it yields what has ended by then and stops the rest.
         """
-        known = await self._known(calls)
+        tools = await self._tools_of(calls)
         news: asyncio.Queue[e.FactBody | e.ToolProgress | BaseException] = asyncio.Queue()
-        tasks = [asyncio.create_task(self._one(call, state, known, news.put_nowait)) for call in calls]
+        tasks = [asyncio.create_task(self._one(call, state, tools, news.put_nowait)) for call in calls]
         for task in tasks:
             task.add_done_callback(lambda done: _report(done, news))
         try:
@@ -106,20 +106,20 @@ class Calls:
         finally:
             await _end(tasks)
 
-    async def _known(self, calls: tuple[CallState, ...]) -> Mapping[str, t.Tool]:
+    async def _tools_of(self, calls: tuple[CallState, ...]) -> Mapping[str, t.Tool]:
         own, specs = router_tools(self._agent), (self._agent.tools.get(call.name) for call in calls)
         wanted = (spec.name for spec in specs if spec is not None and spec.kind == "function" and spec.name not in own)
-        known = await tools_with(self._toolset, Scope(self._agent.id), wanted)
-        return {**known, **own} if own else known
+        tools = await tools_with(self._toolset, Scope(self._agent.id), wanted)
+        return {**tools, **own} if own else tools
 
     async def _one(
         self,
         call: CallState,
         state: RunState,
-        known: Mapping[str, t.Tool],
+        tools: Mapping[str, t.Tool],
         emit: Callable[[e.FactBody | e.ToolProgress], None],
     ) -> None:
-        prepared = self._prepare(call, state, known)
+        prepared = self._prepare(call, state, tools)
         if isinstance(prepared, e.ToolCompleted | e.ToolPending):
             emit(prepared)
             return
@@ -170,25 +170,25 @@ class Calls:
 
     async def rule(self, calls: tuple[CallState, ...], state: RunState) -> AsyncGenerator[e.FactBody]:
         """Ask the hooks whether *calls* may run, concurrently; a call that cannot run anyway ends without asking."""
-        known = await self._known(calls)
-        asked = [self._ruled(call, state, known) for call in calls]
-        for facts in await asyncio.gather(*asked):
+        tools = await self._tools_of(calls)
+        rulings = [self._ruled(call, state, tools) for call in calls]
+        for facts in await asyncio.gather(*rulings):
             for fact in facts:
                 yield fact
 
-    async def _ruled(self, call: CallState, state: RunState, known: Mapping[str, t.Tool]) -> Sequence[e.FactBody]:
-        end = self._prepare(call, state, known)
+    async def _ruled(self, call: CallState, state: RunState, tools: Mapping[str, t.Tool]) -> Sequence[e.FactBody]:
+        end = self._prepare(call, state, tools)
         if isinstance(end, e.ToolCompleted) and end.outcome == "failed":
             return [end]
         return await self.hooks.before_call(call, state)
 
     def _prepare(
-        self, call: CallState, state: RunState, known: Mapping[str, t.Tool]
+        self, call: CallState, state: RunState, tools: Mapping[str, t.Tool]
     ) -> t.Tool | e.ToolCompleted | e.ToolPending:
         """Return the tool that may run, or how the call ends without it."""
         if call.denial is not None:
             return _ended(call, "denied", call.denial)
-        spec, tool = self._agent.tools.get(call.name), known.get(call.name)
+        spec, tool = self._agent.tools.get(call.name), tools.get(call.name)
         interrupted = call.status == "started" and call.epoch < state.epoch
         if interrupted and _may_have_written(spec, tool, call):
             return _ended(call, "unknown", UNKNOWN)
@@ -279,12 +279,14 @@ class Calls:
         A hook that changes the result replaces all of it by its text, since no hook has seen the payload of a render.
         """
         rulings: Sequence[e.FactBody] = ()
-        shown = shown_by(call, renders)
+        render_facts = shown_by(call, renders)
         parts = await _visible(parts)
         if self._agent.hooks("PostToolUse", call.name):
             seen = "\n\n".join(filter(None, (text_of(parts), *(clean(each.text) for each in renders))))
             rulings, changed = await self.hooks.after_call(call, seen)
-            parts, shown, renders = (parts, shown, renders) if changed is None else ((Text(changed),), [], ())
+            parts, render_facts, renders = (
+                (parts, render_facts, renders) if changed is None else ((Text(changed),), [], ())
+            )
         if not text_of(parts):
             parts = (*parts, *(Text(each.text) for each in renders))
         parts = await _visible(parts)
@@ -292,8 +294,8 @@ class Calls:
         if any(name in self._agent.tools for name in RENDER_TOOLS):
             parts = tuple(Text(without_notes(part.text)) if isinstance(part, Text) else part for part in parts)
             note = await self._kept_rows(call, parts) if outcome == "done" else ()
-        parts = (*parts, *(Render(each.render) for each in shown))
-        return [*rulings, *shown, await self._completed(spec, call, outcome, parts, note)]
+        parts = (*parts, *(Render(each.render) for each in render_facts))
+        return [*rulings, *render_facts, await self._completed(spec, call, outcome, parts, note)]
 
     async def _kept_rows(self, call: CallState, parts: tuple[Part, ...]) -> tuple[Text, ...]:
         """Keep the rows that a result holds, and return the line that names their handle.
@@ -301,8 +303,8 @@ class Calls:
         They are those in the text that the hooks have left, whole also where the model reads the beginning of it.
         """
         for part in parts:
-            if isinstance(part, Text) and may_hold_rows(part.text) and (found := await _found(part.text)):
-                return (Text(note_of(await self._store.keep_rows(self._run, call.call, *found))),)
+            if isinstance(part, Text) and may_hold_rows(part.text) and (table := await _find_rows(part.text)):
+                return (Text(note_of(await self._store.keep_rows(self._run, call.call, *table))),)
         return ()
 
     async def _completed(
@@ -364,22 +366,22 @@ def _ended(call: CallState, outcome: CallOutcome, text: str) -> e.ToolCompleted:
     return e.ToolCompleted(call=call.call, outcome=outcome, parts=(Text(text),), truncated=False)
 
 
-async def _found(text: str) -> tuple[FoundRows, bytes] | None:
+async def _find_rows(text: str) -> tuple[FoundRows, bytes] | None:
     return _decoded(text) if len(text) <= _SHORT else await asyncio.to_thread(_decoded, text)
 
 
 def _decoded(text: str) -> tuple[FoundRows, bytes] | None:
     """Return the rows in *text*, and their JSON."""
-    found = rows_in(text)
-    return None if found is None else (found, msgspec.json.encode(found.rows))
+    rows = rows_in(text)
+    return None if rows is None else (rows, msgspec.json.encode(rows.rows))
 
 
 def _first(parts: tuple[Part, ...], limit: int) -> list[Part]:
-    kept: list[Part] = []
+    result: list[Part] = []
     for part in parts:
         if not isinstance(part, Text):
-            kept.append(part)
+            result.append(part)
         elif limit > 0:
-            kept.append(Text(part.text[:limit]))
+            result.append(Text(part.text[:limit]))
             limit -= len(part.text)
-    return kept
+    return result

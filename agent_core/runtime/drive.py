@@ -90,7 +90,7 @@ class Driver:
         self._held: list[FactBody] = []
         self._has_asked = False
         self._estimated: int | None = None
-        self._shown: tuple[Part, ...] = ()
+        self._displayed: tuple[Part, ...] = ()
 
     async def drive(self, announced: Move | None = None) -> RunRef | None:
         """Go on until the run waits or ends; return the session's next run when that was started.
@@ -101,7 +101,7 @@ class Driver:
         while True:
             if move is None:
                 move, written = await self._decide()
-                if not written.said:
+                if not written.announced:
                     move = None
                     continue
                 if isinstance(move, (Finish, Wait)):
@@ -137,16 +137,16 @@ class Driver:
         window = self._window.preview(self._held) if self._held else self._window
         fill, last = self._ports.compactor.fill(window, self._agent, seen), window.history.asked
         seen = seen.with_window(
-            size=len(window.entries), border=window.border, fill=fill, asked=self._has_asked, last=last
+            size=len(window.entries), border=window.border, fill=fill, sources_asked=self._has_asked, last=last
         )
         move = react(seen, self._agent)
         if isinstance(move, Ask):
             self._estimated = fill.estimated
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
-        facts = announce(move, seen, self._agent, self._shown)
+        facts = announce(move, seen, self._agent, self._displayed)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
         written = await self._log.append(self._run, self._held, facts, after=self._state.seq, left=left)
-        self._interrupt.leaving &= written.said
+        self._interrupt.leaving &= written.announced
         await self._learn(written)
         log_cache_notes(self._run.id, written.fresh)
         return move, written
@@ -221,12 +221,12 @@ class Driver:
                 async with self._sending(move) as (stream, lead):
                     async for batch in stream:
                         lead = lead and lead.began(batch)  # noqa: PLW2901
-                        shown = answer.take(batch)
-                        for delta in () if is_ruled else shown:
+                        deltas = answer.take(batch)
+                        for delta in () if is_ruled else deltas:
                             self._log.show(self._run, delta)
                         if answer.ended or self._interrupt.called:
                             break
-                        if shown and (pause := self._ports.pressure.pause):
+                        if deltas and (pause := self._ports.pressure.pause):
                             await asyncio.sleep(pause)
         except asyncio.CancelledError:
             if not self._interrupt.called:
@@ -234,10 +234,10 @@ class Driver:
         facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
         with self._interrupt.paused():
             facts = await with_miss(facts, move, self._window, self._agent, self._ports.snapshot)
-        for fact in await self._ruled(facts) if is_ruled else self._kept(facts, answer):
+        for fact in await self._ruled(facts) if is_ruled else self._with_displayed(facts, answer):
             yield fact
 
-    def _kept(self, facts: Sequence[FactBody], answer: Answer) -> Sequence[FactBody]:
+    def _with_displayed(self, facts: Sequence[FactBody], answer: Answer) -> Sequence[FactBody]:
         """Return *facts*, in which people keep what they have read when no attempt comes to more.
 
         An attempt that broke off leaves its text until another one shows text; a crash loses it, as it does all text
@@ -245,23 +245,23 @@ class Driver:
         """
         first, *others = facts
         if not isinstance(first, MessageCompleted):
-            self._shown = answer.shown or self._shown
+            self._displayed = answer.displayed or self._displayed
             return facts
-        shown, self._shown = self._shown, ()
+        displayed, self._displayed = self._displayed, ()
         was_read = first.partial and not first.parts and not answer.refused
-        return [replace(first, parts=shown), *others] if was_read else facts
+        return [replace(first, parts=displayed), *others] if was_read else facts
 
     async def _ruled(self, facts: Sequence[FactBody]) -> Sequence[FactBody]:
         """Ask the hooks about an answer before it is appended; the text of an interrupted one is dropped.
 
         An answer that was cut ends there, see `strategy`: if it were continued, no hook would see the whole.
         """
-        found: list[FactBody] = []
+        result: list[FactBody] = []
         for fact in facts:
             if isinstance(fact, MessageCompleted):
                 text = "" if fact.partial else text_of(fact.parts)
                 rulings, changed = await self._ports.hooks.before_answer(text) if text else ((), None)
-                found += rulings
+                result += rulings
                 # Thinking and the model's own items were seen by no hook, whatever it says of the text.
                 fact = saying(fact, text if changed is None else changed)  # noqa: PLW2901 - the same fact, ruled
                 if text and fact.stop in ("length", "continue"):
@@ -270,8 +270,8 @@ class Driver:
                     )
                     _log.warning("answer.cut", run=self._run.id, stop=fact.stop, remedy=remedy)
                     fact = replace(fact, stop="length")  # noqa: PLW2901
-            found.append(fact)
-        return found
+            result.append(fact)
+        return result
 
     async def _rule(self, move: AskHooks) -> AsyncGenerator[FactBody | LiveBody]:
         """Ask the hooks; a ruling that a cancel interrupts is not recorded."""
@@ -291,7 +291,7 @@ class Driver:
     async def _recall(self) -> AsyncGenerator[FactBody | LiveBody]:
         """Ask the context sources; a cancel ends the run without what they would have given."""
         try:
-            given = await self._ports.sources.ask(
+            context = await self._ports.sources.ask(
                 self._run, self._agent, self._state.inbox.user_messages, self._window.history
             )
         except asyncio.CancelledError:
@@ -299,7 +299,7 @@ class Driver:
                 raise
             return
         self._has_asked = True
-        for fact in given:
+        for fact in context:
             yield fact
 
     async def _call(self, move: CallTools) -> AsyncGenerator[FactBody | LiveBody]:

@@ -82,19 +82,19 @@ class Openings:
         Raises `NotFound`, `InvalidInput`, `RateLimited`, `Unavailable`.
         """
         for _ in range(MAX_TRIES):
-            found = await self._roster.prototype(agent)
-            opening = self._opening(found, actor, metadata, address, origin)
+            prototype = await self._roster.prototype(agent)
+            opening = self._opening(prototype, actor, metadata, address, origin)
             try:
-                with self._refusals.noted("session", found.agent.id, actor, origin):
-                    if address is None and (refused := self._refusals.of("session", found.agent.id, actor, origin)):
+                with self._refusals.noted("session", prototype.agent.id, actor, origin):
+                    if address is None and (refused := self._refusals.of("session", prototype.agent.id, actor, origin)):
                         raise refused
-                    opened = await self._store.open_session(opening, found.agent.snapshot)
+                    opened = await self._store.open_session(opening, prototype.agent.snapshot)
             except StaleAgent:
                 self._roster.forget(agent)
                 continue
             if opened.facts:
                 cached = self._cache.new(
-                    opened.ref, found.agent, actor, self._cache.window(found.agent, opening.marker)
+                    opened.ref, prototype.agent, actor, self._cache.window(prototype.agent, opening.marker)
                 )
                 cached.window.apply(opened.facts)
             return opened.ref
@@ -108,8 +108,8 @@ class Openings:
         may_refreeze = True
         for _ in range(MAX_TRIES):
             try:
-                found = await self._refreezing.due(cached) if may_refreeze else None
-                return await self._receive(cached, inbound, owner, found)
+                successor = await self._refreezing.due(cached) if may_refreeze else None
+                return await self._receive(cached, inbound, owner, successor)
             except StaleSession:  # redacted or frozen again since it was loaded, as a rule by another process
                 self._cache.forget(cached.ref.id)
                 cached = await self._cache.get(cached.ref.id)
@@ -118,8 +118,10 @@ class Openings:
             except BusySession:
                 may_refreeze = False
             except InvalidInput:
-                if may_refreeze and (known := await self._known(cached, inbound)):  # it was valid when first received
-                    return known
+                if may_refreeze and (
+                    receipt := await self._earlier_receipt(cached, inbound)
+                ):  # it was valid when first received
+                    return receipt
                 raise
         raise _changing("session", cached.ref.id)
 
@@ -130,9 +132,9 @@ class Openings:
         """
         for _ in range(MAX_TRIES):
             cached = await self._cache.get(session)
-            found = await self._refreezing.successor(cached, "asked")
+            successor = await self._refreezing.successor(cached, "asked")
             try:
-                await self._store.refreeze(session, found.wanted)
+                await self._store.refreeze(session, successor.wanted)
             except StaleAgent:
                 self._refreezing.forget(cached)
             else:
@@ -140,9 +142,9 @@ class Openings:
         raise _changing("session", session)
 
     async def _receive(
-        self, cached: CachedSession, inbound: Inbound, owner: str | None, found: Successor | None
+        self, cached: CachedSession, inbound: Inbound, owner: str | None, successor: Successor | None
     ) -> Receipt:
-        own, refreeze = (cached.agent, None) if found is None else found
+        own, refreeze = (cached.agent, None) if successor is None else successor
         window = cached.window
         await ready(window.frames, inbound.parts)
         asks = await self._segments.sources.asked_by(own, window.history)
@@ -165,7 +167,7 @@ class Openings:
         await _let_ask(done)
         return done.receipt
 
-    async def _known(self, cached: CachedSession, inbound: Inbound) -> Receipt | None:
+    async def _earlier_receipt(self, cached: CachedSession, inbound: Inbound) -> Receipt | None:
         """Return the receipt of an earlier use of a session's key; raises `IdempotencyMismatch`."""
         if inbound.key is None or inbound.key_scope != "session":
             return None
@@ -182,19 +184,19 @@ class Openings:
             except StaleAgent:
                 self._roster.forget(agent)
             except InvalidInput:
-                if known := await self.seen(agent, inbound):  # it was valid when the key was first used
-                    return known
+                if receipt := await self.seen(agent, inbound):  # it was valid when the key was first used
+                    return receipt
                 if tried:
                     raise
                 self._roster.forget(agent)  # what it lacked may be in a version that is not cached yet
         raise _changing("agent", agent)
 
-    async def _receive_first(self, found: Prototype, inbound: Inbound) -> Receipt:
+    async def _receive_first(self, prototype: Prototype, inbound: Inbound) -> Receipt:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
-        opening = self._opening(found, inbound.actor, metadata, None, inbound.origin)
-        window = self._cache.window(found.agent, opening.marker)
+        opening = self._opening(prototype, inbound.actor, metadata, None, inbound.origin)
+        window = self._cache.window(prototype.agent, opening.marker)
         await ready(window.frames, inbound.parts)
-        asks = await self._segments.sources.asked_by(found.agent, window.history)
+        asks = await self._segments.sources.asked_by(prototype.agent, window.history)
         with self._dispatcher.reserve(inbound.actor) as has_capacity:
             prepared = self._prepare(
                 asks, window, inbound, after=FIRST_SEQS, has_capacity=has_capacity, prefix=window.snapshot
@@ -202,12 +204,12 @@ class Openings:
 
             def dispatch(done: Received) -> None:
                 if done.opened is not None:
-                    cached = self._cache.new(done.opened, found.agent, inbound.actor, window)
+                    cached = self._cache.new(done.opened, prototype.agent, inbound.actor, window)
                     self._dispatch(cached, prepared, done)
 
-            with self._refusals.noted("message", found.agent.id, inbound.actor, inbound.origin):
+            with self._refusals.noted("message", prototype.agent.id, inbound.actor, inbound.origin):
                 wanted = prepared.intake
-                done = await self._store.receive_first(opening, found.agent.snapshot, wanted, dispatch)
+                done = await self._store.receive_first(opening, prototype.agent.snapshot, wanted, dispatch)
         await _let_ask(done)
         return done.receipt
 
@@ -220,13 +222,13 @@ class Openings:
         )
 
     def _opening(
-        self, found: Prototype, actor: Actor, metadata: dict[str, Any], address: str | None, origin: Origin
+        self, prototype: Prototype, actor: Actor, metadata: dict[str, Any], address: str | None, origin: Origin
     ) -> NewSession:
         return NewSession(
-            agent=found.key,
-            agent_id=found.agent.id,
-            agent_version=found.agent.version,
-            snapshot=found.agent.snapshot.hash,
+            agent=prototype.key,
+            agent_id=prototype.agent.id,
+            agent_version=prototype.agent.version,
+            snapshot=prototype.agent.snapshot.hash,
             actor=actor,
             metadata=metadata,
             address=address,
@@ -244,7 +246,7 @@ class Openings:
             facts = [*done.missed, *done.facts]
             cached.window.apply(facts)
             state = RunState(done.started.id).apply(*facts)
-            move = prepared.move if done.said else None
+            move = prepared.move if done.announced else None
             segment = self._segments.opened(done.started, prepared.agent, cached, state, move)
             self._dispatcher.begin(done.started, segment)
             log_cache_notes(done.started.id, done.facts)

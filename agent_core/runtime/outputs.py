@@ -88,18 +88,24 @@ class Outputs:
         agent = await self._segments.agent_of(ref, cached)
         calls_of, changes = self._segments.calls(ref, agent, cached), changes or NO_CHANGES
         changes.check(agent.tools)
-        known = all(given.call in open_calls for given in outputs)  # else nothing is written: the transaction raises
-        asked = (self._end(calls_of, agent, open_calls[given.call] if known else None, given) for given in outputs)
-        ends = await asyncio.gather(*asked)
+        are_open = all(
+            output.call in open_calls for output in outputs
+        )  # else the transaction raises, and writes nothing
+        pending = (
+            self._end(calls_of, agent, open_calls[output.call] if are_open else None, output) for output in outputs
+        )
+        ends = await asyncio.gather(*pending)
         await self._store.submit(
             run, ends, changes.facts, changes.tool_context, lambda done: self._dispatcher.dispatch(done.run)
         )
 
-    async def _end(self, calls: Calls, agent: Agent, call: CallState | None, given: ToolOutput) -> Sequence[e.FactBody]:
-        parts = (Text(_text(given)),)
-        outcome = "done" if given.error is None else "failed"
+    async def _end(
+        self, calls: Calls, agent: Agent, call: CallState | None, output: ToolOutput
+    ) -> Sequence[e.FactBody]:
+        parts = (Text(_text(output)),)
+        outcome = "done" if output.error is None else "failed"
         if call is None:  # the transaction raises the exact error
-            return [e.ToolCompleted(call=given.call, outcome=outcome, parts=parts, truncated=False)]
+            return [e.ToolCompleted(call=output.call, outcome=outcome, parts=parts, truncated=False)]
         return await calls.result(agent.tools[call.name], call, outcome, parts)
 
 
@@ -109,7 +115,7 @@ def _calls(connection: Any, run: str) -> tuple[RunRef, Sequence[CallState]]:
     return ref, replay(ref.id, log.facts_of_run(connection, place, ref.id, ref.first_seq, None)).waiting.calls
 
 
-def _text(given: ToolOutput) -> str:
-    if given.error is not None:
-        return clean(given.error)
-    return clean(given.output) if isinstance(given.output, str) else msgspec.json.encode(given.output).decode()
+def _text(output: ToolOutput) -> str:
+    if output.error is not None:
+        return clean(output.error)
+    return clean(output.output) if isinstance(output.output, str) else msgspec.json.encode(output.output).decode()

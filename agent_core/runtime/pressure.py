@@ -13,7 +13,7 @@ In a loop that is later there is a queue already, and the first words of a new a
 """
 _GAIN = 4
 _RELIEF = 0.002
-_LONGEST = 0.1
+_MAX_PAUSE = 0.1
 """Seconds: text that comes ten times a second reads as a stream."""
 
 
@@ -46,7 +46,7 @@ class Pressure:
         The pause grows while timers are late, twice in a row at least, and shrinks when they are on time again.
         """
         lasting, self._before = min(late, self._before), late
-        self.pause = min(_LONGEST, max(0.0, self.pause + max(-_RELIEF, _GAIN * (lasting - _LATE))))
+        self.pause = min(_MAX_PAUSE, max(0.0, self.pause + max(-_RELIEF, _GAIN * (lasting - _LATE))))
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = loop.call_later(_EVERY, self._look, loop, loop.time() + _EVERY)

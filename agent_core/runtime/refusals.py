@@ -16,7 +16,7 @@ from agent_core.errors import RateLimited
 REMEMBERED = 5_000
 """Milliseconds for which a refusal is repeated without counting again: a raised limit works that much later."""
 LOGGED_EVERY = 60_000
-MOST = 10_000
+MAX_REFUSALS = 10_000
 _log = structlog.get_logger("parley.limits")
 What = Literal["message", "session"]
 Key = tuple[What, str, str, str, Origin]
@@ -27,14 +27,14 @@ class Refusals:
 
     def __init__(self, clock: Clock, counters: Counters) -> None:
         self._clock, self._counters = clock, counters
-        self._known: OrderedDict[Key, tuple[int, RateLimited]] = OrderedDict()
+        self._refused: OrderedDict[Key, tuple[int, RateLimited]] = OrderedDict()
         self._logged: dict[str, int] = {}
 
     def of(self, what: What, agent: str, actor: Actor, origin: Origin) -> RateLimited | None:
         """Return the refusal that *actor* got from *agent* just before, with the time that is left of it."""
-        if not self._known:
+        if not self._refused:
             return None
-        at, error = self._known.get(_key(what, agent, actor, origin), (0, None))
+        at, error = self._refused.get(_key(what, agent, actor, origin), (0, None))
         gone = self._clock.now() - at
         if error is None or gone >= min(REMEMBERED, error.retry_after * 1000):
             return None
@@ -58,9 +58,9 @@ class Refusals:
             _log.warning("limit.reached", limit=error.limit, agent=agent, remedy=f"{remedy} if this is no abuse")
         if not error.is_quota or self.of(what, agent, actor, origin) is not None:
             return
-        self._known[_key(what, agent, actor, origin)] = (now, error)
-        if len(self._known) > MOST:
-            self._known.popitem(last=False)
+        self._refused[_key(what, agent, actor, origin)] = (now, error)
+        if len(self._refused) > MAX_REFUSALS:
+            self._refused.popitem(last=False)
 
 
 def _key(what: What, agent: str, actor: Actor, origin: Origin) -> Key:

@@ -20,7 +20,7 @@ def shown_by(call: CallState, renders: Sequence[NewRender]) -> list[RenderShown]
 
     Ids derive from the call's, so that a call which runs again after a crash shows the same renders.
     """
-    found: list[RenderShown] = []
+    result: list[RenderShown] = []
     for n, render in enumerate(renders):
         fact = RenderShown(
             render=render_id(call.call, n + 1),
@@ -33,8 +33,8 @@ def shown_by(call: CallState, renders: Sequence[NewRender]) -> list[RenderShown]
         if problem := _problem(fact):
             _log.warning("render.dropped", tool=call.name, kind=fact.kind, problem=problem)
         else:
-            found.append(fact)
-    return found
+            result.append(fact)
+    return result
 
 
 def _problem(fact: RenderShown) -> str | None:

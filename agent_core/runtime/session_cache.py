@@ -81,9 +81,9 @@ class SessionCache:
 
     async def tidy(self) -> None:
         """Remove the sessions that any process has redacted or deleted since they were loaded."""
-        known = {name: cached.ref.redactions for name, cached in self._cache.items()}
-        for name in await self._store.read(lambda connection: sessions.outdated(connection, known)):
-            if (cached := self._cache.get(name)) is not None and cached.ref.redactions == known[name]:
+        versions = {name: cached.ref.redactions for name, cached in self._cache.items()}
+        for name in await self._store.read(lambda connection: sessions.outdated(connection, versions)):
+            if (cached := self._cache.get(name)) is not None and cached.ref.redactions == versions[name]:
                 self.forget(name)
 
     async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
@@ -91,9 +91,9 @@ class SessionCache:
         seen = cached.window.seq
         read = partial(loading.of_run, run=run, seen=seen)
         own, inputs, missed = await self._store.read(read)
-        if await ready_for(cached.window.frames, log.known(missed, seen)):
+        if await ready_for(cached.window.frames, log.up_to_unknown(missed, seen)):
             own, inputs, missed = await self._store.read(read)  # nothing is between what is read and the window
-        cached.window.apply(log.known(missed, seen))
+        cached.window.apply(log.up_to_unknown(missed, seen))
         state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])
         return state.for_inputs(inputs).at(cached.window.seq)
 

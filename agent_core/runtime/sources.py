@@ -43,9 +43,9 @@ class Sources:
 
         That is what has changed of its agent's tools, by its session's *history*, and what the sources give.
         """
-        return [*await self._notes.facts(agent, history), *await self._given(run, agent, questions)]
+        return [*await self._notes.facts(agent, history), *await self._ask_all(run, agent, questions)]
 
-    async def _given(self, run: RunRef, agent: Agent, questions: Sequence[int]) -> Sequence[e.ContextAdded]:
+    async def _ask_all(self, run: RunRef, agent: Agent, questions: Sequence[int]) -> Sequence[e.ContextAdded]:
         if not self._sources:
             return []
         place = SessionKey(run.session, run.session_id)
@@ -53,13 +53,13 @@ class Sources:
         opening = _opening(run, agent, facts)
         if opening is None:
             return []
-        asked = [asyncio.create_task(_ask(source, opening)) for source in self._sources]
+        tasks = [asyncio.create_task(_ask(source, opening)) for source in self._sources]
         try:
-            await asyncio.gather(*map(partial(_within, self._store.clock), self._sources, asked))
-            pairs = zip(self._sources, asked, strict=True)
+            await asyncio.gather(*map(partial(_within, self._store.clock), self._sources, tasks))
+            pairs = zip(self._sources, tasks, strict=True)
             return [fact for source, answer in pairs for fact in _facts(source, answer)]
         finally:
-            for answer in asked:
+            for answer in tasks:
                 answer.cancel()
 
 
@@ -70,8 +70,8 @@ def _opening(run: RunRef, agent: Agent, facts: Sequence[Fact]) -> RunOpening | N
     if not received:
         return None
     spoken = (body for body in bodies if isinstance(body, e.MessageReceived | e.MessageCorrected))
-    said = tuple(Message("user", body.parts) for body in spoken)
-    return RunOpening(run.session_id, run.id, agent.id, received[-1].actor, said)
+    messages = tuple(Message("user", body.parts) for body in spoken)
+    return RunOpening(run.session_id, run.id, agent.id, received[-1].actor, messages)
 
 
 async def _ask(source: ContextSource, opening: RunOpening) -> Sequence[ContextText]:
@@ -100,5 +100,5 @@ def _facts(source: ContextSource, answer: asyncio.Task[Sequence[ContextText]]) -
     if error is not None:
         _log.warning("context.failed", source=source.name, error=type(error).__name__)
         return []
-    given = answer.result()
-    return [e.ContextAdded(source=each.source, text=clean(each.text), by=source.name) for each in given if each.text]
+    contexts = answer.result()
+    return [e.ContextAdded(source=each.source, text=clean(each.text), by=source.name) for each in contexts if each.text]

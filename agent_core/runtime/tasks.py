@@ -3,7 +3,7 @@
 import asyncio
 
 
-async def ended(*tasks: asyncio.Task[None] | None) -> None:
+async def cancel_and_wait(*tasks: asyncio.Task[None] | None) -> None:
     """Cancel *tasks*, and return when they have ended."""
     for task in filter(None, tasks):
         task.cancel()

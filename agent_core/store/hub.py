@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from agent_core.domain import events as e
 from agent_core.domain.events import Event, Fact, Live
 
-MOST_HELD = 4_096
+MAX_PENDING = 4_096
 """Events that are buffered for a slow reader: over a minute of text at the pace of a fast model."""
 
 
@@ -33,7 +33,7 @@ class Subscriber:
         if self.behind:
             return
         self.events.append(event)
-        if len(self.events) > MOST_HELD:
+        if len(self.events) > MAX_PENDING:
             self.events, self.behind = [], True
         self._wake()
 
@@ -70,13 +70,13 @@ class _OpenMessage:
         self.parts: dict[int, tuple[type[e.Delta], list[str], e.Delta]] = {}
 
     def add(self, delta: e.Delta) -> None:
-        known = self.parts.get(delta.part)
-        if known is None:
+        part = self.parts.get(delta.part)
+        if part is None:
             self.parts[delta.part] = (type(delta), [delta.text], delta)
             if self.first_text is not None and isinstance(delta, e.TextDelta):
                 self.first_text(self.started.run)
         else:
-            known[1].append(delta.text)
+            part[1].append(delta.text)
 
 
 class Hub:
@@ -124,7 +124,7 @@ class Hub:
 
     def open_messages(self, session: str) -> list[Live]:
         """Return every part of the session's open messages as one delta from offset 0."""
-        shown: list[Live] = []
+        events: list[Live] = []
         for message in self._open.get(session, {}).values():
             fact = message.started
             for kind, texts, first in message.parts.values():
@@ -136,8 +136,10 @@ class Hub:
                     offset=0,
                     text="".join(texts),
                 )
-                shown.append(Live(session=session, run=fact.run, parent_run=fact.parent_run, time=fact.time, body=body))
-        return shown
+                events.append(
+                    Live(session=session, run=fact.run, parent_run=fact.parent_run, time=fact.time, body=body)
+                )
+        return events
 
     def note(self, fact: Fact) -> None:
         """Open a message with its step, close it with its end or a resume of its run; no reader gets it."""

@@ -62,7 +62,7 @@ class SessionKey(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """*facts*: all of the session after `after`, own ones last; *said*: whether the announcement was written.
+    """*facts*: all of the session after `after`, own ones last; *announced*: whether the announcement was written.
 
     *started* is the session's next run; *freed* is the key of another's that waited for this end. It is not *whole*
     when what was missed holds a fact that only a newer version knows: then this one must not go on with the run.
@@ -70,7 +70,7 @@ class Appended(msgspec.Struct, frozen=True):
 
     facts: list[Fact]
     missed: int
-    said: bool
+    announced: bool
     started: RunRef | None = None
     freed: int | None = None
     whole: bool = True
@@ -182,7 +182,7 @@ def append(
         take_seqs(connection, run.session, -len(announcement))
     bodies = list(record) if news else [*record, *announcement]
     facts = write(connection, SessionKey(run.session, run.session_id), first, [(run, body) for body in bodies], now=now)
-    return Appended([*missed, *facts], len(missed), said=not news, whole=whole)
+    return Appended([*missed, *facts], len(missed), announced=not news, whole=whole)
 
 
 def write(
@@ -238,7 +238,7 @@ def is_whole(facts: Sequence[Fact], after: int, before: int) -> bool:
     return len(facts) == before - after - 1
 
 
-def known(facts: Sequence[Fact], after: int) -> list[Fact]:
+def up_to_unknown(facts: Sequence[Fact], after: int) -> list[Fact]:
     """Return those of *facts*, all of a session after *after*, that precede the first one of an unknown type."""
     return [fact for seq, fact in enumerate(facts, after + 1) if fact.seq == seq]
 
@@ -262,8 +262,8 @@ def message_facts(connection: Connection, session: SessionKey, after: int, limit
 
 def facts_at(connection: Connection, session: SessionKey, seqs: Sequence[int]) -> list[Fact]:
     """Return the facts with these *seqs*, oldest first."""
-    found = [facts_between(connection, session, seq - 1, seq + 1) for seq in sorted(set(seqs))]
-    return [fact for facts in found for fact in facts]
+    batches = [facts_between(connection, session, seq - 1, seq + 1) for seq in sorted(set(seqs))]
+    return [fact for facts in batches for fact in facts]
 
 
 def _facts(session: SessionKey, rows: Any) -> list[Fact]:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 _BATCH = 64
 _READERS = 2
 _TRIES = 5
-"""How often the log is tried to be emptied, each for as long as a lock is waited for."""
+"""Attempts at emptying the log, each as long as a lock is waited for."""
 
 
 @dataclass(slots=True)

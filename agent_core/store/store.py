@@ -256,11 +256,11 @@ class Store:
             lambda connection: compacting.write_idle(connection, read, made, after=after, run=run, now=now)
         )
 
-    async def reply(self, session: str, said: MessageCompleted, *, key: str | None, also: Also | None) -> Changed:
+    async def reply(self, session: str, message: MessageCompleted, *, key: str | None, also: Also | None) -> Changed:
         """Write a person's reply, see `changes.reply`; raises `NotFound`, `SessionClosed`, `IdempotencyMismatch`."""
         now = self.clock.now()
         return await self._write(
-            lambda connection: changes.reply(connection, session, said, key=key, also=also, now=now)
+            lambda connection: changes.reply(connection, session, message, key=key, also=also, now=now)
         )
 
     async def decide(self, decision: Decision, then: Then[Ruled] = None) -> Ruled:
@@ -302,9 +302,9 @@ class Store:
         """Return mime type and bytes of a blob; raises `NotFound`."""
         return await self.database.read(lambda connection: blobs.get(connection, blob))
 
-    async def keep_rows(self, run: RunRef, call: str, found: FoundRows, data: bytes) -> HandleOfRows:
+    async def keep_rows(self, run: RunRef, call: str, rows: FoundRows, data: bytes) -> HandleOfRows:
         """Keep rows that a call returned, see `results.keep`."""
-        return await self.database.write(lambda connection: results.keep(connection, run, call, found, data))
+        return await self.database.write(lambda connection: results.keep(connection, run, call, rows, data))
 
     async def rows(self, session: int, handle: str) -> bytes:
         """Return kept rows as JSON, see `results.rows`; raises `NotFound`."""

@@ -5,7 +5,7 @@ from typing import Any
 import filetype  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
-from agent_core.domain.files import FILE_KINDS, MOST_TEXT, kind_of_name
+from agent_core.domain.files import FILE_KINDS, MAX_FILE_TEXT, kind_of_name
 from agent_core.domain.messages import clean
 from agent_core.errors import InvalidInput
 
@@ -68,9 +68,9 @@ def text_in(data: bytes, mime: str) -> str:
 
 def shown(text: str) -> str | None:
     """Return the beginning of a *text* that is too long for a model; None when it is short enough."""
-    if len(text) <= MOST_TEXT:
+    if len(text) <= MAX_FILE_TEXT:
         return None
-    return f"{text[:MOST_TEXT]}\n[The rest is left out: these are {MOST_TEXT:,} of {len(text):,} characters.]"
+    return f"{text[:MAX_FILE_TEXT]}\n[The rest is left out: these are {MAX_FILE_TEXT:,} of {len(text):,} characters.]"
 
 
 def _decoded(data: bytes, encoding: str) -> str:

@@ -27,6 +27,7 @@ from agent_core import (
     TooLarge,
     Unavailable,
     UnknownCursor,
+    shorten,
 )
 from app.api.bodies.wire import FieldProblem, Problem
 from app.api.entrance.plain import path_of
@@ -94,9 +95,13 @@ def problem(
     """
     code = code or CODES.get(status, "error")
     title = TITLES.get(code) or HTTPStatus(status).phrase
-    shown = [FieldProblem(_cut(path, MOST_PATH), _cut(message, MOST_MESSAGE)) for path, message in errors[:MOST_ERRORS]]
+    shown = [
+        FieldProblem(shorten(path, MOST_PATH), shorten(message, MOST_MESSAGE)) for path, message in errors[:MOST_ERRORS]
+    ]
     more += len(errors) - len(shown)
-    body = Problem(title=title, status=status, code=code, detail=_cut(detail, MOST_DETAIL), errors=_with(shown, more))
+    body = Problem(
+        title=title, status=status, code=code, detail=shorten(detail, MOST_DETAIL), errors=_with(shown, more)
+    )
     encoded = msgspec.json.encode(body)
     while len(encoded) > MOST_BYTES and shown:  # of characters that take several bytes each
         shown, more = shown[: len(shown) // 2], more + len(shown) - len(shown) // 2
@@ -109,10 +114,6 @@ def problem(
 
 def _with(shown: Sequence[FieldProblem], more: int) -> tuple[FieldProblem, ...]:
     return (*shown, FieldProblem("", f"… and {more:,} more.")) if more else tuple(shown)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def unauthorized(fault: str | None = None) -> Response:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from agent_core import shorten
 from app.printer import say
 from channels.legible import as_json, one_line
 
@@ -144,5 +145,4 @@ def line(value: object) -> None:
 
 def short(text: str, width: int = 60) -> str:
     """Return *text* on one line of at most *width* characters."""
-    one = one_line(text)
-    return one if len(one) <= width else one[: width - 1] + "…"
+    return shorten(one_line(text), width)

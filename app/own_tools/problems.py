@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_core import shorten
 from agent_core.tools.base import UnfitFunction
 
 _SHOWN = 300
@@ -73,5 +74,4 @@ def said(error: BaseException, beside: Collection[str] = (), package: str = "") 
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+    return shorten(" ".join(text.split()), _SHOWN)

@@ -102,11 +102,11 @@ def check_shared_secret(settings: Settings) -> None:
     """Do as `check_secret` on a migrated Postgres, and keep nothing: before the first start every secret will do."""
     if settings.postgres is None or settings.secret_key is None:
         return
-    from agent_core.store.work.shared import kept  # noqa: PLC0415 - as below
+    from agent_core.store.work.shared import value_of  # noqa: PLC0415 - as below
     from app.storage.postgres import connected  # noqa: PLC0415 - as below
 
     with connected(settings.postgres) as connection:
-        known = kept(connection, SECRET_NAME)
+        known = value_of(connection, SECRET_NAME)
     if known is not None:
         _compare(load_keys(settings).derive("fingerprint"), known)
 
@@ -141,11 +141,11 @@ def known_api_key(settings: Settings) -> ApiKey | None:
         return ApiKey(_hash(settings.api_key.get_secret_value()))
     if settings.postgres is None:
         return None
-    from agent_core.store.work.shared import kept  # noqa: PLC0415 - as below
+    from agent_core.store.work.shared import value_of  # noqa: PLC0415 - as below
     from app.storage.postgres import connected  # noqa: PLC0415 - as below
 
     with connected(settings.postgres) as connection:
-        digest = kept(connection, API_KEY_NAME)
+        digest = value_of(connection, API_KEY_NAME)
     return None if digest is None else ApiKey(digest)
 
 

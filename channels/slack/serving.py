@@ -76,8 +76,8 @@ class Places:
     async def home(self, team: str, channel: str, prompts: Sequence[Prompt]) -> None:
         space = await self.workspaces.space(team)
         await space.pacer.admit("assistant.threads.setSuggestedPrompts", team, channel, Lane.EDIT)
-        shown = [{"title": each.title, "message": each.message} for each in prompts]
-        await space.api.set_prompts(channel, shown or PROMPTS)
+        items = [{"title": each.title, "message": each.message} for each in prompts]
+        await space.api.set_prompts(channel, items or PROMPTS)
 
 
 @asynccontextmanager

@@ -77,17 +77,17 @@ def conflicts(agents: Sequence[tuple[str, Slack]]) -> list[ChannelConflict]:
 
     A channel claimed in one workspace and in all is claimed twice, and so is a default.
     """
-    found: list[ChannelConflict] = []
+    result: list[ChannelConflict] = []
     held: dict[tuple[str, str], dict[str, str]] = {}
     for name, slack in agents:
         for path, team, channel in _claims(slack):
-            known = held.setdefault((path, channel), {})
-            for other, first in known.items():
+            holders = held.setdefault((path, channel), {})
+            for other, first in holders.items():
                 if first != name and (team == other or EVERYWHERE in (team, other)):
                     claim = f"the channel `{channel}`" if channel else _default(other if team == EVERYWHERE else team)
-                    found.append(ChannelConflict(first, name, path, claim))
-            known[team] = name
-    return found
+                    result.append(ChannelConflict(first, name, path, claim))
+            holders[team] = name
+    return result
 
 
 def _default(team: str) -> str:

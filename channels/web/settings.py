@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from agent_core import FILE_KINDS, LARGEST_FILE, MOST_FILES, Definition, InvalidInput
+from agent_core import FILE_KINDS, MAX_FILE, MAX_FILES, Definition, InvalidInput
 from channels.spec import AgentSettings
 from channels.web.pictures import fault_of_avatar, fault_of_signs
 from channels.web.visitor_ids import fault_of_name, is_hidden
@@ -113,7 +113,7 @@ def _check_files(web: Web) -> None:
     """Raise `InvalidInput` for limits of files that are out of bounds, and for types that cannot be sent."""
     if web.files is None:
         return
-    for name, most in (("max_bytes", LARGEST_FILE), ("max_count", MOST_FILES)):
+    for name, most in (("max_bytes", MAX_FILE), ("max_count", MAX_FILES)):
         if not 1 <= getattr(web.files, name) <= most:
             raise InvalidInput(f"$.files.{name}", f"at least 1 and at most {most:,}.")
     if not web.files.types:

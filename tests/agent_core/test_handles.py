@@ -141,7 +141,7 @@ async def test_an_unknown_handle_names_those_there_are(make_core: MakeCore):
 
 async def test_a_conversation_keeps_its_newest_rows(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
     """The oldest rows go with their blobs, numbers count on, and who asks for rows that went reads so."""
-    monkeypatch.setattr(results, "MOST_KEPT", 2)
+    monkeypatch.setattr(results, "MAX_RESULTS", 2)
     polls = [call("orders", count=n) for n in range(1, 5)]
     stage = await stage_of(make_core, *polls, call("peek", handle="r2"), call("peek", handle="r3"))
     *_, newest, dropped, kept = await ends(stage)
@@ -154,7 +154,7 @@ async def test_a_conversation_keeps_its_newest_rows(make_core: MakeCore, monkeyp
 
 async def test_a_conversation_keeps_so_many_bytes_of_rows(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
     """Large rows drop more of the older ones than small rows do."""
-    monkeypatch.setattr(results, "MOST_BYTES", 3_950)
+    monkeypatch.setattr(results, "MAX_RESULT_BYTES", 3_950)
     stage = await stage_of(make_core, call("orders"), call("orders"), call("orders", count=140), call("orders"))
     assert await count(stage.core, "result") == 2
 

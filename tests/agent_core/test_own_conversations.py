@@ -273,5 +273,5 @@ async def test_a_person_looks_among_their_own(core: Core, monkeypatch: pytest.Mo
     assert set(await own(core, "KETTLE")) == {mine, titled}
     for names in ("ann", "olga", "operator:1", mine[:12]):
         assert await own(core, names) == [], names
-    monkeypatch.setattr(listing, "MOST_OWN", 1)
+    monkeypatch.setattr(listing, "MAX_OWN", 1)
     assert len(await own(core, "kettle")) <= 1

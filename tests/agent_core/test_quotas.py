@@ -190,7 +190,7 @@ async def test_rows_and_whole_results_are_stored_bytes_too(make_core: MakeCore, 
         """Return rows, more than the model reads."""
         return [{"text": "x" * 5_000}]
 
-    monkeypatch.setattr(results, "MOST_BYTES", 12_000)
+    monkeypatch.setattr(results, "MAX_RESULT_BYTES", 12_000)
     script = [(call("poll"),), (say("There."),)] * 3
     clock, tools = FakeClock(), (poll, *render_tools(None).values())
     provider = ScriptedProvider(script)

@@ -270,7 +270,7 @@ async def test_one_is_replayed_at_a_time(make_core: MakeCore, monkeypatch: pytes
     gone.cancel()
     with pytest.raises(asyncio.CancelledError):
         await gone
-    waiting = [asyncio.create_task(core.session_costs.of(session)) for _ in range(session_costs.MOST_WAITING)]
+    waiting = [asyncio.create_task(core.session_costs.of(session)) for _ in range(session_costs.MAX_WAITING)]
     await asyncio.sleep(0)
     with pytest.raises(RateLimited) as refused:
         await core.session_costs.of(session)
@@ -281,5 +281,5 @@ async def test_one_is_replayed_at_a_time(make_core: MakeCore, monkeypatch: pytes
     await asyncio.sleep(0)
     hold.set()
     found = await asyncio.gather(*waiting)
-    assert [each.calls for each in found] == [()] * session_costs.MOST_WAITING
-    assert (len(began), most) == (1 + session_costs.MOST_WAITING, 1)
+    assert [each.calls for each in found] == [()] * session_costs.MAX_WAITING
+    assert (len(began), most) == (1 + session_costs.MAX_WAITING, 1)

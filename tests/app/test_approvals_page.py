@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from agent_core import Definition, SystemClock
-from agent_core.domain.approvals import LONGEST, MAX_QUORUM
+from agent_core.domain.approvals import MAX_QUORUM, MAX_TIMEOUT
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.objects import AuditKind
 from agent_core.providers.demo import DemoProvider
@@ -112,7 +112,9 @@ def test_the_tables_are_the_codes():
     for field in ApprovalConfig.__struct_fields__:
         assert re.search(rf"^\|.*`{field}`", PAGE, re.MULTILINE), field
     defaults = ApprovalConfig()
-    assert f"| `timeout_s` | {defaults.timeout_s} | seconds until it is over, 1 to {LONGEST:,.0f} (30 days) |" in PAGE
+    assert (
+        f"| `timeout_s` | {defaults.timeout_s} | seconds until it is over, 1 to {MAX_TIMEOUT:,.0f} (30 days) |" in PAGE
+    )
     assert f"1 to {MAX_QUORUM};" in PAGE
     assert f"`[{', '.join(defaults.responders)}]`" in PAGE
     record = PAGE[PAGE.index("## The record") :]

@@ -16,7 +16,7 @@ from agent_core.domain.hooks import HookEvent, HookType, Operator, chain
 from agent_core.domain.patterns import _WORK
 from agent_core.hooks.base import Allow, Deny, Occasion
 from agent_core.hooks.fields import path_of
-from agent_core.hooks.http import LONGEST, MAX_SECRET, MIN_SECRET, SHORTEST
+from agent_core.hooks.http import MAX_SECRET, MAX_TIMEOUT, MIN_SECRET, MIN_TIMEOUT
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.hooks.rule import MAX_CONDITIONS, MAX_VALUES, check_rule
 from agent_core.hooks.sealing import MASK, PURPOSE
@@ -109,7 +109,7 @@ def test_the_numbers_of_the_page():
         f"(1 to {MAX_CONDITIONS}) must hold",
         f"more than {MAX_VALUES:,}\n  values",
         f"{MIN_SECRET} to {MAX_SECRET} characters",
-        f"{SHORTEST} to {LONGEST:.0f}",
+        f"{MIN_TIMEOUT} to {MAX_TIMEOUT:.0f}",
         f"`{MASK}`",
         "20 steps takes texts up to 10 MB, one of 2,000 up to 100 KB",
     ):

@@ -91,13 +91,13 @@ async def test_a_place_rests_unless_it_was_requested_meanwhile(clock: FakeClock,
     await ledger.want(session, "slack:1", {"n": 2})
     again = await ledger.rest(place, 17)
     assert again is not None
-    assert (again.shown, again.data, again.epoch) == (17, {"n": 2}, place.epoch)
+    assert (again.shown_seq, again.data, again.epoch) == (17, {"n": 2}, place.epoch)
     assert await ledger.entries(again) == []
     assert await ledger.rest(again, 20) is None
     assert await ledger.claim() == []
     woken = await ledger.claim_session(session)
     assert woken is not None
-    assert woken.shown == 20
+    assert woken.shown_seq == 20
 
 
 async def test_a_waiting_place_keeps_its_messages(ledger: Ledger, session: str):
@@ -108,7 +108,7 @@ async def test_a_waiting_place_keeps_its_messages(ledger: Ledger, session: str):
     assert await ledger.rest(place, None) is None
     woken = await ledger.claim_session(session)
     assert woken is not None
-    assert woken.shown == 0
+    assert woken.shown_seq == 0
     assert [entry.ref for entry in await ledger.entries(woken)] == ["17.1"]
 
 

@@ -100,4 +100,4 @@ def test_no_text_breaks_out_of_its_place():
 
 def test_a_long_text_leaves_room_for_the_answer():
     """In Slack a render takes a part of a message at most."""
-    assert len(renders.markdown_of(ShownRender("ren_1", "odd", {}, "x" * 50_000))) < renders.MOST + 20
+    assert len(renders.markdown_of(ShownRender("ren_1", "odd", {}, "x" * 50_000))) < renders.MAX_TEXT + 20

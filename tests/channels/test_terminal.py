@@ -24,7 +24,7 @@ from channels.base import (
 )
 from channels.delivery import Delivery, NullOutbox
 from channels.legible import HELD, exact, visible
-from channels.plain import asked, end_of
+from channels.plain import end_of, question_lines
 from channels.terminal import ADDRESS, Terminal
 from tests.channels.logs import golden
 from tests.channels.toy import Feed
@@ -182,7 +182,7 @@ async def test_a_question_is_shown_whole():
     """Title, tool, every argument, who may decide and what to type are printed; after the decision, who decided."""
     waits = asking(replace(ASKED, detail="It is final."))
     shown = await Paper(live=True).pictures(waits)
-    until = next(line for line in asked(ASKED) if "until" in line)
+    until = next(line for line in question_lines(ASKED) if "until" in line)
     assert shown == (
         'Paying.\n· pay … asks\n? May it pay? (apr_1)\n  It is final.\n  pay\n    amount: 5\n    to: "ann"\n'
         f'{until}\n  y allows it · n [why] denies it · e {{"amount": 5, "to": "ann"}} allows it so · '
@@ -227,7 +227,7 @@ async def test_a_quorum_counts_on_the_screen():
 def test_arguments_hide_nothing():
     """What cannot be seen in an argument or in its name is escaped, and no value can look like another line."""
     sly = {"to": "a\u200bb\n    amount: 1\x1b[2J\u202e\x9b", "x: 1, y": "Größe 🎈"}
-    lines = list(asked(replace(ASKED, arguments=sly)))
+    lines = list(question_lines(replace(ASKED, arguments=sly)))
     assert '    to: "a\\u200bb\\n    amount: 1\\u001b[2J\\u202e\\u009b"' in lines
     assert '    "x: 1, y": "Größe 🎈"' in lines
     assert all(line.isprintable() for line in lines)

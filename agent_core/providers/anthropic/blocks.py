@@ -50,11 +50,13 @@ class ContentBlock:
     def cited(self) -> Iterator[ModelCitation]:
         """Return its citations, each for all of its text; those that came with its start come first."""
         try:
-            given = _LIST.decode(self.members.get("citations", "null")) or ()
+            stored = _LIST.decode(self.members.get("citations", "null")) or ()
         except msgspec.DecodeError:
-            given = ()
-        found = (citation(each, self.start, self.end) for each in (*given, *(raw.encode() for raw in self.citations)))
-        return (ModelCitation(self.slot, each) for each in found if each is not None)
+            stored = ()
+        citations = (
+            citation(each, self.start, self.end) for each in (*stored, *(raw.encode() for raw in self.citations))
+        )
+        return (ModelCitation(self.slot, each) for each in citations if each is not None)
 
     @property
     def is_plain(self) -> bool:

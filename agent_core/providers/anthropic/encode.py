@@ -49,13 +49,13 @@ def wires(entries: Sequence[RequestEntry], marks: CacheMarks | None) -> list[byt
     Each mark is in the last block of a user's message or of results. An answer is passed over: it may end in thinking
     or in what a server's tool found, which take no mark; the mark before it and the next request's cover it.
     """
-    found = [entry.wire for entry in entries]
+    wires = [entry.wire for entry in entries]
     if marks is not None:
         for place in {_marked(entries, marks.previous), _marked(entries, len(entries))} - {None}:
             assert place is not None
-            wire = found[place]
-            found[place] = b"".join((wire[:-_ENDS], _INSERTED[marks.rest], wire[-_ENDS:]))
-    return found
+            wire = wires[place]
+            wires[place] = b"".join((wire[:-_ENDS], _INSERTED[marks.rest], wire[-_ENDS:]))
+    return wires
 
 
 def _marked(entries: Sequence[RequestEntry], end: int) -> int | None:

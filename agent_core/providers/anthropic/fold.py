@@ -148,8 +148,8 @@ class AnthropicFold:
             case "citations_delta" if change.citation != _NOTHING:
                 block.citations.append(raw_text(change.citation))
             case "compaction_delta":
-                given = {"content": change.content, "encrypted_content": change.encrypted_content}
-                block.members |= {name: raw_text(raw) for name, raw in given.items() if raw != _NOTHING}
+                fields = {"content": change.content, "encrypted_content": change.encrypted_content}
+                block.members |= {name: raw_text(raw) for name, raw in fields.items() if raw != _NOTHING}
             case _:
                 return
 
@@ -203,9 +203,9 @@ class AnthropicFold:
             self._begin(None, block, out)
         self._close(None, out)
 
-    def _begin(self, index: int | None, given: dict[str, msgspec.Raw], out: list[ModelDelta]) -> None:
+    def _begin(self, index: int | None, members: dict[str, msgspec.Raw], out: list[ModelDelta]) -> None:
         self._close(index, out)  # for servers that number every block alike
-        block = ContentBlock(len(self._blocks), {name: raw_text(raw) for name, raw in given.items()})
+        block = ContentBlock(len(self._blocks), {name: raw_text(raw) for name, raw in members.items()})
         before = self._blocks[-1] if self._blocks else block
         if block.kind == before.kind == "text" and block is not before and before not in self._open.values():
             block.slot, block.start = before.slot, before.end  # it may be the rest of a sentence

@@ -131,15 +131,15 @@ def able(model: str, *, marked: bool = True, searches: bool = True, vision: Visi
     A model that does not think meanwhile can be forced to call a tool; that is worth its price. It is asked for a dozen
     times in a run, and only the model table decides it.
     """
-    known = models.find(listed := f"{NAME}:{model}")
+    entry = models.find(listed := f"{NAME}:{model}")
     return Abilities(
         withholds=False,
         narrows=False,
-        forces=known.thinking in ("none", "budget"),
-        structured="closed" if models.holds(known) else "none",
-        caching=of_anthropic(known) if marked else None,
+        forces=entry.thinking in ("none", "budget"),
+        structured="closed" if models.holds(entry) else "none",
+        caching=of_anthropic(entry) if marked else None,
         listed_as=listed,
-        searches=known.tool_search and searches,
+        searches=entry.tool_search and searches,
         vision=models.sees(listed, vision),
     )
 
@@ -157,8 +157,8 @@ def prefix_of(
     leaves them out of what the model reads, and of the cache, until a result refers to them, and takes no mark on them.
     """
     tools = [_tool(spec) for spec in snapshot.tools]
-    said: Sequence[tuple[str, CacheLifetime | None]] = ((snapshot.shared, shared), (snapshot.own, own))
-    texts = [{"type": "text", "text": text, **(MARKS[mark] if mark else {})} for text, mark in said if text.strip()]
+    blocks: Sequence[tuple[str, CacheLifetime | None]] = ((snapshot.shared, shared), (snapshot.own, own))
+    texts = [{"type": "text", "text": text, **(MARKS[mark] if mark else {})} for text, mark in blocks if text.strip()]
     if shared and tools and not snapshot.shared.strip():
         tools[-1] |= MARKS[shared]
     if loads:
@@ -176,13 +176,13 @@ def body_of(request: Request, prefix: bytes, marks: CacheMarks | None = None) ->
 
     No temperature: the version of the API that the SDK speaks refuses it from every model.
     """
-    known, controls = models.find(f"{NAME}:{request.model}"), request.controls
-    room = controls.max_output_tokens or known.max_output or DEFAULT_ROOM
-    room = min(room, known.max_output or room)
+    entry, controls = models.find(f"{NAME}:{request.model}"), request.controls
+    room = controls.max_output_tokens or entry.max_output or DEFAULT_ROOM
+    room = min(room, entry.max_output or room)
     settings: dict[str, Any] = {"model": request.model, "max_tokens": room, "stream": True}
-    if thinking := _thinking(request, known, room):
+    if thinking := _thinking(request, entry, room):
         settings["thinking"] = thinking
-    if output := _output(controls, known):
+    if output := _output(controls, entry):
         settings["output_config"] = output
     if request.snapshot.tools and (choice := _choice(controls)):
         settings["tool_choice"] = choice
@@ -202,19 +202,19 @@ def _choice(controls: Controls) -> dict[str, Any] | None:
             return None
 
 
-def _output(controls: Controls, known: models.Model) -> dict[str, Any]:
+def _output(controls: Controls, model: models.Model) -> dict[str, Any]:
     output: dict[str, Any] = {}
-    if controls.effort and known.efforts:
-        output["effort"] = models.effort(known, controls.effort, _EFFORTS)
+    if controls.effort and model.efforts:
+        output["effort"] = models.effort(model, controls.effort, _EFFORTS)
     if controls.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": controls.output_schema}
     return output
 
 
-def _thinking(request: Request, known: models.Model, room: int) -> dict[str, Any] | None:
+def _thinking(request: Request, model: models.Model, room: int) -> dict[str, Any] | None:
     """Return how *request* asks for thinking; None leaves it to the model."""
     wanted = request.controls.effort
-    match known.thinking:
+    match model.thinking:
         case "adaptive" if wanted == "none":
             return {"type": "disabled"}
         case "between_tools" if wanted == "none":

@@ -49,7 +49,7 @@ class FoldedCall(NamedTuple):
 
 @dataclass(slots=True)
 class _PartialCall:
-    """A call as it grows; *index* and *id* are the server's own, *shown* is the id in our deltas.
+    """A call as it grows; *index* and *id* are the server's own, *call_id* is the id in our deltas.
 
     *extra* is the JSON that the server added. *size* and *depth* are the characters of its arguments and their open
     braces, those within texts too.
@@ -58,27 +58,27 @@ class _PartialCall:
     slot: int
     index: int | None
     id: str
-    shown: str
+    call_id: str
     name: str = ""
     extra: str = ""
     started: bool = False
-    said: list[str] = field(default_factory=list[str])
+    pieces: list[str] = field(default_factory=list[str])
     size: int = 0
     depth: int = 0
 
     @property
     def raw(self) -> str:
-        return "".join(self.said)
+        return "".join(self.pieces)
 
     @property
     def whole(self) -> bool:
         """Return whether the arguments are complete; long ones are parsed only when their braces balance."""
-        if not self.said or not self.said[-1].rstrip().endswith("}"):
+        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
             return False
         return (self.depth == 0 or self.size < _SHORT) and arguments(self.raw) is not None
 
     def add(self, more: str) -> None:
-        self.said.append(more)
+        self.pieces.append(more)
         self.size += len(more)
         self.depth += more.count("{") - more.count("}")
 
@@ -124,19 +124,19 @@ class CallFold:
 
     def whole(self) -> list[FoldedCall]:
         """Return the calls as they ended."""
-        return [FoldedCall(call.slot, call.shown, call.name, call.raw, call.extra) for call in self._calls]
+        return [FoldedCall(call.slot, call.call_id, call.name, call.raw, call.extra) for call in self._calls]
 
     def _place(self, index: int | None, id_: str) -> _PartialCall | None:
         """Return the call that a delta with *index* and *id_* would continue."""
         newest = self._calls[::-1]
         if index is not None:
-            found = next((call for call in newest if call.index == index), None)
-            return found or next((call for call in newest[:1] if call.index is None and not id_), None)
+            entry = next((call for call in newest if call.index == index), None)
+            return entry or next((call for call in newest[:1] if call.index is None and not id_), None)
         return next((call for call in newest if id_ and call.id == id_), None) or next(iter(newest), None)
 
     def _new(self, index: int | None, id_: str, name: str) -> _PartialCall:
         slot = self._first + len(self._calls)
-        taken = any(call.shown == id_ for call in self._calls)
+        taken = any(call.call_id == id_ for call in self._calls)
         made_up = call_id(f"{self.answer}/{slot}")
         call = _PartialCall(slot, index, id_, id_ if id_ and not taken else made_up, name)
         self._calls.append(call)
@@ -161,8 +161,8 @@ def _grow(call: _PartialCall, more: str) -> Iterator[ModelDelta]:
         yield from _start(call)
     if not more or (call.begins_again(more) and more == call.raw):
         return
-    if call.said == [_PLACEHOLDER] and more.startswith('{"'):
-        call.said.clear()
+    if call.pieces == [_PLACEHOLDER] and more.startswith('{"'):
+        call.pieces.clear()
     call.add(more)
     if call.started:
         yield ToolArgsDelta(call.slot, more)
@@ -171,6 +171,6 @@ def _grow(call: _PartialCall, more: str) -> Iterator[ModelDelta]:
 def _start(call: _PartialCall) -> Iterator[ModelDelta]:
     """Announce *call*, with what came before its name."""
     call.started = True
-    yield ToolStart(call.slot, call.shown, call.name)
-    if call.said:
+    yield ToolStart(call.slot, call.call_id, call.name)
+    if call.pieces:
         yield ToolArgsDelta(call.slot, call.raw)

@@ -44,8 +44,8 @@ def encode(reader: str, wants: Wants, message: Message, files: Files) -> bytes:
 
 
 def _verbatim(message: Message, pieces: Sequence[NativePiece]) -> bytes:
-    said = (piece if isinstance(piece, str) else _text_at(message, piece) for piece in pieces)
-    return "".join(said).encode()
+    texts = (piece if isinstance(piece, str) else _text_at(message, piece) for piece in pieces)
+    return "".join(texts).encode()
 
 
 def _text_at(message: Message, piece: int | tuple[int, int, int]) -> str:
@@ -59,19 +59,19 @@ def _user(message: Message, files: Files) -> Iterator[Json]:
 
 def _assistant(message: Message, ids: Sequence[str], wants: Wants) -> Iterator[Json]:
     """Return an answer from its parts; *ids* are the server's own of its calls, if they are known."""
-    texts = [text for part in message.parts if (text := _said(part)).strip()]
+    texts = [text for part in message.parts if (text := _text_of(part)).strip()]
     made = [part for part in message.parts if isinstance(part, ToolCall)]
     calls = [_call(part, id_) for part, id_ in zip(made, _ids(ids, made), strict=True)]
     if not texts and not calls:
         return
-    said: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
+    body: dict[str, Any] = {"role": "assistant", "content": "\n\n".join(texts) or None}
     if wants.thinking == "always":
-        said["reasoning_content"] = ""
+        body["reasoning_content"] = ""
     if calls:
         if wants.signature:
             calls[0] = {**calls[0], "extra_content": {"google": {"thought_signature": UNSIGNED}}}
-        said["tool_calls"] = calls
-    yield said
+        body["tool_calls"] = calls
+    yield body
 
 
 def _ids(own: Sequence[str], parts: Sequence[ToolCall | ToolResult]) -> Sequence[str]:
@@ -79,7 +79,7 @@ def _ids(own: Sequence[str], parts: Sequence[ToolCall | ToolResult]) -> Sequence
     return own or [call_id(part.call) for part in parts]
 
 
-def _said(part: Part) -> str:
+def _text_of(part: Part) -> str:
     match part:
         case Text(text):
             return text
@@ -97,16 +97,16 @@ def _call(part: ToolCall, id_: str) -> Json:
 
 def _results(message: Message, ids: Sequence[str], files: Files) -> Iterator[Json]:
     """Return a message per result; results are text only here, so other parts follow as a user's message."""
-    shown: list[Json] = []
+    pictures: list[Json] = []
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     for result, id_ in zip(results, _ids(ids, results), strict=True):
-        yield {"role": "tool", "tool_call_id": id_, "content": _output(result, files, shown)}
-    if shown:
-        yield {"role": "user", "content": [_text_block("[Files that the tools returned]"), *shown]}
+        yield {"role": "tool", "tool_call_id": id_, "content": _output(result, files, pictures)}
+    if pictures:
+        yield {"role": "user", "content": [_text_block("[Files that the tools returned]"), *pictures]}
 
 
-def _output(result: ToolResult, files: Files, shown: list[Json]) -> str:
-    """Return the text of *result* and add its other parts to *shown*."""
+def _output(result: ToolResult, files: Files, pictures: list[Json]) -> str:
+    """Return the text of *result* and add its other parts to *pictures*."""
     texts = [] if result.outcome == "done" else [f"[This call did not succeed: {result.outcome}]"]
     for part in result.parts:
         for content in _contents((part,), files):
@@ -114,7 +114,7 @@ def _output(result: ToolResult, files: Files, shown: list[Json]) -> str:
                 texts.append(content["text"])
             elif isinstance(part, File):
                 texts.append(note(part, "it follows the results"))
-                shown.append(content)
+                pictures.append(content)
     return "\n\n".join(texts) or EMPTY
 
 

@@ -147,39 +147,39 @@ class ChatFold:
         if not self._started:
             batch.add(self._start(chunk))
         # A whole message in place of deltas is shown once; after deltas it only repeats them.
-        said = choice.delta or (None if self._spoken else choice.message)
-        if said is not None:
-            self._say(said, batch)
+        delta = choice.delta or (None if self._spoken else choice.message)
+        if delta is not None:
+            self._say(delta, batch)
         if choice.finish_reason:
             self._reason = choice.finish_reason
         if chunk.usage != _NULL:
             batch.add(_usage(chunk.usage))
 
-    def _say(self, said: _ChatDelta, batch: _Batch) -> None:
-        if said.reasoning_content is not None or said.reasoning is not None or said.reasoning_details:
-            self._think(said, batch)
-        if text := said.content:
+    def _say(self, delta: _ChatDelta, batch: _Batch) -> None:
+        if delta.reasoning_content is not None or delta.reasoning is not None or delta.reasoning_details:
+            self._think(delta, batch)
+        if text := delta.content:
             self._spoken = True
             words = text if isinstance(text, str) else _content_text(text)
             self._worded = self._worded or bool(words.strip())
             batch.say(ModelTextDelta, words)
-        if said.tool_calls:
+        if delta.tool_calls:
             self._spoken = True
-            for call in said.tool_calls:
+            for call in delta.tool_calls:
                 if call is not None:
                     batch.add(self._calls.take(call))
-        if said.refusal and isinstance(said.refusal, str):
+        if delta.refusal and isinstance(delta.refusal, str):
             self._refused = True
-            batch.add(iter((Refusal(said.refusal),)))
+            batch.add(iter((Refusal(delta.refusal),)))
 
-    def _think(self, said: _ChatDelta, batch: _Batch) -> None:
-        if said.reasoning_content is not None or said.reasoning is not None:
-            thought = _content_text(said.reasoning_content or said.reasoning or "")
-            self._thinking.say("reasoning" if said.reasoning_content is None else "reasoning_content", thought)
+    def _think(self, delta: _ChatDelta, batch: _Batch) -> None:
+        if delta.reasoning_content is not None or delta.reasoning is not None:
+            thought = _content_text(delta.reasoning_content or delta.reasoning or "")
+            self._thinking.say("reasoning" if delta.reasoning_content is None else "reasoning_content", thought)
             if thought:
                 self._spoken = True
                 batch.say(ModelReasoningDelta, thought)
-        self._thinking.detail(said.reasoning_details)
+        self._thinking.detail(delta.reasoning_details)
 
     def _odd(self, chunk: _Chunk, choice: _Choice, data: bytes) -> Iterator[ModelDelta]:
         """Fail when the chunk holds an error, in any of its shapes."""
@@ -230,8 +230,8 @@ def _content_text(text: object) -> str:
     if isinstance(text, str):
         return text
     parts = cast("list[Any]", text) if isinstance(text, list) else [text]
-    found = [cast("dict[str, Any]", part).get("text") for part in parts if isinstance(part, dict)]
-    return "".join(each for each in found if isinstance(each, str))
+    texts = [cast("dict[str, Any]", part).get("text") for part in parts if isinstance(part, dict)]
+    return "".join(each for each in texts if isinstance(each, str))
 
 
 def _usage(raw: msgspec.Raw) -> Iterator[ModelDelta]:

@@ -78,14 +78,14 @@ class Thinking:
     def member(self) -> tuple[str | int, ...]:
         """Return what goes back, as a member of the message: an empty thought too, if the server sent one."""
         text = "".join(self._texts)
-        shown = self._slot if text.strip() else None
+        slot = self._slot if text.strip() else None
         if self._details:
-            listed = [each.pieces(text, shown) for each in self._details]
+            listed = [each.pieces(text, slot) for each in self._details]
             inner = [piece for n, each in enumerate(listed) for piece in ((",", *each) if n else each)]
             return (',"reasoning_details":[', *inner, "]")
         if not self._field:
             return ()
-        return (f',"{self._field}":', _json(text) if shown is None else shown)
+        return (f',"{self._field}":', _json(text) if slot is None else slot)
 
 
 def native_item(text: int | None, thinking: Thinking, calls: Sequence[FoldedCall]) -> Iterator[NativeItem]:

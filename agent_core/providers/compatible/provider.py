@@ -64,10 +64,12 @@ def compatible(
 def wants_of(url: str) -> Wants:
     """Return what the server at *url* is known to ask of answers; other servers may be found to ask it later."""
     host = urlsplit(url).hostname or ""
-    return Wants("always" if _is_of(host, "deepseek.com") else "own", signature=_is_of(host, "googleapis.com"))
+    return Wants(
+        "always" if _is_in_domain(host, "deepseek.com") else "own", signature=_is_in_domain(host, "googleapis.com")
+    )
 
 
-def _is_of(host: str, domain: str) -> bool:
+def _is_in_domain(host: str, domain: str) -> bool:
     return host == domain or host.endswith(f".{domain}")
 
 
@@ -77,8 +79,8 @@ def _able(model: str, *, official: bool, marked: bool, vision: Vision | None) ->
     sees = models.sees(listed, vision)
     if not official:
         return Abilities(narrows=False, structured="none", listed_as=listed, vision=sees)
-    known = models.find(listed)
-    structured, caching = "any" if models.holds(known) else "none", of_openai(known) if marked else None
+    entry = models.find(listed)
+    structured, caching = "any" if models.holds(entry) else "none", of_openai(entry) if marked else None
     return Abilities(structured=structured, caching=caching, listed_as=listed, vision=sees)
 
 
@@ -97,7 +99,7 @@ class CompatibleProvider:
         self, client: SdkClient, name: str = NAME, *, official: bool, wants: Wants, vision: Vision | None = None
     ) -> None:
         self._client, self.name, self._official, self._vision = client, name, official, vision
-        self._wants, self._found = wants, dict[str, Wants]()
+        self._wants, self._learned = wants, dict[str, Wants]()
         self._fields = OptionalFields(name)
         self._starts = Starts(_head)
 
@@ -110,7 +112,7 @@ class CompatibleProvider:
 
     def encoder(self, model: str) -> Encode:
         """Return how a message becomes request JSON; another function once *model* was found to want more."""
-        made = _encoder(f"{self.name}:{model}", self._found.get(model, self._wants))
+        made = _encoder(f"{self.name}:{model}", self._learned.get(model, self._wants))
         return made if self.able(model).vision else blind(made)
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
@@ -123,12 +125,12 @@ class CompatibleProvider:
         """Note what the server of *model* asks of answers, as its refusal says."""
         if failure.kind != "stale_reasoning":
             return
-        known, text = self._found.get(model, self._wants), failure.message.lower()
+        wants, text = self._learned.get(model, self._wants), failure.message.lower()
         if refuses_thinking(text):
-            known = known._replace(thinking="never")
+            wants = wants._replace(thinking="never")
         elif "reasoning_content" in text:
-            known = known._replace(thinking="always")
-        self._found[model] = known._replace(signature=known.signature or "thought_signature" in text)
+            wants = wants._replace(thinking="always")
+        self._learned[model] = wants._replace(signature=wants.signature or "thought_signature" in text)
 
     def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
         """Return how long a breakpoint is kept, in ms; None for servers and models that have none."""
@@ -172,25 +174,25 @@ def _head(snapshot: Snapshot, marked: bool) -> bytes:  # noqa: FBT001 - it is pa
     ]
     texts = [text for text in (snapshot.shared, snapshot.own) if text.strip()]
     parts = [{"type": "text", "text": text, **BREAKPOINT} for text in texts]
-    said = parts if marked else "\n\n".join(texts)  # some servers take one such message, and no list
-    first = msgspec.json.encode({"role": "system", "content": said}) if said else b""
+    content = parts if marked else "\n\n".join(texts)  # some servers take one such message, and no list
+    first = msgspec.json.encode({"role": "system", "content": content}) if content else b""
     listed = b'"tools":' + msgspec.json.encode(tools) + b"," if tools else b""
     return b"".join((b"{", listed, b'"messages":[', first))
 
 
 def _settings(model: str, controls: Controls, *, official: bool) -> dict[str, Any]:
     """Return the body after the prefix, without unset options: small servers refuse fields that they do not know."""
-    known = models.find(f"{OPENAI}:{model}") if official else models.UNKNOWN
+    entry = models.find(f"{OPENAI}:{model}") if official else models.UNKNOWN
     settings: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
     if controls.max_output_tokens is not None:
         # OpenAI's reasoning models refuse the older name; other servers may not know the newer one.
         settings["max_completion_tokens" if official else "max_tokens"] = controls.max_output_tokens
     level = None
-    if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
+    if controls.effort is not None and (entry.efforts or entry is models.UNKNOWN):
         # Of OpenAI's wires Responses alone has `max`.
         wanted = "xhigh" if official and controls.effort == "max" else controls.effort
-        level = settings["reasoning_effort"] = models.effort(known, wanted, EFFORTS)
-    if controls.temperature is not None and models.tempered(known, level):
+        level = settings["reasoning_effort"] = models.effort(entry, wanted, EFFORTS)
+    if controls.temperature is not None and models.tempered(entry, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:
         form = {"name": ANSWER, "schema": schema, "strict": is_closed(schema, whole=True)}

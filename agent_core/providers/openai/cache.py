@@ -33,8 +33,8 @@ def is_openai(url: str | None) -> bool:
 
 def has_breakpoints(model: str) -> bool:
     """Return whether *model* takes explicit breakpoints."""
-    found = _VERSION.match(model)
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= _FIRST
+    match = _VERSION.match(model)
+    return match is not None and (int(match[1]), int(match[2] or 0)) >= _FIRST
 
 
 def cache_fields(request: Request) -> dict[str, Any]:

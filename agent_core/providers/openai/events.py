@@ -72,9 +72,9 @@ WHOLE = msgspec.json.Decoder(Whole)
 
 def usage_of(usage: TokenCounts) -> Usage:
     """Return *usage* with the cached tokens taken out of the total."""
-    given = usage.input_tokens_details or _Details()
-    written = given.cache_write_tokens_details or _CacheWrites(given.cache_write_tokens)
-    known = (given.cached_tokens, written.ttl_30m_tokens, written.ttl_12h_tokens)
-    plain = None if usage.input_tokens is None else max(0, usage.input_tokens - sum(n or 0 for n in known))
+    prompt_details = usage.input_tokens_details or _Details()
+    written = prompt_details.cache_write_tokens_details or _CacheWrites(prompt_details.cache_write_tokens)
+    counts = (prompt_details.cached_tokens, written.ttl_30m_tokens, written.ttl_12h_tokens)
+    plain = None if usage.input_tokens is None else max(0, usage.input_tokens - sum(n or 0 for n in counts))
     details = usage.output_tokens_details
-    return Usage(plain, usage.output_tokens, details.reasoning_tokens if details else None, *known)
+    return Usage(plain, usage.output_tokens, details.reasoning_tokens if details else None, *counts)

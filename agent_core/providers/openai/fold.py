@@ -41,8 +41,8 @@ _TEXTS: dict[str, tuple[str, _Kind]] = {
     "response.reasoning_text": ("content", ModelReasoningDelta),
     "response.reasoning_summary_text": ("summary", ModelReasoningDelta),
 }
-_DELTAS: dict[str | None, tuple[str, _Kind]] = {f"{event}.delta": found for event, found in _TEXTS.items()}
-_DONES = {f"{event}.done": found for event, found in _TEXTS.items()}
+_DELTAS: dict[str | None, tuple[str, _Kind]] = {f"{event}.delta": target for event, target in _TEXTS.items()}
+_DONES = {f"{event}.done": target for event, target in _TEXTS.items()}
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _POLICIES = ("bio_policy", "misalignment_policy_violation", "image_content_policy_violation")
 """Error codes that say that the model may not answer this, rather than that it could not."""
@@ -54,21 +54,21 @@ class _Text:
 
     kind: _Kind
     slot: int
-    said: list[str] = field(default_factory=list[str])
+    pieces: list[str] = field(default_factory=list[str])
     fresh: list[str] = field(default_factory=list[str])
 
     def flush(self) -> ModelDelta:
         text = self.fresh[0] if len(self.fresh) == 1 else "".join(self.fresh)
-        self.said.append(text)
+        self.pieces.append(text)
         self.fresh.clear()
         return self.kind(self.slot, text)
 
     def rest(self, final: str | None) -> list[ModelDelta]:
         """Return what *final*, the whole text, adds to the text so far."""
-        said = "".join(self.said)
-        if not final or len(final) <= len(said) or not final.startswith(said):
+        text = "".join(self.pieces)
+        if not final or len(final) <= len(text) or not final.startswith(text):
             return []
-        self.fresh.append(final[len(said) :])
+        self.fresh.append(final[len(text) :])
         return [self.flush()]
 
 
@@ -81,7 +81,7 @@ class _FunctionCall:
     name: str
     custom: bool
     search: bool = False
-    said: list[str] = field(default_factory=list[str])
+    pieces: list[str] = field(default_factory=list[str])
     arguments: str | None = None
 
 
@@ -102,14 +102,14 @@ class _Item:
     pieces: tuple[str | int, ...] = ()
 
     def slots(self) -> Slots:
-        return {place: (text.slot, "".join(text.said)) for place, text in self.texts.items()}
+        return {place: (text.slot, "".join(text.pieces)) for place, text in self.texts.items()}
 
     def cited(self, final: Iterable[tuple[Place, msgspec.Raw]] = ()) -> Iterator[ModelCitation]:
         """Return the sources of its texts: of its *final* annotations, or of those that came before."""
         for place, annotation in tuple(final) or self.annotations:
             text = self.texts.get(place)
-            if text is not None and (found := citation(annotation)) is not None:
-                yield ModelCitation(text.slot, found)
+            if text is not None and (cited := citation(annotation)) is not None:
+                yield ModelCitation(text.slot, cited)
 
 
 class ResponsesFold:
@@ -153,13 +153,13 @@ class ResponsesFold:
 
     def _growing(self, event: Event) -> _Text | None:
         """Return the text that *event* adds to; None when it is something else or adds nothing."""
-        found = _DELTAS.get(event.type)
-        if found is None or not event.delta or not isinstance(event.delta, str):
+        target = _DELTAS.get(event.type)
+        if target is None or not event.delta or not isinstance(event.delta, str):
             return None
-        return self._text(event, found)
+        return self._text(event, target)
 
-    def _text(self, event: Event, found: tuple[str, _Kind]) -> _Text | None:
-        part, kind = found
+    def _text(self, event: Event, target: tuple[str, _Kind]) -> _Text | None:
+        part, kind = target
         number = event.summary_index if part == "summary" else event.content_index
         item = self._item(event.output_index)
         return None if item.done else self._text_at(item, (part, number or 0), kind)
@@ -243,7 +243,7 @@ class ResponsesFold:
         item = self._item(event.output_index)
         if item.call is None or item.done or not event.delta or not isinstance(event.delta, str):
             return []
-        item.call.said.append(event.delta)
+        item.call.pieces.append(event.delta)
         return [ToolArgsDelta(item.call.slot, event.delta)]
 
     def _refuse(self, text: object, *, again: bool = False) -> list[ModelDelta]:
@@ -276,7 +276,7 @@ class ResponsesFold:
 
     def _ended(self, item: _Item, call: _FunctionCall, final: object, *, whole: bool) -> ToolEnd:
         """End *call*; a custom one becomes a function's, so that its result can be sent like any other."""
-        raw = items.raw_of(final) or call.arguments or "".join(call.said)
+        raw = items.raw_of(final) or call.arguments or "".join(call.pieces)
         if call.custom:
             raw = msgspec.json.encode({"input": raw}).decode()
         item.pieces = (
@@ -324,8 +324,8 @@ class ResponsesFold:
                 yield self._ended(item, item.call, None, whole=True)
             else:
                 yield from item.cited()
-                shown = [text for text in item.texts.values() if text.kind is ModelTextDelta]
-                item.pieces = items.native_text((text.slot, "".join(text.said)) for text in shown)
+                texts = [text for text in item.texts.values() if text.kind is ModelTextDelta]
+                item.pieces = items.native_text((text.slot, "".join(text.pieces)) for text in texts)
 
     def _native(self) -> Iterator[NativeItem]:
         """Return the native items in the order of the response.

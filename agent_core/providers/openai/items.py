@@ -67,8 +67,8 @@ def texts(item: Item, raw: msgspec.Raw) -> Iterator[tuple[Place, str]]:
     if item.type not in ("message", "reasoning"):
         return
     contents = _CONTENTS.decode(raw)
-    for part, found in (("summary", contents.summary), ("content", contents.content)):
-        for number, each in enumerate(found or ()):
+    for part, texts in (("summary", contents.summary), ("content", contents.content)):
+        for number, each in enumerate(texts or ()):
             if each.type in ("output_text", "summary_text", "reasoning_text"):
                 yield (part, number), each.text or ""
 
@@ -94,26 +94,26 @@ def pieces(item: Item, raw: msgspec.Raw, slots: Slots) -> tuple[str | int, ...]:
     """
     if item.type not in ("message", "reasoning"):
         return (_raw_text(raw),)
-    found: list[str | int] = []
+    pieces: list[str | int] = []
     held = bool(item.encrypted_content)
     for name, value in _FIELDS.decode(raw).items():
-        found.append(f"{',' if found else '{'}{_json(name)}:")
+        pieces.append(f"{',' if pieces else '{'}{_json(name)}:")
         if name in ("content", "summary") and (contents := _LIST.decode(value)) is not None:
             listed = _listed(name, contents, slots, blank=item.type != "message")
             held = held or (name == "content" and bool(listed))
-            found += ["[", *listed, "]"]
+            pieces += ["[", *listed, "]"]
         else:
-            found.append(_raw_text(value))
-    return (*found, "}") if held else ()
+            pieces.append(_raw_text(value))
+    return (*pieces, "}") if held else ()
 
 
 def native_text(texts: Iterable[tuple[int, str]]) -> tuple[str | int, ...]:
     """Return the native form of texts that came without their item."""
-    found: list[str | int] = []
+    pieces: list[str | int] = []
     for slot, text in texts:
         if text.strip():
-            found += ["," if found else "", '{"role":"assistant","content":', slot, "}"]
-    return tuple(found)
+            pieces += ["," if pieces else "", '{"role":"assistant","content":', slot, "}"]
+    return tuple(pieces)
 
 
 def function_call(call: str, name: str, raw: str) -> str:
@@ -123,8 +123,8 @@ def function_call(call: str, name: str, raw: str) -> str:
 
 def search_call(call: str, raw: str) -> str:
     """Return the item of a search for tools."""
-    given = arguments(raw) or {}
-    return _json({"type": SEARCH, "call_id": call, "execution": "client", "status": "completed", "arguments": given})
+    fields = arguments(raw) or {}
+    return _json({"type": SEARCH, "call_id": call, "execution": "client", "status": "completed", "arguments": fields})
 
 
 def search_output(call: str, loaded: Iterable[LoadedTool]) -> Mapping[str, Any]:
@@ -158,12 +158,12 @@ def is_call(item: Item) -> bool:
 def arguments(raw: str) -> dict[str, Any] | None:
     """Return the arguments in *raw*: empty for no text and `null`; None when it is not a JSON object."""
     try:
-        found: Any = msgspec.json.decode(raw) if raw.strip() else {}
+        value: Any = msgspec.json.decode(raw) if raw.strip() else {}
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    if found is None:
+    if value is None:
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def raw_of(value: object) -> str:
@@ -173,20 +173,20 @@ def raw_of(value: object) -> str:
 
 def _listed(part: str, contents: list[dict[str, msgspec.Raw]], slots: Slots, *, blank: bool) -> list[str | int]:
     """Return the contents of an item with commas between them, without *blank* texts unless they may stay."""
-    found: list[str | int] = []
+    pieces: list[str | int] = []
     for number, fields in enumerate(contents):
         text: Any = msgspec.json.decode(fields["text"]) if "text" in fields else None
         is_blank = isinstance(text, str) and not text.strip()
         if is_blank and not blank:
             continue
         slot, emitted = slots.get((part, number), (None, None))
-        kept = slot is not None and emitted == text and not is_blank
-        found.append(",{" if found else "{")
-        for place, (name, value) in enumerate(fields.items()):
-            found.append(f"{',' if place else ''}{_json(name)}:")
-            found.append(slot if kept and slot is not None and name == "text" else _raw_text(value))
-        found.append("}")
-    return found
+        is_slot = slot is not None and emitted == text and not is_blank
+        pieces.append(",{" if pieces else "{")
+        for index, (name, value) in enumerate(fields.items()):
+            pieces.append(f"{',' if index else ''}{_json(name)}:")
+            pieces.append(slot if is_slot and slot is not None and name == "text" else _raw_text(value))
+        pieces.append("}")
+    return pieces
 
 
 def _json(value: object) -> str:

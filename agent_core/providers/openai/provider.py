@@ -128,13 +128,13 @@ class OpenAIProvider:
 @lru_cache(maxsize=256)
 def able(model: str, *, official: bool, marked: bool, searches: bool = True, vision: Vision | None = None) -> Abilities:
     """Return what the API enforces, and where it is the *official* one how its cache works; asked for often."""
-    known = models.find(listed := f"{NAME}:{model}")
-    structured = "any" if models.holds(known) else "none"
+    entry = models.find(listed := f"{NAME}:{model}")
+    structured = "any" if models.holds(entry) else "none"
     return Abilities(
         structured=structured,
-        caching=of_openai(known) if official and marked else None,
+        caching=of_openai(entry) if official and marked else None,
         listed_as=listed,
-        searches=known.tool_search and official and searches,
+        searches=entry.tool_search and official and searches,
         vision=models.sees(listed, vision),
     )
 
@@ -184,22 +184,22 @@ def _settings(model: str, controls: Controls, *, tools: bool, summary: bool) -> 
 
     One that is in it and thinks is asked to show a *summary*, and to send its thinking encrypted, for the next request.
     """
-    known = models.find(f"{NAME}:{model}")
+    entry = models.find(f"{NAME}:{model}")
     settings: dict[str, Any] = {"model": model, "stream": True, "store": False}
     if tools:
         settings["tool_choice"] = _choice(controls)
     if controls.max_output_tokens is not None:
         settings["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, controls.max_output_tokens)
     level = None
-    if controls.effort is not None and (known.efforts or known is models.UNKNOWN):
-        level = models.effort(known, controls.effort, EFFORTS)
+    if controls.effort is not None and (entry.efforts or entry is models.UNKNOWN):
+        level = models.effort(entry, controls.effort, EFFORTS)
     thinking = {"effort": level} if level else {}
-    if known.efforts:
+    if entry.efforts:
         settings["include"] = ["reasoning.encrypted_content"]
         thinking |= {"summary": "auto"} if summary and level != "none" else {}
     if thinking:
         settings["reasoning"] = thinking
-    if controls.temperature is not None and models.tempered(known, level):
+    if controls.temperature is not None and models.tempered(entry, level):
         settings["temperature"] = controls.temperature
     if (schema := controls.output_schema) is not None:
         strict = is_closed(schema, whole=True)

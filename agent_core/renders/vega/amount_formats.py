@@ -23,10 +23,10 @@ def amount_format(definition: Any) -> str | None:
         raise NotPlain
     if format is None or format == "":
         return None
-    found = _D3.fullmatch(format) if isinstance(format, str) else None
-    if found is None:
+    match = _D3.fullmatch(format) if isinstance(format, str) else None
+    if match is None:
         raise NotPlain
-    return _named(*found.group("sign", "decimals", "trims", "kind"))
+    return _named(*match.group("sign", "decimals", "trims", "kind"))
 
 
 def _named(sign: str | None, decimals: str | None, trims: str | None, kind: str) -> str:

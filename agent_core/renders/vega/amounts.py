@@ -66,9 +66,9 @@ def largest(key: str, path: str) -> float:
     return MAX_STYLE
 
 
-def check(found: Mapping[str, Any], path: str) -> None:
+def check(fields: Mapping[str, Any], path: str) -> None:
     """Raise `BadSpec` when an object outside data asks for too many of something."""
-    for key, value in found.items():
+    for key, value in fields.items():
         at = f"{path}.{key}"
         if is_number(value):
             _check_number(key, value, at)
@@ -78,19 +78,19 @@ def check(found: Mapping[str, Any], path: str) -> None:
             raise BadSpec(at, "these can be millions of ticks; give a number, or the interval `day` or a longer one.")
         elif is_object(value) and key in ("keyvals", "bins"):
             _check_span(value, at, MAX_KEYS if key == "keyvals" else MAX_COUNT)
-    if "quantile" in found and is_number(step := found.get("step")) and step < 1 / MAX_COUNT:
+    if "quantile" in fields and is_number(step := fields.get("step")) and step < 1 / MAX_COUNT:
         raise BadSpec(f"{path}.step", f"give at least {1 / MAX_COUNT}.")
 
 
 def check_side(view: Mapping[str, Any], key: str, path: str) -> None:
     """Raise `BadSpec` when the width or the height of a view is too large, or is none."""
-    given, at = view.get(key), f"{path}.{key}"
-    if given is None or given == "container":
+    side, at = view.get(key), f"{path}.{key}"
+    if side is None or side == "container":
         return
-    if is_number(given):
-        if not 1 <= given <= MAX_SIDE:
-            raise BadSpec(at, f"{given:,.6g} px is no size to draw; give 1 to {MAX_SIDE:,}.")
-    elif is_object(given) and given.keys() <= {"step", "for"} and is_number(step := given.get("step")):
+    if is_number(side):
+        if not 1 <= side <= MAX_SIDE:
+            raise BadSpec(at, f"{side:,.6g} px is no size to draw; give 1 to {MAX_SIDE:,}.")
+    elif is_object(side) and side.keys() <= {"step", "for"} and is_number(step := side.get("step")):
         if not 1 <= step <= MAX_STEP:
             raise BadSpec(f"{at}.step", f"{step:,.6g} px is no size of one category; give 1 to {MAX_STEP}.")
     else:
@@ -99,16 +99,16 @@ def check_side(view: Mapping[str, Any], key: str, path: str) -> None:
 
 def _check_number(key: str, value: float, path: str) -> None:
     if key in COUNTS:
-        least, most = COUNTS[key]
-        if not least <= value <= most:
-            raise BadSpec(path, f"{value:,.6g} is out of bounds; give {least} to {most:,}.")
+        least, limit = COUNTS[key]
+        if not least <= value <= limit:
+            raise BadSpec(path, f"{value:,.6g} is out of bounds; give {least} to {limit:,}.")
     if key in POSITIVE and not value > 0:
         raise BadSpec(path, f"{value:,.6g} makes no steps; give a number above 0.")
 
 
-def _check_span(span: Mapping[str, Any], path: str, most: int) -> None:
+def _check_span(span: Mapping[str, Any], path: str, limit: int) -> None:
     start, stop, step = span.get("start", 0), span.get("stop"), span.get("step", 1)
     if not (is_number(start) and is_number(stop) and is_number(step)):
         raise BadSpec(path, "this must be a list, or numbers as `start`, `stop` and `step`.")
-    if not step or not abs(stop - start) / abs(step) <= most:
-        raise BadSpec(path, f"these are too many values; give at most {most:,}, by a larger `step`.")
+    if not step or not abs(stop - start) / abs(step) <= limit:
+        raise BadSpec(path, f"these are too many values; give at most {limit:,}, by a larger `step`.")

@@ -13,8 +13,8 @@ class BadSpec(InvalidInput):
     """A specification that is not drawn: its path, such as `$.encoding.x`, and what to write instead."""
 
 
-def unknown(path: str, noun: str, name: str, known: Iterable[str]) -> BadSpec:
-    """Return the error of a *name* that is none of the *known*, with the one that is probably meant."""
-    names = sorted(known)
+def unknown(path: str, noun: str, name: str, choices: Iterable[str]) -> BadSpec:
+    """Return the error of a *name* that is none of the *choices*, with the one that is probably meant."""
+    names = sorted(choices)
     listed = ", ".join(f"`{each[:60]}`" for each in names[:LISTED]) + (", …" if len(names) > LISTED else "")
     return BadSpec(path, f"there is no {noun} `{name[:60]}`{hint(name, names)}; there are {listed or 'none'}.")

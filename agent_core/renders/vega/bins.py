@@ -8,9 +8,9 @@ from typing import Any
 from agent_core.renders.vega.notplain import NotPlain
 from agent_core.renders.vega.shapes import is_number, is_object
 
-MAX_BINS = 10
+DEFAULT_BINS = 10
 """Vega-Lite's own, for an axis."""
-MOST = 1_000
+MAX_BINS = 1_000
 EPSILON = 1e-14
 
 
@@ -35,23 +35,23 @@ class Bins:
         return f"{number_text(low)} – {number_text(low + self.step)}"  # noqa: RUF001
 
 
-def bins_of(values: Sequence[float], given: Any) -> Bins:
+def bins_of(values: Sequence[float], setting: Any) -> Bins:
     """Return the bins of an axis for *values*. Raises `NotPlain` for options that are not reduced.
 
     Source: `vega-statistics`, `bin.js`.
     """
-    options: Mapping[str, Any] = given if is_object(given) else {}
+    options: Mapping[str, Any] = setting if is_object(setting) else {}
     if not values or options.keys() - {"maxbins", "step", "nice", "minstep"}:
         raise NotPlain
     low, high = min(values), max(values)
-    most, minstep, fixed = options.get("maxbins", MAX_BINS), options.get("minstep", 0), options.get("step")
-    if not is_number(most) or not is_number(minstep) or not 1 <= most <= MOST or minstep < 0:
+    limit, minstep, fixed = options.get("maxbins", DEFAULT_BINS), options.get("minstep", 0), options.get("step")
+    if not is_number(limit) or not is_number(minstep) or not 1 <= limit <= MAX_BINS or minstep < 0:
         raise NotPlain
     span = (high - low) or abs(low) or 1
     if fixed is not None and not (is_number(fixed) and fixed > 0):
         raise NotPlain
-    step = fixed if fixed is not None else _step(span, most, minstep)
-    if not span / step <= MOST:
+    step = fixed if fixed is not None else _step(span, limit, minstep)
+    if not span / step <= MAX_BINS:
         raise NotPlain
     if options.get("nice", True) is True:
         logarithm = math.log(step)
@@ -70,17 +70,17 @@ def number_text(value: float) -> str:
     return text.replace("-", "−")  # noqa: RUF001
 
 
-def _step(span: float, most: float, minstep: float) -> float:
-    level = math.ceil(math.log(most) / math.log(10))
+def _step(span: float, limit: float, minstep: float) -> float:
+    level = math.ceil(math.log(limit) / math.log(10))
     exponent = math.floor(math.log(span) / math.log(10) + 0.5) - level
     try:
         step = max(minstep, 10.0**exponent)
-        while math.ceil(span / step) > most:
+        while math.ceil(span / step) > limit:
             step *= 10
     except (OverflowError, ZeroDivisionError) as error:
         raise NotPlain from error
     for divisor in (5, 2):
         smaller = step / divisor
-        if smaller >= minstep and span / smaller <= most:
+        if smaller >= minstep and span / smaller <= limit:
             step = smaller
     return step

@@ -29,9 +29,9 @@ def check_dates(view: Mapping[str, Any]) -> None:
     Source: `datetime.ts` and `predicate.ts` of Vega-Lite; a field that any channel shows as dates is read as such
     before it is filtered.
     """
-    found = list(_objects(view, "$"))
-    dated = {str(each["field"]) for each, _ in found if _is_dated(each)}
-    for each, path in found:
+    objects = list(_objects(view, "$"))
+    dated = {str(each["field"]) for each, _ in objects if _is_dated(each)}
+    for each, path in objects:
         if each.keys() & PARTS and ".locale." not in path:
             _check_date(each, path)
         unit = _unit(each.get("timeUnit"))
@@ -62,11 +62,11 @@ def _is_dated(definition: Mapping[str, Any]) -> bool:
     return definition.get("type") == "temporal" or bool(definition.get("timeUnit"))
 
 
-def _unit(given: Any) -> str | None:
+def _unit(unit: Any) -> str | None:
     """Return the name of a time unit without its prefixes; the empty text for one that has no name."""
-    if not given:
+    if not unit:
         return None
-    name = given.get("unit") if is_object(given) else given
+    name = unit.get("unit") if is_object(unit) else unit
     return name.removeprefix("utc").removeprefix("binned").removeprefix("utc") if isinstance(name, str) else ""
 
 
@@ -82,8 +82,8 @@ def _literals(definition: Mapping[str, Any], path: str) -> Iterator[tuple[Any, s
     if definition.keys() & {"range"}:
         yield from _each(definition["range"], f"{path}.range")
     for guide in ("axis", "legend", "header"):
-        if is_object(shown := definition.get(guide)):
-            yield from _each(shown.get("values"), f"{path}.{guide}.values")
+        if is_object(part := definition.get(guide)):
+            yield from _each(part.get("values"), f"{path}.{guide}.values")
 
 
 def _each(value: Any, path: str) -> Iterator[tuple[Any, str]]:

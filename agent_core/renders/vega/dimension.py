@@ -70,12 +70,12 @@ def discrete(definition: Definition, ordering: Ordering) -> Dimension:
     kinds = {"number" if is_number(cell) else type(cell).__name__ for cell in cells if cell is not None}
     if len(kinds) > 1:
         raise NotPlain
-    found = set(cells)
-    if found & INHERITED:
+    values = set(cells)
+    if values & INHERITED:
         raise NotPlain  # Vega's stacks look categories up among the properties of an object
-    ascending = sorted((each for each in found if each is not None), key=_rank)
+    ascending = sorted((each for each in values if each is not None), key=_rank)
     keys: list[Hashable] = [NULL if cell is None else cell for cell in cells]
-    order = _ordered(definition, keys, [NULL, *ascending] if None in found else ascending, ordering)
+    order = _ordered(definition, keys, [NULL, *ascending] if None in values else ascending, ordering)
     return Dimension(keys, order, unique([label_of(each) for each in order]))
 
 
@@ -130,16 +130,16 @@ def _times(cells: list[Any], floor: Callable[[datetime], datetime]) -> list[date
     """Return the instant of each cell; equal cells are read once, since most rows share theirs with others."""
     if not {type(cell) for cell in cells} <= {str, int, float}:
         raise NotPlain
-    found = {cell: floor(instant(cell)) for cell in set(cells)}
-    return [found[cell] for cell in cells]
+    times = {cell: floor(instant(cell)) for cell in set(cells)}
+    return [times[cell] for cell in cells]
 
 
 def _steps(present: list[datetime], unit: TimeUnit) -> list[datetime]:
     """Return each unit from the first to the last of *present*. Raises `NotPlain` when these are not among them."""
     steps = [present[0]]
-    most = min(SPARSE * len(present) + 1, MAX_CATEGORIES)
+    limit = min(SPARSE * len(present) + 1, MAX_CATEGORIES)
     while steps[-1] < present[-1]:
-        if len(steps) == most:
+        if len(steps) == limit:
             raise NotPlain
         try:
             steps.append(unit.next(steps[-1]))
@@ -233,10 +233,10 @@ def _criterion(sort: Any, ordering: Ordering) -> tuple[str, str, bool]:
         raise NotPlain
     descending = sort.get("order") == "descending"
     if "encoding" in sort:
-        shown = ordering.encoding.get(sort["encoding"]) if sort["encoding"] in ("x", "y", "theta") else None
-        if not is_object(shown) or not is_measure(shown):
+        channel = ordering.encoding.get(sort["encoding"]) if sort["encoding"] in ("x", "y", "theta") else None
+        if not is_object(channel) or not is_measure(channel):
             raise NotPlain
-        field, op = shown.get("field"), shown.get("aggregate", ordering.default)
+        field, op = channel.get("field"), channel.get("aggregate", ordering.default)
     else:
         field, op = sort.get("field"), sort.get("op", ordering.default)
     if not isinstance(op, str) or not (isinstance(field, str) or op == "count"):

@@ -104,13 +104,13 @@ def splits_categories(encoding: Mapping[str, Any], category: Definition) -> bool
 
 def titled(definition: Definition, guide: str = "axis") -> str | None:
     """Return the title of an axis or a legend: its own, that of the channel, or the one that Vega-Lite makes."""
-    shown = definition.get(guide, {})
-    if shown is None:
+    part = definition.get(guide, {})
+    if part is None:
         return None
-    if not is_object(shown):
+    if not is_object(part):
         raise NotPlain
-    if "title" in shown:
-        return title_of(shown["title"])
+    if "title" in part:
+        return title_of(part["title"])
     return title_of(definition["title"]) if "title" in definition else name_of(definition)
 
 
@@ -152,11 +152,11 @@ def _is_shown(channel: str, definition: Any) -> bool:
 def _groups_nothing_else(encoding: Mapping[str, Any]) -> bool:
     """Return whether the fields of tooltips make no groups: where anything is aggregated, each field makes some."""
     drawn = [each for key, listed in encoding.items() if key != "tooltip" for each in _listed(listed)]
-    shown = _listed(encoding.get("tooltip"))
+    channels = _listed(encoding.get("tooltip"))
     if not any("aggregate" in each for each in drawn):
-        return not any("aggregate" in each or "bin" in each for each in shown)
+        return not any("aggregate" in each or "bin" in each for each in channels)
     groups = [_grouping(each) for each in drawn if "field" in each and "aggregate" not in each]
-    return all("aggregate" in each or "field" not in each or _grouping(each) in groups for each in shown)
+    return all("aggregate" in each or "field" not in each or _grouping(each) in groups for each in channels)
 
 
 def _grouping(definition: Definition) -> tuple[Any, ...]:

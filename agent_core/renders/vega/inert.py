@@ -196,9 +196,9 @@ def _text(value: str, path: str) -> str:
 def _number(value: float, path: str, key: str) -> float:
     if isinstance(value, float) and not math.isfinite(value):
         raise BadSpec(path, f"{value} is no JSON number; use a finite one.")
-    most = amounts.largest(key, path)
-    if abs(value) > most:
-        raise BadSpec(path, f"this number is too large here; use at most {most:,.6g}.")
+    limit = amounts.largest(key, path)
+    if abs(value) > limit:
+        raise BadSpec(path, f"this number is too large here; use at most {limit:,.6g}.")
     return value
 
 

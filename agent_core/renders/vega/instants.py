@@ -41,21 +41,21 @@ def instant(value: Any) -> datetime:
         raise NotPlain
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     try:
-        found = datetime(
+        moment = datetime(
             int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0),
             int((fraction or "0").ljust(3, "0")) * 1000, tzinfo=UTC,
         )  # fmt: skip
-        return found - _offset(zone)
+        return moment - _offset(zone)
     except (ValueError, OverflowError) as error:
         raise NotPlain from error
 
 
 def unit_named(name: str) -> TimeUnit:
     """Return the unit of that name. Raises `NotPlain` when charts of it are not reduced."""
-    found = UNITS.get(name.removeprefix("utc").removeprefix("binned"))
-    if found is None:
+    unit = UNITS.get(name.removeprefix("utc").removeprefix("binned"))
+    if unit is None:
         raise NotPlain
-    return found
+    return unit
 
 
 def written(at: datetime, format: str) -> str:
@@ -72,7 +72,7 @@ def spacing(instants: list[datetime]) -> TimeUnit:
     pairs = list(pairwise(instants))
     clock = {each.timetz() for each in instants}
     is_date = clock == {MIDNIGHT}
-    if len(clock) == 1 and len({each.day for each in instants}) == 1 and first.day <= SHORTEST:
+    if len(clock) == 1 and len({each.day for each in instants}) == 1 and first.day <= SHORTEST_MONTH:
         months = min((_months(first, late) - _months(first, early) for early, late in pairs), default=1)
         monthly = "%Y" if {each.month for each in instants} == {1} and len(instants) > 1 else "%b %Y"
         return _shifted(first, months, monthly if is_date and first.day == 1 and pairs else DAY if is_date else MINUTE)
@@ -167,7 +167,7 @@ def _sunday(at: datetime) -> datetime:
 
 ONE_DAY, ONE_WEEK, ONE_HOUR, ONE_MINUTE = timedelta(1), timedelta(7), timedelta(hours=1), timedelta(minutes=1)
 MIDNIGHT = time(tzinfo=UTC)
-SHORTEST = 28
+SHORTEST_MONTH = 28
 """Days that every month has."""
 DAY = "%b %d, %Y"
 MINUTE = DAY + " %H:%M"

@@ -70,8 +70,8 @@ def _check_length(spec: Mapping[Any, Any]) -> None:
         if isinstance(each, str):
             count += len(each)
         elif is_object(each):
-            found: Mapping[Any, Any] = each
-            for key, value in found.items():
+            fields: Mapping[Any, Any] = each
+            for key, value in fields.items():
                 count += len(key) if isinstance(key, str) else 1
                 if not (is_view and key in ("data", "datasets")):
                     waiting.append((value, is_view and (key in COMPOSED or key == "spec")))
@@ -81,11 +81,11 @@ def _check_length(spec: Mapping[Any, Any]) -> None:
             raise BadSpec("$", f"there are more than {MAX_LENGTH:,} characters outside the rows; write it shorter.")
 
 
-def _schema(given: object) -> str:
-    """Return the address of the schema whose major version *given* names; the newest where there is none."""
-    if given is None:
+def _schema(value: object) -> str:
+    """Return the address of the schema whose major version *value* names; the newest where there is none."""
+    if value is None:
         return SCHEMA.format(6)
-    match = DIALECT.fullmatch(given) if isinstance(given, str) else None
+    match = DIALECT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise BadSpec("$.$schema", f"this must be {SCHEMA.format(5)} or {SCHEMA.format(6)}; or leave it out.")
     return SCHEMA.format(match[1])

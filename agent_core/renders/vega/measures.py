@@ -63,10 +63,10 @@ def aggregated(op: Any, cells: Sequence[Any], ops: Mapping[str, Any] = AGGREGATE
 
 def figures(cells: Sequence[Any]) -> list[float]:
     """Return the numbers among cells of numbers and nulls. Raises `NotPlain` on anything else."""
-    found = [cell for cell in cells if cell is not None and cell is not ABSENT]
-    if not all(map(is_number, found)):
+    numbers = [cell for cell in cells if cell is not None and cell is not ABSENT]
+    if not all(map(is_number, numbers)):
         raise NotPlain
-    return found
+    return numbers
 
 
 def bounded(value: float) -> float:
@@ -87,7 +87,7 @@ def name_of(definition: Mapping[str, Any]) -> str:
         case {"timeUnit": str() as unit}:
             parts = "-".join(TIME_PARTS[unit.removeprefix("utc").removeprefix("binned")])
             return f"{field} ({parts})"
-        case {"bin": given} if given:
+        case {"bin": options} if options:
             return f"{field} (binned)"
         case _:
             return str(field)

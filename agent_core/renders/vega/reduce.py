@@ -74,14 +74,14 @@ def _view(spec: Any) -> _View:
     rows = transformed_rows(_rows(spec), transforms, _dated(encoding, transforms))
     if not rows or (any(is_object(each) and each.get("bin") for each in encoding.values()) and _aggregates(transforms)):
         raise NotPlain
-    shown = {channel: each for channel, each in encoding.items() if is_object(each) or channel == "detail"}
-    return _View(TYPES[name], title_of(spec.get("title")), rows, shown)
+    channels = {channel: each for channel, each in encoding.items() if is_object(each) or channel == "detail"}
+    return _View(TYPES[name], title_of(spec.get("title")), rows, channels)
 
 
 def _dated(encoding: Mapping[str, Any], transforms: Any) -> frozenset[str]:
     """Return the fields that are read as dates, since a channel or a transform makes dates of them."""
-    shown = [each for listed in encoding.values() for each in (listed if is_list(listed) else [listed])]
-    named = [*shown, *(transforms if is_list(transforms) else ())]
+    channels = [each for listed in encoding.values() for each in (listed if is_list(listed) else [listed])]
+    named = [*channels, *(transforms if is_list(transforms) else ())]
     dates = [each for each in named if is_object(each) and (each.get("type") == "temporal" or each.get("timeUnit"))]
     return frozenset(str(each.get("field")) for each in dates)
 
@@ -187,9 +187,9 @@ def _scatter(view: _View) -> PlainChart:
     points: dict[Hashable, list[tuple[float, float]]] = {key: [] for key in series.ordered}
     columns = plain_name(across["field"]), plain_name(up["field"])
     for row, key in zip(view.rows, series.keys, strict=True):
-        found = figures([row.get(name) for name in columns])
-        if len(found) == len(columns):
-            points[key].append((found[0], found[1]))
+        numbers = figures([row.get(name) for name in columns])
+        if len(numbers) == len(columns):
+            points[key].append((numbers[0], numbers[1]))
     if not any(points.values()):
         raise NotPlain
     name = titled(up) or name_of(up)
@@ -239,15 +239,15 @@ def _values(
     type: ChartType, marks: Marks, categories: Dimension, series: Hashable, measure: Definition, *, stacked: bool
 ) -> tuple[float | None, ...]:
     """Return the values of a series by category: None where no mark is, 0 where a stack of areas has no row."""
-    found = [marks.get((key, series)) for key in categories.ordered]
+    by_category = [marks.get((key, series)) for key in categories.ordered]
     is_raw = "aggregate" not in measure
-    several = is_raw and any(cells is not None and len(cells) > 1 for cells in found)
+    several = is_raw and any(cells is not None and len(cells) > 1 for cells in by_category)
     if several and (type != "bar" or not _adds_up(type, measure)):
         raise NotPlain
-    values = [_value(cells, measure) for cells in found]
+    values = [_value(cells, measure) for cells in by_category]
     if type == "area" and stacked:
-        return tuple(0.0 if cells is None else value for cells, value in zip(found, values, strict=True))
-    if type != "bar" and _is_interrupted(found):
+        return tuple(0.0 if cells is None else value for cells, value in zip(by_category, values, strict=True))
+    if type != "bar" and _is_interrupted(by_category):
         raise NotPlain
     return tuple(values)
 
@@ -263,7 +263,7 @@ def _value(cells: list[Any] | None, measure: Definition) -> float | None:
     return bounded(total(numbers)) if numbers else None
 
 
-def _is_interrupted(found: list[list[Any] | None]) -> bool:
+def _is_interrupted(series: list[list[Any] | None]) -> bool:
     """Return whether a line goes on after a category without rows: Vega draws it through, a plain chart has a gap."""
-    present = [index for index, cells in enumerate(found) if cells is not None]
+    present = [index for index, cells in enumerate(series) if cells is not None]
     return bool(present) and present[-1] - present[0] >= len(present)

@@ -57,10 +57,10 @@ def _side(view: Mapping[str, Any], encoding: Mapping[str, Any], rows: ViewRows |
     A given size has been checked before.
     """
     channel = "x" if key == "width" else "y"
-    given = view.get(key)
-    if is_number(given):
-        return given
-    step = given["step"] if is_object(given) else STEP
+    side = view.get(key)
+    if is_number(side):
+        return side
+    step = side["step"] if is_object(side) else STEP
     definition = encoding.get(channel)
     count = rows.distinct(definition) if rows and _is_discrete(definition) else 0
     if rows and count and f"{channel}Offset" in encoding:

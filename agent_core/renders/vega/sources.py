@@ -17,8 +17,8 @@ MAX_FIELDS = 200
 KEYS = frozenset({"values", "name", "format"})
 MAX_BITS = 1_000
 """Bits of a whole number that a double can hold."""
-MOST_SAFE = 2**53
-LONGEST_FORMAT = 60
+MAX_SAFE = 2**53
+MAX_FORMAT = 60
 INLINE = "put the rows into `data.values`, a list of objects"
 
 
@@ -75,13 +75,13 @@ def rows_of(values: Any, path: str) -> list[Any]:
             continue
         for key, cell in row.items():
             if not _is_common(cell):
-                _check_cell(cell, f"{path}[{index}].{_shown(key)}")
+                _check_cell(cell, f"{path}[{index}].{_as_text(key)}")
             if not str(key).isascii():
                 _check_unicode(str(key), f"{path}[{index}]")
     return list(values)
 
 
-def _shown(key: Any) -> str:
+def _as_text(key: Any) -> str:
     return str(key)[:60].encode(errors="replace").decode()
 
 
@@ -89,7 +89,7 @@ def _is_common(cell: Any) -> bool:
     """Return whether a cell is plainly a good one: there are many of them, so this is quick."""
     if isinstance(cell, str):
         return len(cell) <= MAX_CELL and is_unicode(cell)
-    return cell is None or (isinstance(cell, int | float) and -MOST_SAFE < cell < MOST_SAFE)
+    return cell is None or (isinstance(cell, int | float) and -MAX_SAFE < cell < MAX_SAFE)
 
 
 def field_names(values: list[Any], path: str) -> frozenset[str]:
@@ -126,7 +126,7 @@ def _format(value: Any, path: str) -> dict[str, Any]:
             raise BadSpec(f"{path}.{str(key)[:60]}", "rows are objects already; remove it.")
         for field, kind in each.items():
             _check_unicode(f"{field}{kind}", f"{path}.parse")
-            if not (kind is None or (isinstance(kind, str) and len(kind) <= LONGEST_FORMAT)):
+            if not (kind is None or (isinstance(kind, str) and len(kind) <= MAX_FORMAT)):
                 raise BadSpec(f"{path}.parse.{str(field)[:60]}", "use `number`, `boolean`, `date` or `string`.")
     return dict(value)
 

@@ -128,7 +128,7 @@ def _aggregated(rows: Sequence[Row], transform: Mapping[str, Any]) -> list[Row]:
         if joined.setdefault("|".join(map(_joined, cells)), key) != key:
             raise NotPlain  # Vega takes these for one group
         groups.setdefault(key, []).append(row)
-    found: list[Row] = []
+    result: list[Row] = []
     for key, members in groups.items():
         made = dict(zip(names, (cell for _, _, cell in key), strict=True))
         for each in ops:
@@ -137,8 +137,8 @@ def _aggregated(rows: Sequence[Row], transform: Mapping[str, Any]) -> list[Row]:
                 raise NotPlain
             column = _column(field)
             made[each["as"]] = aggregated(op, [row.get(column, ABSENT) for row in members])
-        found.append(made)
-    return found
+        result.append(made)
+    return result
 
 
 def _folded(rows: Sequence[Row], transform: Mapping[str, Any]) -> list[Row]:

@@ -113,8 +113,8 @@ def _after(transform: Any, fields: Fields, path: str) -> Fields:
         raise BadSpec(path, 'a transform is an object, such as `{"filter": {"field": "price", "gt": 5}}`.')
     name = next((each for each in KEYS if each in transform), None)
     if name is None:
-        known = [each for each in KEYS if each not in REFUSED]
-        raise unknown(path, "transform", str(next(iter(transform), "")), known)
+        keys = [each for each in KEYS if each not in REFUSED]
+        raise unknown(path, "transform", str(next(iter(transform), "")), keys)
     for key in transform.keys() - KEYS[name] - {name}:
         raise unknown(f"{path}.{key}", f"property of `{name}`", key, KEYS[name])
     if name == "filter":
@@ -155,7 +155,7 @@ def _read(transform: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[
 def _left(transform: Mapping[str, Any], name: str, fields: Fields, path: str) -> Fields:
     """Return the fields after a transform other than a filter."""
     grouped = frozenset(_names(transform.get("groupby")))
-    given = frozenset(_names(transform.get("as")))
+    names = frozenset(_names(transform.get("as")))
     computed = frozenset(_computed(_list(transform[name], path))) if name in COMPUTING else frozenset[str]()
     match name:
         case "aggregate":
@@ -163,20 +163,20 @@ def _left(transform: Mapping[str, Any], name: str, fields: Fields, path: str) ->
         case "pivot":
             return None
         case "density":
-            return grouped | (given or {"value", "density"})
+            return grouped | (names or {"value", "density"})
         case "quantile":
-            return grouped | (given or {"prob", "value"})
+            return grouped | (names or {"prob", "value"})
         case "loess" | "regression":
-            return grouped | (given or frozenset(_names([transform.get("on"), transform[name]])))
+            return grouped | (names or frozenset(_names([transform.get("on"), transform[name]])))
         case "fold":
             named = _names(transform.get("as"))
             added = frozenset([*named, *("key", "value")[len(named) :]])
         case "bin" | "timeUnit" | "stack":
-            if not given:
+            if not names:
                 raise BadSpec(path, "name the new field by `as`.")
-            added = given | {f"{each}_end" for each in given}
+            added = names | {f"{each}_end" for each in names}
         case _:
-            added = given | computed
+            added = names | computed
     return None if fields is None else fields | added
 
 

@@ -53,8 +53,8 @@ def _made(transform: Mapping[str, Any], rows: ViewRows, count: int) -> int:
         case {"flatten": fields}:
             return count * max((rows.longest(each) for each in fields), default=1)
         case {"density": _}:
-            given = [transform.get(key) for key in ("steps", "maxsteps", "minsteps")]
-            return groups * int(max([each for each in given if is_number(each)], default=DENSITY_STEPS))
+            steps = [transform.get(key) for key in ("steps", "maxsteps", "minsteps")]
+            return groups * int(max([each for each in steps if is_number(each)], default=DENSITY_STEPS))
         case {"quantile": _}:
             probs, step = transform.get("probs"), transform.get("step")
             each = len(probs) if is_list(probs) else math.ceil(1 / step) if is_number(step) and step > 0 else QUANTILES
@@ -63,8 +63,8 @@ def _made(transform: Mapping[str, Any], rows: ViewRows, count: int) -> int:
             return groups * REGRESSED
         case {"impute": _}:
             keyvals = transform.get("keyvals")
-            given = len(keyvals) if is_list(keyvals) else MAX_COUNT if is_object(keyvals) else 0
-            return max(count, groups * (rows.values_of(transform.get("key"), count) + given))
+            steps = len(keyvals) if is_list(keyvals) else MAX_COUNT if is_object(keyvals) else 0
+            return max(count, groups * (rows.values_of(transform.get("key"), count) + steps))
         case _:
             return count
 

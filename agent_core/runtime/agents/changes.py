@@ -3,13 +3,13 @@
 from typing import Any
 
 
-def with_changes(given: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return *given* with its fields replaced by *changes*, one level deep in groups; two in `limits`, for quotas."""
-    groups = {name: {**given[name], **each} for name, each in changes.items() if _is_group(given.get(name), each)}
+def with_changes(current: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return *current* with its fields replaced by *changes*, one level deep in groups; two in `limits`, for quotas."""
+    groups = {name: {**current[name], **each} for name, each in changes.items() if _is_group(current.get(name), each)}
     if "limits" in groups:
-        groups["limits"] = with_changes(given["limits"], changes["limits"])
-    return {**given, **changes, **groups}
+        groups["limits"] = with_changes(current["limits"], changes["limits"])
+    return {**current, **changes, **groups}
 
 
-def _is_group(given: Any, change: Any) -> bool:
-    return isinstance(given, dict) and isinstance(change, dict)
+def _is_group(current: Any, change: Any) -> bool:
+    return isinstance(current, dict) and isinstance(change, dict)

@@ -89,14 +89,14 @@ def check_router(definition: Definition) -> None:
 
 
 def check_tools(
-    definition: Definition, known: Collection[str], looked_for: str, awaited: Collection[str] | None = None
+    definition: Definition, tools: Collection[str], looked_for: str, awaited: Collection[str] | None = None
 ) -> None:
-    """Raise `InvalidInput` for tools that are not among those *known*, or that no model could be offered."""
+    """Raise `InvalidInput` for tools that are not among those *tools*, or that no model could be offered."""
     names: set[str] = set()
-    for place, tool in enumerate(definition.tools):
-        path = f"tools[{place}]"
-        if isinstance(tool, str) and not is_glob(tool) and tool not in known and not _may_come(tool, awaited):
-            raise InvalidInput("tools", unknown_tool(tool, known, looked_for))
+    for index, tool in enumerate(definition.tools):
+        path = f"tools[{index}]"
+        if isinstance(tool, str) and not is_glob(tool) and tool not in tools and not _may_come(tool, awaited):
+            raise InvalidInput("tools", unknown_tool(tool, tools, looked_for))
         name = tool if isinstance(tool, str) else tool.name
         if name in ROUTER_TOOLS or (name == SEARCH_TOOLS and definition.router == "native"):
             raise InvalidInput(path, f"`{name}` is a name of the router's; give the tool another one.")
@@ -104,7 +104,7 @@ def check_tools(
             raise InvalidInput(path, f"the tool `{name}` is there twice; names are unique.")
         names.add(name)
         if not isinstance(tool, str):
-            _check_declared(path, tool, known)
+            _check_declared(path, tool, tools)
 
 
 def _may_come(tool: str, awaited: Collection[str] | None) -> bool:
@@ -146,11 +146,11 @@ def _check_prompt(definition: Definition) -> None:
         raise InvalidInput("idle_refreeze_s", f"between 0 and {MAX_IDLE} seconds.")
 
 
-def _check_declared(path: str, tool: DeclaredTool, known: Collection[str]) -> None:
+def _check_declared(path: str, tool: DeclaredTool, tools: Collection[str]) -> None:
     """Raise `InvalidInput` when a model could not be offered *tool*."""
     if not NAME.fullmatch(tool.name):
         raise InvalidInput(f"{path}.name", "a tool's name has 1 to 64 letters, digits, `_` and `-`.")
-    if tool.name in known:
+    if tool.name in tools:
         raise InvalidInput(f"{path}.name", f"`{tool.name}` is a tool of this server; choose another name.")
     if not tool.description.strip():
         raise InvalidInput(f"{path}.description", "say what the tool does, for the model to read.")

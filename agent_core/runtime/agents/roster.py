@@ -67,7 +67,7 @@ class Prototype(NamedTuple):
 
     key: int
     agent: Agent
-    known: Mapping[str, Tool]
+    tools: Mapping[str, Tool]
 
 
 class Roster:
@@ -106,12 +106,12 @@ class Roster:
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[AgentObject]:
         """Return agents, oldest first."""
         after = cursor_key(cursor) or 0
-        found = await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
-        return replace(found, items=tuple(map(self._shown, found.items)))
+        agents = await self._store.read(lambda connection: catalog.listed(connection, limit=limit, after=after))
+        return replace(agents, items=tuple(map(self._public, agents.items)))
 
     async def get(self, name: str) -> AgentObject:
         """Return the agent with this id or name; raises `NotFound`."""
-        return self._shown((await self.find(name)).object)
+        return self._public((await self.find(name)).object)
 
     async def find(self, name: str) -> StoredAgent:
         """Return the agent as it is stored, its secrets sealed; raises `NotFound`."""
@@ -119,10 +119,10 @@ class Roster:
 
     async def create(self, definition: Definition) -> AgentObject:
         """Store a new agent; raises `InvalidInput`."""
-        known = await tools_with(self._toolset, Scope(), _exact(definition.tools))
+        tools = await tools_with(self._toolset, Scope(), _exact(definition.tools))
         await self.servers.known(definition.mcp_servers)
-        now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition, known)
-        return self._shown(
+        now, sealed = self._clock.now(), await asyncio.to_thread(self._sealed, definition, tools)
+        return self._public(
             await self._store.write(
                 lambda connection: catalog.create(connection, sealed, channels=self._channels, now=now)
             )
@@ -134,18 +134,18 @@ class Roster:
         Absent fields stay, also in a group such as `limits`, and so does a secret that is sent back masked.
         """
         now, seen = self._clock.now(), catalog.editable(await self.find(name))
-        known = await tools_with(self._toolset, Scope(seen.object.id), _exact(changes.get("tools") or ()))
+        tools = await tools_with(self._toolset, Scope(seen.object.id), _exact(changes.get("tools") or ()))
         await self.servers.known(changes.get("mcp_servers") or ())
         # Checking a schema takes up to a second, so it runs neither on the event loop nor inside the transaction.
-        sealed = await asyncio.to_thread(self._changed, seen, changes, known)
+        sealed = await asyncio.to_thread(self._changed, seen, changes, tools)
 
         def work(connection: Connection) -> AgentObject:
             agent = catalog.editable(catalog.find(connection, name))
             # After a concurrent update the changes apply to its result, which has to be checked again.
-            wanted = sealed if agent == seen else self._changed(agent, changes, known)
+            wanted = sealed if agent == seen else self._changed(agent, changes, tools)
             return catalog.update_definition(connection, agent, wanted, channels=self._channels, now=now)
 
-        return self._shown(await self._store.write(work))
+        return self._public(await self._store.write(work))
 
     async def delete(self, name: str) -> None:
         """Remove an agent; raises `NotFound`, `ManagedByFile`, `SessionOpen`."""
@@ -158,47 +158,47 @@ class Roster:
 
         One whose model has no provider here is stored, and is unavailable, see `unserved`.
         """
-        known = await tools_with(self._toolset, Scope(), (name for each in definitions for name in _exact(each.tools)))
+        tools = await tools_with(self._toolset, Scope(), (name for each in definitions for name in _exact(each.tools)))
         await self.servers.known([name for each in definitions for name in each.mcp_servers])
-        now, sealed = self._clock.now(), [self._filed(each, known) for each in definitions]
+        now, sealed = self._clock.now(), [self._filed(each, tools) for each in definitions]
         await self._store.write(
             lambda connection: catalog.sync_files(connection, sealed, channels=self._channels, now=now)
         )
 
     async def lacking(self) -> Sequence[tuple[str, str]]:
         """Return each agent's name with each of its tools that this process does not have."""
-        found: list[tuple[str, str]] = []
+        missing: list[tuple[str, str]] = []
         for agent in await self.all():
-            known = await self._toolset.tools(Scope(agent.id))
+            tools = await self._toolset.tools(Scope(agent.id))
             made = agent.definition
-            found += [(made.name, tool) for tool in lacking(made, known, self.servers.unreached)]
-        return found
+            missing += [(made.name, tool) for tool in lacking(made, tools, self.servers.unreached)]
+        return missing
 
     async def having(self, tool: str) -> Sequence[str]:
         """Return the names of the agents that new conversations have *tool* of, named, by a glob or by a setting."""
-        found: list[str] = []
+        names: list[str] = []
         for agent in await self.all():
-            made, known = agent.definition, await self._toolset.tools(Scope(agent.id))
-            more = added(made, known, include_render=self.defaults.include_render)
-            if tool in (*names_of(attached(made, known)), *more):
-                found.append(made.name)
-        return found
+            made, tools = agent.definition, await self._toolset.tools(Scope(agent.id))
+            more = added(made, tools, include_render=self.defaults.include_render)
+            if tool in (*names_of(attached(made, tools)), *more):
+                names.append(made.name)
+        return names
 
     async def all(self) -> Sequence[AgentObject]:
         """Return every agent, oldest first."""
-        found: list[AgentObject] = []
+        agents: list[AgentObject] = []
         cursor: str | None = None
         while True:
             page = await self.list(cursor=cursor)
-            found += page.items
+            agents += page.items
             cursor = page.next_cursor
             if cursor is None:
-                return found
+                return agents
 
     async def unavailable(self) -> Sequence[tuple[str, str]]:
         """Return the name of each agent that no model can answer for here, and what it needs, as a sentence."""
-        found = [(agent.definition.name, self.unserved(agent.definition)) for agent in await self.all()]
-        return [(name, why) for name, why in found if why is not None]
+        reasons = [(agent.definition.name, self.unserved(agent.definition)) for agent in await self.all()]
+        return [(name, why) for name, why in reasons if why is not None]
 
     def unserved(self, definition: Definition, frozen: str | None = None) -> str | None:
         """Return why none of an agent's models can be asked here, in a sentence; None when one can.
@@ -214,20 +214,20 @@ class Roster:
         remedy = "and start the server again, or give the agent another model."
         return f"`{definition.name}` is unavailable: its model `{model}` needs {lacking} {remedy}"
 
-    def check(self, definition: Definition, known: Collection[str], *, filed: bool = False) -> None:
-        """Raise `InvalidInput` when this process, which has the tools *known*, could not run *definition*.
+    def check(self, definition: Definition, tools: Collection[str], *, filed: bool = False) -> None:
+        """Raise `InvalidInput` when this process, which has *tools*, could not run *definition*.
 
         One of a file (*filed*) may name a model of a provider that is not here, see `unserved`.
         """
         around = Surroundings(
-            known, self.servers, self._channels, self._tools_looked_for, self.defaults.include_render, self._guard
+            tools, self.servers, self._channels, self._tools_looked_for, self.defaults.include_render, self._guard
         )
         check_agent(definition, around)
-        warn_of_offer(definition, known, searches=self.searches(definition))
+        warn_of_offer(definition, tools, searches=self.searches(definition))
         warn_open(definition)
         models = {"model": definition.model, "controls.model": definition.controls.model}
         models["compaction.model"] = definition.compaction.model
-        models |= {f"fallback_models[{place}]": model for place, model in enumerate(definition.fallback_models)}
+        models |= {f"fallback_models[{index}]": model for index, model in enumerate(definition.fallback_models)}
         for path, model in models.items():
             if model is None:
                 continue
@@ -248,15 +248,15 @@ class Roster:
         session then raises `StaleAgent`: `forget` it and retry.
         """
         cached = self._prototypes.get(name)
-        if cached is not None and offer_the_same(cached.known, await self._toolset.tools(Scope(cached.agent.id))):
+        if cached is not None and offer_the_same(cached.tools, await self._toolset.tools(Scope(cached.agent.id))):
             return cached
         stored = await self.find(name)
-        found = stored.object
-        known = await self._toolset.tools(Scope(found.id))
-        agent = await self.agent(found.id, found.version, found.definition, await self.base(found), NOTHING)
+        current = stored.object
+        tools = await self._toolset.tools(Scope(current.id))
+        agent = await self.agent(current.id, current.version, current.definition, await self.base(current), NOTHING)
         if len(self._prototypes) >= MAX_PROTOTYPES:
             self._prototypes.clear()
-        self._prototypes[name] = Prototype(stored.key, agent, known)
+        self._prototypes[name] = Prototype(stored.key, agent, tools)
         return self._prototypes[name]
 
     def forget(self, name: str) -> None:
@@ -266,13 +266,13 @@ class Roster:
     async def base(self, agent: AgentObject) -> Snapshot:
         """Return the snapshot that a new session of *agent* freezes; raises `InvalidInput` when a tool is gone."""
         definition = agent.definition
-        known = await tools_with(self._toolset, Scope(agent.id), _exact(definition.tools))
-        for tool in lacking(definition, known, self.servers.names):
+        served = await tools_with(self._toolset, Scope(agent.id), _exact(definition.tools))
+        for tool in lacking(definition, served, self.servers.names):
             remedy = "bring it back, or take it out of the agent's `tools`."
             raise InvalidInput("agent", f"`{definition.name}` uses the tool `{tool}`, which is not here; {remedy}")
         if why := self.unserved(definition):
             raise InvalidInput("agent", why)
-        tools = offered(definition, known, include_render=self.defaults.include_render)
+        tools = offered(definition, served, include_render=self.defaults.include_render)
         limit = self.defaults.tool_limit if definition.tool_limit is None else definition.tool_limit
         prompt, routed = offer_of(definition, tools, limit, searches=self.searches(definition))
         return snapshot_of(definition, prompt, model=self._model_of(definition), routed=routed)
@@ -293,8 +293,8 @@ class Roster:
         overrides: Controls,
     ) -> Agent:
         """Return an agent as a run uses it: what the model sees is frozen, tools behave as they do now."""
-        known = await self._toolset.tools(Scope(id))
-        tools = {spec.name: guarded(current(spec, known), definition) for spec in snapshot.frozen}
+        served = await self._toolset.tools(Scope(id))
+        tools = {spec.name: guarded(current(spec, served), definition) for spec in snapshot.frozen}
         agent = Agent(
             id=id,
             version=version,
@@ -302,12 +302,12 @@ class Roster:
             snapshot=snapshot,
             tools=tools,
             overrides=overrides,
-            render_tools=tuple(guarded(known[name].spec, definition) for name in RENDER_TOOLS if name in known),
+            render_tools=tuple(guarded(served[name].spec, definition) for name in RENDER_TOOLS if name in served),
             able=self._able,
             has_sources=self._has_sources,
             defaults=self.defaults,
         )
-        return with_later(agent, known)
+        return with_later(agent, served)
 
     async def present(self, agent: Agent) -> Agent:
         """Return *agent* with the tools that came after its prompt was frozen, as they are now.
@@ -316,9 +316,9 @@ class Roster:
         """
         return with_later(agent, await self._toolset.tools(Scope(agent.id))) if agent.calls_by_name else agent
 
-    def _changed(self, agent: StoredAgent, changes: dict[str, Any], known: Collection[str]) -> Definition:
+    def _changed(self, agent: StoredAgent, changes: dict[str, Any], tools: Collection[str]) -> Definition:
         """Return *agent* with *changes*, checked, in the stored form."""
-        stored = self._channels.known(agent.object.definition)
+        stored = self._channels.readable(agent.object.definition)
         # `channels` replaces the settings of all channels; a channel's own field replaces those of that channel.
         base = replace(stored, channels={}) if "channels" in changes else stored
         merged = with_changes(spread(base), changes)
@@ -326,37 +326,38 @@ class Roster:
             wanted = msgspec.convert(gathered(merged), Definition)
         except msgspec.ValidationError as error:
             raise InvalidInput("agent", str(error)) from error
-        return self._sealed(wanted, known, agent.object.definition.hooks)
+        return self._sealed(wanted, tools, agent.object.definition.hooks)
 
-    def _filed(self, given: Definition, known: Collection[str]) -> Definition:
+    def _filed(self, definition: Definition, tools: Collection[str]) -> Definition:
         try:
-            return self._sealed(given, known, filed=True)
+            return self._sealed(definition, tools, filed=True)
         except InvalidInput as error:
-            raise RefusedAgent(given.name, error) from None
+            raise RefusedAgent(definition.name, error) from None
 
     def _sealed(
-        self, given: Definition, known: Collection[str], kept: Sequence[Hook] = (), *, filed: bool = False
+        self, definition: Definition, tools: Collection[str], stored: Sequence[Hook] = (), *, filed: bool = False
     ) -> Definition:
-        """Return *given*, checked, in the stored form; masked secrets in it are replaced by those of *kept*."""
-        wanted = replace(given, hooks=sealing.unmasked(given.hooks, kept)) if given.hooks else given
-        self.check(wanted, known, filed=filed)
+        """Return *definition*, checked, in the stored form; masked secrets in it are replaced by those of *stored*."""
+        hooks = sealing.unmasked(definition.hooks, stored)
+        wanted = replace(definition, hooks=hooks) if hooks else definition
+        self.check(wanted, tools, filed=filed)
         wanted = self._channels.checked(wanted)
-        check_secrets(wanted.hooks, kept)
+        check_secrets(wanted.hooks, stored)
         if all(hook.type != "http" for hook in wanted.hooks):
             return wanted
         if self._secrets is None:
             raise InvalidInput("hooks", "this core has no key for a webhook's secret; build it with `secrets`.")
-        return replace(wanted, hooks=sealing.sealed(wanted.hooks, kept, self._secrets.seal))
+        return replace(wanted, hooks=sealing.sealed(wanted.hooks, stored, self._secrets.seal))
 
-    def _shown(self, agent: AgentObject) -> AgentObject:
+    def _public(self, agent: AgentObject) -> AgentObject:
         """Return *agent* without its secrets and without settings of channels that this process does not know."""
-        known = self._channels.known(agent.definition)
-        if known.channels and (agent.id, agent.version) not in self._warned:
+        readable = self._channels.readable(agent.definition)
+        if readable.channels and (agent.id, agent.version) not in self._warned:
             for fault in self._channels.unreadable(agent.definition):
                 self._warned.add((agent.id, agent.version))
                 remedy = "send the channel's settings of this agent again, or run the version that wrote them"
                 _log.warning("agent.settings_unreadable", agent=agent.definition.name, error=str(fault), remedy=remedy)
-        return replace(agent, definition=replace(known, hooks=sealing.masked(known.hooks)))
+        return replace(agent, definition=replace(readable, hooks=sealing.masked(readable.hooks)))
 
     def listed(self, model: str) -> str:
         """Return the name of *model*, `provider:name`, in the model table."""
@@ -371,8 +372,8 @@ class Roster:
         name = model.partition(":")[0]
         provider = self._providers.get(name)
         if provider is None:
-            known = ", ".join(sorted(self._providers))
-            text = f"there is no provider `{name}` here; with the keys that are set there are: {known}."
+            names = ", ".join(sorted(self._providers))
+            text = f"there is no provider `{name}` here; with the keys that are set there are: {names}."
             raise InvalidInput(path, text)
         if not provider.accepts(named(model)):
             raise InvalidInput(path, f"`{model}` is no model of `{name}`.")

@@ -17,7 +17,7 @@ from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_tools import KeptListing, changes_of, cleaned, is_held
 from agent_core.domain.messages import visible
 from agent_core.errors import ParleyError, Unavailable
-from agent_core.runtime.tasks import ended
+from agent_core.runtime.tasks import cancel_and_wait
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import servers
 from agent_core.store.work.tooling.servers import Claim, StoredServer
@@ -64,7 +64,7 @@ class Discovery:
 
     async def stop(self) -> None:
         """Ask no more, and close all connections."""
-        await ended(self._work, *self._asking)
+        await cancel_and_wait(self._work, *self._asking)
         await self._connections.close()
 
     def wake(self) -> None:

@@ -73,8 +73,8 @@ class Access:
     async def change_key(self, id: str, changes: KeyChanges) -> StoredKey:
         """Change a key; raises `NotFound`, also for a revoked one."""
         if isinstance(changes.scopes, tuple):
-            given = changes.scopes
-            changes = replace(changes, scopes=tuple(scope for scope in SCOPES if scope in given))
+            scopes = changes.scopes
+            changes = replace(changes, scopes=tuple(scope for scope in SCOPES if scope in scopes))
         return await self._store.write(lambda connection: keys.change(connection, id, changes))
 
     async def rotate_key(self, id: str, *, grace: int) -> tuple[StoredKey, str]:

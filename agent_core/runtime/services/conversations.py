@@ -46,12 +46,12 @@ class OwnConversations:
     ) -> Page[ConversationObject]:
         """Return conversations, those with the latest activity first; with *words* those in which each is found."""
         page = await self._listing.find(wanted, words, limit=limit, cursor=cursor)
-        found = await self._store.read(lambda connection: conversations.described(connection, page.items))
-        return Page(found, page.next_cursor)
+        described = await self._store.read(lambda connection: conversations.described(connection, page.items))
+        return Page(described, page.next_cursor)
 
     async def ratings(self, id: str, by: Actor) -> Page[Feedback]:
         """Return what *by* thinks of the answers of a session, the newest first."""
-        return Page(await self._store.read(lambda connection: feedback.by_one(connection, id, by)), None)
+        return Page(await self._store.read(lambda connection: feedback.of_actor(connection, id, by)), None)
 
     async def branch(self, id: str, message: str, *, by: Actor, origin: Origin) -> str:
         """Let a session go on as a copy that ends before *message*, and return its id; see `branching.branch`."""

@@ -47,13 +47,13 @@ class SentFiles:
         await self._store.read(lambda connection: files.check_room(connection, agent, actor, origin, least, now=now))
         whose = "operator" if origin.is_operator else actor.kind  # an operator may name any actor
         owner = f"address:{origin.address}" if origin.is_anonymous else f"{whose}:{actor.id}"
-        found = await self._reader.read(data, name=name, mime=mime, owner=owner, apart=origin.is_operator)
+        file = await self._reader.read(data, name=name, mime=mime, owner=owner, apart=origin.is_operator)
         new = NewFile(
-            name=found.name,
-            mime=found.mime,
-            data=found.data,
-            shown=found.text,
-            pages=found.pages,
+            name=file.name,
+            mime=file.mime,
+            data=file.data,
+            text=file.text,
+            pages=file.pages,
             actor=actor,
             agent=agent,
             session=session,

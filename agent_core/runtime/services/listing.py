@@ -9,13 +9,13 @@ from agent_core.store.reading import listing
 from agent_core.store.reading.listing import Candidate, Moment, Wanted
 from agent_core.store.store import Store
 
-MOST_SESSIONS, MOST_FACTS = 5_000, 250_000
+MAX_SESSIONS, MAX_FACTS = 5_000, 250_000
 """Sessions, and facts of theirs, that one search looks at; `next_cursor` continues it in older ones."""
-MOST_OWN = 200
+MAX_OWN = 200
 """Sessions that a person's search in their own looks at, and one portion of facts."""
-AT_ONCE_SESSIONS, AT_ONCE_FACTS = 400, listing.MOST_OF_ONE
+AT_ONCE_SESSIONS, AT_ONCE_FACTS = 400, listing.MAX_OF_ONE
 """Of those, how many one transaction looks at: other readers come between."""
-MOST_WORDS = 10
+MAX_WORDS = 10
 _DIGITS = 19
 
 
@@ -36,16 +36,16 @@ class Listing:
         """Return sessions, those with the latest activity first; with *words* those in which each of them is found.
 
         A word is found in the session's id and title, in the ids and names of people, and in what people and the model
-        said, in any case of its letters and as a part of longer words. A search that has looked at `MOST_SESSIONS` or
-        `MOST_FACTS` returns what it has found, even nothing; while older sessions are left there is a cursor.
+        said, in any case of its letters and as a part of longer words. A search that has looked at `MAX_SESSIONS` or
+        `MAX_FACTS` returns what it has found, even nothing; while older sessions are left there is a cursor.
         """
-        before, sought = _moment(cursor), frozenset((words or "").casefold().split()[:MOST_WORDS])
-        most = (MOST_OWN if wanted.own else MOST_SESSIONS) if sought else limit
+        before, sought = _moment(cursor), frozenset((words or "").casefold().split()[:MAX_WORDS])
+        maximum = (MAX_OWN if wanted.own else MAX_SESSIONS) if sought else limit
         rows = await self._store.read(
-            lambda connection: listing.recent(connection, wanted, limit=most + 1, before=before)
+            lambda connection: listing.recent(connection, wanted, limit=maximum + 1, before=before)
         )
-        found, looked = await self._matching(rows[:most], sought, limit, own=wanted.own)
-        objects = await self._store.read(lambda connection: listing.objects(connection, found))
+        keys, looked = await self._matching(rows[:maximum], sought, limit, own=wanted.own)
+        objects = await self._store.read(lambda connection: listing.objects(connection, keys))
         end = rows[looked - 1].moment if looked < len(rows) and looked else None
         return Page(tuple(objects), f"{end.at}.{end.key}" if end else None)
 
@@ -55,25 +55,27 @@ class Listing:
         """Return the keys of up to *limit* of *rows* that have *words*, and how many rows were looked at for them."""
         if not words:
             return [row.moment.key for row in rows], len(rows)
-        found, looked, facts = list[int](), 0, 0
+        keys, looked, facts = list[int](), 0, 0
         for some in _portions(rows):
-            said = await self._store.read(lambda connection, some=some: listing.said(connection, some, words, own=own))
+            texts = await self._store.read(
+                lambda connection, some=some: listing.words_in(connection, some, words, own=own)
+            )
             for row in some:
                 looked, facts = looked + 1, facts + row.facts
-                if all(word in row.words or word in said.get(row.moment.key, ()) for word in words):
-                    found.append(row.moment.key)
-                if len(found) == limit:
-                    return found, looked
-            if facts >= (AT_ONCE_FACTS if own else MOST_FACTS):
+                if all(word in row.words or word in texts.get(row.moment.key, ()) for word in words):
+                    keys.append(row.moment.key)
+                if len(keys) == limit:
+                    return keys, looked
+            if facts >= (AT_ONCE_FACTS if own else MAX_FACTS):
                 break
-        return found, looked
+        return keys, looked
 
 
 def _portions(rows: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
     """Yield *rows* in portions that one transaction looks at."""
     portion, facts = list[Candidate](), 0
     for row in rows:
-        size = min(row.facts, listing.MOST_OF_ONE)
+        size = min(row.facts, listing.MAX_OF_ONE)
         if portion and (len(portion) == AT_ONCE_SESSIONS or facts + size > AT_ONCE_FACTS):
             yield portion
             portion, facts = [], 0

@@ -24,7 +24,9 @@ class OperatorReplies:
         reads of it with its next step. *also* is committed together with it. Raises `NotFound`, `SessionClosed`,
         `IdempotencyMismatch`.
         """
-        said = e.MessageCompleted(message=new_id("msg"), role="assistant", parts=(Text(text),), stop="done", actor=by)
-        done = await self._store.reply(session, said, key=key, also=also)
-        assert done.said is not None
-        return message_object(done.said)
+        message = e.MessageCompleted(
+            message=new_id("msg"), role="assistant", parts=(Text(text),), stop="done", actor=by
+        )
+        done = await self._store.reply(session, message, key=key, also=also)
+        assert done.reply is not None
+        return message_object(done.reply)

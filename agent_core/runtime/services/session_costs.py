@@ -9,7 +9,7 @@ from agent_core.errors import RateLimited
 from agent_core.store.reading.replaying import WholeLog, whole_log
 from agent_core.store.store import Store
 
-MOST_WAITING = 4
+MAX_WAITING = 4
 """Callers that may wait for the one whose session is replayed."""
 RETRY_AFTER = 5
 """Seconds after which one more is worth a try."""
@@ -33,7 +33,7 @@ class SessionCosts:
         One is replayed at a time: a long log takes seconds of CPU. A thread cannot be cancelled, so the next one begins
         once it has ended, also if its caller has gone.
         """
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             raise RateLimited("Too many costs are asked for now; ask again.", RETRY_AFTER, limit="session_costs")
         self._waiting += 1
         try:
@@ -45,9 +45,9 @@ class SessionCosts:
         return await asyncio.shield(self._replay)
 
     async def _replayed(self, session: str) -> SessionBill:
-        found = await self._store.read(lambda connection: whole_log(connection, session))
-        return await asyncio.to_thread(_replayed, session, found, self._listed)
+        log = await self._store.read(lambda connection: whole_log(connection, session))
+        return await asyncio.to_thread(_replayed, session, log, self._listed)
 
 
-def _replayed(session: str, found: WholeLog, listed: Callable[[str], str]) -> SessionBill:
-    return session_cost(session, logged_calls(found.facts, found.snapshots, found.marker), listed)
+def _replayed(session: str, log: WholeLog, listed: Callable[[str], str]) -> SessionBill:
+    return session_cost(session, logged_calls(log.facts, log.snapshots, log.marker), listed)

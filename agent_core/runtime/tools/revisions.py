@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from agent_core.errors import Unavailable
-from agent_core.runtime.tasks import ended
+from agent_core.runtime.tasks import cancel_and_wait
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import revisions
 from agent_core.store.work.tooling.revisions import RevisionKind
@@ -42,7 +42,7 @@ class Revisions:
 
     async def stop(self) -> None:
         """Look no more."""
-        await ended(self._work)
+        await cancel_and_wait(self._work)
 
     async def look(self) -> None:
         """Load what has changed since it was loaded last; call it after a change, and before refusing a name."""

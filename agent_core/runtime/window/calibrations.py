@@ -15,29 +15,29 @@ class Calibrations:
 
     def __init__(self, observe: Callable[[float], None] | None = None) -> None:
         self._observe = observe
-        self._known: OrderedDict[str, Calibration] = OrderedDict()
+        self._calibrations: OrderedDict[str, Calibration] = OrderedDict()
 
     def __contains__(self, model: str) -> bool:
-        return model in self._known
+        return model in self._calibrations
 
     def of(self, model: str) -> Calibration:
         """Return what is known of the tokens of *model*."""
-        return self._known.get(model, UNCALIBRATED)
+        return self._calibrations.get(model, UNCALIBRATED)
 
     def learn(self, model: str, prompt: Weight, measured: int, estimated: int | None) -> None:
         """Take in that a *prompt* of *model* was counted, see `Calibration.after`."""
-        known = self.of(model)
-        self._keep(model, known.after(prompt, measured, estimated))
-        if self._observe is not None and (wrong := known.wrong(prompt, measured, estimated)) is not None:
+        calibration = self.of(model)
+        self._keep(model, calibration.after(prompt, measured, estimated))
+        if self._observe is not None and (wrong := calibration.wrong(prompt, measured, estimated)) is not None:
             self._observe(wrong)
 
     def restore(self, model: str, prompt: Weight, measured: int) -> None:
         """Take in a call of the log, of a model that was not asked here: how wrong its estimate was is unknown."""
-        known = UNCALIBRATED.after(prompt, measured)
-        if model not in self._known and known.calls:
-            self._keep(model, replace(known, error=UNCALIBRATED.error))
+        calibration = UNCALIBRATED.after(prompt, measured)
+        if model not in self._calibrations and calibration.calls:
+            self._keep(model, replace(calibration, error=UNCALIBRATED.error))
 
-    def _keep(self, model: str, known: Calibration) -> None:
-        self._known[model] = known
-        if len(self._known) > _MODELS:
-            self._known.popitem(last=False)
+    def _keep(self, model: str, calibration: Calibration) -> None:
+        self._calibrations[model] = calibration
+        if len(self._calibrations) > _MODELS:
+            self._calibrations.popitem(last=False)

@@ -42,8 +42,8 @@ PATIENCE, PATIENCE_TO_FIT = 20.0, 120.0
 """Seconds that people wait for a summary: for one that saves money, and one without which the prompt does not fit."""
 MAX_HALVINGS = 4
 """How often a fork that does not fit is halved; then the older part is cut: a sixteenth of it is still too long."""
-_LEAST_ROOM = 500
-_SHORTEST = 400
+_MIN_ROOM = 500
+_MIN_SUMMARY = 400
 """Tokens that a summary may take of however short a conversation."""
 _PREFIXES = 64
 
@@ -52,7 +52,7 @@ _PREFIXES = 64
 class Fork:
     """A summary to be written: of *entries*, by *model*, asked as *controls* say, within about *tokens* tokens.
 
-    *own* is the model of the conversation, *given* are the controls of its step. Where the prompt *is_read* from its
+    *own* is the model of the conversation, *requested* the controls of its step. Where the prompt *is_read* from its
     cache the *rest* of the window is sent too, which is not summed up: the cache is sure to have the last prompt alone.
     """
 
@@ -65,7 +65,7 @@ class Fork:
     tokens: int
     spent: SummarySpending
     own: str
-    given: Controls
+    requested: Controls
     rest: Sequence[WindowEntry] = ()
     is_read: bool = False
 
@@ -109,9 +109,9 @@ class Compactor:
         calibration = self.calibration(model)
         prefix = self._prefix(agent.snapshot, calibration)
         tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=agent.snapshot.hash)
-        given = bounds_of(model, agent)
+        bounds = bounds_of(model, agent)
         kind = agent.definition.compaction.kind
-        return filling(window, given, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look, kind=kind)
+        return filling(window, bounds, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look, kind=kind)
 
     def learn(self, window: Window, agent: Agent, estimated: int | None) -> None:
         """Calibrate by the newest call of *window*, of whose prompt *estimated* tokens were expected."""
@@ -124,8 +124,8 @@ class Compactor:
         measured = last.prompt if last else None
         if last is None or measured is None or last.snapshot != agent.snapshot.hash:
             return None
-        found = window.weight(last.entries)
-        return last.model, Weight(found.bytes + self._prefix_bytes(agent.snapshot), found.tokens), measured
+        size = window.weight(last.entries)
+        return last.model, Weight(size.bytes + self._prefix_bytes(agent.snapshot), size.tokens), measured
 
     async def compact(
         self, move: Compact, window: Window, agent: Agent, session: str, stopped: Callable[[], bool]
@@ -181,18 +181,19 @@ class Compactor:
         own = controls.model or agent.snapshot.model
         calibration, entries, rest = self.calibration(own), window.entries[:place], window.entries[place:]
         tokens = self._prefix(agent.snapshot, calibration) + calibration.tokens(weight(entries))
-        whole, given = tokens + calibration.tokens(weight(rest)), bounds_of(own, agent)
-        asked = as_text(controls, withheld=failures > 0)
-        fits = not must and (given.limit is None or whole + 2 * given.summary <= given.limit)
-        is_warm = fits and asked.tool_choice == controls.tool_choice and self._is_warm(window, agent, own)
-        model = own if failures else self._summariser(own, agent, tokens, given.summary, cached=whole if is_warm else 0)
-        most = min(given.summary, max(_SHORTEST, tokens // 4))
+        whole, bounds = tokens + calibration.tokens(weight(rest)), bounds_of(own, agent)
+        allowed = as_text(controls, withheld=failures > 0)
+        fits = not must and (bounds.limit is None or whole + 2 * bounds.summary <= bounds.limit)
+        is_warm = fits and allowed.tool_choice == controls.tool_choice and self._is_warm(window, agent, own)
+        cached = whole if is_warm else 0
+        model = own if failures else self._summariser(own, agent, tokens, bounds.summary, cached=cached)
+        limit = min(bounds.summary, max(_MIN_SUMMARY, tokens // 4))
         if model == own:
-            kept = rest if is_warm else ()
-            return Fork(agent, window, entries, own, asked, session, most, spent, own, controls, kept, is_warm)
+            tail = rest if is_warm else ()
+            return Fork(agent, window, entries, own, allowed, session, limit, spent, own, controls, tail, is_warm)
         # Nothing of its prompt is in a cache, which another choice of tools would lose.
-        asked = Controls(model=model, max_output_tokens=SUMMARY_ROOM, tool_choice="none")
-        return Fork(agent, window, entries, model, asked, session, most, spent, own, controls)
+        allowed = Controls(model=model, max_output_tokens=SUMMARY_ROOM, tool_choice="none")
+        return Fork(agent, window, entries, model, allowed, session, limit, spent, own, controls)
 
     def price(self, fork: Fork) -> float | None:
         """Return what *fork* is expected to cost in USD, None if that is not known."""
@@ -206,13 +207,13 @@ class Compactor:
         self, fork: Fork, from_seq: int, kept_seq: int | None = None
     ) -> e.ContextCompacted | e.CompactionFailed:
         """Write the summary, if need be by the conversation's own model; where nothing fits, leave the part out."""
-        said, text = await self._written(fork)
-        while again := _again(fork, said):
+        answer, text = await self._written(fork)
+        while again := _again(fork, answer):
             fork = again
-            said, text = await self._written(fork)
-        if said.code not in (None, OVERFLOW):
-            return fork.spent.failed(said.code, said.message)
-        kind, summary = ("cut", None) if said.code else ("summary", text)
+            answer, text = await self._written(fork)
+        if answer.code not in (None, OVERFLOW):
+            return fork.spent.failed(answer.code, answer.message)
+        kind, summary = ("cut", None) if answer.code else ("summary", text)
         by = self.calibration(fork.own)
         made = fork.window.compacted(kind, from_seq, kept_seq=kept_seq, by=by)
         return _summed(fork, made, summary, by.tokens(Weight(len((summary or "").encode()), 0)))
@@ -224,30 +225,30 @@ class Compactor:
         prefix = self._prefix(fork.agent.snapshot, calibration)
         limit = bounds_of(fork.model, fork.agent, room=SUMMARY_ROOM).limit
         spare = prefix + 2 * fork.tokens
-        room = None if limit is None else max(_LEAST_ROOM, round((limit - spare) * (1 - calibration.error)))
-        said, text = SummaryAnswer(), ""
+        room = None if limit is None else max(_MIN_ROOM, round((limit - spare) * (1 - calibration.error)))
+        answer, text = SummaryAnswer(), ""
         for _ in range(1 + MAX_HALVINGS):
-            said, text = await self._in_pieces(fork, pieces(fork.entries, room, calibration))
-            if said.code != OVERFLOW:
-                return said, text
+            answer, text = await self._in_pieces(fork, pieces(fork.entries, room, calibration))
+            if answer.code != OVERFLOW:
+                return answer, text
             whole = calibration.tokens(weight(fork.entries))
-            room = max(_LEAST_ROOM // 2, (whole if room is None else min(room, whole)) // 2)
-        return said, text
+            room = max(_MIN_ROOM // 2, (whole if room is None else min(room, whole)) // 2)
+        return answer, text
 
     async def _in_pieces(self, fork: Fork, parts: Sequence[Sequence[WindowEntry]]) -> tuple[SummaryAnswer, str]:
         """Sum up *parts*, each after a summary of those before it; return the last answer and its text."""
         encode = self._provider_for(fork.model).encoder(p.named(fork.model))
-        said, text = SummaryAnswer(), ""
+        answer, text = SummaryAnswer(), ""
         is_read = fork.is_read and list(parts) == [list(fork.entries)]
         rest = fork.rest if is_read else ()
         for part in parts:
             before = [going_on(text, fork.window.frames, encode)] if text else []
-            asked = asking(fork.tokens, fork.window.frames, encode, rest)
-            said = await self._ask(fork, [*before, *part, *rest, asked], is_read=is_read)
-            if said.code is not None:
-                return said, ""
-            text = bounded("".join(said.texts), fork.tokens)
-        return said, text
+            instruction = asking(fork.tokens, fork.window.frames, encode, rest)
+            answer = await self._ask(fork, [*before, *part, *rest, instruction], is_read=is_read)
+            if answer.code is not None:
+                return answer, ""
+            text = bounded("".join(answer.texts), fork.tokens)
+        return answer, text
 
     async def _ask(self, fork: Fork, entries: Sequence[WindowEntry], *, is_read: bool) -> SummaryAnswer:
         """Ask the model once; what it used is noted even when it is cancelled.
@@ -255,7 +256,7 @@ class Compactor:
         Where the prompt *is_read* from the cache it is marked as the session's last request was; else nothing is
         written: only a later request of the same beginning would read it.
         """
-        provider, model, said = self._provider_for(fork.model), p.named(fork.model), SummaryAnswer()
+        provider, model, answer = self._provider_for(fork.model), p.named(fork.model), SummaryAnswer()
         encode = provider.encoder(model)
         sent = [entry.encoded_by(encode) for entry in entries]
         for entry in sent:
@@ -274,13 +275,13 @@ class Compactor:
             async with aclosing(provider.stream(request)) as stream:
                 async for batch in stream:
                     for delta in batch:
-                        said.take(delta)
-                    if said.ended:
+                        answer.take(delta)
+                    if answer.ended:
                         break
         finally:
-            if said.usage or said.begun:
-                fork.spent.add(fork.model, fork.agent.listed(fork.model), said.usage or UNKNOWN_USAGE)
-        return said.closed(fork.tokens)
+            if answer.usage or answer.begun:
+                fork.spent.add(fork.model, fork.agent.listed(fork.model), answer.usage or UNKNOWN_USAGE)
+        return answer.closed(fork.tokens)
 
     def _is_warm(self, window: Window, agent: Agent, model: str) -> bool:
         return agent.prompt_caching and is_warm(window, agent, model, self._clock.now())
@@ -307,36 +308,36 @@ class Compactor:
 
     def _prefix_bytes(self, snapshot: Snapshot) -> int:
         """Return the bytes of *snapshot*: tools and texts, counted once."""
-        known = self._prefixes.get(snapshot.hash)
-        if known is None:
+        size = self._prefixes.get(snapshot.hash)
+        if size is None:
             tools = [(tool.name, tool.description, tool.parameters) for tool in snapshot.tools]
-            known = len(msgspec.json.encode(tools)) + len(snapshot.shared.encode()) + len(snapshot.own.encode())
-            self._prefixes[snapshot.hash] = known
+            size = len(msgspec.json.encode(tools)) + len(snapshot.shared.encode()) + len(snapshot.own.encode())
+            self._prefixes[snapshot.hash] = size
             if len(self._prefixes) > _PREFIXES:
                 self._prefixes.popitem(last=False)
-        return known
+        return size
 
 
 def bounds_of(model: str, agent: Agent, *, room: int | None = None) -> PromptBounds:
     """Return what bounds the prompts of *model*, whose answer gets *room* tokens, or what the agent says."""
-    asked = room or agent.overrides.max_output_tokens or agent.definition.controls.max_output_tokens
-    return _bounds(agent.listed(model), asked, cached=agent.prompt_caching)
+    limit = room or agent.overrides.max_output_tokens or agent.definition.controls.max_output_tokens
+    return _bounds(agent.listed(model), limit, cached=agent.prompt_caching)
 
 
 @lru_cache(maxsize=1_024)
 def _bounds(listed: str, room: int | None, *, cached: bool) -> PromptBounds:
     """Return the bounds of a model by its *listed* name: each decision of a run asks for them."""
-    known = models.find(listed)
-    return bounds(known.context, room or known.max_output or ANSWER_ROOM, rates_of(listed, cached=cached))
+    model_entry = models.find(listed)
+    return bounds(model_entry.context, room or model_entry.max_output or ANSWER_ROOM, rates_of(listed, cached=cached))
 
 
 @cache
 def rates_of(model: str, *, cached: bool) -> TokenRates | None:
     """Return the prices of *model*, a listed name, by the uncached input token, without or with its cache, if known."""
-    known = models.find(model)
-    if known.price is None or not known.price.input:
+    entry = models.find(model)
+    if entry.price is None or not entry.price.input:
         return None
-    price, above = known.price, known.above.tokens if known.above else None
+    price, above = entry.price, entry.above.tokens if entry.above else None
     output = float(price.output / price.input)
     if not cached or price.read is None:
         return TokenRates(output=output, above=above)
@@ -347,8 +348,8 @@ def rates_of(model: str, *, cached: bool) -> TokenRates | None:
 def price_of(model: str, tokens: int, output: int, *, cached: int = 0) -> float | None:
     """Return what a prompt of *tokens* tokens costs in USD, of which *cached* are read, if known; *model* is listed."""
     counts = Usage(tokens - cached, output, None, cached, 0, 0)
-    found = models.cost(model, counts)
-    return None if found is None else float(found)
+    price = models.cost(model, counts)
+    return None if price is None else float(price)
 
 
 def life_of(agent: Agent, last: PromptCall) -> int | None:
@@ -385,15 +386,15 @@ def _summed(fork: Fork, made: e.ContextCompacted, text: str | None, tokens: int)
     )
 
 
-def _again(fork: Fork, said: SummaryAnswer) -> Fork | None:
-    """Return how the same try goes on after *fork* was answered as *said*, None if it is over.
+def _again(fork: Fork, answer: SummaryAnswer) -> Fork | None:
+    """Return how the same try goes on after *fork* was answered as *answer*, None if it is over.
 
     Where another model failed the conversation's own is asked, and where that called a tool it is asked without.
     """
-    if said.code is None or said.code == OVERFLOW:
+    if answer.code is None or answer.code == OVERFLOW:
         return None
     if fork.model != fork.own:
-        return dataclasses.replace(fork, model=fork.own, controls=as_text(fork.given))
-    if said.code == TOOL_CALLED and fork.controls.tool_choice != "none":
-        return dataclasses.replace(fork, controls=as_text(fork.given, withheld=True), rest=(), is_read=False)
+        return dataclasses.replace(fork, model=fork.own, controls=as_text(fork.requested))
+    if answer.code == TOOL_CALLED and fork.controls.tool_choice != "none":
+        return dataclasses.replace(fork, controls=as_text(fork.requested, withheld=True), rest=(), is_read=False)
     return None

@@ -10,11 +10,11 @@ from agent_core.context.compaction import pays_at_idle
 from agent_core.context.history import LONG_LIFE
 from agent_core.context.window import Window
 from agent_core.domain import events as e
-from agent_core.domain.agents import as_prompted
 from agent_core.domain.caching import PromptCall
 from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import read, sent
 from agent_core.domain.events import Fact
+from agent_core.domain.step_controls import as_prompted
 from agent_core.errors import NotFound, Unavailable
 from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.window.compacting import Compactor, Fork, life_of, price_of, rates_of
@@ -24,12 +24,12 @@ from agent_core.store.work import sessions
 from agent_core.store.work.sessions import SessionRef
 from agent_core.traces import trace_of
 
-LEAST = 50_000
+MIN_TOKENS = 50_000
 """Tokens of a prompt below which nothing is done at idle: Anthropic's own compaction begins no earlier either."""
 LEAD = 60.0
 """Seconds before the end of the cache's life: a call for a summary takes some of them."""
-MOST_TIMERS = 1_000
-MOST_CALLS = 4
+MAX_TIMERS = 1_000
+MAX_CALLS = 4
 _KEPT_SHARE = 4
 _GRACE = 2.0
 _NEWS = (e.MessageReceived, e.MessageCorrected, e.RunQueued, e.RunStarted)
@@ -46,7 +46,7 @@ class IdleCompaction:
     def __init__(self, store: Store, cache: SessionCache, compactor: Compactor) -> None:
         self._store, self._cache, self._compactor = store, cache, compactor
         self._timers: dict[str, asyncio.Task[None]] = {}
-        self._calls = asyncio.Semaphore(MOST_CALLS)
+        self._calls = asyncio.Semaphore(MAX_CALLS)
         self._is_closed = False
         store.subscribe(e.TERMINAL, self._ended)
         store.subscribe(_NEWS, lambda fact: self.forget(fact.session))
@@ -71,7 +71,7 @@ class IdleCompaction:
             return
         self.forget(fact.session)
         wait = self._wait(cached)
-        if wait is None or len(self._timers) >= MOST_TIMERS:
+        if wait is None or len(self._timers) >= MAX_TIMERS:
             return
         timer = asyncio.create_task(self._later(wait, fact.session, fact.seq, fact.run), name="parley-idle")
         self._timers[fact.session] = timer
@@ -89,7 +89,7 @@ class IdleCompaction:
         if _is_short(last, cached.window):
             return None
         life = life_of(agent, last)
-        if life is None or self._compactor.filling(cached.window, agent, last.model).tokens < LEAST:
+        if life is None or self._compactor.filling(cached.window, agent, last.model).tokens < MIN_TOKENS:
             return None
         return max(0.0, life / 1000 - LEAD)
 
@@ -144,14 +144,14 @@ class IdleCompaction:
         fork = self._compactor.fork(window, agent, place, controls, cached.ref.id, spent)
         return (fork, window.seq_at(place)) if self._pays(fork, fill, tail.tokens, last.model) else None
 
-    def _pays(self, fork: Fork, fill: WindowFill, kept: int, own: str) -> bool:
+    def _pays(self, fork: Fork, fill: WindowFill, tail: int, own: str) -> bool:
         listed, history = fork.agent.listed(own), fork.window.history
         rates, now, one = rates_of(listed, cached=True), self._compactor.price(fork), price_of(listed, 1_000_000, 0)
         if rates is None or now is None or not one:
             return False
         if history.last is not None and life_of(fork.agent, history.last) == LONG_LIFE:
             history = replace(history, medium=0)  # after those the person was back before the cache expired
-        cost, after = now / one * 1_000_000, kept + fill.summary
+        cost, after = now / one * 1_000_000, tail + fill.summary
         return pays_at_idle(rates, history, tokens=fill.tokens, prefix=fill.prefix, kept=after, cost=cost)
 
     async def _write(self, read: SessionRef, made: e.ContextCompacted | e.CompactionFailed, seq: int, run: str) -> None:
@@ -164,10 +164,10 @@ class IdleCompaction:
 
 
 def _is_short(last: PromptCall, window: Window) -> bool:
-    """Return whether the prompt of the *last* call and its answer, as they were counted, are far from `LEAST`.
+    """Return whether the prompt of the *last* call and its answer, as they were counted, are far from `MIN_TOKENS`.
 
     Most runs end with such a call; what their *window* holds need not be weighed.
     """
     if last.prompt is None or len(window.entries) > last.entries + 1:  # an answer, and nothing since
         return False
-    return 2 * (last.prompt + (last.usage.output or 0)) < LEAST
+    return 2 * (last.prompt + (last.usage.output or 0)) < MIN_TOKENS

@@ -7,9 +7,10 @@ import structlog
 from agent_core.context.misses import missed, shortfall
 from agent_core.context.window import Window
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Snapshot, as_prompted
+from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.controls import read, sent
 from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.step_controls import as_prompted
 from agent_core.loop.strategy import Ask
 
 _log = structlog.get_logger("parley.cache")
@@ -26,12 +27,12 @@ async def with_miss(
 
     *window* is what the call was sent. *snapshot* reads a frozen prefix by its hash; it is asked only after a miss.
     """
-    place = next((place for place, fact in enumerate(facts) if isinstance(fact, e.StepCompleted)), None)
+    index = next((index for index, fact in enumerate(facts) if isinstance(fact, e.StepCompleted)), None)
     caching = agent.able(move.controls.model or "").caching
-    if place is None or caching is None or not agent.prompt_caching:
+    if index is None or caching is None or not agent.prompt_caching:
         return facts
     history = window.history
-    step, before = facts[place], history.last
+    step, before = facts[index], history.last
     assert isinstance(step, e.StepCompleted)
     messages = [entry.message for entry in window.entries] if caching.strips else []
     short = shortfall(history, step.usage, caching, agent.snapshot, messages)
@@ -50,7 +51,7 @@ async def with_miss(
     _log.warning(
         "cache.missed", step=fact.n, expected=fact.expected, read=fact.read, cause=fact.cause, changed=miss.changed
     )
-    return [*facts[: place + 1], fact, *facts[place + 1 :]]
+    return [*facts[: index + 1], fact, *facts[index + 1 :]]
 
 
 def log_cache_notes(run: str, facts: Sequence[Fact]) -> None:

@@ -75,21 +75,21 @@ class PromptCache:
         if life is None or self._prefix(agent).tokens < (models.find(agent.listed(model)).cacheable or _MINIMUM):
             return nullcontext()
         last = history.last
-        known = last is not None and (last.model, last.snapshot) == (model, agent.snapshot.hash)
-        return self.gate.passing(f"{model} {marks.key}", life, last.time if last and known else None)
+        is_same = last is not None and (last.model, last.snapshot) == (model, agent.snapshot.hash)
+        return self.gate.passing(f"{model} {marks.key}", life, last.time if last and is_same else None)
 
     def _prefix(self, agent: Agent) -> _Prefix:
         snapshot = agent.snapshot
-        found = self._prefixes.pop((agent.id, snapshot.hash), None)
-        if found is None:
+        entry = self._prefixes.pop((agent.id, snapshot.hash), None)
+        if entry is None:
             tools = [(tool.name, tool.description, tool.parameters) for tool in snapshot.tools]
             shared = msgspec.json.encode([tools, snapshot.shared], order="deterministic")
             digest = hashlib.sha256(agent.id.encode() + b"\n" + shared).hexdigest()
-            found = _Prefix(digest[:_KEY_LENGTH], len(shared) // 4)
-        self._prefixes[agent.id, snapshot.hash] = found
+            entry = _Prefix(digest[:_KEY_LENGTH], len(shared) // 4)
+        self._prefixes[agent.id, snapshot.hash] = entry
         if len(self._prefixes) > _PREFIXES:
             self._prefixes.popitem(last=False)
-        return found
+        return entry
 
 
 def _is_writer(provider: Provider) -> TypeGuard[CacheWriter]:

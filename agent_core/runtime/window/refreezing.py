@@ -32,8 +32,7 @@ class Refreezing:
     def reason(self, cached: CachedSession) -> RefreezeReason | None:
         """Return why the session's prompt may be changed with its next message, None if it must not.
 
-        The provider has no cache of it any more after a long pause between calls, whatever was noted in it, and not
-        of what a compaction has changed.
+        After a long pause between calls, or after a compaction, the provider's cache of it is of no use anyway.
         """
         history = cached.window.history
         if history.refreezable:
@@ -53,11 +52,11 @@ class Refreezing:
         try:
             return await self.successor(cached, reason)
         except (InvalidInput, NotFound) as error:
-            known = (cached.ref.id, cached.ref.agent_version)
-            if known not in self._warned:
+            key = (cached.ref.id, cached.ref.agent_version)
+            if key not in self._warned:
                 if len(self._warned) >= _MAX_WARNED:
                     self._warned.clear()
-                self._warned.add(known)
+                self._warned.add(key)
                 remedy = "until then the session keeps the version of the agent that it has"
                 _log.warning("session.not_refrozen", session=cached.ref.id, error=str(error), remedy=remedy)
             return None

@@ -1,4 +1,4 @@
-"""Erasing one person: found, and taken out of what others keep. Each function is one transaction's work."""
+"""Erasing one person: find their sessions, redact those of others. Each function is one transaction's work."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -32,7 +32,7 @@ from agent_core.store.work.blobs import BLOB
 _AUDIT, _FEEDBACK, _RECEIPT = table_of(AuditRow), table_of(FeedbackRow), table_of(ReceiptRow)
 _SAID = ("message.received", "message.corrected")
 # Where a run names the messages that it answers: a run that opened with a steered one may end before its first step.
-_TAKING = {"step.started": "takes", "run.queued": "inputs"}
+_INPUT_FIELDS = {"step.started": "takes", "run.queued": "inputs"}
 
 
 class PersonSessions(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class RedactedSession(msgspec.Struct, frozen=True):
 
 
 def find(connection: Connection, actor: str) -> PersonSessions:
-    """Return where *actor* is; every fact is looked at."""
+    """Return the sessions that *actor* opened, and those that name them; scans every fact."""
     mine = connection.execute(select(SESSION.c.id).where(SESSION.c.actor == actor).order_by(SESSION.c.key))
     opened = tuple(mine.scalars())
     has = select(EVENT.c.session).where(_holds(connection, EVENT.c.data, actor)).distinct()
@@ -61,49 +61,49 @@ def find(connection: Connection, actor: str) -> PersonSessions:
 
 def own_runs(connection: Connection, session: str, actor: str) -> list[str]:
     """Return the runs in progress of a session that answer *actor*."""
-    held = sessions.find(connection, session)
-    going = select(RUN.c.key, RUN.c.id).where(
-        RUN.c.session == held.key, RUN.c.parent.is_(None), RUN.c.last_seq.is_(None)
+    ref = sessions.find(connection, session)
+    open_runs = select(RUN.c.key, RUN.c.id).where(
+        RUN.c.session == ref.key, RUN.c.parent.is_(None), RUN.c.last_seq.is_(None)
     )
-    theirs = _theirs(_facts(connection, held.key), actor).runs
-    return [row.id for row in connection.execute(going) if row.key in theirs]
+    theirs = _traces_of(_facts(connection, ref.key), actor).runs
+    return [row.id for row in connection.execute(open_runs) if row.key in theirs]
 
 
 def redact(connection: Connection, session: str, who: ForgottenPerson) -> RedactedSession:
     """Take *who* out of a session that someone else opened; raises `NotFound`, `SessionBusy` while a run is open."""
-    held = sessions.hold(connection, session)
-    sessions.refuse_busy(connection, held, "redact")
-    facts = _facts(connection, held.key)
-    found = _theirs(facts, who.id)
-    runs = _with_children(connection, held.key, found.runs)
+    ref = sessions.hold(connection, session)
+    sessions.refuse_busy(connection, ref, "redact")
+    facts = _facts(connection, ref.key)
+    traces = _traces_of(facts, who.id)
+    runs = _with_children(connection, ref.key, traces.runs)
     quoted = [
-        line for _, kind, _, body in facts if kind == "context.added" for line in quoted_of(body["text"], found.names)
+        line for _, kind, _, body in facts if kind == "context.added" for line in quoted_of(body["text"], traces.names)
     ]
     replies = _replies_to(facts, runs)
     replied = [text for seq, _, _, body in facts if seq in replies and "parts" in body for text in texts_of(body)]
-    texts = [*found.texts, *quoted, *replied, *(line for text in replied for line in text.splitlines())]
-    who = ForgottenPerson(who.id, who.pseudonym, found.names, sought(texts, found.names), bool(found.said))
+    texts = [*traces.texts, *quoted, *replied, *(line for text in replied for line in text.splitlines())]
+    who = ForgottenPerson(who.id, who.pseudonym, traces.names, sought(texts, traces.names), bool(traces.seqs))
     changed, dropped = 0, set[str]()
     for seq, kind, run, body in facts:
-        after = redacted(kind, body, who, theirs=run in runs or seq in replies, said=seq in found.said)
+        after = redacted(kind, body, who, theirs=run in runs or seq in replies, by_them=seq in traces.seqs)
         if after != body:
-            where = (EVENT.c.session == held.key) & (EVENT.c.seq == seq)
+            where = (EVENT.c.session == ref.key) & (EVENT.c.seq == seq)
             connection.execute(update(EVENT).where(where).values(data=msgspec.json.encode(after)))
             changed += 1
         if run in runs and body.get("ref"):
             dropped.add(body["ref"])
-    quotas.give_back_blobs(connection, held.key, dropped)
-    connection.execute(delete(BLOB).where(BLOB.c.session == held.key, BLOB.c.id.in_(dropped)))
-    files.remove(connection, held.key, found.files)
-    results.remove(connection, held.key, runs)
+    quotas.give_back_blobs(connection, ref.key, dropped)
+    connection.execute(delete(BLOB).where(BLOB.c.session == ref.key, BLOB.c.id.in_(dropped)))
+    files.remove(connection, ref.key, traces.files)
+    results.remove(connection, ref.key, runs)
     scrub = partial(scrubbed, who=who)  # what is kept of others' runs may name the person
-    blobs.rewrite(connection, held.key, scrub)
-    results.rewrite(connection, held.key, scrub)
-    connection.execute(delete(_RECEIPT).where(_RECEIPT.c.run.in_(runs), _RECEIPT.c.message.in_(found.messages)))
+    blobs.rewrite(connection, ref.key, scrub)
+    results.rewrite(connection, ref.key, scrub)
+    connection.execute(delete(_RECEIPT).where(_RECEIPT.c.run.in_(runs), _RECEIPT.c.message.in_(traces.messages)))
     connection.execute(update(RUN).where(RUN.c.key.in_(runs)).values(options=None))
-    _redact_session(connection, held.key, who, found.texts)
-    approvals = _redact_approvals(connection, held.session_key, runs, who)
-    return RedactedSession(len(found.messages), changed, approvals)
+    _redact_session(connection, ref.key, who, traces.texts)
+    approvals = _redact_approvals(connection, ref.session_key, runs, who)
+    return RedactedSession(len(traces.messages), changed, approvals)
 
 
 def forget(connection: Connection, who: ForgottenPerson, opened: Collection[str]) -> int:
@@ -128,7 +128,7 @@ def forget(connection: Connection, who: ForgottenPerson, opened: Collection[str]
 class _Traces(msgspec.Struct):
     """What a session has of a person: seqs of messages and corrections, runs that answer them, message ids."""
 
-    said: set[int] = msgspec.field(default_factory=set[int])
+    seqs: set[int] = msgspec.field(default_factory=set[int])
     runs: set[int | None] = msgspec.field(default_factory=set[int | None])
     messages: set[str] = msgspec.field(default_factory=set[str])
     names: set[str] = msgspec.field(default_factory=set[str])
@@ -145,42 +145,42 @@ def _facts(connection: Connection, session: int) -> list[_Row]:
     return [(row.seq, TYPES[row.type], row.run, msgspec.json.decode(row.data)) for row in rows if row.type in TYPES]
 
 
-def _theirs(facts: list[_Row], actor: str) -> _Traces:
-    found = _Traces()
+def _traces_of(facts: list[_Row], actor: str) -> _Traces:
+    traces = _Traces()
     for seq, kind, run, body in facts:
         if kind == "message.received" and is_of(body["actor"], actor):
-            found.said.add(seq)
-            found.runs.add(run)
-            found.messages.add(body["message"])
-            found.names |= {body["actor"]["name"]} if body["actor"].get("name") else set()
-            found.texts += [*texts_of(body), *(file["name"] for file in files_of(body))]
-            found.files |= {file["file"] for file in files_of(body)}
-        elif kind == "message.corrected" and body["message"] in found.messages:
-            found.said.add(seq)
-            found.texts += texts_of(body)
-        elif found.said.intersection(body.get(_TAKING.get(kind, ""), ())):
-            found.runs.add(run)
-    return found
+            traces.seqs.add(seq)
+            traces.runs.add(run)
+            traces.messages.add(body["message"])
+            traces.names |= {body["actor"]["name"]} if body["actor"].get("name") else set()
+            traces.texts += [*texts_of(body), *(file["name"] for file in files_of(body))]
+            traces.files |= {file["file"] for file in files_of(body)}
+        elif kind == "message.corrected" and body["message"] in traces.messages:
+            traces.seqs.add(seq)
+            traces.texts += texts_of(body)
+        elif traces.seqs.intersection(body.get(_INPUT_FIELDS.get(kind, ""), ())):
+            traces.runs.add(run)
+    return traces
 
 
 def _replies_to(facts: list[_Row], runs: Collection[int]) -> set[int]:
     """Return the seqs of what operators replied after one of *runs*, before another one's, and of the notes of it."""
-    found, newest = set[int](), None
+    replies, newest = set[int](), None
     for seq, kind, run, body in facts:
         newest = newest if run is None else run
         if newest in runs and kind == "message.completed" and body.get("actor"):
-            found |= {seq, seq + 1}
-    return found
+            replies |= {seq, seq + 1}
+    return replies
 
 
 def _with_children(connection: Connection, session: int, runs: Collection[int | None]) -> set[int]:
     """Return the keys of *runs* and of their descendants."""
     query = select(RUN.c.key, RUN.c.parent).where(RUN.c.session == session).order_by(RUN.c.key)
-    found = {run for run in runs if run is not None}
+    keys = {run for run in runs if run is not None}
     for row in connection.execute(query):
-        if row.parent in found:
-            found.add(row.key)
-    return found
+        if row.parent in keys:
+            keys.add(row.key)
+    return keys
 
 
 def _redact_session(connection: Connection, session: int, who: ForgottenPerson, texts: Collection[str]) -> None:
@@ -202,7 +202,7 @@ def _redact_approvals(connection: Connection, place: SessionKey, runs: Collectio
         }
         reason = scrubbed(row["reason"], who)
         if row["run"] in runs:
-            values["request"] = redacted("approval.requested", values["request"], who, theirs=True, said=False)
+            values["request"] = redacted("approval.requested", values["request"], who, theirs=True, by_them=False)
             values |= {"asked": {}, "arguments": {}}
             reason, count = None if reason is None else DELETED, count + 1
         stored = {name: None if value is None else msgspec.json.encode(value) for name, value in values.items()}

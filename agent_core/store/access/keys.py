@@ -58,12 +58,12 @@ def find(connection: Connection, id: str) -> StoredKey:
 
 def change(connection: Connection, id: str, changes: KeyChanges) -> StoredKey:
     """Change a key that is not revoked; raises `NotFound`."""
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET
     }
-    if "scopes" in given:
-        given["scopes"] = " ".join(given["scopes"])
-    return _set(connection, id, given) if given else _usable(connection, id)
+    if "scopes" in values:
+        values["scopes"] = " ".join(values["scopes"])
+    return _set(connection, id, values) if values else _usable(connection, id)
 
 
 def rotate(connection: Connection, id: str, digest: bytes, *, now: int, until: int) -> StoredKey:
@@ -86,10 +86,10 @@ def note_used(connection: Connection, used: Mapping[str, int]) -> None:
 
 
 def _usable(connection: Connection, id: str) -> StoredKey:
-    found = find(connection, id)
-    if found.object.revoked_at is not None:
+    key = find(connection, id)
+    if key.object.revoked_at is not None:
         raise NotFound("key", id)
-    return found
+    return key
 
 
 def _set(connection: Connection, id: str, values: dict[str, Any]) -> StoredKey:

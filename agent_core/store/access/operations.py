@@ -12,7 +12,7 @@ from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT
 
 OPERATION = table_of(OperationRow)
-_LONGEST = 200
+_MAX_LENGTH = 200
 """Characters of an object's id: those of its column."""
 
 
@@ -23,7 +23,7 @@ def add(connection: Connection, done: Operation) -> None:
         "at": done.at,
         "actor": msgspec.json.encode(done.actor),
         "route": done.route,
-        "object": None if done.object is None else done.object[:_LONGEST],
+        "object": None if done.object is None else done.object[:_MAX_LENGTH],
         "result": done.result,
     }
     connection.execute(insert(OPERATION).values(**values))

@@ -70,13 +70,13 @@ def files_of(body: Json) -> list[Json]:
     return [part for part in body["parts"] if part.get("type") == "file"]
 
 
-def redacted(kind: str, body: Json, who: ForgottenPerson, *, theirs: bool = False, said: bool = False) -> Json:
+def redacted(kind: str, body: Json, who: ForgottenPerson, *, theirs: bool = False, by_them: bool = False) -> Json:
     """Return the *body* of a fact of *kind* without the person.
 
-    *theirs*: it is of a run that answered them; *said*: it is a message of theirs, or a correction of one. Where they
+    *theirs*: it is of a run that answered them; *by_them*: it is their message, or a correction of one. Where they
     wrote something the model's reasoning is left out everywhere: providers refuse it once what precedes it has changed.
     """
-    if said:
+    if by_them:
         body = {**body, "parts": _DELETED_PARTS if body["parts"] else []}
     if kind == "message.completed" and (theirs or who.wrote):
         body = _message(body, theirs=theirs)
@@ -85,9 +85,9 @@ def redacted(kind: str, body: Json, who: ForgottenPerson, *, theirs: bool = Fals
     elif theirs and kind == "render.shown":
         body = {**body, "payload": _empty(body["kind"])}
     if theirs:
-        kept = {name: value for name, value in body.items() if name not in _DROPPED.get(kind, ())}
+        fields = {name: value for name, value in body.items() if name not in _DROPPED.get(kind, ())}
         changes = _OF_RUN.get(kind, {})
-        body = kept | {name: value for name, value in changes.items() if kept.get(name) is not None}
+        body = fields | {name: value for name, value in changes.items() if fields.get(name) is not None}
     elif kind == "context.added":
         body = {**body, "text": _without_author(body["text"], who.names)}
     left = scrubbed(body, who)
@@ -100,10 +100,10 @@ def scrubbed(value: Any, who: ForgottenPerson) -> Any:
         case str():
             return _plain(value, who)
         case dict():
-            found = cast("Json", value)
-            if is_of(found, who.id):
-                found = {name: each for name, each in found.items() if name != "name"}
-            return {_plain(name, who): scrubbed(each, who) for name, each in found.items()}
+            fields = cast("Json", value)
+            if is_of(fields, who.id):
+                fields = {name: each for name, each in fields.items() if name != "name"}
+            return {_plain(name, who): scrubbed(each, who) for name, each in fields.items()}
         case list():
             items = cast("list[Any]", value)
             return [scrubbed(each, who) for each in items]
@@ -122,13 +122,13 @@ def sought(texts: Iterable[str], names: Iterable[str]) -> list[str]:
 
 def quoted_of(text: str, names: Collection[str]) -> list[str]:
     """Return the lines that *names* wrote in a quotation of others, see `context.quoted`."""
-    starts, found, is_theirs = _starts(names), list[str](), False
+    starts, quotes, is_theirs = _starts(names), list[str](), False
     for line in text.split("\n"):
         begins = bool(starts) and line.startswith(starts)
         is_theirs = begins or (is_theirs and line.startswith(_GOES_ON))
         if is_theirs:
-            found.append(line.partition(": ")[2] if begins else line.removeprefix(_GOES_ON))
-    return found
+            quotes.append(line.partition(": ")[2] if begins else line.removeprefix(_GOES_ON))
+    return quotes
 
 
 def is_distinct(id: str) -> bool:

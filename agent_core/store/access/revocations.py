@@ -18,9 +18,9 @@ REVOCATION = table_of(RevocationRow)
 def add(connection: Connection, kind: RevocationKind, subject: str, *, now: int) -> Revocation:
     """Revoke *subject* from *now* on, again if it was revoked before; it keeps its id."""
     same = (REVOCATION.c.kind == kind) & (REVOCATION.c.subject == subject)
-    known = connection.execute(update(REVOCATION).where(same).values(at=now).returning(REVOCATION)).first()
-    if known is not None:
-        return _revocation(known)
+    stored = connection.execute(update(REVOCATION).where(same).values(at=now).returning(REVOCATION)).first()
+    if stored is not None:
+        return _revocation(stored)
     made = Revocation(id=new_id("rvk"), kind=kind, subject=subject, at=now)
     values = {"project": DEFAULT_PROJECT, "id": made.id, "kind": kind, "subject": subject, "at": now}
     connection.execute(insert(REVOCATION).values(**values))

@@ -13,7 +13,7 @@ from agent_core.store.access.tables import SigningKeyRow
 from agent_core.store.log import table_of
 from agent_core.store.tables import DEFAULT_PROJECT
 
-MOST = 100
+MAX_KEYS = 100
 """Keys that are registered at once: each process has them in memory."""
 KEY = table_of(SigningKeyRow)
 
@@ -22,8 +22,8 @@ def add(connection: Connection, key: SigningKey) -> None:
     """Register a key; raises `Conflict` when another has its `kid`, or there are too many."""
     if connection.execute(select(KEY.c.id).where(KEY.c.kid == key.kid)).first() is not None:
         raise Conflict(f"A key with the kid `{key.kid}` is registered already; remove that one, or choose another kid.")
-    if connection.execute(select(func.count()).select_from(KEY)).scalar_one() >= MOST:
-        raise Conflict(f"There are {MOST} keys, as many as can be; remove one that is not in use.")
+    if connection.execute(select(func.count()).select_from(KEY)).scalar_one() >= MAX_KEYS:
+        raise Conflict(f"There are {MAX_KEYS} keys, as many as can be; remove one that is not in use.")
     values = {
         "project": DEFAULT_PROJECT,
         "id": key.id,

@@ -226,8 +226,8 @@ class PostgresBus:
             self._outage.end("write")
             if self._ended.is_set():
                 return
-            took = _now() - began
-            await asyncio.sleep(max(GAP - took, took / 2))
+            duration = _now() - began
+            await asyncio.sleep(max(GAP - duration, duration / 2))
 
     async def _flush(self, connection: Any, batch: Batch) -> None:
         over, rows = batch.over, batch.rows
@@ -245,7 +245,7 @@ class PostgresBus:
 
     async def _read(self, connection: Any) -> None:
         """Read what notifications name, and everything watched from time to time."""
-        await connection.add_listener(CHANNEL, self._hear)
+        await connection.add_listener(CHANNEL, self._on_notification)
         connection.add_termination_listener(self._cut)
         await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, f"{self._name}[]")
         self._outgoing.publish_again()
@@ -275,11 +275,11 @@ class PostgresBus:
         stale = self._incoming.take_stale()
         if stale[0]:
             self._incoming.learn(await connection.fetch(_LEARN, *stale))
-        shown = self._incoming.take_shown()
-        if shown[0]:
-            self._incoming.show(shown[1], await connection.fetch(_SHOW, *shown))
+        events = self._incoming.take_runs()
+        if events[0]:
+            self._incoming.show(events[1], await connection.fetch(_SHOW, *events))
 
-    def _hear(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
+    def _on_notification(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
         sender, bracket, rest = payload.partition("[")
         if sender == self._name:
             return

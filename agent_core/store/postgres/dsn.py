@@ -14,6 +14,6 @@ _KNOWN = frozenset((
 
 def for_asyncpg(url: str) -> str:
     """Return *url* (`postgres://…`, `postgresql://…`) as `asyncpg.connect` takes it, without libpq's own options."""
-    found = urlsplit(url)
-    query = urlencode([(name, value) for name, value in parse_qsl(found.query) if name in _KNOWN])
-    return f"postgresql://{found.netloc}{found.path}{'?' if query else ''}{query}"
+    parts = urlsplit(url)
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name in _KNOWN])
+    return f"postgresql://{parts.netloc}{parts.path}{'?' if query else ''}{query}"

@@ -47,15 +47,15 @@ class _RemoteRun:
 
     def unshown_part(self, body: e.Delta) -> e.Delta | None:
         """Return what of *body* was not shown; a hole heals when the rows are read once more."""
-        shown, end = self.lengths.get(body.part, 0), body.offset + len(body.text)
-        if body.offset > shown:
+        start, end = self.lengths.get(body.part, 0), body.offset + len(body.text)
+        if body.offset > start:
             self.has_gap = True
-        if body.offset > shown or end <= shown:
+        if body.offset > start or end <= start:
             return None
         self.lengths[body.part] = end
-        if body.offset == shown:
+        if body.offset == start:
             return body
-        return msgspec.structs.replace(body, offset=shown, text=body.text[shown - body.offset :])
+        return msgspec.structs.replace(body, offset=start, text=body.text[start - body.offset :])
 
 
 class _Watch:
@@ -95,12 +95,12 @@ class Incoming:
         self._runs: dict[int, _RemoteRun] = {}
         self._new: set[str] = set()
         self._stale: set[str] = set()
-        self._shown: set[int] = set()
+        self._requested: set[int] = set()
 
     @property
     def is_behind(self) -> bool:
         """Return whether there is something to read."""
-        return bool(self._new or self._stale or self._shown)
+        return bool(self._new or self._stale or self._requested)
 
     def join(self, session: str) -> None:
         watch = self._watches.get(session)
@@ -141,7 +141,7 @@ class Incoming:
     def notified_of_rows(self, run: int) -> None:
         """Note that there are new rows of *run*."""
         if run in self._runs:
-            self._shown.add(run)
+            self._requested.add(run)
 
     def facts(self, facts: Iterable[Fact]) -> None:
         """Note what was committed here: the hub has it."""
@@ -167,7 +167,7 @@ class Incoming:
             if run.has_gap:
                 run.epoch = run.n = 0
                 run.has_gap = False
-        self._shown = set(self._runs)
+        self._requested = set(self._runs)
 
     def take_new(self) -> list[str]:
         """Return the sessions of which nothing is known yet."""
@@ -177,23 +177,23 @@ class Incoming:
     def take_stale(self) -> tuple[list[str], list[int]]:
         """Return the sessions whose log went on, and from where."""
         taken, self._stale = self._stale, set()
-        found = [(session, watch.seq) for session in taken if (watch := self._watches.get(session)) and not watch.gone]
-        known = [(session, seq) for session, seq in found if seq is not None]
-        return [session for session, _ in known], [seq for _, seq in known]
+        stale = [(session, watch.seq) for session in taken if (watch := self._watches.get(session)) and not watch.gone]
+        positions = [(session, seq) for session, seq in stale if seq is not None]
+        return [session for session, _ in positions], [seq for _, seq in positions]
 
-    def take_shown(self) -> tuple[list[int], list[int], list[int], list[int]]:
+    def take_runs(self) -> tuple[list[int], list[int], list[int], list[int]]:
         """Return the runs that have new rows, and from where: sessions, runs, epochs, numbers."""
-        taken, self._shown = self._shown, set()
+        taken, self._requested = self._requested, set()
         runs = [self._runs[key] for key in taken if key in self._runs]
         return [x.place for x in runs], [x.key for x in runs], [x.epoch for x in runs], [x.n for x in runs]
 
-    def begin(self, asked: Collection[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Begin with the sessions *asked*, a row for each that is there and run in it that is being driven."""
+    def begin(self, requested: Collection[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Begin with the sessions *requested*, a row for each that is there and run in it that is being driven."""
         newest: dict[str, int] = {}
         for session, place, seq, *open_step in rows:
             newest[session] = seq
             self._begin_run(session, place, *open_step)
-        for session in asked:
+        for session in requested:
             watch = self._watches.get(session)
             if watch is None or watch.seq is not None:
                 continue
@@ -234,7 +234,7 @@ class Incoming:
                     self._pass_on(watch, _fact(session, seq, kind, time, data, name, parent), key, place)
             watch.wake()
 
-    def show(self, asked: Iterable[int], rows: Iterable[Sequence[Any]]) -> None:
+    def show(self, requested: Iterable[int], rows: Iterable[Sequence[Any]]) -> None:
         """Show the live events of *rows*, those of a run in order; what belongs to facts unread waits for them."""
         waiting: set[int] = set()
         for key, epoch, n, data in rows:
@@ -249,19 +249,19 @@ class Incoming:
             run.epoch, run.n = epoch, n
             for time, body in items:
                 self._show(run, step, time, body)
-        for key in asked:
+        for key in requested:
             if key in self._runs and key not in waiting:
                 self._runs[key].is_new = False
-        self._shown |= waiting
+        self._requested |= waiting
 
     def _show(self, run: _RemoteRun, step: int, time: int, body: LiveBody) -> None:
         """Show *body* if it is news: text of the open message, and other live events while there is a reader."""
         if isinstance(body, TEXTS):
-            shown = run.unshown_part(body) if run.message and step == run.step else None
+            unshown = run.unshown_part(body) if run.message and step == run.step else None
         else:
-            shown = None if run.is_new else body
-        if shown is not None:
-            self.hub.show(Live(session=run.session, run=run.id, parent_run=run.parent, time=time, body=shown))
+            unshown = None if run.is_new else body
+        if unshown is not None:
+            self.hub.show(Live(session=run.session, run=run.id, parent_run=run.parent, time=time, body=unshown))
 
     def _pass_on(self, watch: _Watch, fact: Fact, key: int | None, place: int) -> None:
         """Pass on a fact that was committed elsewhere, and follow the run that it is of."""
@@ -277,13 +277,13 @@ class Incoming:
                 return  # our own, read before its commit was reported: the store passes it on
             (run or self._add(watch, _RemoteRun(key, place, fact))).open(fact)
         elif fact.type == e.MessageCompleted.type and run is not None:
-            self._say_rest(run, fact)
+            self._show_rest(run, fact)
             run.close()
         elif fact.type in SETTLED and run is not None:
             self._drop(watch, run)
         self.hub.publish((fact,))
 
-    def _say_rest(self, run: _RemoteRun, end: Fact) -> None:
+    def _show_rest(self, run: _RemoteRun, end: Fact) -> None:
         """Show the rest of a completed message, if its parts continue what was shown."""
         body = end.body
         assert isinstance(body, e.MessageCompleted)
@@ -302,13 +302,13 @@ class Incoming:
 
     def _add(self, watch: _Watch, run: _RemoteRun) -> _RemoteRun:
         watch.runs[run.key] = self._runs[run.key] = run
-        self._shown.add(run.key)
+        self._requested.add(run.key)
         return run
 
     def _drop(self, watch: _Watch, run: _RemoteRun) -> None:
         watch.runs.pop(run.key, None)
         self._runs.pop(run.key, None)
-        self._shown.discard(run.key)
+        self._requested.discard(run.key)
 
     def _end(self, session: str, watch: _Watch) -> None:
         """End the readers of a session that is not there any more."""

@@ -124,7 +124,7 @@ class Outgoing:
         self._driven: dict[str, LocalRun] = {}
         self._fresh: dict[str, LocalRun] = {}
         self._facts: dict[str, int] = {}
-        self._asked: dict[Entry, None] = {}
+        self._requests: dict[Entry, None] = {}
         self._over: list[Over] = []
         self._rows = count(1)
 
@@ -156,7 +156,7 @@ class Outgoing:
 
     def ask(self, kind: str, run: int) -> None:
         """Ask the other processes to wake or interrupt *run*."""
-        self._asked[kind, run, 0] = None
+        self._requests[kind, run, 0] = None
 
     def listen(self, *, has_listeners: bool) -> bool:
         """Note whether other processes listen; return whether there is something to flush: new ones get everything."""
@@ -170,14 +170,14 @@ class Outgoing:
         """Return what is to be flushed."""
         fresh, self._fresh = self._fresh, {}
         facts, self._facts = self._facts, {}
-        asked, self._asked = self._asked, {}
+        requested, self._requests = self._requests, {}
         over, self._over = self._over, []
         if not self.has_listeners:
             return Batch([], over, [])
         rows = [row for driven in fresh.values() if (row := driven.take(hub, next(self._rows)))]
         entries: list[Entry] = [("fact", session, seq) for session, seq in facts.items()]
         entries += [("live", row.run, 0) for row in rows]
-        return Batch(rows, over, [*entries, *asked])
+        return Batch(rows, over, [*entries, *requested])
 
     def failed(self, batch: Batch) -> None:
         """Note that *batch* came to nothing: its text is dropped, open messages start again from their beginning."""

@@ -66,8 +66,8 @@ def _filtered(query: Select[*tuple[Any, ...]], wanted: CostFilter) -> Select[*tu
 
 
 def _names(connection: Connection, agents: list[str]) -> dict[str, str]:
-    found = connection.execute(select(AGENT.c.id, AGENT.c.name).where(AGENT.c.id.in_(agents)))
-    return {row.id: row.name for row in found}
+    rows = connection.execute(select(AGENT.c.id, AGENT.c.name).where(AGENT.c.id.in_(agents)))
+    return {row.id: row.name for row in rows}
 
 
 def _item(by: CostGroup, row: Any, names: dict[str, str]) -> CostItem:

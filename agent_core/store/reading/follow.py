@@ -78,15 +78,15 @@ class WatchUntilIdle:
     def see(self, events: Sequence[Event]) -> Sequence[Event]:
         if self._open is None:
             return events
-        for place, event in enumerate(events):
+        for index, event in enumerate(events):
             if event.parent_run is not None or event.run is None or event.live:
                 continue
             if event.type in _ENDED_TYPES:
                 self._open.pop(event.run, None)
             elif event.type in _STATUS:
                 self._open[event.run] = _STATUS[event.type]
-            if self._is_idle(self._open) and not _more_runs(events[place + 1 :]):
-                return events[: place + 1]
+            if self._is_idle(self._open) and not _more_runs(events[index + 1 :]):
+                return events[: index + 1]
         return events
 
     @staticmethod
@@ -229,7 +229,7 @@ class _Reader:
 
     async def whole(self, events: list[Event]) -> list[Event]:
         """Return *events* without those passed on before or outdated; a gap is filled from the log."""
-        kept: list[Event] = []
+        facts: list[Event] = []
         for event in events:
             if isinstance(event, Fact):
                 if event.seq <= self._seq:
@@ -238,12 +238,12 @@ class _Reader:
                 if event.seq > self._seq + 1:
                     missing = await self._store.read(self._gap(event.seq))
                     self._ended |= _ends(missing)
-                    kept += missing
+                    facts += missing
                 self._seq = event.seq
             elif event.run in self._ended or getattr(event.body, "message", None) in self._ended:
                 continue
-            kept.append(event)
-        return kept
+            facts.append(event)
+        return facts
 
     def _page(self, connection: Connection) -> tuple[list[Fact], int, dict[str, str] | None]:
         """Return the next facts, how far they reach, and the open runs once that is the end."""

@@ -38,7 +38,7 @@ from agent_core.store.work import branching
 from agent_core.store.work.branching import BRANCH
 from agent_core.store.work.catalog import AGENT
 
-MOST_OF_ONE = 20_000
+MAX_OF_ONE = 20_000
 """Newest facts of one session in which words are looked for."""
 _REVOKED = table("revocation", column("kind"), column("subject"))
 """The table of `store.access`, which stands above this."""
@@ -112,20 +112,20 @@ def objects(connection: Connection, keys: Sequence[int]) -> list[SessionObject]:
     return [_object(rows[key]) for key in keys if key in rows]
 
 
-def said(
+def words_in(
     connection: Connection, candidates: Sequence[Candidate], words: Collection[str], *, own: bool = False
 ) -> dict[int, set[str]]:
     """Return which of the folded *words* people and the model said in each of the sessions, by its key.
 
     Names and ids of people count too, except in one's *own*. A message that was corrected counts as it says now; of a
-    session with more than `MOST_OF_ONE` facts the newest count.
+    session with more than `MAX_OF_ONE` facts the newest count.
     """
-    short = [each.moment.key for each in candidates if each.facts <= MOST_OF_ONE]
+    short = [each.moment.key for each in candidates if each.facts <= MAX_OF_ONE]
     places = [EVENT.c.session.in_(short)] if short else []
     places += [
-        and_(EVENT.c.session == each.moment.key, EVENT.c.seq > each.facts - MOST_OF_ONE)
+        and_(EVENT.c.session == each.moment.key, EVENT.c.seq > each.facts - MAX_OF_ONE)
         for each in candidates
-        if each.facts > MOST_OF_ONE
+        if each.facts > MAX_OF_ONE
     ]
     # Of each message the words and the name alone are kept: its text may be long, and messages are many.
     held: dict[tuple[int, str], tuple[set[str], str]] = {}
@@ -136,10 +136,10 @@ def said(
             _, before = held.get((row.session, body.message), ((), ""))
             name = before if own else _name_of(getattr(body, "actor", None)).casefold() or before
             held[row.session, body.message] = (_of(words, text_of(body.parts).casefold()), name)
-    found: dict[int, set[str]] = {}
+    words_of: dict[int, set[str]] = {}
     for (session, _), (in_text, name) in held.items():
-        found.setdefault(session, set()).update(in_text, _of(words, name))
-    return found
+        words_of.setdefault(session, set()).update(in_text, _of(words, name))
+    return words_of
 
 
 def _of(words: Collection[str], text: str) -> set[str]:
@@ -213,7 +213,7 @@ def filtered(query: Select[*tuple[Any, ...]], wanted: Wanted) -> Select[*tuple[A
     if wanted.kinds is not None:
         query = query.where(SESSION.c.actor_kind.in_(wanted.kinds))
     if wanted.own:
-        query = query.where(branching.shown())
+        query = query.where(branching.findable())
     if wanted.unrevoked:
         query = query.where(~exists().where(_REVOKED.c.kind == "session", _REVOKED.c.subject == SESSION.c.id))
     if wanted.agent is not None:

@@ -52,7 +52,7 @@ def load(connection: Connection, session: str) -> Loaded:
     first_open = connection.execute(_FIRST_OPEN, {"b_session": ref.key}).scalar()
     last_asked = connection.execute(_LAST_ASKED, {"b_session": ref.key}).scalar()
     start = min(ref.window_seq, first_open or ref.window_seq, last_asked or ref.window_seq)
-    facts = log.known(log.facts_between(connection, ref.session_key, start - 1), start - 1)
+    facts = log.up_to_unknown(log.facts_between(connection, ref.session_key, start - 1), start - 1)
     named = [*notes.seqs_of(ref.noted), *(seq for fact in facts for seq in _named(fact))]
     opener, marker = sessions.opener_and_marker(connection, ref)
     agent_id, definition = catalog.definition(connection, ref.agent, ref.agent_version)

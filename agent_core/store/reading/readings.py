@@ -70,12 +70,12 @@ def tree(connection: Connection, name: str) -> tuple[RunObject, ...]:
     root = _RUN.run(connection, b_id=name).first()
     if root is None:
         raise NotFound("run", name)
-    found, generation = [root], [root.key]
+    runs, generation = [root], [root.key]
     while generation:
         rows = connection.execute(_RUNS.where(RUN.c.parent.in_(generation)).order_by(RUN.c.key)).all()
-        found += rows
+        runs += rows
         generation = [row.key for row in rows]
-    return tuple(_object(connection, row) for row in found)
+    return tuple(_object(connection, row) for row in runs)
 
 
 def transcript(connection: Connection, session: str, *, after: int, limit: int) -> Page[MessageObject]:
@@ -161,31 +161,31 @@ def _object(connection: Connection, row: Any) -> RunObject:
     )
 
 
-def about(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor, ...], str]:
+def run_context(connection: Connection, run: RunRef) -> tuple[str | None, tuple[Actor, ...], str]:
     """Return the address of a run's session, the actors who wrote to the run, newest last, and its first messages.
 
-    Those in whose hands others wrote come first.
+    Those who sent messages on behalf of others come first.
     """
     session_key = SessionKey(run.session, run.session_id)
     facts = log.facts_of_run(connection, session_key, run.id, run.first_seq, None)
     address = connection.execute(select(SESSION.c.address).where(SESSION.c.key == run.session)).scalar_one()
-    asked = _asked(connection, session_key, facts)
+    asking = _opening_messages(connection, session_key, facts)
     own = [fact.body for fact in facts if isinstance(fact.body, e.MessageReceived)]
-    said = [*asked, *(each for each in own if each not in asked)]
-    speakers = tuple(dict.fromkeys(each.actor for each in reversed(said)))[::-1]
-    senders = dict.fromkeys(each.via for each in said if each.via is not None and each.via not in speakers)
-    return address, (*senders, *speakers), "\n\n".join(text_of(each.parts) for each in asked)
+    messages = [*asking, *(each for each in own if each not in asking)]
+    speakers = tuple(dict.fromkeys(each.actor for each in reversed(messages)))[::-1]
+    senders = dict.fromkeys(each.via for each in messages if each.via is not None and each.via not in speakers)
+    return address, (*senders, *speakers), "\n\n".join(text_of(each.parts) for each in asking)
 
 
 def question(connection: Connection, name: str) -> str:
-    """Return what people asked that the run *name* is part of, as it is now: corrected, and without what is deleted."""
+    """Return the question that led to the run *name*, as it is now: corrected, and without what was deleted."""
     row = connection.execute(select(RUN.c.id, RUN.c.parent).where(RUN.c.id == name)).one()
     run, _ = find_run(connection, _root(connection, row))
     session_key = SessionKey(run.session, run.session_id)
     facts = log.facts_of_run(connection, session_key, run.id, run.first_seq, None)
     now = {fact.body.message: fact.body.parts for fact in facts if isinstance(fact.body, e.MessageCorrected)}
-    asked = _asked(connection, session_key, facts)
-    return "\n\n".join(text for each in asked if (text := text_of(now.get(each.message, each.parts)).strip()))
+    messages = _opening_messages(connection, session_key, facts)
+    return "\n\n".join(text for each in messages if (text := text_of(now.get(each.message, each.parts)).strip()))
 
 
 def _output(facts: list[Fact]) -> tuple[str, tuple[Part, ...]]:
@@ -198,8 +198,8 @@ def _output(facts: list[Fact]) -> tuple[str, tuple[Part, ...]]:
     own = dropwhile(lambda fact: fact.type != e.RunQueued.type, facts)
     for body in (fact.body for fact in own if fact.type == e.MessageCompleted.type):
         if isinstance(body, e.MessageCompleted) and body.role == "assistant":
-            said = text_of(body.parts)
-            text, parts = (text + said, (*parts, *body.parts)) if goes_on else (said, body.parts)
+            output = text_of(body.parts)
+            text, parts = (text + output, (*parts, *body.parts)) if goes_on else (output, body.parts)
             goes_on = body.stop in ("length", "continue")
     return text, parts
 
@@ -225,10 +225,10 @@ def _pending(state: RunState) -> tuple[PendingCall, ...]:
 
 
 def _asker(connection: Connection, session_key: SessionKey, facts: list[Fact]) -> Actor | None:
-    return next((said.actor for said in _asked(connection, session_key, facts)), None)
+    return next((message.actor for message in _opening_messages(connection, session_key, facts)), None)
 
 
-def _asked(connection: Connection, session_key: SessionKey, facts: list[Fact]) -> list[e.MessageReceived]:
+def _opening_messages(connection: Connection, session_key: SessionKey, facts: list[Fact]) -> list[e.MessageReceived]:
     """Return the messages that a run began with."""
     queued = next((f for f in facts if isinstance(f.body, e.RunQueued)), None)
     if queued is not None and isinstance(queued.body, e.RunQueued) and queued.body.inputs:

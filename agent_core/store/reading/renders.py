@@ -29,15 +29,15 @@ def render(connection: Connection, id: str, wanted: Wanted) -> RenderObject:
     row = connection.execute(filtered(query, wanted).order_by(RENDER.c.session, RENDER.c.seq).limit(1)).first()
     if row is None:
         raise NotFound("render", id)
-    shown = _DECODER.decode(row.data)
+    fact = _DECODER.decode(row.data)
     return RenderObject(
         id=id,
         session=row.session_id,
         run=row.run_id,
-        call=shown.call,
-        kind=shown.kind,
-        title=shown.title,
-        payload=shown.payload,
-        text=shown.text,
+        call=fact.call,
+        kind=fact.kind,
+        title=fact.title,
+        payload=fact.payload,
+        text=fact.text,
         created_at=row.time,
     )

@@ -217,16 +217,16 @@ def seen(
     by: Actor | None,
 ) -> None:
     """Record where an approval was shown, once per person and place; raises `NotFound`."""
-    asked = find(connection, id).object
+    approval = find(connection, id).object
     if not audit.has(connection, id, kind, actor=by, surface=surface, place=place):
-        note(connection, asked, kind, now=now, actor=by, surface=surface, place=place)
+        note(connection, approval, kind, now=now, actor=by, surface=surface, place=place)
 
 
 def unopened(connection: Connection, ids: Collection[str], *, surface: str, by: Actor) -> list[str]:
     """Return those of *ids* that are open and that *by* has not opened on *surface*."""
     query = select(APPROVAL.c.id).where(APPROVAL.c.id.in_(ids), APPROVAL.c.status == literal("open"))
-    known = audit.having(connection, ids, "opened", actor=by, surface=surface, place=None)
-    return [id for id in connection.execute(query).scalars() if id not in known]
+    opened = audit.having(connection, ids, "opened", actor=by, surface=surface, place=None)
+    return [id for id in connection.execute(query).scalars() if id not in opened]
 
 
 def note(
@@ -317,7 +317,7 @@ def _write(
 
 
 def _held(row: Any) -> Held:
-    asked = msgspec.json.decode(row.request, type=e.ApprovalRequested)
+    request = msgspec.json.decode(row.request, type=e.ApprovalRequested)
     approval = ApprovalObject(
         id=row.id,
         session=row.session_id,
@@ -329,24 +329,24 @@ def _held(row: Any) -> Held:
         arguments=msgspec.json.decode(row.arguments),
         asked=msgspec.json.decode(row.asked),
         digest=row.digest,
-        title=asked.title,
-        detail=asked.detail,
+        title=request.title,
+        detail=request.detail,
         status=row.status,
-        responders=asked.responders,
-        quorum=asked.quorum,
+        responders=request.responders,
+        quorum=request.quorum,
         votes=msgspec.json.decode(row.votes, type=tuple[Vote, ...]),
-        edit=asked.edit,
-        remember=asked.remember,
-        deliver_to=asked.deliver_to,
-        on_timeout=asked.on_timeout,
-        asker=asked.by,
-        speakers=asked.speakers,
+        edit=request.edit,
+        remember=request.remember,
+        deliver_to=request.deliver_to,
+        on_timeout=request.on_timeout,
+        asker=request.by,
+        speakers=request.speakers,
         requested_at=row.requested_at,
         expires_at=row.expires_at,
         decided_by=msgspec.json.decode(row.decided_by, type=Actor) if row.decided_by else None,
         decided_at=row.decided_at,
         reason=row.reason,
-        form=asked.form,
-        parameters=asked.parameters,
+        form=request.form,
+        parameters=request.parameters,
     )
     return Held(row.key, row.run, row.session, approval)

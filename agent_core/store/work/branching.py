@@ -63,12 +63,14 @@ def gone_on() -> ColumnElement[bool]:
     received = EVENT.c.type == CODES[e.MessageReceived.type]
     newest = select(EVENT.c.seq).where(EVENT.c.session == BRANCH.c.source, received).correlate(BRANCH)
     begun = newest.order_by(EVENT.c.seq.desc()).limit(1).scalar_subquery()
-    said = EVENT.alias("said")
-    later = (said.c.session == BRANCH.c.target) & (said.c.seq >= begun) & (said.c.type == CODES[e.MessageReceived.type])
+    later = EVENT.alias("said")
+    later = (
+        (later.c.session == BRANCH.c.target) & (later.c.seq >= begun) & (later.c.type == CODES[e.MessageReceived.type])
+    )
     return exists().where(later).correlate(BRANCH)
 
 
-def shown() -> ColumnElement[bool]:
+def findable() -> ColumnElement[bool]:
     """Return the condition for sessions that people find: of a source and its copy the one that goes on."""
     replaced = exists().where(BRANCH.c.source == SESSION.c.key, gone_on()).correlate(SESSION)
     is_empty = exists().where(BRANCH.c.target == SESSION.c.key, ~gone_on()).correlate(SESSION)

@@ -94,9 +94,9 @@ def key_of(connection: Connection, name: str, project: int = DEFAULT_PROJECT) ->
 def listed(connection: Connection, *, limit: int, after: int, project: int = DEFAULT_PROJECT) -> Page[AgentObject]:
     """Return up to *limit* agents with a key above *after*."""
     rows = _LISTED.run(connection, b_project=project, b_after=after, b_limit=limit + 1)
-    found = [_stored(row) for row in rows]
-    more = found[limit - 1].key if len(found) > limit else None
-    return Page(tuple(agent.object for agent in found[:limit]), None if more is None else str(more))
+    agents = [_stored(row) for row in rows]
+    more = agents[limit - 1].key if len(agents) > limit else None
+    return Page(tuple(agent.object for agent in agents[:limit]), None if more is None else str(more))
 
 
 def agents_with(connection: Connection, wanted: Callable[[Definition], bool]) -> Sequence[str]:
@@ -143,7 +143,7 @@ def update_definition(
     connection: Connection, agent: StoredAgent, wanted: Definition, *, channels: Channels, now: int
 ) -> AgentObject:
     """Store *wanted* as the agent's next version; an equal definition changes nothing."""
-    stored = channels.known(agent.object.definition)
+    stored = channels.readable(agent.object.definition)
     if wanted == stored:
         return agent.object
     if agent.object.source == "api" and wanted.channels != stored.channels:
@@ -184,15 +184,15 @@ def sync_files(connection: Connection, definitions: Sequence[Definition], *, cha
     do it one after the other. Raises `ConfigError` when two agents claim one place.
     """
     _ALONE.run(connection)
-    known = {row.name: row for row in connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT))}
+    stored = {row.name: row for row in connection.execute(_SELECT.where(AGENT.c.project == DEFAULT_PROJECT))}
     names = {wanted.name for wanted in definitions}
     for wanted in definitions:
-        if wanted.name not in known:
+        if wanted.name not in stored:
             create(connection, wanted, channels=channels, now=now, source="file")
             continue
-        update_definition(connection, _stored(known[wanted.name]), wanted, channels=channels, now=now)
+        update_definition(connection, _stored(stored[wanted.name]), wanted, channels=channels, now=now)
         connection.execute(update(AGENT).where(AGENT.c.name == wanted.name).values(source="file"))
-    gone = [row.key for name, row in known.items() if row.source == "file" and name not in names]
+    gone = [row.key for name, row in stored.items() if row.source == "file" and name not in names]
     if gone:
         connection.execute(update(AGENT).where(AGENT.c.key.in_(gone)).values(source="api"))
     for conflict in _conflicts(connection, channels):
@@ -231,10 +231,10 @@ def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
 
 def snapshot(connection: Connection, name: str) -> Snapshot:
     """Return the snapshot with this hash."""
-    found = msgspec.json.decode(_content(connection, name), type=Snapshot)
-    if not found.routed_hash:
-        return found
-    return msgspec.structs.replace(found, routed=_routed(_content(connection, _ROUTED + found.routed_hash)))
+    loaded = msgspec.json.decode(_content(connection, name), type=Snapshot)
+    if not loaded.routed_hash:
+        return loaded
+    return msgspec.structs.replace(loaded, routed=_routed(_content(connection, _ROUTED + loaded.routed_hash)))
 
 
 def _is_kept(connection: Connection, name: str) -> bool:
@@ -275,22 +275,22 @@ def _read(stored: bytes) -> Definition:
 
     The settings of channels are stored beside the fields, as earlier versions did, so each version reads the other's.
     """
-    given: dict[str, Any] = msgspec.json.decode(stored)
-    fields = _known(given, Definition)
+    values: dict[str, Any] = msgspec.json.decode(stored)
+    fields = _known_fields(values, Definition)
     channels: dict[str, Any] = {
-        name: value for name, value in given.items() if name not in fields and isinstance(value, dict)
+        name: value for name, value in values.items() if name not in fields and isinstance(value, dict)
     }
     return msgspec.convert({**fields, "channels": channels}, Definition)
 
 
-def _known(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+def _known_fields(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the fields of *value* that *kind* has, and of the groups in it likewise."""
-    kept: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, group in _groups(kind).items():
         if name in value:
-            given = value[name]
-            kept[name] = given if group is None or given is None else _known(given, group)
-    return kept
+            field = value[name]
+            fields[name] = field if group is None or field is None else _known_fields(field, group)
+    return fields
 
 
 @cache

@@ -26,7 +26,7 @@ from agent_core.store.work.sessions import SessionRef
 
 _CHANGE, _RECEIPT = table_of(ChangeRow), table_of(ReceiptRow)
 _QUOTED = 60
-_MOST_ATTACHED = 8
+_MAX_ATTACHED = 8
 """Facts before a message that are looked through for what came with it; those of one source are one fact."""
 DELETED = "message deleted"
 Kind = Literal["correct", "retract", "context", "order", "reply"]
@@ -37,13 +37,13 @@ Also = Callable[[Connection, str, int], None]
 class Changed(msgspec.Struct, frozen=True):
     """A change in the log: the *seq* of its fact; *cancelled* is the end of a run with nothing else to answer.
 
-    *said* is the fact of a reply, written now or before.
+    *reply* is the fact of a reply, written now or before.
     """
 
     seq: int
     facts: Sequence[Fact] = ()
     cancelled: Cancelled | None = None
-    said: Fact | None = None
+    reply: Fact | None = None
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -86,17 +86,17 @@ def correct(
     ended, the next one gets it. A deleted message stays deleted, and a correction that changes nothing is not written.
     """
     ref = sessions.hold(connection, session)
-    if known := _seen(connection, ref, key, "correct"):
-        return Changed(known)
-    found = _find(connection, ref, name)
-    seq, current = found.latest
+    if earlier := _seen(connection, ref, key, "correct"):
+        return Changed(earlier)
+    target = _find(connection, ref, name)
+    seq, current = target.latest
     facts: list[Fact] = []
-    if current not in ((), parts) and _is_newest(connection, ref, found.fact.seq, order):
-        actor = found.body.actor if ref.shared or found.body.named else None
-        body = e.MessageCorrected(message=found.body.message, parts=parts, corrects=found.fact.seq, actor=actor)
-        facts = _write(connection, ref, [(found.run, body)], now)
+    if current not in ((), parts) and _is_newest(connection, ref, target.fact.seq, order):
+        actor = target.body.actor if ref.shared or target.body.named else None
+        body = e.MessageCorrected(message=target.body.message, parts=parts, corrects=target.fact.seq, actor=actor)
+        facts = _write(connection, ref, [(target.run, body)], now)
         seq = facts[0].seq
-        if found.run is None and found.taken:
+        if target.run is None and target.taken:
             notes.change(connection, ref.key, add=[seq])
     _remember(connection, ref, key, "correct", seq)
     return Changed(seq, facts)
@@ -119,23 +119,23 @@ def retract(
     the model has seen it, a note reports the deletion: in the open run if it takes another step, else in the next one.
     """
     ref = sessions.hold(connection, session)
-    if known := _seen(connection, ref, key, "retract"):
-        return Changed(known)
-    found = _find(connection, ref, name)
-    seq, current = found.latest
+    if earlier := _seen(connection, ref, key, "retract"):
+        return Changed(earlier)
+    target = _find(connection, ref, name)
+    seq, current = target.latest
     if not current:
         _remember(connection, ref, key, "retract", seq)
         return Changed(seq)
-    gone = [found.fact.seq, *(fact.seq for fact in found.corrections)]
-    gone += [] if found.taken else _attached(connection, ref, found.fact.seq)
-    bodies: list[FactBody] = [e.MessageCorrected(message=found.body.message, parts=(), corrects=each) for each in gone]
-    if found.taken:
+    gone = [target.fact.seq, *(fact.seq for fact in target.corrections)]
+    gone += [] if target.taken else _attached(connection, ref, target.fact.seq)
+    bodies: list[FactBody] = [e.MessageCorrected(message=target.body.message, parts=(), corrects=each) for each in gone]
+    if target.taken:
         bodies.append(e.ContextAdded(source="note", text=_note(by, current)))
-    facts = _write(connection, ref, [(found.run, body) for body in bodies], now)
-    if found.run is None:
-        notes.change(connection, ref.key, add=[facts[-1].seq] if found.taken else [], drop=gone)
+    facts = _write(connection, ref, [(target.run, body) for body in bodies], now)
+    if target.run is None:
+        notes.change(connection, ref.key, add=[facts[-1].seq] if target.taken else [], drop=gone)
     _remember(connection, ref, key, "retract", facts[0].seq)
-    done = None if found.taken else _cancel(connection, found, facts, by=by, finish=finish, owner=owner, now=now)
+    done = None if target.taken else _cancel(connection, target, facts, by=by, finish=finish, owner=owner, now=now)
     return Changed(facts[0].seq, [*facts, *done.facts] if done else facts, done)
 
 
@@ -144,8 +144,8 @@ def add_context(
 ) -> Changed:
     """Write context that the next run shows the model before its message; raises `NotFound`, `SessionClosed`."""
     ref = sessions.hold(connection, session)
-    if known := _seen(connection, ref, key, "context"):
-        return Changed(known)
+    if earlier := _seen(connection, ref, key, "context"):
+        return Changed(earlier)
     if ref.closed:
         raise SessionClosed(f"Session `{ref.id}` is closed; open a new one.")
     facts = _write(connection, ref, [(None, body) for body in context_facts(context)], now)
@@ -156,38 +156,38 @@ def add_context(
 
 
 def reply(
-    connection: Connection, session: str, said: e.MessageCompleted, *, key: str | None, also: Also | None, now: int
+    connection: Connection, session: str, message: e.MessageCompleted, *, key: str | None, also: Also | None, now: int
 ) -> Changed:
-    """Write that a person *said* something to the user; raises `NotFound`, `SessionClosed`, `IdempotencyMismatch`.
+    """Write *message*, which a person sends to the user; raises `NotFound`, `SessionClosed`, `IdempotencyMismatch`.
 
     The message is of no run, so that no run's answer changes by it. The model reads a note of it with its next step: in
     the active run if it takes another one, else in the next run. A reply starts no run.
     """
-    assert said.actor is not None
+    assert message.actor is not None
     ref = sessions.hold(connection, session)
     name = None if key is None else f"reply:{hashlib.sha256(key.encode()).hexdigest()}"
-    if known := _seen(connection, ref, name, "reply"):
-        (before,) = log.facts_at(connection, ref.session_key, [known])
+    if earlier := _seen(connection, ref, name, "reply"):
+        (before,) = log.facts_at(connection, ref.session_key, [earlier])
         body = before.body
-        if not isinstance(body, e.MessageCompleted) or (body.parts, body.actor) != (said.parts, said.actor):
+        if not isinstance(body, e.MessageCompleted) or (body.parts, body.actor) != (message.parts, message.actor):
             raise IdempotencyMismatch(key or "")
-        return Changed(known, said=before)
+        return Changed(earlier, reply=before)
     if ref.closed:
         raise SessionClosed(f"Session `{ref.id}` is closed; open a new one.")
     busy = runs.active(connection, ref.key)
-    note = reply_fact(said.actor, text_of(said.parts))
-    facts = _write(connection, ref, [(None, said), (busy[0] if busy else None, note)], now)
+    note = reply_fact(message.actor, text_of(message.parts))
+    facts = _write(connection, ref, [(None, message), (busy[0] if busy else None, note)], now)
     if busy is None:
         notes.change(connection, ref.key, add=[facts[1].seq])
     _remember(connection, ref, name, "reply", facts[0].seq)
     if also is not None:
         also(connection, session, now)
-    return Changed(facts[0].seq, facts, said=facts[0])
+    return Changed(facts[0].seq, facts, reply=facts[0])
 
 
 def _cancel(
     connection: Connection,
-    found: _Found,
+    target: _Found,
     facts: list[Fact],
     *,
     by: Actor,
@@ -195,14 +195,14 @@ def _cancel(
     owner: str | None,
     now: int,
 ) -> Cancelled | None:
-    """Cancel the open run that had *found* and, after *facts*, has nothing to answer."""
-    if found.run is None:
+    """Cancel the open run that had *target* and, after *facts*, has nothing to answer."""
+    if target.run is None:
         return None
-    state = replay(found.run.id, [*found.own, *facts])
+    state = replay(target.run.id, [*target.own, *facts])
     if state.step.n or state.inbox.user_messages:
         return None
     request = e.RunCancelling(by=by, reason=DELETED)
-    return runs.cancel(connection, found.run, found.status, request, finish=finish, owner=owner, now=now)
+    return runs.cancel(connection, target.run, target.status, request, finish=finish, owner=owner, now=now)
 
 
 def _write(
@@ -272,7 +272,7 @@ def _of_type(ref: SessionRef, kind: type[e.MessageReceived | e.MessageCorrected]
 
 def _attached(connection: Connection, ref: SessionRef, message: int) -> list[int]:
     """Return the seqs of what came with the message at the seq *message*, right before it."""
-    before = log.facts_between(connection, ref.session_key, max(0, message - 1 - _MOST_ATTACHED), message)
+    before = log.facts_between(connection, ref.session_key, max(0, message - 1 - _MAX_ATTACHED), message)
     return [fact.seq for fact in takewhile(_is_attached, reversed(before))]
 
 
@@ -292,8 +292,8 @@ def _seen(connection: Connection, ref: SessionRef, key: str | None, kind: Kind) 
     """Return the seq that an earlier use of *key* led to; raises `IdempotencyMismatch` if its kind differs."""
     if key is None:
         return None
-    known = (_CHANGE.c.session == ref.key) & (_CHANGE.c.name == key)
-    row = connection.execute(select(_CHANGE.c.kind, _CHANGE.c.seq).where(known)).first()
+    same_key = (_CHANGE.c.session == ref.key) & (_CHANGE.c.name == key)
+    row = connection.execute(select(_CHANGE.c.kind, _CHANGE.c.seq).where(same_key)).first()
     if row is not None and row.kind != kind:
         raise IdempotencyMismatch(key)
     return row.seq if row else None
@@ -303,12 +303,12 @@ def _is_newest(connection: Connection, ref: SessionRef, message: int, order: int
     """Return whether no correction of *message* with a later *order* came, and record this one."""
     if order is None:
         return True
-    known = (_CHANGE.c.session == ref.key) & (_CHANGE.c.name == f"order:{message}")
-    latest = connection.execute(select(_CHANGE.c.seq).where(known)).scalar()
+    same_order = (_CHANGE.c.session == ref.key) & (_CHANGE.c.name == f"order:{message}")
+    latest = connection.execute(select(_CHANGE.c.seq).where(same_order)).scalar()
     if latest is None:
         _remember(connection, ref, f"order:{message}", "order", order)
     elif latest < order:
-        connection.execute(update(_CHANGE).where(known).values(seq=order))
+        connection.execute(update(_CHANGE).where(same_order).values(seq=order))
     return latest is None or latest < order
 
 

@@ -36,26 +36,26 @@ def write_idle(
     """
     try:
         ref = sessions.hold(connection, read.id)
-        known, _ = runs.find(connection, run)
+        run_ref, _ = runs.find(connection, run)
     except NotFound:
         spending.bill_deleted(connection, read.agent, channel_of(read.address, None), [made], now=now)
         return Compacted([])
     body, is_redacted = made, ref.redactions != read.redactions
     is_late = ref.newest != after or ref.closed or _is_busy(connection, ref)
     if is_redacted or (is_late and isinstance(made, e.ContextCompacted)):  # why a model refused may repeat words too
-        said = "The conversation changed while the summary was written."
+        text = "The conversation changed while the summary was written."
         body = e.CompactionFailed(
             model=made.model or "",
             code=OUTDATED,
-            message=said,
+            message=text,
             usage=made.usage,
             cost=made.cost,
             uncached_cost=made.uncached_cost,
         )
     first = log.take_seqs(connection, ref.key, 1)
     facts = log.write(connection, ref.session_key, first, [(None, body)], now=now)
-    quotas.bill(connection, known, [body], ended=False, now=now)
-    spending.bill(connection, known, [body], now=now)
+    quotas.bill(connection, run_ref, [body], ended=False, now=now)
+    spending.bill(connection, run_ref, [body], now=now)
     return Compacted(facts)
 
 

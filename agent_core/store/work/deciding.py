@@ -132,8 +132,8 @@ def is_granted(
 
 def _hold(connection: Connection, id: str) -> tuple[Held, RunRef]:
     """Return an approval with its run, its session locked."""
-    found = approvals.find(connection, id)
-    run, _ = runs.hold(connection, found.object.run)
+    approval = approvals.find(connection, id)
+    run, _ = runs.hold(connection, approval.object.run)
     return approvals.find(connection, id), run
 
 
@@ -215,9 +215,9 @@ def _counted(connection: Connection, held: Held, run: RunRef, decision: Decision
 def _check_calls(state: RunState, ended: Collection[str], names: Sequence[str]) -> None:
     """Raise when one of *names* is not an open client call of the run; *ended* are the calls that have ended."""
     calls = {call.call: call for call in state.waiting.calls}
-    for place, name in enumerate(names):
-        path, call = f"outputs[{place}].call", calls.get(name)
-        if name in names[:place]:
+    for index, name in enumerate(names):
+        path, call = f"outputs[{index}].call", calls.get(name)
+        if name in names[:index]:
             raise InvalidInput(path, f"`{name}` is there twice; send one output for each call.")
         if name in ended:
             raise AlreadyDecided(f"The call `{name}` has its output already.")

@@ -76,10 +76,10 @@ def due(connection: Connection, now: int, *, owner: str = "", expire_after: int 
     """
     begun = _BEGUN.run(connection, b_owner=owner, b_expire_after=expire_after, b_now=now)
     queued = _QUEUED.run(connection, b_now=now, b_limit=limit) if limit else ()
-    found = [Due(*row) for row in (*begun, *queued)]
-    if queued and len(queued) == limit and found[-1].lane != PEOPLE:
-        found += [Due(*row) for row in _OF_PEOPLE.run(connection, b_now=now, b_limit=limit)]
-    return found
+    due_runs = [Due(*row) for row in (*begun, *queued)]
+    if queued and len(queued) == limit and due_runs[-1].lane != PEOPLE:
+        due_runs += [Due(*row) for row in _OF_PEOPLE.run(connection, b_now=now, b_limit=limit)]
+    return due_runs
 
 
 def next_deadline(connection: Connection, after: int) -> int | None:

@@ -9,7 +9,7 @@ from agent_core.store.statements import Statement
 from agent_core.store.tables import FeedbackRow
 from agent_core.store.work import runs
 
-MOST_OWN = 500
+MAX_OWN = 500
 """Ratings of one person that are read at once: pages draw fewer answers."""
 _FEEDBACK = table_of(FeedbackRow)
 _OF = Statement(
@@ -18,7 +18,7 @@ _OF = Statement(
 
 
 def give(connection: Connection, run: str, *, by: Actor, rating: Rating, comment: str | None, now: int) -> Feedback:
-    """Keep what *by* thinks of *run*, in the place of what they thought before; raises `NotFound`."""
+    """Store the feedback of *by* on *run*, replacing their earlier one; raises `NotFound`."""
     ref, _ = runs.hold(connection, run)
     theirs = (_FEEDBACK.c.run == ref.key) & (_FEEDBACK.c.kind == by.kind) & (_FEEDBACK.c.actor == by.id)
     connection.execute(_FEEDBACK.delete().where(theirs))
@@ -27,14 +27,14 @@ def give(connection: Connection, run: str, *, by: Actor, rating: Rating, comment
     return Feedback(run=ref.id, actor=by, rating=rating, comment=comment, created_at=now)
 
 
-def by_one(connection: Connection, session: str, by: Actor) -> tuple[Feedback, ...]:
-    """Return what *by* thinks of the runs of *session*, the newest first, `MOST_OWN` at most."""
+def of_actor(connection: Connection, session: str, by: Actor) -> tuple[Feedback, ...]:
+    """Return the feedback of *by* on the runs of *session*, the newest first, `MAX_OWN` at most."""
     joined = _FEEDBACK.join(RUN, RUN.c.key == _FEEDBACK.c.run).join(SESSION, SESSION.c.key == RUN.c.session)
     theirs = (SESSION.c.id == session) & (_FEEDBACK.c.kind == by.kind) & (_FEEDBACK.c.actor == by.id)
     query = select(RUN.c.id, _FEEDBACK.c.rating, _FEEDBACK.c.comment, _FEEDBACK.c.created_at).select_from(joined)
-    rows = connection.execute(query.where(theirs).order_by(_FEEDBACK.c.created_at.desc()).limit(MOST_OWN))
+    rows = connection.execute(query.where(theirs).order_by(_FEEDBACK.c.created_at.desc()).limit(MAX_OWN))
     return tuple(
-        Feedback(run=run, actor=by, rating=rating, comment=said, created_at=at) for run, rating, said, at in rows
+        Feedback(run=run, actor=by, rating=rating, comment=comment, created_at=at) for run, rating, comment, at in rows
     )
 
 

@@ -24,7 +24,7 @@ from agent_core.store.work.tables import FileRow
 
 FILE: Table = table_of(FileRow)
 PREFIX = "file"
-MOST_REMOVED = 200
+MAX_REMOVED = 200
 """Files that one transaction removes: it is to be over soon."""
 _SHOWN = ("id", "name", "mime", "size", "created_at", "agent", "actor", "actor_kind", "text", "pages")
 _MINE = tuple(column for column in FILE.c if column.name not in ("key", "session", "seq", "charged"))
@@ -39,7 +39,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     mime: str
     data: bytes
-    shown: str | None
+    text: str | None
     pages: int | None
     actor: Actor
     agent: str | None
@@ -50,7 +50,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True):
 def add(connection: Connection, new: NewFile, *, now: int) -> FileObject:
     """Keep a file, which counts as stored by who sent it; raises `NotFound`, `RateLimited`."""
     session = None if new.session is None else _session_key(connection, new.session)
-    text = None if new.shown is None else new.shown.encode()
+    text = None if new.text is None else new.text.encode()
     stored = len(new.data) + len(text or b"")
     charged = _charge(connection, new.agent, new.actor, new.origin, stored, now)
     made = FileObject(
@@ -160,9 +160,9 @@ def forget(connection: Connection, actor: str) -> None:
 
 
 def sweep(connection: Connection, now: int) -> int:
-    """Delete the files that no message took within a day, up to `MOST_REMOVED`, and return how many those were."""
+    """Delete the files that no message took within a day, up to `MAX_REMOVED`, and return how many those were."""
     old = select(FILE.c.key).where(FILE.c.seq.is_(None), FILE.c.created_at < now - KEPT_FOR)
-    keys = connection.execute(old.order_by(FILE.c.created_at).limit(MOST_REMOVED)).scalars().all()
+    keys = connection.execute(old.order_by(FILE.c.created_at).limit(MAX_REMOVED)).scalars().all()
     return _remove(connection, FILE.c.key.in_(keys) & FILE.c.seq.is_(None)) if keys else 0
 
 
@@ -187,10 +187,10 @@ def _blobs_of(rows: Sequence[Any]) -> list[str]:
 
 
 def _session_key(connection: Connection, name: str) -> int:
-    found = connection.execute(select(SESSION.c.key).where(SESSION.c.id == name)).scalar()
-    if found is None:
+    key = connection.execute(select(SESSION.c.key).where(SESSION.c.id == name)).scalar()
+    if key is None:
         raise NotFound("session", name)
-    return found
+    return key
 
 
 def _charge(
@@ -209,10 +209,10 @@ def _bounds(connection: Connection, agent: str) -> Any:
 
 
 def _give_back(connection: Connection, which: ColumnElement[bool]) -> None:
-    kept = (
+    charges = (
         select(AGENT.c.key, FILE.c.charged, func.sum(FILE.c.stored))
         .join(AGENT, AGENT.c.id == FILE.c.agent)
         .where(which, FILE.c.charged.is_not(None))
         .group_by(AGENT.c.key, FILE.c.charged)
     )
-    quotas.take_off(connection, connection.execute(kept).all())
+    quotas.take_off(connection, connection.execute(charges).all())

@@ -115,8 +115,8 @@ class Intake(msgspec.Struct, frozen=True, kw_only=True):
 class Received(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of receiving a message.
 
-    *started*: the new run if it started, now to be driven; *said*: its first step is announced; *interrupted*: a run to
-    be stopped; *freed*: the key of a run that waits for capacity only; *opened*: the session, if it was opened;
+    *started*: the new run if it started, now to be driven; *announced*: its first step is announced; *interrupted*: a
+    run to be stopped; *freed*: the key of a run that waits for capacity only; *opened*: the session, if it was opened;
     *refrozen*: the session as it is since it took up what it was due for.
     """
 
@@ -125,7 +125,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     facts: list[Fact] = []
     missed: list[Fact] = []
     started: RunRef | None = None
-    said: bool = False
+    announced: bool = False
     interrupted: RunRef | None = None
     freed: int | None = None
     refrozen: sessions.SessionRef | None = None
@@ -157,8 +157,8 @@ def receive(connection: Connection, name: str, intake: Intake, finish: Finish) -
     session that is not what it was prepared for `StaleSession`, `StaleAgent`, `BusySession`.
     """
     session, inbound = _hold(connection, name, intake), intake.inbound
-    if known := seen(connection, inbound, _key_owner(session, inbound)):
-        return Received(receipt=known)
+    if receipt := seen(connection, inbound, _key_owner(session, inbound)):
+        return Received(receipt=receipt)
     if session.closed:
         raise SessionClosed(f"Session `{session.id}` is closed; open a new one.")
     if intake.refused is not None:
@@ -233,8 +233,8 @@ def receive_first(connection: Connection, opening: sessions.NewSession, snapshot
     A known key opens none. Raises `StaleAgent`, `IdempotencyMismatch`, `RateLimited`.
     """
     bounds = sessions.share_agent(connection, opening)  # first: keys are looked up under the agent as it is now
-    if known := seen(connection, intake.inbound, opening.agent):
-        return Received(receipt=known)
+    if receipt := seen(connection, intake.inbound, opening.agent):
+        return Received(receipt=receipt)
     if refusal := intake.refusal or intake.refused:
         raise refusal
     who, spent = (intake.inbound.actor, intake.inbound.origin), Spending(messages=1, sessions=1)
@@ -276,22 +276,22 @@ def _open_run(
     owner = intake.owner if starts else None
     run = runs.create(connection, run, owner=owner, input_seq=first, project=DEFAULT_PROJECT)
     opening = input_facts(intake)
-    asked = len(opening)
+    count = len(opening)
     frozen = runs.freeze(connection, run, session.prefix) if starts else []
     if starts:
         begun = e.RunStarted(epoch=1, notes=notes.consume(connection, session.key, session.noted))
         opening = [*opening, begun, *frozen]
-    said = starts and intake.foresees(session, freezes=bool(frozen))
-    bodies = [*opening, *intake.step] if said else opening
+    is_announced = starts and intake.foresees(session, freezes=bool(frozen))
+    bodies = [*opening, *intake.step] if is_announced else opening
     log.take_seqs(connection, session.key, len(bodies))
     facts = log.write(connection, session.session_key, first, [(run, body) for body in bodies], now=intake.now)
     if title := title_of(intake.inbound.parts):
         _SET_TITLE.run(connection, b_key=session.key, b_title=title)
-    receipt = _keep_receipt(connection, session, intake, run, first + asked - 2)
+    receipt = _keep_receipt(connection, session, intake, run, first + count - 2)
     started, freed = (run, None) if starts else (None, run.key if free and intake.owner is None else None)
     if not starts:
         missed = []
-    return Received(receipt=receipt, facts=facts, missed=missed, started=started, said=said, freed=freed)
+    return Received(receipt=receipt, facts=facts, missed=missed, started=started, announced=is_announced, freed=freed)
 
 
 def title_of(parts: Sequence[Part]) -> str:
@@ -356,9 +356,9 @@ def _named(connection: Connection, session: sessions.SessionRef, intake: Intake)
 
 
 def _received(intake: Intake) -> e.MessageReceived:
-    given = intake.inbound
+    inbound = intake.inbound
     return e.MessageReceived(
-        message=intake.message, actor=given.actor, parts=given.parts, via=given.via, named=given.shared
+        message=intake.message, actor=inbound.actor, parts=inbound.parts, via=inbound.via, named=inbound.shared
     )
 
 

@@ -36,7 +36,7 @@ _WAITING = select(RUN.c.lane, func.count()).where(IS_OPEN, RUN.c.status == liter
 
 
 def admits(connection: Connection, agent: int, cap: int | None, *, run: int | None = None) -> bool:
-    """Return whether a root run of *agent* may start now: there is room under *cap*, and it is to have it.
+    """Return whether a root run of *agent* may start now: there is room under *cap*, and it is next.
 
     *run* is the key of a queued run; a new one has none, and comes after those that wait. Holds until the commit.
     """
@@ -64,7 +64,7 @@ def queued_in(connection: Connection, session: int) -> int:
 def refusal_of(session: str, queued: int, lane: int) -> RateLimited | None:
     """Return what a message to *session*, in which *queued* wait, is answered when that is too many.
 
-    An operator's is refused when as many again wait: so many cannot be people's.
+    An operator's is refused at twice as many, which people's alone never reach.
     """
     if queued < (MAX_QUEUED if lane == PEOPLE else 2 * MAX_QUEUED):
         return None

@@ -88,8 +88,10 @@ def of_all(*columns: Any, where: Sequence[ColumnElement[bool]]) -> Select[Any]:
         partition_by=(placed.c.q_lane, placed.c.q_actor), order_by=(placed.c.q_n, placed.c.q_since, placed.c.q_key)
     )
     has_room = or_(placed.c.q_room.is_(None), placed.c.q_nth <= placed.c.q_room)
-    found = select(placed, own.label("q_own")).where(has_room).subquery()
-    return select(*_own(columns, found)).order_by(*_order(found, found.c.q_own)).limit(bindparam("b_limit"))
+    candidates = select(placed, own.label("q_own")).where(has_room).subquery()
+    return (
+        select(*_own(columns, candidates)).order_by(*_order(candidates, candidates.c.q_own)).limit(bindparam("b_limit"))
+    )
 
 
 def _waiting(columns: Sequence[Any], where: Sequence[ColumnElement[bool]]) -> Subquery:

@@ -50,7 +50,7 @@ from agent_core.store.work.blobs import BLOB
 
 QUOTA: Table = table_of(QuotaRow)
 SERVED: Table = table_of(ServedRow)
-MOST_REAPED = 1_000
+MAX_REAPED = 1_000
 """Rows that one transaction removes: it is to be over soon."""
 SERVED_FOR = 3_600_000
 """Milliseconds for which it matters when an actor was served."""
@@ -112,7 +112,7 @@ _OF_EVENTS = select(EVENT.c.run, func.length(EVENT.c.data).label("size")).where(
 _OF_BLOBS = select(BLOB.c.run, func.length(BLOB.c.data).label("size")).where(BLOB.c.session == bindparam("b_session"))
 
 
-def _kept(sizes: Subquery) -> Select[Any, Any, Any]:
+def _kept_bytes(sizes: Subquery) -> Select[Any, Any, Any]:
     """Sum the *sizes* of what runs keep by those whom they are charged to."""
     return (
         select(RUN.c.agent, RUN.c.charged, func.sum(sizes.c.size))
@@ -122,8 +122,8 @@ def _kept(sizes: Subquery) -> Select[Any, Any, Any]:
     )
 
 
-_KEPT = _kept(union_all(_OF_EVENTS, _OF_BLOBS).subquery())
-_KEPT_IN = _kept(_OF_BLOBS.where(BLOB.c.id.in_(bindparam("b_blobs", expanding=True))).subquery())
+_KEPT = _kept_bytes(union_all(_OF_EVENTS, _OF_BLOBS).subquery())
+_KEPT_IN = _kept_bytes(_OF_BLOBS.where(BLOB.c.id.in_(bindparam("b_blobs", expanding=True))).subquery())
 _LEFT = QUOTA.c.stored - bindparam("b_stored", type_=BigInteger)
 _GIVE_BACK = (
     update(QUOTA)
@@ -218,9 +218,9 @@ def check_stored(
     query = select(QUOTA.c.subject, QUOTA.c.stored).where(
         QUOTA.c.agent == agent, QUOTA.c.subject.in_([each.key for each in bound])
     )
-    kept = {row.subject: row.stored for row in connection.execute(query)}
+    bytes_of = {row.subject: row.stored for row in connection.execute(query)}
     for each in bound:
-        _refuse(each, Used(stored=kept.get(each.key, 0) + stored), Spending(stored=stored), now)
+        _refuse(each, Used(stored=bytes_of.get(each.key, 0) + stored), Spending(stored=stored), now)
 
 
 def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, ended: bool, now: int) -> None:
@@ -245,13 +245,13 @@ def give_back(connection: Connection, session: int) -> None:
 def give_back_blobs(connection: Connection, session: int, names: Collection[str]) -> None:
     """Take the blobs *names*, which are about to be deleted, off the counts; those of runs in progress are not in."""
     if names:
-        given = {"b_session": session, "b_blobs": list(names)}
-        take_off(connection, connection.execute(_KEPT_IN, given).all())
+        parameters = {"b_session": session, "b_blobs": list(names)}
+        take_off(connection, connection.execute(_KEPT_IN, parameters).all())
 
 
-def take_off(connection: Connection, kept: Iterable[Any]) -> None:
-    """Take what is *kept*, rows of an agent's key, who is charged and bytes, off the counts."""
-    for agent, charged, stored in kept:
+def take_off(connection: Connection, rows: Iterable[Any]) -> None:
+    """Take *rows*, each with an agent's key, who is charged and bytes, off the counts."""
+    for agent, charged, stored in rows:
         values = {"b_agent": agent, "b_subjects": _keys(charged), "b_stored": stored}
         connection.execute(_GIVE_BACK, values)
 
@@ -269,9 +269,9 @@ def forget(connection: Connection, actor: str) -> None:
 
 
 def reap(connection: Connection, now: int) -> int:
-    """Remove the counts that no period includes any more, up to `MOST_REAPED`, and return how many those were."""
+    """Remove the counts that no period includes any more, up to `MAX_REAPED`, and return how many those were."""
     connection.execute(_REAP_SERVED, {"b_at": now - SERVED_FOR})
-    return connection.execute(_REAP, {"b_day": now // DAY - 1, "b_limit": MOST_REAPED}).rowcount
+    return connection.execute(_REAP, {"b_day": now // DAY - 1, "b_limit": MAX_REAPED}).rowcount
 
 
 def _spend(connection: Connection, agent: int, keys: Sequence[int], spent: Spending, now: int) -> dict[int, Used]:
@@ -282,8 +282,8 @@ def _spend(connection: Connection, agent: int, keys: Sequence[int], spent: Spend
         "day": now // DAY,
         **msgspec.structs.asdict(spent),
     }
-    given = {f"b_subject_{n}": key for n, key in enumerate(keys)} | {f"b_{name}": n for name, n in counts.items()}
-    rows = _UPSERTS[len(keys)].run(connection, b_agent=agent, **given)
+    parameters = {f"b_subject_{n}": key for n, key in enumerate(keys)} | {f"b_{name}": n for name, n in counts.items()}
+    rows = _UPSERTS[len(keys)].run(connection, b_agent=agent, **parameters)
     return {row[0]: Used(**dict(zip(_COUNTS, row[1:], strict=True))) for row in rows}
 
 

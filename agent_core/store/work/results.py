@@ -16,20 +16,21 @@ from agent_core.store.work.blobs import BLOB
 
 RESULT = table_of(ResultRow)
 _LISTED = 20
-MOST_KEPT = 200
+MAX_RESULTS = 200
 """Results whose rows a session keeps."""
-MOST_BYTES = 64_000_000
+MAX_RESULT_BYTES = 64_000_000
 """Bytes of rows that a session keeps, as JSON."""
 _GONE = (
-    f"It was dropped: of a conversation the newest {MOST_KEPT} results are kept, {MOST_BYTES // 1_000_000} MB at most."
+    f"It was dropped: of a conversation the newest {MAX_RESULTS} results are kept, "
+    f"{MAX_RESULT_BYTES // 1_000_000} MB at most."
 )
 
 
-def keep(connection: Connection, run: RunRef, call: str, found: FoundRows, data: bytes) -> HandleOfRows:
+def keep(connection: Connection, run: RunRef, call: str, rows: FoundRows, data: bytes) -> HandleOfRows:
     """Keep the rows that *call* of *run* returned, as JSON in *data*, and return their handle.
 
     Numbers count up within the session, which is locked: calls run side by side, and in several processes. A call that
-    runs again after a crash gets another one. The oldest ones go that are beyond `MOST_KEPT` or `MOST_BYTES`.
+    runs again after a crash gets another one. The oldest ones go that are beyond `MAX_RESULTS` or `MAX_RESULT_BYTES`.
     """
     log.lock(connection, run.session)
     n = _make_room(connection, run.session, len(data)) + 1
@@ -39,11 +40,11 @@ def keep(connection: Connection, run: RunRef, call: str, found: FoundRows, data:
         "run": run.key,
         "call": call,
         "blob": blobs.put(connection, run.session, blobs.JSON, data, run.key),
-        "count": len(found.rows),
-        "columns": msgspec.json.encode(found.columns),
+        "count": len(rows.rows),
+        "columns": msgspec.json.encode(rows.columns),
     }
     connection.execute(insert(RESULT).values(**values))
-    return HandleOfRows(n, len(found.rows), found.columns)
+    return HandleOfRows(n, len(rows.rows), rows.columns)
 
 
 def rows(connection: Connection, session: int, handle: str) -> bytes:
@@ -55,9 +56,9 @@ def rows(connection: Connection, session: int, handle: str) -> bytes:
     )
     data = connection.execute(query).scalar()
     if data is None:
-        known = handles(connection, session)
-        was_there = known and 0 < _number(handle) < known[0].n
-        raise NotFound("result", handle, f"{_GONE} {_known(known)}" if was_there else _known(known))
+        existing = handles(connection, session)
+        was_there = existing and 0 < _number(handle) < existing[0].n
+        raise NotFound("result", handle, f"{_GONE} {_names_of(existing)}" if was_there else _names_of(existing))
     return bytes(data)
 
 
@@ -90,8 +91,8 @@ def remove(connection: Connection, session: int, runs: Collection[int]) -> None:
 
 def rewrite(connection: Connection, session: int, change: Callable[[Any], Any]) -> None:
     """Replace the names of columns by what *change* makes of them; the rows are blobs."""
-    found = connection.execute(select(RESULT.c.n, RESULT.c.columns).where(RESULT.c.session == session)).all()
-    for row in found:
+    rows = connection.execute(select(RESULT.c.n, RESULT.c.columns).where(RESULT.c.session == session)).all()
+    for row in rows:
         before = msgspec.json.decode(row.columns)
         after = change(before)
         if after != before:
@@ -101,20 +102,20 @@ def rewrite(connection: Connection, session: int, change: Callable[[Any], Any]) 
 
 def _make_room(connection: Connection, session: int, size: int) -> int:
     """Drop the oldest rows of a session for *size* bytes more, and return the newest number that it has given."""
-    kept = connection.execute(
+    results = connection.execute(
         select(RESULT.c.n, RESULT.c.blob, func.length(BLOB.c.data).label("size"))
         .join(BLOB, (BLOB.c.session == RESULT.c.session) & (BLOB.c.id == RESULT.c.blob))
         .where(RESULT.c.session == session)
         .order_by(RESULT.c.n.desc())
     ).all()
     dropped = list[str]()
-    for place, row in enumerate(kept):
+    for index, row in enumerate(results):
         size += row.size
-        if place >= MOST_KEPT - 1 or size > MOST_BYTES:
+        if index >= MAX_RESULTS - 1 or size > MAX_RESULT_BYTES:
             dropped.append(row.blob)
     if dropped:
         _remove(connection, session, dropped)
-    return kept[0].n if kept else 0
+    return results[0].n if results else 0
 
 
 def _remove(connection: Connection, session: int, names: Collection[str]) -> None:
@@ -124,7 +125,7 @@ def _remove(connection: Connection, session: int, names: Collection[str]) -> Non
     connection.execute(delete(RESULT).where(RESULT.c.session == session, RESULT.c.blob.in_(names)))
 
 
-def _known(handles: Sequence[HandleOfRows]) -> str:
+def _names_of(handles: Sequence[HandleOfRows]) -> str:
     listed = "; ".join(f"`{each.name}` ({each.count:,} rows)" for each in handles)
     return f"There are: {listed}." if listed else "No tool has returned rows in this conversation yet."
 

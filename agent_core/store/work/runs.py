@@ -158,8 +158,8 @@ def open_roots(*columns: Any) -> CompoundSelect[*tuple[Any, ...]]:
 def create(connection: Connection, run: RunRef, *, owner: str | None, input_seq: int, project: int) -> RunRef:
     """Insert *run*, running when *owner* is given, else queued; return it with its key."""
     status = "running" if owner else "queued"
-    given: dict[str, Any] = {"project": project, "status": status, "owner": owner, "input_seq": input_seq}
-    values = {f"b_{name}": given[name] if name in given else getattr(run, name) for name in _NEW}
+    fields: dict[str, Any] = {"project": project, "status": status, "owner": owner, "input_seq": input_seq}
+    values = {f"b_{name}": fields[name] if name in fields else getattr(run, name) for name in _NEW}
     key = _INSERT.run(connection, **values).scalar_one()
     return replace(run, key=key)
 
@@ -182,16 +182,16 @@ def append(
     written = log.append(connection, run, record, announcement, after=after, now=now)
     if not written.whole:
         connection.execute(_RELEASE, {"b_key": run.key})
-    approvals.follow(connection, run, [*record, *(announcement if written.said else ())], now=now)
+    approvals.follow(connection, run, [*record, *(announcement if written.announced else ())], now=now)
     last = announcement[-1] if announcement else None
-    ends = written.said and isinstance(last, e.TERMINAL)
+    ends = written.announced and isinstance(last, e.TERMINAL)
     quotas.bill(connection, run, record, ended=ends, now=now)
     spending.bill(connection, run, record, now=now)
-    if not written.said or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
+    if not written.announced or not isinstance(last, (*e.TERMINAL, e.RunWaiting)):
         return written
     ended = settle(connection, run, last, written.facts[-1].seq, left=left, owner=owner, now=now)
     facts = [*written.facts, *ended.facts]
-    return Appended(facts, written.missed, said=True, started=ended.started, freed=ended.freed)
+    return Appended(facts, written.missed, announced=True, started=ended.started, freed=ended.freed)
 
 
 def settle(

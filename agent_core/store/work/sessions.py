@@ -152,9 +152,9 @@ def open_or_find(connection: Connection, opening: NewSession, snapshot: Snapshot
 
     Raises `StaleAgent`, `RateLimited`.
     """
-    known = opening.address and by_address(connection, opening.address)
-    if known:
-        return OpenedSession(find(connection, known))
+    existing = opening.address and by_address(connection, opening.address)
+    if existing:
+        return OpenedSession(find(connection, existing))
     bounds = share_agent(connection, opening)
     who, spent = (opening.actor, opening.origin), Spending(sessions=1)
     quotas.take(connection, opening.agent, bounds.quotas, *who, spent, now=opening.now)
@@ -243,22 +243,22 @@ def merge_metadata(connection: Connection, session: SessionRef, patch: dict[str,
 
 def updated_since(connection: Connection, seen: Mapping[str, int]) -> set[str]:
     """Return which of the sessions *seen* have facts beyond the seq of each."""
-    names, found = list(seen), set[str]()
+    names, updated = list(seen), set[str]()
     for start in range(0, len(names), _MANY):
-        asked = select(SESSION.c.id, SESSION.c.next_seq).where(SESSION.c.id.in_(names[start : start + _MANY]))
-        found |= {row.id for row in connection.execute(asked) if row.next_seq > seen[row.id] + 1}
-    return found
+        query = select(SESSION.c.id, SESSION.c.next_seq).where(SESSION.c.id.in_(names[start : start + _MANY]))
+        updated |= {row.id for row in connection.execute(query) if row.next_seq > seen[row.id] + 1}
+    return updated
 
 
-def outdated(connection: Connection, known: Mapping[str, int]) -> set[str]:
-    """Return which of the sessions *known*, each with its number of redactions, were redacted since, or are gone."""
-    names, found = list(known), set[str]()
+def outdated(connection: Connection, redactions: Mapping[str, int]) -> set[str]:
+    """Return which sessions were redacted more often than *redactions*, a count for each, says, or are gone."""
+    names, outdated_names = list(redactions), set[str]()
     for start in range(0, len(names), _MANY):
-        asked = names[start : start + _MANY]
-        rows = connection.execute(select(SESSION.c.id, SESSION.c.redactions).where(SESSION.c.id.in_(asked)))
+        chunk = names[start : start + _MANY]
+        rows = connection.execute(select(SESSION.c.id, SESSION.c.redactions).where(SESSION.c.id.in_(chunk)))
         now = {row.id: row.redactions for row in rows}
-        found |= {name for name in asked if now.get(name) != known[name]}
-    return found
+        outdated_names |= {name for name in chunk if now.get(name) != redactions[name]}
+    return outdated_names
 
 
 def close(connection: Connection, session: SessionRef) -> None:
@@ -321,11 +321,11 @@ def fork(connection: Connection, source: SessionRef, *, at: int | None, actor: A
 def _noted_at(connection: Connection, source: SessionRef, last: int) -> list[int]:
     """Return the notes that the next run would have shown the model at seq *last*: later runs may have by now."""
     begun = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[e.RunStarted.type]) & (EVENT.c.seq > last)
-    shown = (
+    decoded = (
         msgspec.json.decode(data, type=e.RunStarted).notes
         for data in connection.execute(select(EVENT.c.data).where(begun)).scalars()
     )
-    noted = {*notes.seqs_of(source.noted), *(seq for seqs in shown for seq in seqs)}
+    noted = {*notes.seqs_of(source.noted), *(seq for seqs in decoded for seq in seqs)}
     return sorted(seq for seq in noted if seq <= last)
 
 
@@ -344,15 +344,15 @@ def _copy_log(connection: Connection, source: int, target: int, last: int, runs:
         .where(EVENT.c.session == source, EVENT.c.seq <= last)
     )
     connection.execute(insert(EVENT).from_select(["session", "seq", "run", "type", "time", "data"], copied))
-    shown = select(literal(target), RENDER.c.seq, RENDER.c.id).where(RENDER.c.session == source, RENDER.c.seq <= last)
-    connection.execute(insert(RENDER).from_select(["session", "seq", "id"], shown))
+    renders = select(literal(target), RENDER.c.seq, RENDER.c.id).where(RENDER.c.session == source, RENDER.c.seq <= last)
+    connection.execute(insert(RENDER).from_select(["session", "seq", "id"], renders))
 
 
 def _window_at(connection: Connection, source: SessionRef, last: int) -> int:
     """Return where the window began at seq *last*; what only made results shorter did not move it."""
     kind = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[e.ContextCompacted.type]) & (EVENT.c.seq <= last)
-    found = connection.execute(select(EVENT.c.data).where(kind).order_by(EVENT.c.seq.desc())).scalars()
-    facts = (msgspec.json.decode(data, type=e.ContextCompacted) for data in found)
+    windows = connection.execute(select(EVENT.c.data).where(kind).order_by(EVENT.c.seq.desc())).scalars()
+    facts = (msgspec.json.decode(data, type=e.ContextCompacted) for data in windows)
     return next((fact.window_seq for fact in facts if fact.kind != "prune"), 1)
 
 

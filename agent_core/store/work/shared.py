@@ -1,4 +1,4 @@
-"""What the processes of one database keep in common: the first one that writes a value is believed by all."""
+"""Values that the processes of one database share: the first one that is written counts for all."""
 
 from sqlalchemy import Connection, delete, select
 
@@ -7,7 +7,7 @@ from agent_core.store.log import table_of
 from agent_core.store.tables import KeptRow
 
 KEPT = table_of(KeptRow)
-KNOWN = 900
+REMEMBERED_SECONDS = 900
 """Seconds for which a request that counts once is known: well beyond the 300 for which signatures are usually valid."""
 _TIME = 8
 """Bytes of a time: written so, times compare as bytes do."""
@@ -23,7 +23,7 @@ def keep(connection: Connection, name: str, value: bytes) -> bytes:
     return connection.execute(select(KEPT.c.value).where(KEPT.c.name == name)).scalar_one()
 
 
-def first(connection: Connection, name: str, *, now: int, seconds: int = KNOWN) -> bool:
+def first(connection: Connection, name: str, *, now: int, seconds: int = REMEMBERED_SECONDS) -> bool:
     """Return whether *name*, `<kind>:<at most 32 characters>`, is kept for the first time within about *seconds*.
 
     *now* is in milliseconds. What is older of its kind is removed, so that little is kept.
@@ -36,6 +36,6 @@ def first(connection: Connection, name: str, *, now: int, seconds: int = KNOWN) 
     return keep(connection, name, mine) == mine
 
 
-def kept(connection: Connection, name: str) -> bytes | None:
+def value_of(connection: Connection, name: str) -> bytes | None:
     """Return what is kept under *name*."""
     return connection.execute(select(KEPT.c.value).where(KEPT.c.name == name)).scalar()

@@ -50,10 +50,10 @@ _ON_CONFLICT = f"ON CONFLICT ({', '.join(_PLACE)}) DO UPDATE SET {_MERGE}"
 
 def _add() -> Statement:
     """Add one append's calls to their row. As text: both databases have the same words for it."""
-    given = [name for name in _COLUMNS if name != "agent"]
+    columns = [name for name in _COLUMNS if name != "agent"]
     values = ["(SELECT id FROM agent WHERE key = :b_agent)" if name == "agent" else f":b_{name}" for name in _COLUMNS]
     texts = ("channel", "actor", "session")
-    binds = [bindparam(f"b_{name}", type_=String() if name in texts else BigInteger()) for name in ("agent", *given)]
+    binds = [bindparam(f"b_{name}", type_=String() if name in texts else BigInteger()) for name in ("agent", *columns)]
     return Statement(text(f"{_INSERT} VALUES ({', '.join(values)}) {_ON_CONFLICT}").bindparams(*binds))
 
 
@@ -62,8 +62,8 @@ def _moved(emptied: str) -> Any:
 
     Two such transactions lock the same rows in the same order.
     """
-    kept = ["''" if name == emptied else "0" if name == "run" else name for name in _COLUMNS]
-    rows = f"SELECT {', '.join(kept)} FROM spending WHERE {emptied} = :b_id ORDER BY {', '.join(_PLACE)}"  # noqa: S608
+    columns = ["''" if name == emptied else "0" if name == "run" else name for name in _COLUMNS]
+    rows = f"SELECT {', '.join(columns)} FROM spending WHERE {emptied} = :b_id ORDER BY {', '.join(_PLACE)}"  # noqa: S608
     return text(f"{_INSERT} {rows} {_ON_CONFLICT}").bindparams(bindparam("b_id", type_=String))
 
 
@@ -127,5 +127,5 @@ def _nano(cost: str | None) -> int | None:
 
 def _total(counts: Sequence[int | None]) -> int | None:
     """Return the sum of what is known of *counts*, None if nothing is."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    counted = [count for count in counts if count is not None]
+    return sum(counted) if counted else None

@@ -12,7 +12,7 @@ from agent_core.store.tables import Key
 WAITING = text("seq IS NULL")
 
 
-def _text(length: int) -> Any:
+def _text_key(length: int) -> Any:
     return Field(sa_column=Column(String(length), primary_key=True))
 
 
@@ -48,10 +48,10 @@ class SpendingRow(SQLModel, table=True):
     __tablename__ = "spending"
     __table_args__ = (Index("ix_spending_session", "session"), {"sqlite_with_rowid": False})
     day: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
-    agent: str = _text(40)
-    channel: str = _text(40)
-    actor: str = _text(200)
-    session: str = _text(40)
+    agent: str = _text_key(40)
+    channel: str = _text_key(40)
+    actor: str = _text_key(200)
+    session: str = _text_key(40)
     project: int = Field(sa_column=Column(Key, ForeignKey("project.key", ondelete="CASCADE"), nullable=False))
     run: int = _count()
     runs: int = _count()

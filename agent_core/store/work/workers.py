@@ -137,7 +137,7 @@ def expired(connection: Connection, expire_after: int) -> list[str]:
     return list(connection.execute(_EXPIRED, {"b_expire_after": expire_after}).scalars())
 
 
-def known(connection: Connection) -> set[str]:
+def registered(connection: Connection) -> set[str]:
     """Return the ids of all registered workers."""
     return set(connection.execute(select(WORKER.c.id)).scalars())
 

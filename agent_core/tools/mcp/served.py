@@ -90,7 +90,7 @@ class ServedTool:
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
         fit = fitted(self.parameters)
         arguments = fit.restored(arguments)
-        if fit.shown is not fit.whole and (faults := problems(fit.whole, arguments)):
+        if fit.offered is not fit.whole and (faults := problems(fit.whole, arguments)):
             return ToolError(f"The arguments do not fit `{self.spec.name}`: {'; '.join(map(str, faults))}")
         try:
             server, values = await ready(self.server, self.secrets)

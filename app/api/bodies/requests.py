@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field, StringConstraints, ValidationInfo, field
 from pydantic_core import PydanticKnownError
 
 from agent_core import (
-    LARGEST_FILE,
-    MOST_FILES,
+    MAX_FILE,
+    MAX_FILES,
     Actor,
     Compaction,
     Context,
@@ -24,7 +24,7 @@ from agent_core import (
 from agent_core.domain.agents import MAX_CONTRACT, MAX_IDLE, MAX_TOOL_LIMIT, gathered
 from agent_core.domain.control_checks import MAX_CONDITIONS, MAX_STEPS, MAX_TOKENS, USD
 from agent_core.domain.controls import Budget, Defaults, HasToolCall, NamedTool, Override, StepRule
-from agent_core.domain.quotas import MOST, AddressQuota, Quota, VisitorQuota
+from agent_core.domain.quotas import MAX_QUOTA, AddressQuota, Quota, VisitorQuota
 from agent_core.hooks.check import MAX_HOOKS
 from app.api.bodies.agent_fields import AgentFields
 from app.api.bodies.derived import OBJECT, TEXT, RequestBody, body_of, by_kind, one_of
@@ -62,7 +62,7 @@ AgentName = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\x7f]{1,100}
 Instructions = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=NOT_BLANK)]
 # Empty: none.
 Contract = Annotated[str, StringConstraints(max_length=MAX_CONTRACT)]
-FileIds = Annotated[list[Id], Field(min_length=1, max_length=MOST_FILES)]
+FileIds = Annotated[list[Id], Field(min_length=1, max_length=MAX_FILES)]
 Overlap = Literal["queue", "steer", "interrupt", "reject"]
 # What a repeated request may change: how the caller waits, not what is done.
 NOT_PART_OF_THE_WORK = {"idempotency_key", "mode", "timeout", "on_disconnect"}
@@ -153,7 +153,7 @@ def actor_of(named: str | ActorBody) -> Actor:
     return Actor(id=named, kind="user") if isinstance(named, str) else named.value()
 
 
-QUOTA = {name: Annotated[int, Field(ge=1, le=MOST)] for name in Quota.__struct_fields__ if name != "cost_per_day"}
+QUOTA = {name: Annotated[int, Field(ge=1, le=MAX_QUOTA)] for name in Quota.__struct_fields__ if name != "cost_per_day"}
 QUOTA |= {"cost_per_day": Annotated[str, StringConstraints(pattern=f"^{USD}$")]}
 
 
@@ -225,8 +225,8 @@ class AnonymousSettingsBody(body_of(Anonymous, {"origins": Annotated[list[Id], F
 
 
 WEB_FILES = {
-    "max_bytes": Annotated[int, Field(ge=1, le=LARGEST_FILE)],
-    "max_count": Annotated[int, Field(ge=1, le=MOST_FILES)],
+    "max_bytes": Annotated[int, Field(ge=1, le=MAX_FILE)],
+    "max_count": Annotated[int, Field(ge=1, le=MAX_FILES)],
     "accept": Annotated[list[Id], Field(min_length=1, max_length=50)],
 }
 

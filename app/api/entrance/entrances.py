@@ -9,7 +9,7 @@ from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel
 from starlette.routing import BaseRoute
 
-from agent_core import LARGEST_FILE
+from agent_core import MAX_FILE
 from app.api.bodies.forms import AROUND
 from app.api.deps import operator
 from app.api.entrance.scan import MAX_VALUES
@@ -24,7 +24,7 @@ TOOL = 300_000
 """Bytes of a tool's definition: a schema of 32,000, presets and a configuration of 64,000 each."""
 RENDER = 600_000
 """Bytes of a render, of which the log holds 512,000, and what is around it."""
-FILE = LARGEST_FILE + AROUND
+FILE = MAX_FILE + AROUND
 """Bytes of a form with a file; what an agent allows of it is less, see `uploads`."""
 SECRET = 4_000
 """Bytes of a request for which no credential is asked: an agent and a secret."""

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from agent_core import Core, DrawingUnavailable, InvalidInput, NotFound, RenderObject
-from agent_core.renders.files import MOST_BYTES, MOST_CELLS, csv_of
+from agent_core.renders.files import MAX_CELLS, MAX_CSV_BYTES, csv_of
 from agent_core.renders.heads import head_of
 from agent_core.renders.vega.lint import checked
 from agent_core.runtime.services.shown import ChartDrawer
@@ -95,7 +95,7 @@ async def get_csv(request: Request, render: OwnRender) -> Response:
     data = await asyncio.to_thread(csv_of, render.kind, render.payload)
     head = await asyncio.to_thread(head_of, render.kind, render.payload, render.title)
     if data is None:
-        too_many = f"more than {MOST_CELLS:,} cells or {MOST_BYTES:,} bytes"
+        too_many = f"more than {MAX_CELLS:,} cells or {MAX_CSV_BYTES:,} bytes"
         return problem(404, f"`{render.id}` has no rows, or {too_many}; read its `.json`, or its `text`.")
     return file(data, CSV, tag, attached=file_name(head.heading, "csv"))
 

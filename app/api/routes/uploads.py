@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from agent_core import FILE_KINDS, LARGEST_FILE, File, FileObject, Forbidden, InvalidInput, NotFound
+from agent_core import FILE_KINDS, MAX_FILE, File, FileObject, Forbidden, InvalidInput, NotFound
 from app.api.bodies.forms import FORM, sent_form
 from app.api.bodies.stored import StoredFile, file_wire
 from app.api.bodies.wire import answer
@@ -18,7 +18,7 @@ from app.api.problems import answers, reference
 from channels.web.identity import Principal
 from channels.web.settings import WebFiles, files_for, settings_of
 
-OPERATORS = WebFiles(max_bytes=LARGEST_FILE, max_count=20)
+OPERATORS = WebFiles(max_bytes=MAX_FILE, max_count=20)
 """What operators may send, to any agent."""
 INERT = {"Content-Security-Policy": "sandbox; default-src 'none'"}
 _ID = re.compile(r"file_[\w-]{1,40}", re.ASCII)

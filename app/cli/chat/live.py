@@ -20,7 +20,7 @@ from app.cli.chat.painting import painted
 from app.cli.chat.ports import ApprovalsPort, Port
 from channels.base import CallView, ConversationView, MessageLimits, Question, Ref, RunView, ShownRender, Stop
 from channels.legible import one_line, visible
-from channels.plain import ended, keys, responders_of, said_by, works
+from channels.plain import ended, is_running, keys, responders_of, said_by
 from channels.spans import Span, spans_of
 
 
@@ -208,7 +208,7 @@ class LiveTerminal:
 def _working(call: CallView) -> str:
     """Return the line of *call* while it works, with its latest progress; empty when it does not."""
     is_asked = call.question is not None and call.question.status == "open"
-    if not works(call) or (call.status == "waiting" and is_asked):
+    if not is_running(call) or (call.status == "waiting" and is_asked):
         return ""
     how = f"{ended(call)} " if call.question and not is_asked else ""
     return f"· {one_line(call.shown)} … {how}{one_line(call.progress or '')}"

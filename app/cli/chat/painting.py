@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from agent_core import ChartLine, PlainChart, chart_lines, chart_of
 from channels.base import ShownRender
-from channels.figures import MOST, titled
+from channels.figures import MAX_TEXT, titled
 from channels.legible import visible
 from channels.plain import drawn
 
@@ -35,7 +35,7 @@ def _painted(render: ShownRender, width: int) -> str:
 
 def _of_chart(render: ShownRender, chart: PlainChart, width: int) -> list[ChartLine]:
     """Return the lines of *chart* as they are without colours, each with the series whose mark is at its end."""
-    lines = list(chart_lines(chart, width=width, most=MOST))
+    lines = list(chart_lines(chart, width=width, limit=MAX_TEXT))
     shown = _lines(titled(render, "\n".join(line.text for line in lines)))
     above = len(shown) - len(lines)
     return shown[:above] + [

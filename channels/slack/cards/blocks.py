@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agent_core import ApprovalObject
+from agent_core import ApprovalObject, shorten
 from channels.legible import unmistakable
 from channels.slack.cards import words as w
 from channels.slack.cards.words import Json, Sentence, Value, text
@@ -65,39 +65,39 @@ class CardMessage:
         return CardMessage((*sections, *(block for block in self.blocks if block["type"] == "actions")), self.text)
 
 
-def pages(asked: ApprovalObject | None, about: CardContext, *, least: int = 1) -> list[CardMessage]:
+def pages(approval: ApprovalObject | None, about: CardContext, *, least: int = 1) -> list[CardMessage]:
     """Return the messages of a card, *least* or more: who asks what, every argument, and below the last the buttons.
 
     Once it is decided the first and the last say what became of it. None is a question that is not there any more.
     """
-    if asked is None:
+    if approval is None:
         return [CardMessage((_rich([text(_GONE)]),), _GONE)] * least
-    bodies = list(_packed(_rows(asked)))
-    said, last = _notification_text(asked, about), len(bodies) - 1
-    found: list[CardMessage] = []
+    bodies = list(_packed(_rows(approval)))
+    notification, last = _notification_text(approval, about), len(bodies) - 1
+    messages: list[CardMessage] = []
     for n, body in enumerate(bodies):
-        head = _head(asked, about, alone=last == 0) if n == 0 else []
-        tail = _tail(asked, about) if n == last else []
-        fallback = said if n == 0 else f"{said.splitlines()[0]} ({n + 1} of {last + 1})"
-        found.append(CardMessage((*head, {"type": "rich_text", "elements": body}, *tail), fallback))
-    return [*found, *[CardMessage(tuple(_tail(asked, about)), said)] * (least - len(found))]
+        head = _head(approval, about, alone=last == 0) if n == 0 else []
+        tail = _tail(approval, about) if n == last else []
+        fallback = notification if n == 0 else f"{notification.splitlines()[0]} ({n + 1} of {last + 1})"
+        messages.append(CardMessage((*head, {"type": "rich_text", "elements": body}, *tail), fallback))
+    return [*messages, *[CardMessage(tuple(_tail(approval, about)), notification)] * (least - len(messages))]
 
 
-def _head(asked: ApprovalObject, about: CardContext, *, alone: bool) -> list[Json]:
-    title = unmistakable(" ".join(asked.title.split()))[: limits.HEADER_TEXT.value]
+def _head(approval: ApprovalObject, about: CardContext, *, alone: bool) -> list[Json]:
+    title = unmistakable(" ".join(approval.title.split()))[: limits.HEADER_TEXT.value]
     blocks: list[Json] = [{"type": "header", "text": _plain_text(title)}]
-    if asked.status != "open" and not alone:
-        blocks.append(_outcome(asked, about))
-    whom = [text(" for "), w.name(asked.asker)] if asked.asker else []
+    if approval.status != "open" and not alone:
+        blocks.append(_outcome(approval, about))
+    whom = [text(" for "), w.name(approval.asker)] if approval.asker else []
     where = [text(" in "), {"type": "channel", "channel_id": about.origin}] if about.origin else []
     who = [text(about.agent, bold=True), text(" asks"), *whom, *where]
-    blocks.append(_rich([*who, text(" to use "), text(unmistakable(asked.tool), code=True), text(".")]))
-    if about.words and asked.status == "open":  # what is decided keeps no copy of what its author may delete
+    blocks.append(_rich([*who, text(" to use "), text(unmistakable(approval.tool), code=True), text(".")]))
+    if about.words and approval.status == "open":  # what is decided keeps no copy of what its author may delete
         blocks[-1]["elements"].append({"type": "rich_text_quote", "elements": [text(_quoted(about.words))]})
     if about.link:
         blocks.append(_rich([{"type": "link", "url": about.link, "text": "Open the conversation"}]))
-    if asked.detail:
-        blocks.append(_rich([text(unmistakable(asked.detail))]))
+    if approval.detail:
+        blocks.append(_rich([text(unmistakable(approval.detail))]))
     if not alone:
         continues_below = "Its arguments continue in the messages below; the buttons are below the last one."
         blocks.append({"type": "context", "elements": [_plain_text(continues_below)]})
@@ -105,40 +105,41 @@ def _head(asked: ApprovalObject, about: CardContext, *, alone: bool) -> list[Jso
 
 
 def _quoted(words: str) -> str:
-    said = unmistakable(words.strip())
-    return said if len(said) <= WORDS else f"{said[: WORDS - 1]}…"
+    return shorten(unmistakable(words.strip()), WORDS)
 
 
-def _tail(asked: ApprovalObject, about: CardContext) -> list[Json]:
-    if asked.status != "open":
-        return [_outcome(asked, about)]
-    may: Sentence = [text("To decide: "), *w.responders(asked, about.team), text(". Open until ")]
-    counted = w.votes(asked, about.team)
-    said = [*may, w.date(asked.expires_at), text("."), *([text("\n"), *counted] if counted else [])]
-    return [_rich(said), {"type": "actions", "elements": list(_buttons(asked, about))}]
+def _tail(approval: ApprovalObject, about: CardContext) -> list[Json]:
+    if approval.status != "open":
+        return [_outcome(approval, about)]
+    may: Sentence = [text("To decide: "), *w.responders(approval, about.team), text(". Open until ")]
+    counted = w.votes(approval, about.team)
+    words = [*may, w.date(approval.expires_at), text("."), *([text("\n"), *counted] if counted else [])]
+    return [_rich(words), {"type": "actions", "elements": list(_buttons(approval, about))}]
 
 
-def _outcome(asked: ApprovalObject, about: CardContext) -> Json:
-    block = _rich(w.outcome(asked, about.team))
-    if asked.reason:
-        block["elements"].append({"type": "rich_text_quote", "elements": [text(unmistakable(asked.reason))]})
+def _outcome(approval: ApprovalObject, about: CardContext) -> Json:
+    block = _rich(w.outcome(approval, about.team))
+    if approval.reason:
+        block["elements"].append({"type": "rich_text_quote", "elements": [text(unmistakable(approval.reason))]})
     return block
 
 
-def _buttons(asked: ApprovalObject, about: CardContext) -> Iterator[Json]:
-    tool = unmistakable(asked.tool)
-    sure = f"{tool} runs at once, with what the card says." if asked.quorum == 1 else f"It counts as one yes to {tool}."
-    yield _button(asked, APPROVE, "Approve", "primary", (f"Run {tool}?", sure) if about.careful else None)
-    if asked.remember:
+def _buttons(approval: ApprovalObject, about: CardContext) -> Iterator[Json]:
+    tool = unmistakable(approval.tool)
+    sure = (
+        f"{tool} runs at once, with what the card says." if approval.quorum == 1 else f"It counts as one yes to {tool}."
+    )
+    yield _button(approval, APPROVE, "Approve", "primary", (f"Run {tool}?", sure) if about.careful else None)
+    if approval.remember:
         permanent = f"{tool} runs now, and no further call of it in this conversation needs an approval."
-        yield _button(asked, ALWAYS, "Approve for this conversation", None, (f"Always run {tool} here?", permanent))
-    if asked.edit:
-        yield _button(asked, EDIT, "Edit…", None, None)
-    yield _button(asked, DENY, "Deny…", "danger", None)
+        yield _button(approval, ALWAYS, "Approve for this conversation", None, (f"Always run {tool} here?", permanent))
+    if approval.edit:
+        yield _button(approval, EDIT, "Edit…", None, None)
+    yield _button(approval, DENY, "Deny…", "danger", None)
 
 
-def _button(asked: ApprovalObject, action: str, label: str, style: str | None, sure: tuple[str, str] | None) -> Json:
-    made: Json = {"type": "button", "action_id": action, "value": asked.id, "text": _plain_text(label)}
+def _button(approval: ApprovalObject, action: str, label: str, style: str | None, sure: tuple[str, str] | None) -> Json:
+    made: Json = {"type": "button", "action_id": action, "value": approval.id, "text": _plain_text(label)}
     if style is not None:
         made["style"] = style
     if sure is not None:
@@ -152,29 +153,29 @@ def _button(asked: ApprovalObject, action: str, label: str, style: str | None, s
     return made
 
 
-def _notification_text(asked: ApprovalObject, about: CardContext) -> str:
+def _notification_text(approval: ApprovalObject, about: CardContext) -> str:
     """Return what notifications say: the question, its outcome, and as much of the arguments as there is room for."""
-    said = [w.mrkdwn([text(unmistakable(" ".join(asked.title.split())))])]
-    if asked.status != "open":
-        said.append(w.mrkdwn(w.outcome(asked, about.team)))
-    given = "\n".join(map(str, w.values(asked.arguments)))
-    more = "… (the card has all of it)" if len(given) > TEXT else ""
-    return "\n".join([*said, w.mrkdwn([text(given[:TEXT])]) + more]).strip()
+    lines = [w.mrkdwn([text(unmistakable(" ".join(approval.title.split())))])]
+    if approval.status != "open":
+        lines.append(w.mrkdwn(w.outcome(approval, about.team)))
+    arguments = "\n".join(map(str, w.values(approval.arguments)))
+    more = "… (the card has all of it)" if len(arguments) > TEXT else ""
+    return "\n".join([*lines, w.mrkdwn([text(arguments[:TEXT])]) + more]).strip()
 
 
 # ---- arguments ------------------------------------------------------------------------------------
 
 
-def _rows(asked: ApprovalObject) -> Iterator[Json]:
+def _rows(approval: ApprovalObject) -> Iterator[Json]:
     """Give the arguments that run, and below them those that were asked for in the place of corrected ones."""
-    if not asked.arguments:
+    if not approval.arguments:
         yield _section([text("It is called with nothing.")])
-    yield from _values(asked.arguments)
-    before = {name: given for name, given in asked.asked.items() if asked.arguments.get(name, _NOTHING) != given}
+    yield from _values(approval.arguments)
+    before = {name: value for name, value in approval.asked.items() if approval.arguments.get(name, _NOTHING) != value}
     if before:
         yield _section([text("Asked for was:", italic=True)])
         yield from _values(before)
-    if added := [unmistakable(name) for name in asked.arguments if name not in asked.asked]:
+    if added := [unmistakable(name) for name in approval.arguments if name not in approval.asked]:
         names = ", ".join(added)
         yield _section([text(f"Not asked for: {names if len(names) <= w.INLINE else len(added)}", italic=True)])
 
@@ -230,8 +231,8 @@ def _words(part: Json) -> str:
         return f"{part['text']}: {part['url']}"
     if "elements" in part:
         return ("\n" if part["type"] == "rich_text" else "").join(map(_words, part["elements"]))
-    said = part.get("text") or part.get("fallback") or w.mrkdwn([part])
-    return said if isinstance(said, str) else _words(said)
+    words = part.get("text") or part.get("fallback") or w.mrkdwn([part])
+    return words if isinstance(words, str) else _words(words)
 
 
 def _section(sentence: Sentence) -> Json:

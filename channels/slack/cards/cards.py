@@ -36,9 +36,9 @@ from channels.sweep import PeriodicTask
 
 SWEEP = 1.0
 """Seconds between two looks for what other processes asked and decided, or left half done."""
-MOST = 20
+MAX_AT_ONCE = 20
 """Cards that one process works on at once."""
-MOST_LINKS = 1_000
+MAX_LINKS = 1_000
 """Addresses of threads that are remembered."""
 SETTLE_MS = 5_000
 """Milliseconds for which a card waits in its thread for what the agent says before it."""
@@ -94,8 +94,8 @@ class Cards:
 
     async def heal(self, approval: str, team: str, channel: str, ts: str) -> None:
         """Edit the message of a late click to show the outcome of its question; raises a `SlackFailure`."""
-        space, asked = await self._workspaces.space(team), await self._asked(approval)
-        page = pages(asked, await self._about(asked, Spot(team, channel)))[-1]
+        space, question = await self._workspaces.space(team), await self._approval(approval)
+        page = pages(question, await self._about(question, Spot(team, channel)))[-1]
         await space.pacer.admit("chat.update", team, channel, Lane.FINAL)
         await space.api.update(channel, ts, page.text, blocks=page.blocks)
 
@@ -121,7 +121,7 @@ class Cards:
             if each.key not in self._working
             and (each.state in (PLANNED, SENT) or each.version != versions.get(each.approval))
         ]
-        room = max(0, MOST - len(self._working))
+        room = max(0, MAX_AT_ONCE - len(self._working))
         for card in await self._rows.claim([each.key for each in due[:room]]) if due[:room] else []:
             task = asyncio.create_task(self._guarded(card, versions.get(card.approval, "")), name=f"card-{card.id}")
             self._working[card.key] = task
@@ -129,29 +129,29 @@ class Cards:
 
     async def _plan(self, approval: str) -> None:
         """Note where a question is to be asked; in its thread once that shows what leads to it."""
-        if (asked := await self._asked(approval)) is None:
+        if (question := await self._approval(approval)) is None:
             return
-        thread = await self._thread(asked)
+        thread = await self._thread(question)
         try:
-            spots = await self._elsewhere(asked, thread)
+            spots = await self._elsewhere(question, thread)
         except f.SlackFailure as error:  # it does not say which workspace is the only one
             _log.warning("slack.card_delayed", approval=approval, error=str(error))
             return
-        is_early = self._clock.now() - asked.requested_at < SETTLE_MS
-        if thread is None or not is_early or await self._rows.rests(asked.session):
+        is_early = self._clock.now() - question.requested_at < SETTLE_MS
+        if thread is None or not is_early or await self._rows.rests(question.session):
             spots += [Spot(thread.team, thread.channel, thread.root)] if thread else []
             self._planned.add(approval)
         if spots:
-            await self._rows.plan(approval, asked.session, spots)
+            await self._rows.plan(approval, question.session, spots)
 
     def _worked(self, key: int, _task: asyncio.Task[None]) -> None:
         del self._working[key]
         self._sweep.news.set()  # there is room again, and more to do perhaps
 
-    async def _elsewhere(self, asked: ApprovalObject, thread: Thread | None) -> list[Spot]:
+    async def _elsewhere(self, approval: ApprovalObject, thread: Thread | None) -> list[Spot]:
         """Return where a question is to be asked besides its *thread*, as its agent's author said."""
-        found: list[Spot] = []
-        for place in asked.deliver_to:
+        spots: list[Spot] = []
+        for place in approval.deliver_to:
             kind, _, rest = place.partition(":")
             team, _, channel = rest.rpartition("/")
             if kind != "slack":
@@ -159,8 +159,8 @@ class Cards:
             if not (team := team or (thread.team if thread else await self._workspaces.only())):
                 _log.error("slack.card_unplaced", place=place, remedy="write it as slack:<workspace id>/<channel id>")
                 continue
-            found.append(Spot(team, channel))
-        return found
+            spots.append(Spot(team, channel))
+        return spots
 
     async def _guarded(self, card: Card, version: str) -> None:
         """Bring a card up to date; whatever goes wrong, the sweep of some process takes it up again."""
@@ -176,8 +176,8 @@ class Cards:
                 await self._rows.leave(card, again=SLOWEST * 2.0 ** min(card.tries, 6), tries=card.tries + 1)
 
     async def _bring(self, card: Card, version: str) -> None:
-        asked = await self._asked(card.approval)
-        is_open = asked is not None and asked.status == "open"
+        question = await self._approval(card.approval)
+        is_open = question is not None and question.status == "open"
         if not is_open and not card.refs and card.state == PLANNED:  # decided before it was asked here
             await self._rows.leave(card, state=SETTLED)
             return
@@ -186,16 +186,16 @@ class Cards:
             screen = CardScreen(self._rows, await self._workspaces.space(card.spot.team), self._clock, card)
             await screen.open()
             if is_open or screen.card.refs:
-                about = await self._about(asked, card.spot)
-                await screen.show(pages(asked, about, least=len(screen.card.refs)))
+                about = await self._about(question, card.spot)
+                await screen.show(pages(question, about, least=len(screen.card.refs)))
         except (f.SlackFailure, NotFound) as error:
             await self._put_off(screen.card if screen else card, error, is_open=is_open)
             return
-        if asked is not None and screen.card.refs:
+        if question is not None and screen.card.refs:
             place = f"{screen.card.spot.place}:{screen.card.refs[0]}"
-            await self._core.approvals.note(asked.id, "delivered", surface="slack", place=place)
-        shown = replace(screen.card, version=card.version)  # as it was before what is shown was read
-        await self._rows.leave(shown, state=SHOWN if is_open else SETTLED, version=version, tries=0)
+            await self._core.approvals.note(question.id, "delivered", surface="slack", place=place)
+        before = replace(screen.card, version=card.version)  # as it was before what is shown was read
+        await self._rows.leave(before, state=SHOWN if is_open else SETTLED, version=version, tries=0)
 
     async def _put_off(self, card: Card, error: f.SlackFailure | NotFound, *, is_open: bool) -> None:
         """Schedule a retry: soon for errors that pass by themselves, slowly for those that a person must fix."""
@@ -217,36 +217,36 @@ class Cards:
         state = {"state": SETTLED} if over else {}
         await self._rows.leave(card, again=pause, tries=card.tries + 1, **state)
 
-    async def _asked(self, approval: str) -> ApprovalObject | None:
+    async def _approval(self, approval: str) -> ApprovalObject | None:
         try:
             return await self._core.approvals.get(approval)
         except NotFound:
             return None
 
-    async def _thread(self, asked: ApprovalObject) -> Thread | None:
-        data = await self._rows.thread_of(asked.session)
+    async def _thread(self, approval: ApprovalObject) -> Thread | None:
+        data = await self._rows.thread_of(approval.session)
         return Thread.read(data) if data is not None else None
 
-    async def _about(self, asked: ApprovalObject | None, spot: Spot) -> CardContext:
-        if asked is None:
+    async def _about(self, approval: ApprovalObject | None, spot: Spot) -> CardContext:
+        if approval is None:
             return CardContext(spot.team, "")
-        agent, origin = asked.agent, None
+        agent, origin = approval.agent, None
         with suppress(NotFound):
-            agent = (await self._core.agents.get(asked.agent)).definition.name
-        thread = await self._thread(asked)
+            agent = (await self._core.agents.get(approval.agent)).definition.name
+        thread = await self._thread(approval)
         if thread is not None and thread.team == spot.team and thread.channel != spot.channel and not thread.is_dm:
             origin = thread.channel
         careful, words = True, ""
-        if asked.status == "open":
-            tool = await self._core.approvals.tool(asked.id)
-            careful, words = tool is None or tool.effect == "write", await self._core.approvals.question(asked.id)
-        link = await self._link(asked, thread, spot)
+        if approval.status == "open":
+            tool = await self._core.approvals.tool(approval.id)
+            careful, words = tool is None or tool.effect == "write", await self._core.approvals.question(approval.id)
+        link = await self._link(approval, thread, spot)
         return CardContext(spot.team, agent, origin, careful=careful, words=words, link=link)
 
-    async def _link(self, asked: ApprovalObject, thread: Thread | None, spot: Spot) -> str | None:
+    async def _link(self, approval: ApprovalObject, thread: Thread | None, spot: Spot) -> str | None:
         """Return the address of the conversation, unless the card is in it or Slack does not give it."""
         if thread is None:
-            return f"{self._public_url.rstrip('/')}/operator#/s/{asked.session}" if self._public_url else None
+            return f"{self._public_url.rstrip('/')}/operator#/s/{approval.session}" if self._public_url else None
         if (thread.team, thread.channel, thread.root) == (spot.team, spot.channel, spot.root):
             return None
         if thread.address not in self._links:
@@ -257,7 +257,7 @@ class Cards:
             except f.SlackFailure as error:
                 _log.info("slack.no_link", team=space.team, reason=error.reason)
                 return None
-            if len(self._links) >= MOST_LINKS:
+            if len(self._links) >= MAX_LINKS:
                 self._links.clear()
             self._links[thread.address] = link
         return self._links[thread.address]

@@ -20,8 +20,8 @@ REASON = "reason"
 FIELDS = limits.BLOCKS_PER_VIEW.value // 2
 VALUE = "value"
 """The `action_id` of every field."""
-MOST_REASON = 2_000
-MOST_FAULT = 300
+MAX_REASON = 2_000
+MAX_FAULT = 300
 """Characters of a field's label."""
 _LONG = 60
 """Characters beyond which a text has more than one line to be written in."""
@@ -54,7 +54,7 @@ class Field:
     name: str
     block: str
     kind: Kind
-    shown: str
+    initial: str
     required: bool
     choices: tuple[Any, ...] = ()
     hint: str = ""
@@ -62,26 +62,26 @@ class Field:
     @property
     def fits(self) -> bool:
         """Whether a form can hold it whole."""
-        return len(self.shown) <= limits.INPUT_TEXT.value and len(self.name) <= limits.INPUT_LABEL.value // 2
+        return len(self.initial) <= limits.INPUT_TEXT.value and len(self.name) <= limits.INPUT_LABEL.value // 2
 
 
-def denying(asked: ApprovalObject, card: CardAt) -> Json:
+def denying(approval: ApprovalObject, card: CardAt) -> Json:
     """Return the form that asks why not."""
-    element = {"type": "plain_text_input", "action_id": VALUE, "multiline": True, "max_length": MOST_REASON}
+    element = {"type": "plain_text_input", "action_id": VALUE, "multiline": True, "max_length": MAX_REASON}
     reason = _input(
         REASON, "Why not?", element, hint="The agent sees your reason. You may leave it out.", optional=True
     )
-    return _form(DENY, "Deny this call", "Deny", [_about(asked), reason], card)
+    return _form(DENY, "Deny this call", "Deny", [_about(approval), reason], card)
 
 
-def editing(asked: ApprovalObject, schema: Json, card: CardAt) -> Json:
+def editing(approval: ApprovalObject, schema: Json, card: CardAt) -> Json:
     """Return the form that corrects the arguments; those that no form can hold are named and stay as they are."""
-    found = fields(asked, schema)
-    blocks = [_about(asked), *(_field(each) for each in found)]
-    if same := [unmistakable(name) for name in asked.arguments if name not in {each.name for each in found}]:
-        said = f"Too long to be changed here, and kept as they are: {', '.join(same)}"
+    form_fields = fields(approval, schema)
+    blocks = [_about(approval), *(_field(each) for each in form_fields)]
+    if same := [unmistakable(name) for name in approval.arguments if name not in {each.name for each in form_fields}]:
+        notice = f"Too long to be changed here, and kept as they are: {', '.join(same)}"
         blocks.append(
-            _note(said if len(said) <= limits.CONTEXT_TEXT.value else f"{len(same)} more are kept as they are.")
+            _note(notice if len(notice) <= limits.CONTEXT_TEXT.value else f"{len(same)} more are kept as they are.")
         )
     return _form(EDIT, "Edit and approve", "Approve", blocks, card)
 
@@ -91,7 +91,7 @@ def written(card: CardAt) -> str:
     return json.dumps([card.approval, card.channel, card.ts, card.root])
 
 
-def kept(metadata: str) -> CardAt:
+def card_at(metadata: str) -> CardAt:
     """Return what `written` gave; raises `ValueError` or `TypeError` for anything else."""
     return CardAt(*json.loads(metadata))
 
@@ -103,42 +103,48 @@ def notice(words: str) -> Json:
     return {"type": "modal", "title": _plain_text("Approval"), "close": _plain_text("Close"), "blocks": [section]}
 
 
-def fields(asked: ApprovalObject, schema: Json) -> list[Field]:
+def fields(approval: ApprovalObject, schema: Json) -> list[Field]:
     """Return the fields for what a tool may be called with: first what is required, in its author's order.
 
     That order is kept by `required` alone: the other keys of a frozen schema are sorted.
     """
-    known: Json = schema.get("properties") or {}
+    properties: Json = schema.get("properties") or {}
     required = schema.get("required") or ()
-    names = list(dict.fromkeys([*(name for name in required if name in known), *known, *asked.arguments]))
+    names = list(dict.fromkeys([*(name for name in required if name in properties), *properties, *approval.arguments]))
     made = (
-        _of(name, f"arg_{n}", known.get(name), asked.arguments, required=name in required or name not in known)
+        _of(
+            name,
+            f"arg_{n}",
+            properties.get(name),
+            approval.arguments,
+            required=name in required or name not in properties,
+        )
         for n, name in enumerate(names)
     )
     return [each for each in made if each.fits][:FIELDS]
 
 
 def _of(name: str, block: str, schema: Any, arguments: Json, *, required: bool) -> Field:
-    known = cast("Json", schema) if isinstance(schema, dict) else {}
-    given, value = name in arguments, arguments.get(name)
-    hint = unmistakable(str(known.get("description") or ""))[: limits.INPUT_HINT.value]
-    if choices := _choices(known):
-        shown = next((str(n) for n, each in enumerate(choices) if given and _json(each) == _json(value)), "")
-        return Field(name, block, "choice", shown, required, choices, hint)
-    kind, like = _KINDS.get(str(known.get("type")), ("json", object))
-    if given and not (type(value) is like or (kind == "number" and type(value) is int)):
+    part = cast("Json", schema) if isinstance(schema, dict) else {}
+    is_present, value = name in arguments, arguments.get(name)
+    hint = unmistakable(str(part.get("description") or ""))[: limits.INPUT_HINT.value]
+    if choices := _choices(part):
+        initial = next((str(n) for n, each in enumerate(choices) if is_present and _json(each) == _json(value)), "")
+        return Field(name, block, "choice", initial, required, choices, hint)
+    kind, like = _KINDS.get(str(part.get("type")), ("json", object))
+    if is_present and not (type(value) is like or (kind == "number" and type(value) is int)):
         kind = "json"
-    shown = value if isinstance(value, str) and kind == "text" else _json(value, indent=2)
-    return Field(name, block, kind, shown if given else "", required, hint=hint)
+    initial = value if isinstance(value, str) and kind == "text" else _json(value, indent=2)
+    return Field(name, block, kind, initial if is_present else "", required, hint=hint)
 
 
 def _choices(schema: Json) -> tuple[Any, ...]:
     """Return the values that are all there are, if a menu can hold them."""
-    given: Sequence[Any] = schema.get("oneOf") or ()
-    named = [cast("Json", each)["const"] for each in given if isinstance(each, dict) and "const" in each]
-    found: Sequence[Any] = (True, False) if schema.get("type") == "boolean" else schema.get("enum") or named
-    fit = len(found) <= limits.OPTIONS.value and all(len(_label(each)) <= limits.OPTION_TEXT.value for each in found)
-    return tuple(found) if fit else ()
+    options: Sequence[Any] = schema.get("oneOf") or ()
+    named = [cast("Json", each)["const"] for each in options if isinstance(each, dict) and "const" in each]
+    values: Sequence[Any] = (True, False) if schema.get("type") == "boolean" else schema.get("enum") or named
+    fit = len(values) <= limits.OPTIONS.value and all(len(_label(each)) <= limits.OPTION_TEXT.value for each in values)
+    return tuple(values) if fit else ()
 
 
 def _label(value: Any) -> str:
@@ -147,43 +153,43 @@ def _label(value: Any) -> str:
     )
 
 
-def read(found: Sequence[Field], values: Mapping[str, str | None], before: Json) -> tuple[Json, dict[str, str]]:
+def read(form_fields: Sequence[Field], values: Mapping[str, str | None], before: Json) -> tuple[Json, dict[str, str]]:
     """Return the arguments that a form was filled with, and what is wrong with which block."""
     arguments, errors = dict(before), dict[str, str]()
-    for each in found:
+    for each in form_fields:
         text = values.get(each.block) or ""
-        if _same(text, each.shown):
+        if _same(text, each.initial):
             continue
         try:
-            given, value = _parsed(each, text)
+            parsed, value = _parsed(each, text)
         except ValueError as error:
             errors[each.block] = str(error)
             continue
-        if given:
+        if parsed:
             arguments[each.name] = value
         else:
             arguments.pop(each.name, None)
     return arguments, errors
 
 
-def marked(found: Sequence[Field], faults: Sequence[Fault]) -> dict[str, str]:
+def marked(form_fields: Sequence[Field], faults: Sequence[Fault]) -> dict[str, str]:
     """Return what is said at which block: each of *faults* at the field that it is about, else at the first one."""
-    said = dict[str, str]()
+    errors = dict[str, str]()
     for fault in faults:
-        block, place = _place(found, fault.path.removeprefix("arguments"))
+        block, place = _place(form_fields, fault.path.removeprefix("arguments"))
         words = f"{place}: {fault.message}" if place else fault.message
-        said[block] = f"{said[block]}; {words}" if block in said else words
-    return {block: words[:MOST_FAULT] for block, words in said.items()}
+        errors[block] = f"{errors[block]}; {words}" if block in errors else words
+    return {block: words[:MAX_FAULT] for block, words in errors.items()}
 
 
-def _place(found: Sequence[Field], path: str) -> tuple[str, str]:
+def _place(form_fields: Sequence[Field], path: str) -> tuple[str, str]:
     """Return the block that *path* leads to, and the rest of it, where the field itself does not say it."""
-    for each in found:
+    for each in form_fields:
         for name in (f".{each.name}", f"['{each.name}']", f'["{each.name}"]'):
             rest = path.removeprefix(name)
             if path.startswith(name) and rest[:1] in ("", ".", "["):
                 return each.block, rest.removeprefix(".")
-    return found[0].block, path.removeprefix(".")
+    return form_fields[0].block, path.removeprefix(".")
 
 
 def _parsed(field: Field, text: str) -> tuple[bool, Any]:
@@ -212,9 +218,9 @@ def _refused(name: str) -> None:
     raise ValueError(name)
 
 
-def _same(text: str, shown: str) -> bool:
+def _same(text: str, displayed: str) -> bool:
     """Return whether a field was left as it was: on its way the spaces around a text may get lost."""
-    return text.replace("\r\n", "\n").strip() == shown.replace("\r\n", "\n").strip()
+    return text.replace("\r\n", "\n").strip() == displayed.replace("\r\n", "\n").strip()
 
 
 # ---- blocks ---------------------------------------------------------------------------------------
@@ -226,16 +232,16 @@ def _field(field: Field) -> Json:
 
 
 def _must(field: Field) -> bool:
-    return field.required and (field.kind != "text" or bool(field.shown))  # a text that is empty may stay so
+    return field.required and (field.kind != "text" or bool(field.initial))  # a text that is empty may stay so
 
 
 def _element(field: Field) -> Json:
     if field.kind == "choice":
         options = [{"text": _plain_text(_label(each)), "value": str(n)} for n, each in enumerate(field.choices)]
-        first = {"initial_option": options[int(field.shown)]} if field.shown else {}
+        first = {"initial_option": options[int(field.initial)]} if field.initial else {}
         return {"type": "static_select", "action_id": VALUE, "options": options, **first}
-    is_long = field.kind == "json" or "\n" in field.shown or len(field.shown) > _LONG
-    first = {"initial_value": field.shown} if field.shown else {}
+    is_long = field.kind == "json" or "\n" in field.initial or len(field.initial) > _LONG
+    first = {"initial_value": field.initial} if field.initial else {}
     multiline = is_long and field.kind not in ("integer", "number")
     return {"type": "plain_text_input", "action_id": VALUE, "multiline": multiline, **first}
 
@@ -256,8 +262,12 @@ def _form(callback: str, title: str, submit: str, blocks: Sequence[Json], card: 
     return {**made, "close": _plain_text("Back"), "private_metadata": written(card), "blocks": list(blocks)}
 
 
-def _about(asked: ApprovalObject) -> Json:
-    sentence = [w.text(unmistakable(asked.title), bold=True), w.text("  "), w.text(unmistakable(asked.tool), code=True)]
+def _about(approval: ApprovalObject) -> Json:
+    sentence = [
+        w.text(unmistakable(approval.title), bold=True),
+        w.text("  "),
+        w.text(unmistakable(approval.tool), code=True),
+    ]
     return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": sentence}]}
 
 

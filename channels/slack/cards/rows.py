@@ -83,14 +83,14 @@ class CardRows:
 
     async def thread_of(self, session: str) -> Mapping[str, Any] | None:
         """Return the thread that *session* is shown in, if it is one of Slack's."""
-        asked = select(_PLACE.c.data).where(_PLACE.c.session == session, _PLACE.c.channel == CHANNEL)
-        return await self._records.read(lambda connection: connection.execute(asked).scalar())
+        query = select(_PLACE.c.data).where(_PLACE.c.session == session, _PLACE.c.channel == CHANNEL)
+        return await self._records.read(lambda connection: connection.execute(query).scalar())
 
     async def rests(self, session: str) -> bool:
         """Return whether the thread of *session* shows all that there is before people decide."""
         resting = and_(_PLACE.c.waits_at.is_not(None), _PLACE.c.wanted_at.is_(None))
-        asked = select(_PLACE.c.key).where(_PLACE.c.session == session, resting)
-        return await self._records.read(lambda connection: connection.execute(asked).first() is not None)
+        query = select(_PLACE.c.key).where(_PLACE.c.session == session, resting)
+        return await self._records.read(lambda connection: connection.execute(query).first() is not None)
 
     async def plan(self, approval: str, session: str, spots: Iterable[Spot]) -> None:
         """Note where an approval is to be asked; what is noted already stays as it is."""
@@ -102,10 +102,10 @@ class CardRows:
         """Return the cards that may change and that no process works on."""
         columns = (_CARD.c.key, _CARD.c.approval, _CARD.c.session, _CARD.c.state, _CARD.c.version)
         free = and_(_CARD.c.channel == CHANNEL, _CARD.c.state != SETTLED, _CARD.c.until <= self._clock.now())
-        asked = select(*columns).where(free).order_by(_CARD.c.key)
+        query = select(*columns).where(free).order_by(_CARD.c.key)
 
         def work(connection: Connection) -> list[Unsettled]:
-            return [Unsettled(*row) for row in connection.execute(asked)]
+            return [Unsettled(*row) for row in connection.execute(query)]
 
         return await self._records.read(work)
 
@@ -123,10 +123,10 @@ class CardRows:
         taken = {"owner": self._owner, "until": now + LEASE, "epoch": _CARD.c.epoch + 1}
 
         def work(connection: Connection) -> list[Card]:
-            found = connection.execute(free.with_for_update(skip_locked=True)).scalars().all()
-            if not found:
+            keys = connection.execute(free.with_for_update(skip_locked=True)).scalars().all()
+            if not keys:
                 return []
-            rows = connection.execute(update(_CARD).where(_CARD.c.key.in_(found)).values(taken).returning(_CARD))
+            rows = connection.execute(update(_CARD).where(_CARD.c.key.in_(keys)).values(taken).returning(_CARD))
             return sorted(map(_card, rows), key=lambda card: card.key)
 
         return await self._records.write(work)
@@ -146,10 +146,10 @@ class CardRows:
 
     async def is_shown(self, approval: str, team: str, channel: str) -> bool:
         """Return whether an approval is asked in *channel* of *team*."""
-        asked = select(_CARD.c.data).where(_CARD.c.approval == approval, _CARD.c.channel == CHANNEL)
+        query = select(_CARD.c.data).where(_CARD.c.approval == approval, _CARD.c.channel == CHANNEL)
 
         def work(connection: Connection) -> bool:
-            spots = [Spot(**data) for data in connection.execute(asked).scalars()]
+            spots = [Spot(**data) for data in connection.execute(query).scalars()]
             return any(spot.team == team and channel == spot.shown_in for spot in spots)
 
         return await self._records.read(work)

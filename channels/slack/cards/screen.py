@@ -43,8 +43,8 @@ class CardScreen:
             self.card = await self._rows.keep(self.card, data=replace(spot, dm=dm).data())
         if self.card.state == SENT:
             ts = await self._looked_for()
-            found = {} if ts is None else {"refs": [*self.card.refs, ts], "shown": [*self.card.shown, ""]}
-            self.card = await self._rows.keep(self.card, state=PLANNED, **found)
+            fields = {} if ts is None else {"refs": [*self.card.refs, ts], "shown": [*self.card.shown, ""]}
+            self.card = await self._rows.keep(self.card, state=PLANNED, **fields)
 
     async def show(self, wanted: Sequence[CardMessage]) -> None:
         """Post what is not there, update what says something else; raises a `SlackFailure`."""
@@ -69,8 +69,8 @@ class CardScreen:
                 self.card = await self._rows.keep(self.card, state=PLANNED)
                 self._check_refused(error, last=tried is not page)
                 continue
-            refs, shown = [*self.card.refs, ts], [*self.card.shown, page.digest]
-            self.card = await self._rows.keep(self.card, state=PLANNED, refs=refs, shown=shown)
+            refs, digests = [*self.card.refs, ts], [*self.card.shown, page.digest]
+            self.card = await self._rows.keep(self.card, state=PLANNED, refs=refs, shown=digests)
             return
 
     async def _update(self, n: int, page: CardMessage) -> None:
@@ -85,9 +85,9 @@ class CardScreen:
                 if error.reason not in _DELETED:  # by people: then there is nothing to bring up to date
                     self._check_refused(error, last=tried is not page)
                     continue
-            shown = list(self.card.shown)
-            shown[n] = page.digest
-            self.card = await self._rows.keep(self.card, shown=shown)
+            digests = list(self.card.shown)
+            digests[n] = page.digest
+            self.card = await self._rows.keep(self.card, shown=digests)
             return
 
     def _check_refused(self, error: f.SlackFailure, *, last: bool) -> None:
@@ -116,10 +116,10 @@ class CardScreen:
                 page = await api.history(spot.shown_in, oldest=oldest, cursor=cursor)
             else:
                 page = await api.replies(spot.shown_in, root, oldest=oldest, cursor=cursor)
-            found = [each["ts"] for each in page.messages if self._is_ours(each) and marked(each) == name]
+            matches = [each["ts"] for each in page.messages if self._is_ours(each) and marked(each) == name]
             cursor = page.cursor
-            if found or cursor is None:
-                return found[-1] if found else None
+            if matches or cursor is None:
+                return matches[-1] if matches else None
         return None
 
     def _root(self, n: int) -> str | None:

@@ -69,19 +69,19 @@ def name(actor: Actor) -> Json:
     return text(unmistakable(actor.name or actor.id), bold=True)
 
 
-def responders(asked: ApprovalObject, team: str) -> Sentence:
+def responders(approval: ApprovalObject, team: str) -> Sentence:
     """Return the responders by name."""
-    named = [_responder(each, asked, team) for each in asked.responders if each != "not_asker"]
-    if "not_asker" in asked.responders:
+    named = [_responder(each, approval, team) for each in approval.responders if each != "not_asker"]
+    if "not_asker" in approval.responders:
         named = [*(named or [[text("anyone here")]]), [text("but not the person who asked")]]
     return joined(named, ", ")
 
 
-def _responder(named: str, asked: ApprovalObject, team: str) -> Sentence:
+def _responder(named: str, approval: ApprovalObject, team: str) -> Sentence:
     kind, _, rest = named.partition(":")
     match kind:
-        case "asker" if asked.asker is not None:
-            return [name(asked.asker)]
+        case "asker" if approval.asker is not None:
+            return [name(approval.asker)]
         case "asker":
             return [text("the person who asked")]
         case "actor":
@@ -94,33 +94,33 @@ def _responder(named: str, asked: ApprovalObject, team: str) -> Sentence:
             return [text(_ROLES.get(named, named))]
 
 
-def outcome(asked: ApprovalObject, team: str) -> Sentence:
+def outcome(approval: ApprovalObject, team: str) -> Sentence:
     """Return the outcome of an approval that is no longer open: what, by whom, when."""
-    by = [text(" by "), person(asked.decided_by, team)] if asked.decided_by else []
-    at = [text(", "), date(asked.decided_at)] if asked.decided_at is not None else []
-    match asked.status:
+    by = [text(" by "), person(approval.decided_by, team)] if approval.decided_by else []
+    at = [text(", "), date(approval.decided_at)] if approval.decided_at is not None else []
+    match approval.status:
         case "approved":
             sentence = [text("Approved", bold=True), *by, *at]
-            if asked.is_edited:
+            if approval.is_edited:
                 sentence.append(text(", with other arguments than were asked for"))
-            if asked.remember and asked.votes and all(vote.remember for vote in asked.votes if vote.approved):
+            if approval.remember and approval.votes and all(vote.remember for vote in approval.votes if vote.approved):
                 sentence.append(text(", and for the rest of this conversation"))
             return [*sentence, text(".")]
         case "denied":
             return [text("Denied", bold=True), *by, *at, text(".")]
         case "expired":
-            then = "so the call was denied" if asked.on_timeout == "deny" else "so the answer was given up"
+            then = "so the call was denied" if approval.on_timeout == "deny" else "so the answer was given up"
             return [text("Not decided in time", bold=True), *at, text(f": {then}.")]
         case _:
             return [text("Not asked any more", bold=True), *at, text(": the answer was stopped"), *by, text(".")]
 
 
-def votes(asked: ApprovalObject, team: str) -> Sentence:
+def votes(approval: ApprovalObject, team: str) -> Sentence:
     """Return who said yes so far, where one yes is not enough."""
-    yes = [[person(vote.actor, team)] for vote in asked.votes if vote.approved]
-    if asked.quorum == 1:
+    yes = [[person(vote.actor, team)] for vote in approval.votes if vote.approved]
+    if approval.quorum == 1:
         return []
-    count = [text(f"{len(yes)} of {asked.quorum}", bold=True), text(" who must say yes")]
+    count = [text(f"{len(yes)} of {approval.quorum}", bold=True), text(" who must say yes")]
     return [*count, text(": "), *joined(yes, ", "), text(".")] if yes else [*count, text(" have.")]
 
 
@@ -147,41 +147,41 @@ def _marked(element: Json) -> str:
 
 def values(arguments: Mapping[str, Any]) -> Iterator[Value]:
     """Yield every argument in full: texts as they are, everything else as JSON, long values in a box."""
-    for name, given in arguments.items():
-        label, why = _label(name), doubt(name) or doubt(given if isinstance(given, str) else str(given))
+    for name, value in arguments.items():
+        label, why = _label(name), doubt(name) or doubt(value if isinstance(value, str) else str(value))
         if len(label) > INLINE:
             yield Value("an argument of the name", label, box=True)
             label = "its value"
-        yield replace(_value(label, given), doubt=why)
+        yield replace(_value(label, value), doubt=why)
 
 
 def _label(name: str) -> str:
     return unmistakable(name) if name and name == name.strip() else _json(name)
 
 
-def _value(label: str, given: Any) -> Value:
-    if isinstance(given, str):
-        return _text_value(label, given)
-    if len(line := _json(given)) <= INLINE:
+def _value(label: str, value: Any) -> Value:
+    if isinstance(value, str):
+        return _text_value(label, value)
+    if len(line := _json(value)) <= INLINE:
         return Value(label, line, code=True)
-    return Value(label, unmistakable(json.dumps(given, ensure_ascii=False, indent=2)), box=True)
+    return Value(label, unmistakable(json.dumps(value, ensure_ascii=False, indent=2)), box=True)
 
 
-def _text_value(label: str, given: str) -> Value:
-    if "\n" in given or len(given) > INLINE:
-        return Value(label, unmistakable(given), box=True)
-    if given and given == given.strip():
-        return Value(label, unmistakable(given))
-    return Value(label, _json(given), code=True)  # so that its spaces are seen
+def _text_value(label: str, value: str) -> Value:
+    if "\n" in value or len(value) > INLINE:
+        return Value(label, unmistakable(value), box=True)
+    if value and value == value.strip():
+        return Value(label, unmistakable(value))
+    return Value(label, _json(value), code=True)  # so that its spaces are seen
 
 
-def _json(given: Any) -> str:
-    return unmistakable(json.dumps(given, ensure_ascii=False))
+def _json(value: Any) -> str:
+    return unmistakable(json.dumps(value, ensure_ascii=False))
 
 
 def joined(sentences: Iterable[Sentence], gap: str) -> Sentence:
     """Return *sentences* as one, with *gap* between them."""
-    found: Sentence = []
+    result: Sentence = []
     for sentence in sentences:
-        found += [text(gap), *sentence] if found else sentence
-    return found
+        result += [text(gap), *sentence] if result else sentence
+    return result

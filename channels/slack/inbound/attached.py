@@ -16,7 +16,7 @@ from channels.slack.inbound.intake import part
 from channels.slack.inbound.people import called
 from channels.slack.web_api.client import Json
 
-MOST_FORWARDED = 10
+MAX_FORWARDED = 10
 """Forwarded messages of one message that are read."""
 DEEPEST = 3
 """Messages within forwarded messages."""
@@ -24,7 +24,7 @@ CUT = "[cut: the rest of this message is not shown]"
 _USER = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^<>]*)?>")
 _BRACKETS = r"\[\u2045\u23a1\u2e22\uff3b\u3010\u3014\u3016\u3018\u301a\u27e6\u2772"
 _FORGED = re.compile(rf"^(?=[^\S\n]*[{_BRACKETS}]\s*\w)", re.MULTILINE)
-MOST_SIZE = 10**15
+MAX_SIZE = 10**15
 """Bytes from which on a size is none: JSON may hold a number of any length."""
 _UNITS = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"))
 _OF_PEOPLE = frozenset({"rich_text", "table"})
@@ -43,8 +43,8 @@ class Quote:
     @property
     def people(self) -> Iterator[str]:
         """The ids of its author, and of those whom it mentions."""
-        found = (user for line in self.lines if not line.ours for user in _USER.findall(line.text))
-        return chain([self.author] if self.author else [], found)
+        users = (user for line in self.lines if not line.is_notice for user in _USER.findall(line.text))
+        return chain([self.author] if self.author else [], users)
 
 
 def quotes(message: Json, room: int) -> tuple[Quote, ...]:
@@ -67,8 +67,8 @@ def bounded(lines: Iterable[Line], room: int) -> tuple[Line, ...]:
     taken: list[Line] = []
     for line in lines:
         if len(line.text) > room:
-            taken += [Line(line.text[:room], line.ours)] if room and not line.ours else []
-            taken.append(Line(CUT, ours=True))
+            taken += [Line(line.text[:room], line.is_notice)] if room and not line.is_notice else []
+            taken.append(Line(CUT, is_notice=True))
             break
         room -= len(line.text) + 1
         taken.append(line)
@@ -77,7 +77,7 @@ def bounded(lines: Iterable[Line], room: int) -> tuple[Line, ...]:
 
 def readable(lines: Iterable[Line], read: Callable[[str], str]) -> str:
     """Return *lines* as text: others' mrkdwn is *read*, can be seen, and does not pass for a line of ours."""
-    return "\n".join(line.text if line.ours else others(read(line.text)) for line in lines)
+    return "\n".join(line.text if line.is_notice else others(read(line.text)) for line in lines)
 
 
 def others(text: str) -> str:
@@ -96,7 +96,7 @@ def file_lines(files: Any) -> Iterator[Line]:
             yield not_shown("a file that the limit of the workspace's plan hides")
             continue
         size = file.get("size")
-        about = _size(size) if isinstance(size, int) and 0 < size < MOST_SIZE else ""
+        about = _size(size) if isinstance(size, int) and 0 < size < MAX_SIZE else ""
         yield not_shown(_kind(file, mode, mime), file.get("name") or file.get("title") or file.get("id"), about)
         yield from _file_text(file, mode)
 
@@ -115,8 +115,8 @@ def _kind(file: Json, mode: str, mime: str) -> str:
 def _file_text(file: Json, mode: str) -> Iterator[Line]:
     """Yield the beginning of a snippet or an e-mail, and what was said in a clip, where Slack sends it."""
     preview = file.get("preview") if mode == "snippet" else file.get("plain_text") if mode == "email" else None
-    said = part(part(file, "transcription"), "preview").get("content")
-    for text in (preview, said):
+    transcript = part(part(file, "transcription"), "preview").get("content")
+    for text in (preview, transcript):
         if isinstance(text, str) and text.strip():
             yield from chain([Line("```")], text_lines(text), [Line("```")])
 
@@ -134,9 +134,9 @@ def _author(message: Json) -> tuple[str, str]:
 def _words(message: Json) -> Iterator[Line]:
     """Yield what is written in a message: an app's blocks stand for its text, a person's text stands for its words."""
     if message.get("bot_id") or message.get("subtype") == "bot_message":
-        shown = lines_of(message.get("blocks"))
-        first = next((line for line in shown if not line.ours), None)
-        return _text(message) if first is None else chain([first], shown)
+        lines = lines_of(message.get("blocks"))
+        first = next((line for line in lines if not line.is_notice), None)
+        return _text(message) if first is None else chain([first], lines)
     return chain(_text(message) if _has_words(message) else _rich(message), _other_blocks(message))
 
 
@@ -172,7 +172,7 @@ def _is_forward(attachment: Json) -> bool:
 
 def _attachment(attachment: Json) -> Iterator[Line]:
     """Yield the text of an attachment: a table that was pasted, a link's preview, what an app attached."""
-    shown = chain(
+    lines = chain(
         text_lines(f"Preview of {attachment['from_url']}" if attachment.get("from_url") else None),
         *(_mrkdwn(attachment, name) for name in ("pretext", "author_name", "title", "text")),
         lines_of(attachment.get("blocks")),
@@ -181,12 +181,12 @@ def _attachment(attachment: Json) -> Iterator[Line]:
         _picture(attachment),
         file_lines(attachment.get("files")),
     )
-    first = next(shown, None)
-    return _mrkdwn(attachment, "fallback") if first is None else chain([first], shown)
+    first = next(lines, None)
+    return _mrkdwn(attachment, "fallback") if first is None else chain([first], lines)
 
 
-def _mrkdwn(given: Json, name: str) -> Iterator[Line]:
-    return text_lines({"type": "mrkdwn", "text": given.get(name)})
+def _mrkdwn(source: Json, name: str) -> Iterator[Line]:
+    return text_lines({"type": "mrkdwn", "text": source.get(name)})
 
 
 def _field(field: Json) -> Iterator[Line]:
@@ -199,12 +199,12 @@ def _picture(attachment: Json) -> Iterator[Line]:
 
 def _forwarded(message: Json, room: int, depth: int = 0) -> tuple[Quote, ...]:
     """Return the messages that *message* forwards, and those that they forward."""
-    found = [each for each in objects(message.get("attachments")) if _is_forward(each)]
-    each_room = room // max(1, min(len(found), MOST_FORWARDED))
-    taken = [quote for each in found[:MOST_FORWARDED] for quote in _forward(each, each_room, depth)]
-    if len(found) > MOST_FORWARDED:
-        rest = f"[cut: {len(found) - MOST_FORWARDED} more forwarded messages are not shown]"
-        taken.append(Quote("", "", (Line(rest, ours=True),), forwarded=True))
+    forwarded = [each for each in objects(message.get("attachments")) if _is_forward(each)]
+    each_room = room // max(1, min(len(forwarded), MAX_FORWARDED))
+    taken = [quote for each in forwarded[:MAX_FORWARDED] for quote in _forward(each, each_room, depth)]
+    if len(forwarded) > MAX_FORWARDED:
+        rest = f"[cut: {len(forwarded) - MAX_FORWARDED} more forwarded messages are not shown]"
+        taken.append(Quote("", "", (Line(rest, is_notice=True),), forwarded=True))
     return tuple(taken)
 
 
@@ -222,7 +222,7 @@ def _forward(attachment: Json, room: int, depth: int) -> tuple[Quote, ...]:
 def _inner(attachment: Json) -> Json:
     """Return what Slack sends of a forwarded message's blocks, as a message: an app's if people cannot make these."""
     messages = (part(each, "message") for each in objects(attachment.get("message_blocks")))
-    blocks = [block for each in islice(messages, MOST_FORWARDED) for block in objects(each.get("blocks"))]
+    blocks = [block for each in islice(messages, MAX_FORWARDED) for block in objects(each.get("blocks"))]
     by_app = any(block.get("type") not in _OF_PEOPLE for block in blocks)
     return {"blocks": blocks, "subtype": "bot_message" if by_app else None}
 

@@ -1,6 +1,6 @@
 """block_text: the words of Slack's blocks, line by line as mrkdwn, and what of them cannot be words; pure.
 
-All is read once and in order, so reading may end at any line: what strangers send costs what is taken of it.
+Blocks are read lazily and in order, so that a reader may stop at any line and pay for no more than it took.
 """
 
 import re
@@ -11,13 +11,14 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, cast
 
+from agent_core import shorten
 from channels.legible import one_line
 from channels.slack.outbound.text import escape
 from channels.slack.web_api.client import Json
 
-DEEPEST = 8
+MAX_DEPTH = 8
 """Levels of blocks within blocks that are read."""
-MOST_NAME = 120
+MAX_LABEL = 120
 """Characters of the name of a file, of a block and the like."""
 _ID = re.compile(r"[A-Z][A-Z0-9]{1,40}")
 _RANGES = frozenset({"here", "channel", "everyone"})
@@ -27,31 +28,31 @@ _PIECE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of mrkdwn that someone wrote; an *ours* is plain words of ours that name what is not shown."""
+    """A line of mrkdwn that someone wrote; *is_notice*: words of ours that name what is not shown."""
 
     text: str
-    ours: bool = False
+    is_notice: bool = False
 
 
-def named(value: object, *, most: int = MOST_NAME) -> str:
+def named(value: object, *, limit: int = MAX_LABEL) -> str:
     """Return a name that others gave on one line in which all can be seen, without brackets of ours.
 
-    It has at most *most* characters, the last of which says that it was cut.
+    It has at most *limit* characters, the last of which says that it was cut.
     """
-    name = one_line(str(value or "")[: 4 * most]).replace("[", "(").replace("]", ")")
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    name = one_line(str(value or "")[: 4 * limit]).replace("[", "(").replace("]", ")")
+    return shorten(name, limit)
 
 
 def not_shown(what: str, *names: object) -> Line:
     """Return the line that says that *what* is there and cannot be shown."""
     about = ", ".join(name for name in map(named, names) if name)
-    return Line(f"[attachment not shown: {f'{what} {about}'.strip()}]", ours=True)
+    return Line(f"[attachment not shown: {f'{what} {about}'.strip()}]", is_notice=True)
 
 
 def lines_of(blocks: Any, depth: int = 0) -> Iterator[Line]:
     """Yield the lines of *blocks*, which may be anything."""
-    if depth > DEEPEST:
-        yield Line("[cut: what is nested deeper is not shown]", ours=True)
+    if depth > MAX_DEPTH:
+        yield Line("[cut: what is nested deeper is not shown]", is_notice=True)
         return
     for block in objects(blocks):
         reading = _BLOCKS.get(str(block.get("type")))
@@ -70,9 +71,9 @@ def objects(value: Any) -> Iterator[Json]:
 def text_lines(value: Any) -> Iterator[Line]:
     """Yield the lines of a text object, or of a bare text."""
     if isinstance(value, Mapping):
-        found = cast("Json", value)
-        text = _plain(found)
-        yield from _lines(text if found.get("type") == "mrkdwn" else escape(text))
+        part = cast("Json", value)
+        text = _plain(part)
+        yield from _lines(text if part.get("type") == "mrkdwn" else escape(text))
     elif isinstance(value, str):
         yield from _lines(escape(value))
 
@@ -163,14 +164,16 @@ def _rich_text(block: Json, depth: int) -> Iterator[Line]:
 
 def _list(element: Json, depth: int) -> Iterator[Line]:
     indent = element.get("indent")
-    space = "  " * (min(indent, DEEPEST) if isinstance(indent, int) else 0)
+    space = "  " * (min(indent, MAX_DEPTH) if isinstance(indent, int) else 0)
     first = element.get("offset")
     start = (first if isinstance(first, int) else 0) + 1
     for n, item in enumerate(objects(element.get("elements")), start):
         sign = f"{n}." if element.get("style") == "ordered" else "•"
-        nested = item.get("type") == "rich_text_list" and depth < DEEPEST
+        nested = item.get("type") == "rich_text_list" and depth < MAX_DEPTH
         lines = _list(item, depth + 1) if nested else _section(item)
-        yield from (Line(f"{space}{sign if not k else ' '} {line.text}", line.ours) for k, line in enumerate(lines))
+        yield from (
+            Line(f"{space}{sign if not k else ' '} {line.text}", line.is_notice) for k, line in enumerate(lines)
+        )
 
 
 # ---- tables and charts ------------------------------------------------------------------------------
@@ -204,8 +207,8 @@ def _chart(block: Json, _: int) -> Iterator[Line]:
 
 
 def _points(name: str, points: Any) -> Iterator[Line]:
-    shown = (f"{escape(named(each.get('label')))} {escape(named(each.get('value')))}" for each in objects(points))
-    return (replace(line, text=name + line.text) for line in _joined(_between(", ", shown)))
+    lines = (f"{escape(named(each.get('label')))} {escape(named(each.get('value')))}" for each in objects(points))
+    return (replace(line, text=name + line.text) for line in _joined(_between(", ", lines)))
 
 
 # ---- all others -------------------------------------------------------------------------------------
@@ -243,8 +246,8 @@ def _remote_file(block: Json, _: int) -> Iterator[Line]:
 
 def _buttons(block: Json, _: int) -> Iterator[Line]:
     labels = (named(_plain(each.get("text"))) for each in objects(block.get("elements")))
-    if shown := [label for label in islice(labels, 25) if label]:
-        yield not_shown("buttons", *shown)
+    if texts := [label for label in islice(labels, 25) if label]:
+        yield not_shown("buttons", *texts)
 
 
 def _nothing(_: Json, __: int) -> Iterator[Line]:

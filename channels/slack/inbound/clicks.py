@@ -69,19 +69,19 @@ class Clicks:
     async def pressed(self, installation: Installation, pressed: Pressed) -> str | None:
         """Take a press on a button; return what only that person reads, if there is something to say."""
         until, card = self.asking.until(), pressed.card
-        asked = await self._asked(card.approval)
-        if asked is None:
+        approval = await self._approval(card.approval)
+        if approval is None:
             return GONE
-        if asked.status != "open":
-            return self._late(installation, card, asked)
-        by = await self._decider(installation, pressed.user, card, asked, until)
+        if approval.status != "open":
+            return self._late(installation, card, approval)
+        by = await self._decider(installation, pressed.user, card, approval, until)
         if isinstance(by, str):
             return by
-        if pressed.what in (EDIT, DENY) and may_respond(asked.responders, asked.asker, by, asked.speakers):
-            return await self._open(installation, pressed, asked, until)
+        if pressed.what in (EDIT, DENY) and may_respond(approval.responders, approval.asker, by, approval.speakers):
+            return await self._open(installation, pressed, approval, until)
         # Who may not is refused by the core, which keeps account of it.
         yes = pressed.what in (APPROVE, ALWAYS)
-        vote = _vote(asked.id, by, approved=yes, remember=pressed.what == ALWAYS)
+        vote = _vote(approval.id, by, approved=yes, remember=pressed.what == ALWAYS)
         return await self._decide(installation, card, vote)
 
     async def filled(self, installation: Installation, filled: Filled) -> Json | None:
@@ -97,32 +97,32 @@ class Clicks:
 
     async def _filled(self, installation: Installation, filled: Filled) -> Json | None:
         until, card = self.asking.until(), filled.card
-        asked = await self._asked(card.approval)
-        if asked is None:
+        approval = await self._approval(card.approval)
+        if approval is None:
             return _notice(GONE)
-        if asked.status != "open":
-            return _notice(self._late(installation, card, asked))
-        by = await self._decider(installation, filled.user, card, asked, until)
+        if approval.status != "open":
+            return _notice(self._late(installation, card, approval))
+        by = await self._decider(installation, filled.user, card, approval, until)
         if isinstance(by, str):
             return _notice(by)
         if filled.what == DENY:
             reason = (filled.values.get(forms.REASON) or "").strip() or None
-            words = await self._decide(installation, card, _vote(asked.id, by, approved=False, reason=reason))
+            words = await self._decide(installation, card, _vote(approval.id, by, approved=False, reason=reason))
             return None if words is None else _notice(words)
-        return await self._edited(installation, filled, asked, by)
+        return await self._edited(installation, filled, approval, by)
 
     async def _edited(
-        self, installation: Installation, filled: Filled, asked: ApprovalObject, by: Decider
+        self, installation: Installation, filled: Filled, approval: ApprovalObject, by: Decider
     ) -> Json | None:
         """Approve a call as it was corrected; what does not fit is said at its field, and then nothing is decided."""
-        fields = forms.fields(asked, await self._schema(asked))
-        arguments, errors = forms.read(fields, filled.values, asked.arguments)
+        fields = forms.fields(approval, await self._schema(approval))
+        arguments, errors = forms.read(fields, filled.values, approval.arguments)
         if errors:
             return _marked(errors)
-        corrected = None if arguments == asked.arguments else arguments
+        corrected = None if arguments == approval.arguments else arguments
         try:
             words = await self._decide(
-                installation, filled.card, _vote(asked.id, by, approved=True, arguments=corrected)
+                installation, filled.card, _vote(approval.id, by, approved=True, arguments=corrected)
             )
         except InvalidInput as error:
             return _marked(forms.marked(fields, error.faults)) if fields else _notice(error.message)
@@ -136,19 +136,19 @@ class Clicks:
         except AlreadyDecided:
             return self._late(installation, card, await self.asking.core.approvals.get(vote.approval))
         except NotAnApprover:
-            asked = await self.asking.core.approvals.get(vote.approval)
-            return f"{NOT_YOURS}{w.mrkdwn(w.responders(asked, installation.me.team))}."
+            approval = await self.asking.core.approvals.get(vote.approval)
+            return f"{NOT_YOURS}{w.mrkdwn(w.responders(approval, installation.me.team))}."
         return None
 
     async def _open(
-        self, installation: Installation, pressed: Pressed, asked: ApprovalObject, until: float
+        self, installation: Installation, pressed: Pressed, approval: ApprovalObject, until: float
     ) -> str | None:
         """Open the form of a button."""
-        view = forms.denying(asked, pressed.card)
+        view = forms.denying(approval, pressed.card)
         if pressed.what == EDIT:
-            if not asked.edit:
+            if not approval.edit:
                 return NOTHING_TO_EDIT
-            view = forms.editing(asked, await self._schema(asked), pressed.card)
+            view = forms.editing(approval, await self._schema(approval), pressed.card)
         space = installation.space
         try:
             async with asyncio.timeout_at(until + OPENING):
@@ -160,7 +160,7 @@ class Clicks:
         return None
 
     async def _decider(
-        self, installation: Installation, user: str, card: CardAt, asked: ApprovalObject, until: float
+        self, installation: Installation, user: str, card: CardAt, approval: ApprovalObject, until: float
     ) -> Decider | str:
         """Return who *user* is to the policy of a question, or the notice for them instead; raises `NotNow`.
 
@@ -168,36 +168,36 @@ class Clicks:
         """
         slack = Slack()
         with suppress(NotFound):
-            slack = settings_of((await self.asking.core.agents.get(asked.agent)).definition)
+            slack = settings_of((await self.asking.core.agents.get(approval.agent)).definition)
         person = await self.asking.who(installation, user, slack, until)
         if (words := refusal(person, slack)) is not None:
             return words
         who = actor(installation, user, person.name)
-        if not await self.cards.is_shown(asked.id, installation.me.team, card.channel):
+        if not await self.cards.is_shown(approval.id, installation.me.team, card.channel):
             return Decider(actor=who)
-        groups = [name.removeprefix("slack:") for name in asked.responders if name.startswith("slack:S")]
+        groups = [name.removeprefix("slack:") for name in approval.responders if name.startswith("slack:S")]
         belonging = await self.groups.of(installation, user, groups, until=until) if groups else Belonging(())
         also = (f"slack:{user}", *(f"slack:{group}" for group in belonging.of))
         by = Decider(actor=who, is_present=True, also=also)
-        if not belonging.sure and not may_respond(asked.responders, asked.asker, by, asked.speakers):
+        if not belonging.sure and not may_respond(approval.responders, approval.asker, by, approval.speakers):
             return NOT_SURE
         return by
 
-    async def _schema(self, asked: ApprovalObject) -> Json:
-        tool = await self.asking.core.approvals.tool(asked.id)
+    async def _schema(self, approval: ApprovalObject) -> Json:
+        tool = await self.asking.core.approvals.tool(approval.id)
         return tool.parameters if tool is not None else {}
 
-    async def _asked(self, approval: str) -> ApprovalObject | None:
+    async def _approval(self, approval: str) -> ApprovalObject | None:
         try:
             return await self.asking.core.approvals.get(approval)
         except NotFound:
             return None
 
-    def _late(self, installation: Installation, card: CardAt, asked: ApprovalObject) -> str:
+    def _late(self, installation: Installation, card: CardAt, approval: ApprovalObject) -> str:
         """Have a card that still has its buttons say what became of its question; return the same for who pressed."""
-        self.beside(self.cards.heal(asked.id, installation.me.team, card.channel, card.ts))
-        reason = [text(f" “{asked.reason}”")] if asked.reason else []
-        return f"{LATE}{w.mrkdwn([*w.outcome(asked, installation.me.team), *reason])}"
+        self.beside(self.cards.heal(approval.id, installation.me.team, card.channel, card.ts))
+        reason = [text(f" “{approval.reason}”")] if approval.reason else []
+        return f"{LATE}{w.mrkdwn([*w.outcome(approval, installation.me.team), *reason])}"
 
 
 def _vote(approval: str, by: Decider, *, approved: bool, **more: Any) -> Decision:
@@ -211,7 +211,7 @@ def _notice(words: str) -> Json:
 
 def _faulty(block: str | None, words: str) -> Json:
     """Return what makes Slack show *words* at a field of a form, which stays as it is."""
-    return _notice(words) if block is None else _marked({block: words[: forms.MOST_FAULT]})
+    return _notice(words) if block is None else _marked({block: words[: forms.MAX_FAULT]})
 
 
 def _marked(words: dict[str, str]) -> Json:

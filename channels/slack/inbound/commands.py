@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from agent_core import Actor, AgentObject, Clock, Context, Inbound, ParleyError, RateLimited, SessionClosed, Text
+from agent_core import (
+    Actor,
+    AgentObject,
+    Clock,
+    Context,
+    Inbound,
+    ParleyError,
+    RateLimited,
+    SessionClosed,
+    Text,
+    shorten,
+)
 from channels.slack.inbound.context import Watermark, as_context, at
 from channels.slack.inbound.intake import Commanded, Pointed, words
 from channels.slack.inbound.mentions import CLOSED, NO_AGENT, Mentions, actor, asked_by, refusal, tool_context
@@ -49,9 +60,9 @@ Begin = Callable[[Coroutine[Any, Any, None]], None]
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What *person* *asked*, as *text*, to be posted *since* then (milliseconds) and answered in *thread*."""
+    """What *person* asked by *command*, as *text*; it is posted from *since* (ms) on and answered in *thread*."""
 
-    asked: Commanded
+    command: Commanded
     thread: Thread
     text: str
     by: Actor
@@ -61,35 +72,37 @@ class _Question:
     @property
     def name(self) -> str:
         """What its post is known by; others may read it, so it is not the trigger itself."""
-        return f"{QUESTION}{sha256(self.asked.trigger.encode()).hexdigest()[:32]}"
+        return f"{QUESTION}{sha256(self.command.trigger.encode()).hexdigest()[:32]}"
 
 
 async def commanded(
-    asking: Mentions, installation: Installation, asked: Commanded, clock: Clock, begin: Begin
+    asking: Mentions, installation: Installation, command: Commanded, clock: Clock, begin: Begin
 ) -> str | None:
     """Post the question in the channel and answer it in its thread; return the notice for the asker alone.
 
     *begin* starts what continues after the notice.
     """
     until, me = asking.until(), installation.me
-    where = Thread(me.team, asked.channel, "", asked.user, me.team, me.enterprise, is_dm=asked.channel.startswith("D"))
-    question = words(asked.text, me, await asking.names(installation, asked.text, until))
+    where = Thread(
+        me.team, command.channel, "", command.user, me.team, me.enterprise, is_dm=command.channel.startswith("D")
+    )
+    question = words(command.text, me, await asking.names(installation, command.text, until))
     agent = await asking.agent(None, where)
     if question.strip().lower() in HELP:
-        return _help(asked, installation, agent)
+        return _help(command, installation, agent)
     if agent is None:
-        return NO_AGENT.format(channel=asked.channel)
+        return NO_AGENT.format(channel=command.channel)
     settings = settings_of(agent.definition)
-    person = await asking.who(installation, asked.user, settings, until)
-    notice = refusal(person, settings) or await asking.place(installation, asked.channel, settings, until)
+    person = await asking.who(installation, command.user, settings, until)
+    notice = refusal(person, settings) or await asking.place(installation, command.channel, settings, until)
     if notice is not None:
         return notice
     thread, by = asked_by(where, person, agent, question), actor(installation, person.id, person.name)
-    put = _Question(asked, thread, question, by, person, clock.now())
+    put = _Question(command, thread, question, by, person, clock.now())
     try:
         async with asyncio.timeout_at(until + POSTING):
             root = await _post(installation, put)
-        await _asked(asking, put, root)
+        await _answer(asking, put, root)
     except f.TargetMissing:
         return ABSENT
     except (f.Limited, f.NotSent, f.SlackRefused, f.Unauthorised) as error:
@@ -104,25 +117,25 @@ async def commanded(
     return None
 
 
-def _help(asked: Commanded, installation: Installation, agent: AgentObject | None) -> str:
+def _help(command: Commanded, installation: Installation, agent: AgentObject | None) -> str:
     """Return what people can do here, in mrkdwn."""
-    who, follow_up = NO_AGENT.format(channel=f"<#{asked.channel}>"), False
+    who, follow_up = NO_AGENT.format(channel=f"<#{command.channel}>"), False
     if agent is not None:
-        who = _ANSWERS.format(channel=asked.channel, agent=escape(neutral(agent.definition.name)))
+        who = _ANSWERS.format(channel=command.channel, agent=escape(neutral(agent.definition.name)))
         follow_up = settings_of(agent.definition).follow_up
     more = _FOLLOW_UP if follow_up else ""
     return _HELP.format(
-        who=who, command=escape(neutral(asked.command)), me=f"<@{installation.me.user}>", follow_up=more
+        who=who, command=escape(neutral(command.command)), me=f"<@{installation.me.user}>", follow_up=more
     )
 
 
-async def _asked(asking: Mentions, put: _Question, root: str) -> None:
+async def _answer(asking: Mentions, put: _Question, root: str) -> None:
     """Have the question answered in the thread of its post at *root*."""
     thread = replace(put.thread, root=root)
     inbound = Inbound(
         parts=(Text(put.text),),
         actor=put.by,
-        key=f"command:{put.asked.trigger}",
+        key=f"command:{put.command.trigger}",
         metadata=Watermark(root).metadata,
         tool_context=tool_context(thread, put.person),
         timezone=put.person.timezone,
@@ -130,9 +143,9 @@ async def _asked(asking: Mentions, put: _Question, root: str) -> None:
     await asking.ask(thread, None, inbound)
 
 
-async def pointed(asking: Mentions, installation: Installation, asked: Pointed, begin: Begin) -> str | None:
+async def pointed(asking: Mentions, installation: Installation, pointer: Pointed, begin: Begin) -> str | None:
     """Ask an agent about a message, in its thread; return what only the asker reads. *begin* runs what follows."""
-    until, thread = asking.until(), asked.thread
+    until, thread = asking.until(), pointer.thread
     agent = await asking.agent(await asking.core.find_session(thread.address), thread)
     if agent is None:
         return NO_AGENT.format(channel=thread.channel)
@@ -145,23 +158,23 @@ async def pointed(asking: Mentions, installation: Installation, asked: Pointed, 
         session = await asking.core.find_session(thread.address)
         mark = Watermark.of(session.metadata if session else {})
         try:
-            found = await asking.look(installation, thread, mark.passed(asked.ts), before=None, until=until)
+            look = await asking.look(installation, thread, mark.passed(pointer.ts), before=None, until=until)
         except f.TargetMissing:
             return ABSENT
-        shown = await as_context(installation, asking.people, (asked.message,), until=until)
-        newest = max((ts for ts in (asked.ts, found.newest if found else None) if ts), key=at)
+        context = await as_context(installation, asking.people, (pointer.message,), until=until)
+        newest = max((ts for ts in (pointer.ts, look.newest if look else None) if ts), key=at)
         note = Context(text="The message that is asked about:", source="note")
         inbound = Inbound(
             parts=(Text("Help with this message."),),
             actor=actor(installation, person.id, person.name),
-            key=f"shortcut:{asked.trigger}",
-            context=(*(found.context if found else ()), note, *shown),
-            metadata=(mark.moved(newest) if found else mark.passed(asked.ts)).metadata,
+            key=f"shortcut:{pointer.trigger}",
+            context=(*(look.context if look else ()), note, *context),
+            metadata=(mark.moved(newest) if look else mark.passed(pointer.ts)).metadata,
             tool_context=tool_context(thread, person),
             timezone=person.timezone,
         )
         try:
-            receipt = await asking.ask(asked_by(thread, person, agent, shown[0].text), session, inbound)
+            receipt = await asking.ask(asked_by(thread, person, agent, context[0].text), session, inbound)
         except SessionClosed:
             return CLOSED
         except RateLimited as error:
@@ -173,33 +186,32 @@ async def pointed(asking: Mentions, installation: Installation, asked: Pointed, 
 
 async def _post(installation: Installation, put: _Question) -> str:
     """Post the question of a command, and return the root of the thread in which it is answered."""
-    space, asked, most = installation.space, put.asked, limits.TEXT.value - 100
-    shown = put.text if len(put.text) <= most else f"{put.text[:most]}…"
-    await space.pacer.admit("chat.postMessage", space.team, asked.channel, Lane.FIRST)
-    text = f"<@{asked.user}>: {escape(neutral(shown))}"
-    return await space.api.post(asked.channel, text, metadata=mark(put.name))
+    space, command, question = installation.space, put.command, shorten(put.text, limits.TEXT.value - 100)
+    await space.pacer.admit("chat.postMessage", space.team, command.channel, Lane.FIRST)
+    text = f"<@{command.user}>: {escape(neutral(question))}"
+    return await space.api.post(command.channel, text, metadata=mark(put.name))
 
 
 async def _looked_for(asking: Mentions, installation: Installation, put: _Question, clock: Clock) -> None:
     """Find out whether a question was posted, and answer it, or notify the asker that it was not."""
-    notice, space, asked = MAYBE, installation.space, put.asked
+    notice, space, command = MAYBE, installation.space, put.command
     for pause in LOOKS:
         await clock.sleep(pause)
         try:
-            if (root := await _found(installation, put)) is not None:
-                await _asked(asking, put, root)
+            if (root := await _find_post(installation, put)) is not None:
+                await _answer(asking, put, root)
                 return
             notice = NOT_POSTED
         except ParleyError as error:
             notice = MAYBE
             asking.notes.failure(error)
-    await space.pacer.admit("chat.postEphemeral", space.team, asked.channel, Lane.EDIT)
-    await space.api.ephemeral(asked.channel, asked.user, notice)
+    await space.pacer.admit("chat.postEphemeral", space.team, command.channel, Lane.EDIT)
+    await space.api.ephemeral(command.channel, command.user, notice)
 
 
-async def _found(installation: Installation, put: _Question) -> str | None:
+async def _find_post(installation: Installation, put: _Question) -> str | None:
     """Return the `ts` of the question's post among the newest messages of the channel; raises a `SlackFailure`."""
-    space, channel, oldest = installation.space, put.asked.channel, f"{put.since // 1000 - SKEW}.000000"
+    space, channel, oldest = installation.space, put.command.channel, f"{put.since // 1000 - SKEW}.000000"
     await space.pacer.admit("conversations.history", space.team, channel, Lane.FIRST)
     page = await space.api.history(channel, oldest=oldest)
     ours = [

@@ -24,7 +24,7 @@ from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation
 
 METHOD = "conversations.replies"
-MOST = 50
+MAX_MESSAGES = 50
 """Messages that are quoted at once, the newest ones; the root of the thread comes on top of them."""
 LENGTH = 20_000
 """Characters that they have together."""
@@ -37,7 +37,7 @@ PAGES = 10
 """Pages of a thread that are read in search of its newest messages."""
 _NO_THREAD = ("thread_not_found", "message_not_found")
 _SEEN, _AHEAD = "slack_seen", "slack_ahead"
-_MOST_AHEAD = 50
+_MAX_AHEAD = 50
 _USER = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^<>]*)?>")
 _SPEAKS = frozenset({None, "bot_message", "file_share", "thread_broadcast", "me_message"})
 
@@ -79,7 +79,7 @@ class Watermark:
 
     def passed(self, ts: str) -> "Watermark":
         """Return it once *ts* is taken in, and what lies before it is not known."""
-        return self if self.covers(ts) else replace(self, ahead=(*self.ahead, ts)[-_MOST_AHEAD:])
+        return self if self.covers(ts) else replace(self, ahead=(*self.ahead, ts)[-_MAX_AHEAD:])
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -102,28 +102,28 @@ async def look(
 
     Names are given to those who are known by the event loop's time *until*.
     """
-    found, older = await _read(installation, thread, mark.seen)
+    messages, older = await _read(installation, thread, mark.seen)
     skipped = {*mark.ahead, *([before] if before else [])}
-    earlier = [each for each in found if before is None or at(each["ts"]) < at(before)]
+    earlier = [each for each in messages if before is None or at(each["ts"]) < at(before)]
     wanted = [each for each in earlier if _is_new_to_it(each, installation, mark, skipped)]
-    newest = max((each["ts"] for each in found), key=at, default=None)
-    kept = _bounded(wanted, thread.root)
-    left_out = older + len(wanted) - len(kept)
+    newest = max((each["ts"] for each in messages), key=at, default=None)
+    bounded = _bounded(wanted, thread.root)
+    left_out = older + len(wanted) - len(bounded)
     if not left_out:
-        return Look(await as_context(installation, people, kept, until=until), newest)
+        return Look(await as_context(installation, people, bounded, until=until), newest)
     note = Context(text=f"{left_out} more messages of this thread are left out here.", source="note")
     opening = 1 if wanted and wanted[0]["ts"] == thread.root else 0
     first, rest = await asyncio.gather(
-        as_context(installation, people, kept[:opening], until=until),
-        as_context(installation, people, kept[opening:], until=until),
+        as_context(installation, people, bounded[:opening], until=until),
+        as_context(installation, people, bounded[opening:], until=until),
     )
     return Look((*first, note, *rest), newest)
 
 
 async def after(installation: Installation, thread: Thread, ts: str) -> list[Json]:
     """Return the newest messages of *thread* that were written after the one at *ts*; raises a `SlackFailure`."""
-    found, _ = await _read(installation, thread, ts)
-    return [each for each in found if at(each["ts"]) > at(ts)]
+    messages, _ = await _read(installation, thread, ts)
+    return [each for each in messages if at(each["ts"]) > at(ts)]
 
 
 async def exists(installation: Installation, thread: Thread, ts: str) -> bool:
@@ -131,12 +131,12 @@ async def exists(installation: Installation, thread: Thread, ts: str) -> bool:
     seconds, micros = at(ts)
     before = f"{seconds - 1}.999999" if not micros else f"{seconds}.{micros - 1:06}"
     try:
-        found = await _page(installation, thread, oldest=before)
+        page = await _page(installation, thread, oldest=before)
     except f.TargetMissing as error:
         if error.reason not in _NO_THREAD:
             raise
         return False
-    return any(each["ts"] == ts and each.get("subtype") != "tombstone" for each in found.messages)
+    return any(each["ts"] == ts and each.get("subtype") != "tombstone" for each in page.messages)
 
 
 async def as_context(
@@ -146,25 +146,25 @@ async def as_context(
 
     There is one for each message at least, its own words; what it forwards follows it, each by its own author.
     """
-    found = [quotes(each, ONE) for each in messages]
-    shown = [[each for n, each in enumerate(said) if each.lines or (not n and len(said) == 1)] for said in found]
-    names = await people.names(installation, names_in(each for said in found for each in said), until=until)
+    quoted = [quotes(each, ONE) for each in messages]
+    legible = [[each for n, each in enumerate(quote) if each.lines or (not n and len(quote) == 1)] for quote in quoted]
+    names = await people.names(installation, names_in(each for quote in quoted for each in quote), until=until)
     return tuple(
-        _context(each, author_of(said[0], names), names)
-        for said, kept in zip(found, shown, strict=True)
-        for each in kept
+        _context(each, author_of(quote[0], names), names)
+        for quote, remaining in zip(quoted, legible, strict=True)
+        for each in remaining
     )
 
 
 async def carried(installation: Installation, people: People, message: Json, *, until: float) -> tuple[Context, ...]:
     """Return what *message* carries besides its words as context for the model, with the names known by *until*."""
-    found = beside(message, CARRIED)
-    if not found:
+    attached = beside(message, CARRIED)
+    if not attached:
         return ()
     sender = Quote(str(message.get("user") or ""), "", ())
-    names = await people.names(installation, names_in((sender, *found)), until=until)
+    names = await people.names(installation, names_in((sender, *attached)), until=until)
     note = Context(text="The message that comes next carries what is quoted here:", source="note")
-    return note, *(_context(each, author_of(sender, names), names) for each in found)
+    return note, *(_context(each, author_of(sender, names), names) for each in attached)
 
 
 def attached(context: Iterable[Context]) -> tuple[Context, ...]:
@@ -175,19 +175,19 @@ def attached(context: Iterable[Context]) -> tuple[Context, ...]:
 async def _read(installation: Installation, thread: Thread, oldest: str | None) -> tuple[list[Json], int]:
     """Return the newest messages of a thread after *oldest*, its root before them, and how many lie between."""
     cursor = None
-    found: list[Json] = []
+    messages: list[Json] = []
     dropped = 0
     for _ in range(PAGES):
         page = await _page(installation, thread, oldest=oldest, cursor=cursor)
-        known = {each["ts"] for each in found}
-        found += [each for each in page.messages if each["ts"] not in known]
-        surplus = max(0, len(found) - 2 * PAGE)
-        del found[1 : 1 + surplus]
+        known_ts = {each["ts"] for each in messages}
+        messages += [each for each in page.messages if each["ts"] not in known_ts]
+        surplus = max(0, len(messages) - 2 * PAGE)
+        del messages[1 : 1 + surplus]
         dropped += surplus
         cursor = page.cursor
         if cursor is None:
             break
-    return found, dropped
+    return messages, dropped
 
 
 async def _page(
@@ -204,26 +204,26 @@ async def _page(
 
 def _is_new_to_it(message: Json, installation: Installation, mark: Watermark, skipped: Collection[str]) -> bool:
     """Return whether *message* is something that others said, or asked through us, and the session does not know."""
-    known = mark.covers(message["ts"]) or message["ts"] in skipped
+    is_known = mark.covers(message["ts"]) or message["ts"] in skipped
     is_others = not is_ours(message, installation.me) or (marked(message) or "").startswith(QUESTION)
-    return not known and message.get("subtype") in _SPEAKS and is_others
+    return not is_known and message.get("subtype") in _SPEAKS and is_others
 
 
 def _bounded(messages: list[Json], root: str) -> list[Json]:
     """Return the root, if it is among *messages*, and as many of the newest as there is room for."""
     opening = messages[:1] if messages and messages[0]["ts"] == root else []
-    kept: list[Json] = []
+    bounded: list[Json] = []
     room = LENGTH
-    for each in reversed(messages[len(opening) :][-MOST:]):
+    for each in reversed(messages[len(opening) :][-MAX_MESSAGES:]):
         room -= _size(each)
         if room < 0:
             break
-        kept.append(each)
-    return [*opening, *reversed(kept)]
+        bounded.append(each)
+    return [*opening, *reversed(bounded)]
 
 
 def _size(message: Json) -> int:
-    return sum(len(line.text) for said in quotes(message, ONE) for line in said.lines)
+    return sum(len(line.text) for quote in quotes(message, ONE) for line in quote.lines)
 
 
 def mentioned_in(text: str) -> list[str]:

@@ -8,41 +8,41 @@ from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation
 
 METHOD = "conversations.info"
-AGE = 300_000
+MAX_AGE = 300_000
 """Milliseconds for which what Slack said of a channel is taken for true; each message of it says so again."""
 SIZE = 10_000
 
 
 class Conversations:
-    """The channels of which this process knows lately whether they are shared with another organisation.
+    """A cache of whether channels are shared with another organisation.
 
     Each event of a message says it; of a command or a shortcut Slack must be asked.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
 
     def note(self, team: str, channel: str, *, shared: bool) -> None:
         """Remember what an event says of *channel*."""
-        self._known[(team, channel)] = (self._clock.now(), shared)
-        self._known.move_to_end((team, channel))
-        while len(self._known) > SIZE:
-            self._known.popitem(last=False)
+        self._cache[(team, channel)] = (self._clock.now(), shared)
+        self._cache.move_to_end((team, channel))
+        while len(self._cache) > SIZE:
+            self._cache.popitem(last=False)
 
     async def is_shared(self, installation: Installation, channel: str) -> bool:
         """Return whether other organisations are in *channel*; raises a `SlackFailure`."""
         team = installation.me.team
-        noted, shared = self._known.get((team, channel), (-AGE, False))
-        if self._clock.now() - noted < AGE:
+        noted, shared = self._cache.get((team, channel), (-MAX_AGE, False))
+        if self._clock.now() - noted < MAX_AGE:
             return shared
         space = installation.space
         await space.pacer.admit(METHOD, space.team, channel, Lane.FIRST)
         try:
-            found = await space.api.channel(channel)
+            info = await space.api.channel(channel)
         except f.Limited as error:
             space.pacer.penalty(METHOD, space.team, error.retry_after)
             raise
-        shared = bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
+        shared = bool(info.get("is_ext_shared") or info.get("is_pending_ext_shared"))
         self.note(team, channel, shared=shared)
         return shared

@@ -30,13 +30,15 @@ class Groups:
 
     def __init__(self, clock: Clock, notes: Notes) -> None:
         self._clock, self._notes = clock, notes
-        self._known: OrderedDict[tuple[str, str], tuple[int, frozenset[str]]] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], tuple[int, frozenset[str]]] = OrderedDict()
 
     async def of(self, installation: Installation, user: str, groups: Iterable[str], *, until: float) -> Belonging:
         """Return which of *groups* the *user* is in; a group without an answer from Slack by then counts as no."""
-        asked = list(dict.fromkeys(groups))
-        found = await asyncio.gather(*(self._has(installation, group, user, until) for group in asked))
-        return Belonging(tuple(group for group, has in zip(asked, found, strict=True) if has), None not in found)
+        unique = list(dict.fromkeys(groups))
+        memberships = await asyncio.gather(*(self._has(installation, group, user, until) for group in unique))
+        return Belonging(
+            tuple(group for group, has in zip(unique, memberships, strict=True) if has), None not in memberships
+        )
 
     async def _has(self, installation: Installation, group: str, user: str, until: float) -> bool | None:
         """Return whether *user* is in *group*; None when that may be known in a moment."""
@@ -54,7 +56,7 @@ class Groups:
 
     async def _members(self, installation: Installation, group: str) -> frozenset[str]:
         space, key = installation.space, (installation.me.team, group)
-        at, members = self._known.get(key, (-AGE, frozenset[str]()))
+        at, members = self._cache.get(key, (-AGE, frozenset[str]()))
         if self._clock.now() - at < AGE:
             return members
         await space.pacer.admit(METHOD, space.team, None, Lane.FIRST)
@@ -63,8 +65,8 @@ class Groups:
         except f.Limited as error:
             space.pacer.penalty(METHOD, space.team, error.retry_after)
             raise
-        self._known[key] = (self._clock.now(), members)
-        self._known.move_to_end(key)
-        while len(self._known) > SIZE:
-            self._known.popitem(last=False)
+        self._cache[key] = (self._clock.now(), members)
+        self._cache.move_to_end(key)
+        while len(self._cache) > SIZE:
+            self._cache.popitem(last=False)
         return members

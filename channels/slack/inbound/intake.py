@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
-from channels.slack.cards.forms import CardAt, kept
+from channels.slack.cards.forms import CardAt, card_at
 from channels.slack.inbound.viewing import viewed
 from channels.slack.outbound.blocks import FEEDBACK, voted
 from channels.slack.outbound.text import clean, unescape
@@ -204,8 +204,8 @@ def team_of(payload: Json) -> str:
 
 def part(payload: Json, name: str) -> Json:
     """Return the object that *payload* has as *name*, an empty one if there is none."""
-    found: Any = payload.get(name)
-    return cast("Json", found) if isinstance(found, Mapping) else {}
+    value: Any = payload.get(name)
+    return cast("Json", value) if isinstance(value, Mapping) else {}
 
 
 def words(text: str, me: Identity, names: Mapping[str, str]) -> str:
@@ -330,13 +330,13 @@ def _filled(payload: Json, _: Identity) -> Filled:
     view: Json = payload["view"]
     fields: Mapping[str, Json] = part(part(view, "state"), "values")
     values = {block: _value(element) for block, field in fields.items() for element in field.values()}
-    return Filled(payload["user"]["id"], kept(view["private_metadata"]), view["callback_id"], values)
+    return Filled(payload["user"]["id"], card_at(view["private_metadata"]), view["callback_id"], values)
 
 
 def _value(element: Json) -> str | None:
     """Return what a person wrote into a field, or chose there."""
-    given = part(element, "selected_option").get("value") if "selected_option" in element else element.get("value")
-    return None if given is None else str(given)
+    value = part(element, "selected_option").get("value") if "selected_option" in element else element.get("value")
+    return None if value is None else str(value)
 
 
 def _thread(message: Json, me: Identity) -> Thread:
@@ -354,8 +354,8 @@ def _thread(message: Json, me: Identity) -> Thread:
 
 
 def _is_by_a_bot(message: Json, me: Identity) -> bool:
-    given = message.get("bot_id") or message.get("bot_profile") or message.get("subtype") == "bot_message"
-    return bool(given) or is_ours(message, me) or message.get("user") in _SLACK
+    sender = message.get("bot_id") or message.get("bot_profile") or message.get("subtype") == "bot_message"
+    return bool(sender) or is_ours(message, me) or message.get("user") in _SLACK
 
 
 def _edited_at(message: Json) -> str | None:

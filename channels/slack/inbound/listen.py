@@ -125,7 +125,7 @@ class Listener:
         assert task is not None
         self._taking.add(task)
         try:
-            posted = await self._asked(body)
+            posted = await self._dispatch(body)
         except NotFound as error:
             self._receiver.note("slack.not_ours", error=str(error))
             return BoltResponse(status=200, body="")
@@ -146,12 +146,12 @@ class Listener:
             return BoltResponse(status=200, body="")
         return await _respond(posted, body, respond) if isinstance(posted, str) else _answered(posted)
 
-    async def _asked(self, body: Json) -> str | Json | None:
+    async def _dispatch(self, body: Json) -> str | Json | None:
         installation = await self._home(_read(intake.team_of, body))
-        asked = _read(intake.read, body, installation.me)
-        if asked is None or not await self._receiver.is_new(body):
+        inbound = _read(intake.read, body, installation.me)
+        if inbound is None or not await self._receiver.is_new(body):
             return None
-        return await self._receiver.take(installation, asked)
+        return await self._receiver.take(installation, inbound)
 
     async def _home(self, team: str) -> Installation:
         """Return who we are in *team*; raises `NotNow` when Slack does not say so in time: the same may come again."""
@@ -162,10 +162,10 @@ class Listener:
             raise NotNow("Slack does not say in time who this app is.") from None
 
 
-def _read(how: Callable[..., T], *given: Any) -> T:
+def _read(how: Callable[..., T], *arguments: Any) -> T:
     """Return what *how* reads in a payload; raises `Malformed` where that is not of Slack's form."""
     try:
-        return how(*given)
+        return how(*arguments)
     except (ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
         raise Malformed(type(error).__name__) from error
 

@@ -37,7 +37,7 @@ TIMEOUT = 1.5
 """Seconds that Slack has to say who a person is and what was said before."""
 NAMING = 0.1
 """The last of them, which are not waited for names."""
-MOST_NOTED = 1_000
+MAX_NOTED = 1_000
 NO_AGENT = "No agent answers here. My operator can name this channel, {channel}, in the settings of one."
 OUTSIDE = "I answer only people of the workspace that runs me."
 SHARED = "People of other organisations are in this channel, and I answer where only my own can read it."
@@ -80,7 +80,7 @@ class Notes:
 
     def once(self, event: str, **more: str) -> None:
         """Log *event* unless it was logged before."""
-        if (noted := f"{event} {more}") not in self._noted and len(self._noted) < MOST_NOTED:
+        if (noted := f"{event} {more}") not in self._noted and len(self._noted) < MAX_NOTED:
             self._noted.add(noted)
             _log.warning(event, **more)
 
@@ -112,8 +112,8 @@ class Mentions:
         if session is not None:
             with suppress(NotFound):
                 return await self.core.agents.get(session.agent)
-        found = {agent.definition.name: agent for agent in await self.core.agents.all()}
-        return found.get(route((each.definition for each in found.values()), thread.team, thread.channel) or "")
+        agents = {agent.definition.name: agent for agent in await self.core.agents.all()}
+        return agents.get(route((each.definition for each in agents.values()), thread.team, thread.channel) or "")
 
     async def home(self, installation: Installation, user: str, channel: str) -> None:
         """Suggest to *user* what the agent suggests that answers in their Messages tab; raises a `SlackFailure`."""
@@ -235,7 +235,7 @@ def actor(installation: Installation, user: str, name: str | None = None) -> Act
 
 def tool_context(thread: Thread, person: Person) -> dict[str, str]:
     """Return what tools are given of *person*, who asks in *thread*: what Slack has signed or says, never the model."""
-    known = {
+    context = {
         "slack_user": person.id,
         "slack_user_team": thread.user_team if person.kind == "unknown" else person.team,
         "slack_user_kind": person.kind,
@@ -243,7 +243,7 @@ def tool_context(thread: Thread, person: Person) -> dict[str, str]:
         "slack_channel": thread.channel,
         "slack_thread": thread.root,
     }
-    return {**known, "email": person.email} if person.email else known
+    return {**context, "email": person.email} if person.email else context
 
 
 def own_name(installation: Installation, agent: AgentObject | None) -> Mapping[str, str]:

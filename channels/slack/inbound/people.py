@@ -20,11 +20,11 @@ METHOD = "users.info"
 AGE = 3_600_000
 """Milliseconds for which what Slack said of a person is taken for true."""
 SIZE = 10_000
-MOST_NAME = 80
+MAX_NAME = 80
 """Characters of a name, as many as quotations show of one."""
-MOST_EMAIL = 320
+MAX_EMAIL = 320
 """Characters of an address, as RFC 3696 counts them."""
-MOST = 25
+MAX_NAMES = 25
 """People who are looked up for one message; those beyond are called by their ids."""
 Key = tuple[str, str]
 _COLON = re.compile(r":+(?=\s|$)")
@@ -56,36 +56,36 @@ class People:
 
     def __init__(self, clock: Clock, *, size: int = SIZE) -> None:
         self._clock, self._size = clock, size
-        self._known: OrderedDict[Key, tuple[int, Person]] = OrderedDict()
+        self._cache: OrderedDict[Key, tuple[int, Person]] = OrderedDict()
         self._asking: dict[Key, asyncio.Task[Person]] = {}
 
     async def find(self, installation: Installation, user: str) -> Person:
         """Return who *user* is; raises a `SlackFailure`. A caller who gives up leaves the answer to the next one."""
-        if (person := self.known(installation, user)) is not None:
+        if (person := self.cached(installation, user)) is not None:
             return person
         key = (installation.me.team, user)
         if (asking := self._asking.get(key)) is None:
             asking = self._asking[key] = asyncio.create_task(self._ask(installation, user))
-            asking.add_done_callback(lambda done: self._asked(key, done))
+            asking.add_done_callback(lambda done: self._finished(key, done))
         return await asyncio.shield(asking)
 
     async def names(self, installation: Installation, users: Iterable[str], *, until: float) -> dict[str, str]:
         """Return the names of *users* that are known by the event loop's time *until*, by their ids."""
-        wanted = list(dict.fromkeys(users))[:MOST]
-        asked = [asyncio.ensure_future(self.find(installation, user)) for user in wanted]
-        if asked:
-            await asyncio.wait(asked, timeout=max(0.0, until - asyncio.get_running_loop().time()))
-        for each in asked:
+        wanted = list(dict.fromkeys(users))[:MAX_NAMES]
+        tasks = [asyncio.ensure_future(self.find(installation, user)) for user in wanted]
+        if tasks:
+            await asyncio.wait(tasks, timeout=max(0.0, until - asyncio.get_running_loop().time()))
+        for each in tasks:
             each.cancel()
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        return {person.id: person.name for person in found if isinstance(person, Person)}
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        return {person.id: person.name for person in results if isinstance(person, Person)}
 
-    def known(self, installation: Installation, user: str) -> Person | None:
+    def cached(self, installation: Installation, user: str) -> Person | None:
         """Return who *user* is if Slack need not be asked."""
-        at, person = self._known.get((installation.me.team, user), (0, None))
+        at, person = self._cache.get((installation.me.team, user), (0, None))
         if person is None or self._clock.now() - at >= AGE:
             return None
-        self._known.move_to_end((installation.me.team, user))
+        self._cache.move_to_end((installation.me.team, user))
         return person
 
     async def close(self) -> None:
@@ -111,14 +111,14 @@ class People:
             space.pacer.penalty(METHOD, space.team, error.retry_after)
             raise
 
-    def _asked(self, key: Key, done: asyncio.Task[Person]) -> None:
+    def _finished(self, key: Key, done: asyncio.Task[Person]) -> None:
         del self._asking[key]
         # The error is read too: every waiter may be gone.
         if not done.cancelled() and done.exception() is None:
-            self._known[key] = (self._clock.now(), done.result())
-            self._known.move_to_end(key)
-            while len(self._known) > self._size:
-                self._known.popitem(last=False)
+            self._cache[key] = (self._clock.now(), done.result())
+            self._cache.move_to_end(key)
+            while len(self._cache) > self._size:
+                self._cache.popitem(last=False)
 
 
 def person_of(user: Json, me: Identity) -> Person:
@@ -136,7 +136,7 @@ def _email(user: Json, kind: Kind) -> str | None:
     """Return the address that the workspace vouches for: a stranger's is what their own organisation says of them."""
     email = part(user, "profile").get("email")
     is_sure = kind in ("member", "guest") and user.get("is_email_confirmed") is not False
-    return email if is_sure and isinstance(email, str) and len(email) <= MOST_EMAIL else None
+    return email if is_sure and isinstance(email, str) and len(email) <= MAX_EMAIL else None
 
 
 def called(name: object) -> str:
@@ -144,7 +144,7 @@ def called(name: object) -> str:
 
     To do it again changes nothing: a person who is to be forgotten is found in quotations by this name.
     """
-    return " ".join(_COLON.sub("", named(name, most=MOST_NAME)).split())
+    return " ".join(_COLON.sub("", named(name, limit=MAX_NAME)).split())
 
 
 def _kind(user: Json, team: str, me: Identity) -> Kind:

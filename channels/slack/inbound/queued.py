@@ -32,8 +32,8 @@ async def _waiting(core: Core, receipt: Receipt) -> RunObject | None:
     """Return the run that waits in the session while the run of *receipt* is queued."""
     if (await core.run(receipt.run)).status != "queued":
         return None
-    found = (await core.runs(session=receipt.session, limit=100)).items
-    return next((run for run in found if run.status in WAITS and run.parent_run is None), None)
+    runs = (await core.runs(session=receipt.session, limit=100)).items
+    return next((run for run in runs if run.status in WAITS and run.parent_run is None), None)
 
 
 async def _sentence(core: Core, run: RunObject, team: str) -> Sentence:
@@ -49,7 +49,7 @@ async def _awaited(core: Core, call: PendingCall, team: str) -> Sentence:
         return [text("another run, for "), tool]
     approval: Sentence = [text("an approval of "), tool]
     try:
-        asked = await core.approvals.get(call.approval)
+        waiting_for = await core.approvals.get(call.approval)
     except NotFound:  # its session was deleted just now
         return approval
-    return [*approval, text(" by "), *w.responders(asked, team)]
+    return [*approval, text(" by "), *w.responders(waiting_for, team)]

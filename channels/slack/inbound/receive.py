@@ -78,34 +78,34 @@ class Receiver:
         self._clock, self._lately, self._renames = clock, Deduplicator(clock), Newest()
         self._beside: set[asyncio.Task[None]] = set()
 
-    async def take(self, installation: Installation, asked: i.Asked) -> str | Json | None:
-        """Do what is *asked*, and return what only the person who asked reads, or what becomes of their form.
+    async def take(self, installation: Installation, item: i.Asked) -> str | Json | None:
+        """Carry out *item*, and return what only the person who asked reads, or what becomes of their form.
 
         Raises a `ParleyError` when nothing was kept and the same may come again.
         """
-        match asked:
+        match item:
             case i.MessagePosted():
-                await self._on_message(installation, asked)
+                await self._on_message(installation, item)
             case i.Edited():
-                await self._edited(installation, asked)
+                await self._edited(installation, item)
             case i.Unfurled():
-                await self._unfurled(installation, asked.posted)
+                await self._unfurled(installation, item.posted)
             case i.Deleted():
-                await self._deleted(installation, asked)
+                await self._deleted(installation, item)
             case i.StopPressed():
-                await self._stopped(installation, asked)
+                await self._stopped(installation, item)
             case i.Renamed():
-                await self._renamed(asked)
+                await self._renamed(item)
             case i.Voted():
                 with suppress(NotFound):
-                    by = self._actor(installation, asked.user)
-                    await self._core.feedback(asked.run, by=by, rating="up" if asked.good else "down")
+                    by = self._actor(installation, item.user)
+                    await self._core.feedback(item.run, by=by, rating="up" if item.good else "down")
             case i.Opened():
-                self._begin(self._mentions.home(installation, asked.user, asked.channel))
+                self._begin(self._mentions.home(installation, item.user, item.channel))
             case i.Unknown():
-                self.note("slack.unknown", kind=asked.kind)
+                self.note("slack.unknown", kind=item.kind)
             case _:
-                return await self._answered(installation, asked)
+                return await self._answered(installation, item)
         return None
 
     async def is_new(self, payload: Json) -> bool:
@@ -119,18 +119,18 @@ class Receiver:
         return await self._core.is_first(f"slack:{hashlib.sha256(whole).hexdigest()[:32]}")
 
     async def _answered(
-        self, installation: Installation, asked: i.Commanded | i.Pointed | i.Pressed | i.Filled
+        self, installation: Installation, item: i.Commanded | i.Pointed | i.Pressed | i.Filled
     ) -> str | Json | None:
         """Do what a person asked for who can be answered at once."""
-        match asked:
+        match item:
             case i.Commanded():
-                return await commanded(self._mentions, installation, asked, self._clock, self._begin)
+                return await commanded(self._mentions, installation, item, self._clock, self._begin)
             case i.Pointed():
-                return await pointed(self._mentions, installation, asked, self._begin)
+                return await pointed(self._mentions, installation, item, self._begin)
             case i.Pressed():
-                return await self._clicks.pressed(installation, asked)
+                return await self._clicks.pressed(installation, item)
             case i.Filled():
-                return await self._clicks.filled(installation, asked)
+                return await self._clicks.filled(installation, item)
 
     def note(self, event: str, **more: str) -> None:
         """Log *event* unless it was logged before."""
@@ -212,18 +212,18 @@ class Receiver:
         person: Person,
         until: float,
     ) -> None:
-        known: Json = session.metadata if session else {}
-        mark = Watermark.of(known)
-        found = await self._look(installation, posted, mark, until)
+        metadata: Json = session.metadata if session else {}
+        mark = Watermark.of(metadata)
+        look = await self._look(installation, posted, mark, until)
         words = await self._words(installation, posted, agent, until)
         beside = await carried(installation, self._people, posted.message, until=until)
-        mark = mark.passed(posted.ts) if found is None else mark.moved(posted.ts)
+        mark = mark.passed(posted.ts) if look is None else mark.moved(posted.ts)
         viewing = {SEEN: "; ".join(posted.viewing)} if posted.viewing else {}
         inbound = Inbound(
             parts=(Text(words),),
             actor=actor(installation, person.id, person.name),
             key=_key(posted.ts),
-            context=(*(found.context if found else ()), *attached((*beside, *as_note(posted.viewing, known)))),
+            context=(*(look.context if look else ()), *attached((*beside, *as_note(posted.viewing, metadata)))),
             metadata={**mark.metadata, **viewing},
             tool_context=tool_context(posted.thread, person),
             timezone=person.timezone,
@@ -283,11 +283,11 @@ class Receiver:
         session = await self._core.find_session(posted.thread.address)
         if session is None or not Watermark.of(session.metadata).knows(posted.ts):
             return
-        shown = await carried(installation, self._people, posted.message, until=self._mentions.until())
+        context = await carried(installation, self._people, posted.message, until=self._mentions.until())
         note = Context(text="A message of this thread links to what is quoted here:", source="note")
-        if shown:
+        if context:
             with suppress(SessionClosed):
-                await self._core.add_context(session.id, (note, *shown[1:]), key=f"unfurl:{posted.ts}")
+                await self._core.add_context(session.id, (note, *context[1:]), key=f"unfurl:{posted.ts}")
 
     async def _deleted(self, installation: Installation, deleted: i.Deleted) -> None:
         session = await self._core.find_session(deleted.thread.address)
@@ -314,8 +314,8 @@ class Receiver:
 
     async def _open_runs(self, session: str) -> list[RunObject]:
         """Return the session's open root runs, the newest first."""
-        found = (await self._core.runs(session=session, limit=100)).items
-        return [run for run in found if run.status in OPEN and run.parent_run is None]
+        runs = (await self._core.runs(session=session, limit=100)).items
+        return [run for run in runs if run.status in OPEN and run.parent_run is None]
 
     async def _renamed(self, renamed: i.Renamed) -> None:
         address = renamed.thread.address
@@ -324,7 +324,7 @@ class Receiver:
             await self._core.rename_session(session.id, renamed.title)
 
     def _actor(self, installation: Installation, user: str) -> Actor:
-        person = self._people.known(installation, user)
+        person = self._people.cached(installation, user)
         return actor(installation, user, person.name if person else None)
 
     def _reply_privately(self, installation: Installation, posted: i.MessagePosted, words: str, *, scope: str) -> None:

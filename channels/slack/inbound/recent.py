@@ -1,4 +1,4 @@
-"""recent: what happened, as far as this process remembers, so that notices are not repeated and order is kept."""
+"""recent: events that this process remembers, so that notices are not repeated and order is kept."""
 
 from collections import OrderedDict
 
@@ -9,39 +9,39 @@ SIZE = 10_000
 
 
 class Deduplicator:
-    """What happened within a day; of very much the newest."""
+    """Remembers the events of the last day, the newest `SIZE` of them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: OrderedDict[tuple[str, ...], int] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, ...], int] = OrderedDict()
 
     def knows(self, *what: str) -> bool:
         """Return whether *what* happened within a day."""
-        return self._clock.now() - self._known.get(what, -DAY) < DAY
+        return self._clock.now() - self._seen.get(what, -DAY) < DAY
 
     def first(self, *what: str) -> bool:
         """Return whether *what* happens for the first time in a day, and remember that it has."""
         if self.knows(*what):
             return False
-        self._known[what] = self._clock.now()
-        self._known.move_to_end(what)
-        while len(self._known) > SIZE:
-            self._known.popitem(last=False)
+        self._seen[what] = self._clock.now()
+        self._seen.move_to_end(what)
+        while len(self._seen) > SIZE:
+            self._seen.popitem(last=False)
         return True
 
 
 class Newest:
-    """When the newest of what happens to something happened, as far as this process remembers."""
+    """Remembers when the newest event of each subject happened, to refuse older ones."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._seen: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def covers(self, what: str, at: tuple[int, int]) -> bool:
-        """Return whether something newer happened to *what* than that which did *at*; remember it if not."""
-        if self._known.get(what, at) > at:
+        """Return whether a newer event of *what* than the one *at* is known; remember this one if not."""
+        if self._seen.get(what, at) > at:
             return True
-        self._known[what] = at
-        self._known.move_to_end(what)
-        while len(self._known) > SIZE:
-            self._known.popitem(last=False)
+        self._seen[what] = at
+        self._seen.move_to_end(what)
+        while len(self._seen) > SIZE:
+            self._seen.popitem(last=False)
         return False

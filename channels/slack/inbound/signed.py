@@ -23,11 +23,11 @@ class Malformed(Exception):
 
 def is_signed(verifier: SignatureVerifier, headers: Mapping[str, str], body: bytes) -> bool:
     """Return whether *body* is signed by Slack, not long ago; an odd header is no signature."""
-    found = signature(headers)
-    if found is None:
+    values = signature(headers)
+    if values is None:
         return False
     try:
-        return verifier.is_valid(body, *found)
+        return verifier.is_valid(body, *values)
     except UnicodeDecodeError:  # Slack signs text
         return False
 
@@ -46,10 +46,10 @@ def check_body(content_type: str, body: bytes) -> None:
         if content_type.startswith(FORM):
             form = parse_qs(text, keep_blank_values=True, max_num_fields=200)
             text = form["payload"][0] if "payload" in form else "{}"
-        found: Any = json.loads(text)
+        value: Any = json.loads(text)
     except (ValueError, RecursionError):
         raise Malformed(UNREADABLE) from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise Malformed(UNREADABLE)
 
 

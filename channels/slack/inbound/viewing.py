@@ -11,7 +11,7 @@ from typing import Any, cast
 from agent_core import Context
 from channels.slack.web_api.client import Json
 
-MOST = 5
+MAX_ENTITIES = 5
 """Things that are named, the most relevant first."""
 SEEN = "slack_viewing"
 """The field of a session's metadata that holds what the model was shown last."""
@@ -25,7 +25,7 @@ _ID, _TS = re.compile(r"[A-Z][A-Z0-9]{1,40}"), re.compile(r"\d{1,12}\.\d{1,9}")
 def viewed(app_context: Json) -> tuple[str, ...]:
     """Return what *app_context* names: `channel C1`, `message 10.000200 of channel C1`, `canvas F1`, `list F2`."""
     entities: Any = app_context.get("entities")
-    listed: list[Any] = cast("list[Any]", entities)[:MOST] if isinstance(entities, list) else []
+    listed: list[Any] = cast("list[Any]", entities)[:MAX_ENTITIES] if isinstance(entities, list) else []
     return tuple(name for each in listed for name in _named(each))
 
 

@@ -14,7 +14,7 @@ from channels.slack.web_api import failures as f
 from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Workspace
 
-REFUSALS = 5
+MAX_REFUSALS = 5
 """Refusals of a message by Slack before it is given up."""
 SOON, LATER, MUCH_LATER = 1.0, 5.0, 60.0
 _log = structlog.get_logger("parley.slack")
@@ -62,4 +62,6 @@ class ThreadCalls:
             case _:
                 _log.warning("slack.refused", method=error.method, reason=error.reason)
                 message.refused += 1
-                return GaveUp(str(error)) if message.refused >= REFUSALS else NotShown(str(error), retry_after=LATER)
+                return (
+                    GaveUp(str(error)) if message.refused >= MAX_REFUSALS else NotShown(str(error), retry_after=LATER)
+                )

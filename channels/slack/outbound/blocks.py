@@ -21,8 +21,8 @@ FEEDBACK = "feedback"
 
 _ALLOWED = re.compile(r"(?P<code>```.*?```|`[^`\n]+`)|&lt;(?P<user>@[UW][A-Z0-9]+)&gt;", re.DOTALL)
 _GAP = "\n\n"
-_MOST_TABLES = limits.TABLES_PER_MESSAGE.value
-_LEAST = 64  # characters; smaller pieces fit
+_MAX_TABLES = limits.TABLES_PER_MESSAGE.value
+_MIN_PIECE = 64  # characters; smaller pieces fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _Row:
 
 
 def payloads(
-    said: str | Sequence[str | Figure],
+    words: str | Sequence[str | Figure],
     *,
     lines: Sequence[str] = (),
     notice: str = "",
@@ -60,7 +60,7 @@ def payloads(
     allow_mentions: bool = False,
     text_room: int = limits.TEXT.value,
 ) -> list[Payload]:
-    """Return the messages that show all of *said*, Markdown and what is between, none when there is nothing to show.
+    """Return the messages that show all of *words*, Markdown and what is between, none when there is nothing to show.
 
     Above it are *lines*, what the agent did, below it a *notice* and buttons for *feedback* on that run. *text_room*
     is the most characters of each message's text: with the default any of them can be updated, a post may have
@@ -69,12 +69,12 @@ def payloads(
     above, below = list(_context("\n".join(lines), text_room)), list(_context(notice, text_room))
     beside = sum(len(row.text) + len(_GAP) for row in (*above, *below))
     room = max(text_room - beside, text_room // 2)
-    parts = [said] if isinstance(said, str) else said
+    parts = [words] if isinstance(words, str) else words
     answer = [row for part in parts for row in _part(part, room, allow_mentions=allow_mentions)]
-    found = list(_packed([*above, *answer, *below], text_room))
-    if feedback is not None and found:
-        found[-1] = replace(found[-1], blocks=(*found[-1].blocks, feedback_row(feedback)))
-    return found
+    packed = list(_packed([*above, *answer, *below], text_room))
+    if feedback is not None and packed:
+        packed[-1] = replace(packed[-1], blocks=(*packed[-1].blocks, feedback_row(feedback)))
+    return packed
 
 
 def feedback_row(run: str) -> Json:
@@ -119,9 +119,9 @@ def _part(part: str | Figure, room: int, *, allow_mentions: bool) -> Iterator[_R
 
 
 def _markdown(markdown: str, room: int, *, allow_mentions: bool) -> Iterator[_Row]:
-    most = limits.MARKDOWN.value
+    limit = limits.MARKDOWN.value
     for piece in _small(
-        markdown, min(most, room), pieces, lambda piece: len(unmasked(piece)) <= most and len(twin(piece)) <= room
+        markdown, min(limit, room), pieces, lambda piece: len(unmasked(piece)) <= limit and len(twin(piece)) <= room
     ):
         # A cut may have moved what looks like a link definition to the start of a line.
         for block in segments(unmasked(piece), allow_mentions=allow_mentions):
@@ -142,7 +142,7 @@ def _small(
     for piece in cut(text, room):
         if not piece.strip():
             continue
-        if fits(piece) or room < _LEAST:
+        if fits(piece) or room < _MIN_PIECE:
             yield piece
         else:
             yield from _small(piece, room // 2, cut, fits)
@@ -151,7 +151,7 @@ def _small(
 def twin(markdown: str, *, allow_mentions: bool = False) -> str:
     """Return the words of *markdown* as mrkdwn that is literal but for code, and for users if *allow_mentions*."""
     words = escape(_GAP.join(str(block) for block in plain(markdown))).strip() or escape(markdown.strip())
-    return _ALLOWED.sub(lambda found: found["code"] or f"<{found['user']}>", words) if allow_mentions else words
+    return _ALLOWED.sub(lambda match: match["code"] or f"<{match['user']}>", words) if allow_mentions else words
 
 
 def _packed(rows: Iterable[_Row], room: int) -> Iterator[Payload]:
@@ -226,7 +226,7 @@ def _one_table(blocks: Iterable[Json]) -> tuple[Json, ...]:
     """Return *blocks* with one `table` at most, as Slack asks for: the others are text in columns."""
     made: list[Json] = []
     for block in blocks:
-        is_more = block["type"] == "table" and sum(each["type"] == "table" for each in made) >= _MOST_TABLES
+        is_more = block["type"] == "table" and sum(each["type"] == "table" for each in made) >= _MAX_TABLES
         made.append(as_text(block) if is_more else block)
     return tuple(made)
 

@@ -94,7 +94,7 @@ class ThreadFigures:
     _first: dict[str, int] = field(default_factory=dict[str, int])
     _early: dict[str, _Refusals] = field(default_factory=dict[str, _Refusals])
     _attached: dict[str, PlannedFile] = field(default_factory=dict[str, PlannedFile])
-    _shown: dict[str, Ladder] = field(default_factory=dict[str, Ladder])
+    _drawing: dict[str, Ladder] = field(default_factory=dict[str, Ladder])
     _links: dict[str, asyncio.Task[str | None]] = field(default_factory=dict[str, "asyncio.Task[str | None]"])
     _chosen: _Chosen | None = None
 
@@ -103,14 +103,14 @@ class ThreadFigures:
 
     async def items(self, body: ConversationView) -> dict[str, Item | None]:
         """Return how each table and chart of *body* is shown now, None for a picture that is still to come."""
-        renders = [each for said in body.recent for call in said.calls for each in call.renders]
+        renders = [each for message in body.recent for call in message.calls for each in call.renders]
         ladders = await self._ladders_of(renders)
         if not ladders:
             return {}
         await self.files.load()
         self._begin(ladders)
         while True:
-            found: dict[str, Item | None] = {}
+            items: dict[str, Item | None] = {}
             for ladder, choice in zip(ladders, await self._choose(ladders), strict=True):
                 item = self._item(ladder, choice)
                 if item is choice:  # it cannot be had: the forms of all are chosen again
@@ -118,17 +118,19 @@ class ThreadFigures:
                     break
                 if isinstance(choice.form.upload, CsvUpload):
                     self._attached[choice.render] = _csv(ladder, choice.form.upload)
-                found[choice.render] = cast("Item | None", item)
+                items[choice.render] = cast("Item | None", item)
             else:
-                return found
+                return items
 
-    def share(self, items: DrawnItems, shown: Collection[Item]) -> bool:
-        """Share the files that go with those of *items* that are *shown*; return whether one is still to come."""
-        for key in {item.key for item in shown} & items.keys() & self._attached.keys():
+    def share(self, items: DrawnItems, displayed: Collection[Item]) -> bool:
+        """Share the files that go with those of *items* that are *displayed*; return whether one is still to come."""
+        for key in {item.key for item in displayed} & items.keys() & self._attached.keys():
             self.files.progress(self._attached[key])
         return any(item is None or self._is_pending(key) for key, item in items.items())
 
-    def step(self, error: BadBlocks, call: Mapping[str, Any], wanted: Sequence[Item], shown: Sequence[Item]) -> bool:
+    def step(
+        self, error: BadBlocks, call: Mapping[str, Any], wanted: Sequence[Item], displayed: Sequence[Item]
+    ) -> bool:
         """Return whether a table or a chart of *wanted* is to blame for the refusal of *call*, and is plainer now.
 
         Without a pointer it is those that Slack did not take before.
@@ -141,7 +143,7 @@ class ThreadFigures:
             named = {id(block) for place, block in _blocks(call) if any(_is_at(each, place) for each in error.pointers)}
             blamed = [item for item in drawn if any(id(each) in named for each in item.blocks)]
         else:
-            blamed = [item for item in drawn if item not in shown] or drawn
+            blamed = [item for item in drawn if item not in displayed] or drawn
         for item in blamed:
             self._refuse(item)
             _log.warning("slack.render_refused", method=error.method, reason=error.reason, form=item.step)
@@ -171,10 +173,10 @@ class ThreadFigures:
         """Forget what is known of a render that shows something else now under its id: its call ran again."""
         for ladder in ladders:
             key = ladder.render.id
-            if self._shown.get(key) is not ladder:
-                self._shown[key] = ladder
-                for known in (self._first, self._early, self._attached):
-                    known.pop(key, None)
+            if self._drawing.get(key) is not ladder:
+                self._drawing[key] = ladder
+                for figures in (self._first, self._early, self._attached):
+                    figures.pop(key, None)
                 if (link := self._links.pop(key, None)) is not None:
                     link.cancel()
 

@@ -26,10 +26,10 @@ async def find(
     entry: LedgerEntry,
     *,
     user: str,
-    known: Collection[str],
+    others: Collection[str],
     admit: Callable[[], Awaitable[None]],
 ) -> str | None:
-    """Return the `ts` of the message of *entry* in *thread*, None when it is missing; *known* are those of other rows.
+    """Return the `ts` of the message of *entry* in *thread*, None when it is missing; *others* are of other rows.
 
     A stream has no metadata before it stops. But a thread has one pending message at a time, so the app's one that was
     posted since and that no row has is this one. *admit* is awaited before each page is read. Raises `SlackFailure`.
@@ -52,7 +52,7 @@ async def find(
     if named or entry.mode != "stream":
         return named[-1] if named else None
     nameless = [
-        each["ts"] for each in ours if marked(each) is None and each["ts"] not in known and float(each["ts"]) >= since
+        each["ts"] for each in ours if marked(each) is None and each["ts"] not in others and float(each["ts"]) >= since
     ]
     return nameless[-1] if nameless else None
 
@@ -69,7 +69,7 @@ async def is_there(api: SlackApi, thread: Thread, ts: str) -> bool:
 def marked(message: Json) -> str | None:
     """Return the delivery id in the metadata of *message*."""
     match message.get("metadata"):
-        case {"event_type": kind, "event_payload": {"id": str(found)}} if kind == EVENT_TYPE:
-            return found
+        case {"event_type": kind, "event_payload": {"id": str(name)}} if kind == EVENT_TYPE:
+            return name
         case _:
             return None

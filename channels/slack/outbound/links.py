@@ -45,34 +45,34 @@ class _Edit(NamedTuple):
 
 def _edited(text: str, edits: Iterable[_Edit]) -> str:
     """Return *text* with *edits*; of two that overlap the first counts."""
-    found: list[str] = []
+    pieces: list[str] = []
     done = 0
     for edit in sorted(edits):
         if edit.start >= done:
-            found += (text[done : edit.start], edit.text)
+            pieces += (text[done : edit.start], edit.text)
             done = edit.end
-    return "".join((*found, text[done:]))
+    return "".join((*pieces, text[done:]))
 
 
 def _definitions(markdown: str, code: CodeRanges) -> Iterator[_Edit]:
-    for found in _DEFINITION.finditer(markdown):
-        at = found.end() - 1
+    for match in _DEFINITION.finditer(markdown):
+        at = match.end() - 1
         if at not in code:
             yield _Edit(at, at, "\\")
 
 
 def _links(markdown: str, code: CodeRanges) -> Iterator[_Edit]:
     openings: dict[int, int] | None = None
-    for found in _TARGET.finditer(markdown):
-        at = found.start()
+    for match in _TARGET.finditer(markdown):
+        at = match.start()
         if at in code:
             continue
-        if found["url"] is None:  # the address is on the next line, which a growing text does not have yet: no link
+        if match["url"] is None:  # the address is on the next line, which a growing text does not have yet: no link
             yield _Edit(at + 1, at + 1, "\\")
-        elif _is_refused(unescapeAll(found["url"])):
+        elif _is_refused(unescapeAll(match["url"])):
             openings = _openings(markdown) if openings is None else openings
             yield from _as_words(markdown, at, openings.get(at))
-        elif (host := _hidden_host(found)) is not None:
+        elif (host := _hidden_host(match)) is not None:
             yield _Edit(at, at, f" ({host})")
 
 
@@ -101,19 +101,19 @@ def _as_words(markdown: str, at: int, opening: int | None) -> Iterator[_Edit]:
 
 def _openings(markdown: str) -> dict[int, int]:
     """Return for each bracket that closes one in its paragraph where that one is."""
-    found: dict[int, int] = {}
+    openings: dict[int, int] = {}
     opened: list[int] = []
     for bracket in _BRACKET.finditer(markdown):
         match bracket[0]:
             case "[":
                 opened.append(bracket.start())
             case "]" if opened:
-                found[bracket.start()] = opened.pop()
+                openings[bracket.start()] = opened.pop()
             case "\n":
                 opened.clear()
             case _:
                 continue
-    return found
+    return openings
 
 
 def _literal(words: str) -> str:
@@ -121,12 +121,14 @@ def _literal(words: str) -> str:
     return _SIGNS.sub(r"\\\g<0>", _ESCAPES.sub(r"\g<1>", words))
 
 
-def _hidden_host(found: re.Match[str]) -> str | None:
+def _hidden_host(match: re.Match[str]) -> str | None:
     """Return the host of a link whose words do not say it; None when they do, or when it has none."""
-    host = host_of(unescapeAll(found["url"]).replace(BREAK, ""))
-    label = found.string[: found.start()].rpartition("[")[2].strip("*_~` ")
-    said = re.sub(r"^(?:https?://)?(?:www\.)?", "", label.lower())
-    is_said = label.endswith(f"({host})") or re.match(rf"{re.escape(host.removeprefix('www.'))}(?:[/?#:]|$)", said)
+    host = host_of(unescapeAll(match["url"]).replace(BREAK, ""))
+    label = match.string[: match.start()].rpartition("[")[2].strip("*_~` ")
+    label_text = re.sub(r"^(?:https?://)?(?:www\.)?", "", label.lower())
+    is_said = label.endswith(f"({host})") or re.match(
+        rf"{re.escape(host.removeprefix('www.'))}(?:[/?#:]|$)", label_text
+    )
     return None if not host or is_said else host
 
 

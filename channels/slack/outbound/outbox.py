@@ -19,7 +19,7 @@ from agent_core import Actor, Clock, NotFound
 from channels.base import ConversationView, LedgerEntry, MessageLimits, NotShown
 from channels.delivery import Deferred, Unfinished
 from channels.ledger import Ledger, OwnedPlace
-from channels.slack.outbound.admission import MUCH_LATER, REFUSALS, SOON, ThreadCalls
+from channels.slack.outbound.admission import MAX_REFUSALS, MUCH_LATER, SOON, ThreadCalls
 from channels.slack.outbound.blocks import Payload, plainer
 from channels.slack.outbound.figures import LOOK, NO_CHARTS, ChartPorts, DrawnItems, ThreadFigures
 from channels.slack.outbound.finding import find, mark
@@ -35,7 +35,7 @@ from channels.slack.web_api.workspaces import Workspace
 
 TEXT = 7_500
 """Code points of an answer's text in one message: escaping adds half as much at worst."""
-LOOKS = 5
+MAX_SEARCHES = 5
 """Searches of a thread for a message before people are warned that it may be there twice."""
 _DELETED = "deleted"
 _NOT_FOUND = "message_not_found"
@@ -135,11 +135,11 @@ class SlackOutbox:
     async def _edit(self, message: ThreadMessage, body: ConversationView, drawn: DrawnItems) -> None:
         entry, streams = message.entry, message.entry.mode == "stream"
         wanted = self._picture(body, drawn, message)
-        shown = message.last.items if message.last is not None else ()
+        current = message.last.items if message.last is not None else ()
         is_due = wanted.closed and wanted.feedback is not None and None in drawn.values()
         if streams and is_due and message.waits(self._clock.now()):
             wanted = replace(wanted, closed=False)
-        ordered = replace(wanted, items=as_sent(shown, wanted.items, streams=streams))
+        ordered = replace(wanted, items=as_sent(current, wanted.items, streams=streams))
         if entry.mode == _DELETED or (ordered == message.last and entry.state != "uncertain"):
             return
         if not streams:
@@ -147,8 +147,8 @@ class SlackOutbox:
             return
         wanted = ordered
         if not wanted.closed:
-            wanted = replace(wanted, items=never_shorter(shown, wanted.items))
-        chunks = tail(shown, wanted.items) if entry.state == "acknowledged" and shown else None
+            wanted = replace(wanted, items=never_shorter(current, wanted.items))
+        chunks = tail(current, wanted.items) if entry.state == "acknowledged" and current else None
         if chunks is None:
             await self._repair(message, wanted)
         elif wanted.closed:
@@ -323,8 +323,8 @@ class SlackOutbox:
         self, error: f.SlackFailure, call: Mapping[str, Any], message: ThreadMessage, wanted: MessagePicture
     ) -> None:
         """Raise `NotShown` when a table or a chart of the refused *call* has a plainer form now."""
-        shown = message.last.items if message.last is not None else ()
-        if isinstance(error, f.BadBlocks) and self._figures.step(error, call, wanted.items, shown):
+        current = message.last.items if message.last is not None else ()
+        if isinstance(error, f.BadBlocks) and self._figures.step(error, call, wanted.items, current):
             raise NotShown(str(error))
 
     def _plainer(
@@ -334,32 +334,32 @@ class SlackOutbox:
         self._step(error, {"blocks": payload.blocks}, message, wanted)
         if isinstance(error, (f.BadBlocks, f.TextTooLong)):
             pointer = error.pointers[0] if isinstance(error, f.BadBlocks) and error.pointers else None
-            if (found := plainer(payload, pointer)) is not None:
+            if (plain := plainer(payload, pointer)) is not None:
                 _log.warning("slack.blocks_refused", method=error.method, reason=error.reason)
-                return found
+                return plain
         raise self._calls.not_shown(error, message)
 
     # ---- what happened to a message -------------------------------------------------------------
 
     async def _find(self, message: ThreadMessage) -> str | None:
         """Search the thread for a message that may have been sent; None when it is missing, or that cannot be known."""
-        known = {each.ref for each in await self.entries() if each.ref is not None}
+        refs = {each.ref for each in await self.entries() if each.ref is not None}
         admit = partial(self._calls.admit, "conversations.replies", Lane.FINAL)
         try:
-            found = await find(self._api, self._thread, message.entry, user=self._space.user, known=known, admit=admit)
+            ts = await find(self._api, self._thread, message.entry, user=self._space.user, others=refs, admit=admit)
         except f.TargetMissing as error:
             raise self._calls.not_shown(error, message) from None
         except f.SlackFailure as error:
             if isinstance(error, f.Unauthorised):
                 self._space.log_missing(error)
             message.looks += 1
-            if message.looks < LOOKS or message.unsure:  # post it once more at most: two copies, never three
+            if message.looks < MAX_SEARCHES or message.unsure:  # post it once more at most: two copies, never three
                 wait = min(SOON * 2**message.looks, MUCH_LATER)
                 raise NotShown(str(error), retry_after=getattr(error, "retry_after", wait)) from None
             message.unsure = True
             return None
         message.looks = 0
-        return found
+        return ts
 
     async def _gone(self, error: f.SlackFailure, message: ThreadMessage, wanted: MessagePicture) -> None:
         """Stop the run of a message that was deleted, and leave it deleted; raises what any other *error* means.
@@ -371,7 +371,7 @@ class SlackOutbox:
         if error.reason == _NOT_FOUND and await self._calls.is_there(message):
             message.refused += 1
             await self._keep(message, state="uncertain")
-            raise GaveUp(str(error)) if message.refused >= REFUSALS else NotShown(str(error), retry_after=SOON)
+            raise GaveUp(str(error)) if message.refused >= MAX_REFUSALS else NotShown(str(error), retry_after=SOON)
         if message.entry.mode == "stream":
             with suppress(NotShown, GaveUp):  # for a message that is gone this is no more than a precaution
                 await self._end(message)

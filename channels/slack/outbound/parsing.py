@@ -140,8 +140,7 @@ def spans(line: str) -> Spans:
     Its time is linear in the line: a model's answer is read again with each piece that it grows by.
     """
     runs = [
-        (found.start("run") + len(found["escapes"]) % 2, found.end(), found.start("run"))
-        for found in _RUN.finditer(line)
+        (each.start("run") + len(each["escapes"]) % 2, each.end(), each.start("run")) for each in _RUN.finditer(line)
     ]
     closing = _closing(runs)
     closed: list[tuple[int, int]] = []
@@ -166,13 +165,13 @@ def _closing(runs: list[tuple[int, int, int]]) -> list[int | None]:
     A run is where its backticks begin that may open a span, where it ends, and where it begins in code, in which a
     backslash escapes nothing.
     """
-    found: list[int | None] = []
+    closings: list[int | None] = []
     nearest: dict[int, int] = {}
     for n in range(len(runs) - 1, -1, -1):
         start, end, first = runs[n]
-        found.append(nearest.get(end - start))
+        closings.append(nearest.get(end - start))
         nearest[end - first] = n
-    return found[::-1]
+    return closings[::-1]
 
 
 def line_starts(markdown: str) -> list[int]:

@@ -22,7 +22,7 @@ _GAP = "\n\n"
 _NOTHING = "…"
 BLANK = "The model gave no answer. Ask again, or put it in other words."
 _CUT = "\n\n(The rest is too long for Slack.)"
-_LEAST = 64
+_MIN_TEXT = 64
 """Characters of text below which a message is not divided any further."""
 _FITS = 0.9
 """The share of the length limit to fill when a text is divided: escaping lengthens some parts more than others."""
@@ -62,12 +62,12 @@ class ToolTask:
 
     def chunk(self, before: "ToolTask | None") -> Json:
         """Return the chunk that updates the task from *before*, without unchanged fields, since Slack appends them."""
-        given = {"type": "task_update", "id": self.key, "title": self.title, "status": self.status}
+        fields = {"type": "task_update", "id": self.key, "title": self.title, "status": self.status}
         if self.details and (before is None or before.details != self.details):
-            given["details"] = self.details
+            fields["details"] = self.details
         if self.output and (before is None or before.output != self.output):
-            given["output"] = self.output
-        return given
+            fields["output"] = self.output
+        return fields
 
     def line(self) -> str:
         """Return the task as a line of text."""
@@ -124,7 +124,7 @@ class MessagePicture:
     def payload(self, *, allow_mentions: bool) -> Payload:
         """Return the whole as one message, an ellipsis when there is nothing to show."""
         lines = [item.line() for item in self.items if isinstance(item, ToolTask)]
-        found = payloads(
+        built = payloads(
             list(self._parts()),
             lines=lines,
             notice=self.notice,
@@ -132,10 +132,10 @@ class MessagePicture:
             allow_mentions=allow_mentions,
             text_room=limits.TEXT_HARD.value,
         )
-        if len(found) < 2:  # noqa: PLR2004 - one message
-            return found[0] if found else Payload((), _NOTHING)
+        if len(built) < 2:  # noqa: PLR2004 - one message
+            return built[0] if built else Payload((), _NOTHING)
         # Too much for one message, which our own limit prevents for all but rare texts: send the text without blocks.
-        return Payload((), _GAP.join(each.text for each in found)[: limits.TEXT_HARD.value])
+        return Payload((), _GAP.join(each.text for each in built)[: limits.TEXT_HARD.value])
 
     def _parts(self) -> Iterator[str | Figure]:
         """Give its texts, and the tables and charts between them."""
@@ -161,8 +161,8 @@ def picture(
     continues = False
     for each in messages:
         grows = each.open and not body.closed
-        said = each.text if each.speaker is None else f"**{one_line(each.speaker)}:**{_GAP}{each.text}"
-        text = (flowing if grows else safe)(said, allow_mentions=allow_mentions)
+        words = each.text if each.speaker is None else f"**{one_line(each.speaker)}:**{_GAP}{each.text}"
+        text = (flowing if grows else safe)(words, allow_mentions=allow_mentions)
         if text.strip():
             gap = _GAP if text_before and not continues else ""
             items.append(Words(each.id, f"{gap}{text}", allow_mentions, grows))
@@ -170,8 +170,8 @@ def picture(
         continues = each.continued
         items += [_task(call, ended=run is None or run.ended) for call in each.calls]
         renders = [render for call in each.calls for render in call.renders]
-        shown = [drawn[render.id] if render.id in drawn else words_item(render) for render in renders]
-        items += [item for item in shown if item is not None]
+        figures = [drawn[render.id] if render.id in drawn else words_item(render) for render in renders]
+        items += [item for item in figures if item is not None]
         text_before = text_before or bool(renders)
     if run is None or not any(each.border for each in body.recent):
         return MessagePicture(tuple(items), closed=body.closed, status="processing", run=run.id if run else None)
@@ -192,19 +192,19 @@ def words_item(render: ShownRender) -> Words:
     return Words(render.id, f"{_GAP}{markdown_of(render)}")
 
 
-def update_text(payload: Payload, shown: MessagePicture) -> str:
+def update_text(payload: Payload, wanted: MessagePicture) -> str:
     """Return the text of an update, which takes less than a post; raises `PartTooLong` for long text without blocks."""
-    most = limits.TEXT.value
-    if payload.blocks or len(payload.text) <= most:
-        return payload.text[:most]
-    if shown.length < _LEAST:  # it is not the answer that is long
-        return payload.text[: most - len(_CUT)] + _CUT
-    raise PartTooLong("Slack takes less text in an update.", part=_FITS * most / len(payload.text))
+    limit = limits.TEXT.value
+    if payload.blocks or len(payload.text) <= limit:
+        return payload.text[:limit]
+    if wanted.length < _MIN_TEXT:  # it is not the answer that is long
+        return payload.text[: limit - len(_CUT)] + _CUT
+    raise PartTooLong("Slack takes less text in an update.", part=_FITS * limit / len(payload.text))
 
 
-def never_shorter(shown: Sequence[Item], wanted: Sequence[Item]) -> tuple[Item, ...]:
-    """Return *wanted* with all that is *shown* of a text that grows: what may become a construct is shown already."""
-    *before, last = shown or (None,)
+def never_shorter(current: Sequence[Item], wanted: Sequence[Item]) -> tuple[Item, ...]:
+    """Return *wanted* with all that is *current* of a text that grows: what may become a construct is shown already."""
+    *before, last = current or (None,)
     if not (isinstance(last, Words) and last.grows):
         return tuple(wanted)
     at = len(before)
@@ -216,39 +216,39 @@ def never_shorter(shown: Sequence[Item], wanted: Sequence[Item]) -> tuple[Item, 
     return tuple(wanted)
 
 
-def as_sent(shown: Sequence[Item], wanted: Sequence[Item], *, streams: bool) -> tuple[Item, ...]:
-    """Return *wanted* in the order in which a message that shows *shown* can show it: what is new comes last.
+def as_sent(current: Sequence[Item], wanted: Sequence[Item], *, streams: bool) -> tuple[Item, ...]:
+    """Return *wanted* in the order in which a message that shows *current* can show it: what is new comes last.
 
     A picture that comes late does not split a text that grows: it comes after it. While the message *streams*, what
     was drawn stays as it is.
     """
     places = {item.key: at for at, item in enumerate(wanted)}
-    kept = [_kept(item, wanted, places, streams=streams) for item in shown]
-    before = [item for item in kept if item is not None]
-    known = {item.key for item in before}
-    rest = [item for item in wanted if item.key not in known]
+    result = [_retained(item, wanted, places, streams=streams) for item in current]
+    before = [item for item in result if item is not None]
+    keys = {item.key for item in before}
+    rest = [item for item in wanted if item.key not in keys]
     last = before[-1] if before else None
     if streams and isinstance(last, Words) and last.grows:
         rest = [item for item in rest if not isinstance(item, DrawnItem) or places[item.key] > places[last.key]]
     return (*before, *rest)
 
 
-def _kept(item: Item, wanted: Sequence[Item], places: Mapping[str, int], *, streams: bool) -> Item | None:
+def _retained(item: Item, wanted: Sequence[Item], places: Mapping[str, int], *, streams: bool) -> Item | None:
     """Return what stands in the place of *item*, which is shown."""
     if isinstance(item, DrawnItem) and streams:
         return item
     return wanted[places[item.key]] if item.key in places else None
 
 
-def tail(shown: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
-    """Return the chunks that make a stream that shows *shown* show *wanted*; None when no chunks can."""
-    before = {item.key: item for item in shown}
+def tail(current: Sequence[Item], wanted: Sequence[Item]) -> list[Json] | None:
+    """Return the chunks that make a stream that shows *current* show *wanted*; None when no chunks can."""
+    before = {item.key: item for item in current}
     chunks: list[Json] = []
-    last = shown[-1].key if shown else None
+    last = current[-1].key if current else None
     at_end = last is None
     for n, item in enumerate(wanted):
         old = before.get(item.key)
-        if n < len(shown) and shown[n].key != item.key:
+        if n < len(current) and current[n].key != item.key:
             return None
         match item, old:
             case Words(text=text), Words(text=sent):
@@ -276,8 +276,8 @@ def _chunk(block: Json) -> Json:
 
 def _task(call: CallView, *, ended: bool) -> ToolTask:
     name = neutral(call.shown if call.title else call.name.replace("_", " "))
-    took = lasted(call.seconds)
-    title = f"{name[: limits.TASK_TEXT.value - len(took)]}{took}"
+    duration = lasted(call.seconds)
+    title = f"{name[: limits.TASK_TEXT.value - len(duration)]}{duration}"
     status = _STATUS.get(call.status, "error")
     details = neutral(" ".join((call.progress or "").split()))[: limits.TASK_TEXT.value]
     if ended and status == "in_progress":
@@ -299,8 +299,8 @@ def _notice(run: RunView) -> str:
         case "completed" if run.reason == "max_tokens":
             return "Ended: the answer was cut at its length limit."
         case "completed" if run.reason not in (None, "end_turn"):
-            most = run.reason == "max_steps"
-            why = "the most steps of one answer were taken" if most else run.reason.replace("_", " ")
+            limit = run.reason == "max_steps"
+            why = "the most steps of one answer were taken" if limit else run.reason.replace("_", " ")
             return f"Ended: {why}{', before the answer was complete' if run.cut else ''}."
         case "completed" if run.cut:
             return "Ended before the answer was complete."

@@ -31,8 +31,8 @@ class PipeTable(NamedTuple):
 
     def after(self, start: int) -> "PipeTable":
         """Return the table with the rows that begin at *start* or later, and the header."""
-        kept = [n for n, at in enumerate(self.starts) if not n or at >= start]
-        return PipeTable([self.rows[n] for n in kept], [self.starts[n] for n in kept], self.aligns)
+        columns = [n for n, at in enumerate(self.starts) if not n or at >= start]
+        return PipeTable([self.rows[n] for n in columns], [self.starts[n] for n in columns], self.aligns)
 
 
 def table_in(source: str) -> PipeTable | None:
@@ -125,10 +125,10 @@ def _groups(rows: Sequence[Sequence[RichCell]], count: int) -> list[Json]:
         return []
     made: list[Json] = []
     for first, end in groups:
-        kept = [[row[0], *row[first:end]] for row in rows]
-        header = [{"type": "raw_text", "text": cell.words or EMPTY} for cell in kept[0]]
+        parts = [[row[0], *row[first:end]] for row in rows]
+        header = [{"type": "raw_text", "text": cell.words or EMPTY} for cell in parts[0]]
         caption = f"Columns {first + 1 if made else 1} to {end} of {count}"
-        body = [[_cell(cell) for cell in row] for row in kept[1:]]
+        body = [[_cell(cell) for cell in row] for row in parts[1:]]
         made.append({"type": "data_table", "caption": caption, "page_size": 20, "rows": [header, *body]})
     return made
 

@@ -16,7 +16,7 @@ from channels.slack.outbound.text import active, neutral
 
 Json = dict[str, Any]
 _LINKS = ("https://", "http://", "mailto:")
-MOST_INDENT = 8
+MAX_INDENT = 8
 """Levels by which Slack indents a list."""
 _STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
 
@@ -26,13 +26,13 @@ def segments(text: str, start: int = 0, *, allow_mentions: bool = False) -> list
 
     What comes before *start* is shown already, as `flowing` gave it.
     """
-    found = [*active(text, start, allow_mentions=allow_mentions), *wide_tables(text)]
-    if not found:
+    starts = [*active(text, start, allow_mentions=allow_mentions), *wide_tables(text)]
+    if not starts:
         return _markdown(text[start:])
     made: list[Json] = []
     done = start
     for block in top_blocks(text):
-        if block.end > start and any(block.start <= at < block.end for at in found):
+        if block.end > start and any(block.start <= at < block.end for at in starts):
             made += [
                 *_markdown(text[done : max(block.start, start)]),
                 *_rest(text[block.start : block.end], start - block.start),
@@ -210,7 +210,7 @@ class _Writer:
 
     def _item(self, words: list[Json]) -> None:
         section = {"type": "rich_text_section", "elements": words}
-        listed, indent = self._lists[-1], min(len(self._lists) - 1, MOST_INDENT)
+        listed, indent = self._lists[-1], min(len(self._lists) - 1, MAX_INDENT)
         about = {"type": "rich_text_list", "style": listed.style, "indent": indent}
         last = self.elements[-1] if self.elements else {}
         is_same = about.items() <= last.items()

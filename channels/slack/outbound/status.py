@@ -30,16 +30,16 @@ class ThreadStatus:
         self._naming: asyncio.Task[None] | None = None
         self._admission: asyncio.Task[None] | None = None
         self._setting: asyncio.Task[None] | None = None
-        self._known: str | None = None
+        self._current: str | None = None
         self._begun = False
 
     @property
     def _is_active(self) -> bool:
-        return self._known == "active"
+        return self._current == "active"
 
     def note(self, status: str) -> None:
         """Record that a stream has set *status* by itself."""
-        self._known, self._begun = status, True
+        self._current, self._begun = status, True
 
     def begin(self) -> None:
         """Set `processing` in the background, as soon as the workspace's budget allows it."""
@@ -55,7 +55,7 @@ class ThreadStatus:
     async def end(self, status: str) -> None:
         """Set the final *status* once all is shown, unless a stream has set it; cancel pending older calls first."""
         await self._drop_status()
-        if status != self._known and self._begun:
+        if status != self._current and self._begun:
             for n in range(TRIES):
                 await self._admit(Lane.LIFECYCLE)
                 if await self._set(status, again=2.0**n):
@@ -78,11 +78,11 @@ class ThreadStatus:
     async def _set_when(self, admission: asyncio.Task[None]) -> None:
         with suppress(asyncio.CancelledError):
             await admission
-            self._known = None
+            self._current = None
             await self._set("processing")
             if not self._is_active:
                 await self._load()
-            self._known = None  # a stream may have set a status meanwhile, and which call came first is unknown
+            self._current = None  # a stream may have set a status meanwhile, and which call came first is unknown
 
     async def _name(self, setting: asyncio.Task[None], title: str) -> None:
         """Give the session its title, once its first status is set or given up."""

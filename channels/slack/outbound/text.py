@@ -76,19 +76,19 @@ def safe(markdown: str, *, allow_mentions: bool = False) -> str:
     if (forged := _forged(allow_mentions=allow_mentions)).search(text) is None:
         return text
     code = CodeRanges(text)
-    return forged.sub(lambda found: found[0] if found.start() in code else f"{found[0]}{BREAK}", text)
+    return forged.sub(lambda match: match[0] if match.start() in code else f"{match[0]}{BREAK}", text)
 
 
 def active(text: str, start: int = 0, *, allow_mentions: bool = False) -> Iterator[int]:
     """Yield where *text*, made safe, is syntax of Slack's own from *start* on: only in code."""
-    allowed = {found.start() for found in _USERS.finditer(text, start)} if allow_mentions else set[int]()
+    allowed = {match.start() for match in _USERS.finditer(text, start)} if allow_mentions else set[int]()
     code: CodeRanges | None = None
-    for found in _FORGED.finditer(text, start):
-        if found.start() in allowed:
+    for match in _FORGED.finditer(text, start):
+        if match.start() in allowed:
             code = code or CodeRanges(text)
-            if found.start() not in code:
+            if match.start() not in code:
                 continue
-        yield found.start()
+        yield match.start()
 
 
 def _forged(*, allow_mentions: bool) -> re.Pattern[str]:
@@ -116,8 +116,8 @@ def unescape(text: str, names: Mapping[str, str] | None = None) -> str:
     return words
 
 
-def _readable(names: Mapping[str, str], found: re.Match[str]) -> str:
-    sign, target, label = found["sign"], found["target"], found["label"]
+def _readable(names: Mapping[str, str], match: re.Match[str]) -> str:
+    sign, target, label = match["sign"], match["target"], match["label"]
     match sign:
         case "@" | "#":
             return f"{sign}{(names.get(target) or label or target).removeprefix(sign)}"
@@ -174,7 +174,7 @@ def _first_active(text: str) -> int | None:
     if _FORGED.search(text) is None or not (blocks := top_blocks(text)):
         return None
     code = CodeRanges(text)
-    held = (code.start_of(found.start()) for found in _FORGED.finditer(text, blocks[-1].start))
+    held = (code.start_of(match.start()) for match in _FORGED.finditer(text, blocks[-1].start))
     return next((at for at in held if at is not None), None)
 
 
@@ -214,14 +214,14 @@ def settled_in(line: str) -> int:
 
 def _signs(line: str) -> Iterator[tuple[str, int]]:
     """Yield the markers of *line* that may open or close something."""
-    for found in _INLINE.finditer(line):
-        match found.lastgroup:
+    for match in _INLINE.finditer(line):
+        match match.lastgroup:
             case "open":
-                yield found[0], found.start()
-            case "mark" if not (line[found.end() : found.end() + 1].isspace() and line[: found.start()][-1:].isspace()):
-                yield found[0], found.start()
-            case "link" | "end" | "close" if found["close"] or found["end"]:
-                yield "]", found.start()
+                yield match[0], match.start()
+            case "mark" if not (line[match.end() : match.end() + 1].isspace() and line[: match.start()][-1:].isspace()):
+                yield match[0], match.start()
+            case "link" | "end" | "close" if match["close"] or match["end"]:
+                yield "]", match.start()
             case _:
                 continue
 

@@ -9,7 +9,7 @@ from markdown_it.token import Token
 from channels.slack.outbound.parsing import parsed
 from channels.slack.outbound.text import settled_in
 
-_LEAST = 120  # characters; with less room a block is cut by lines only
+_MIN_ROOM = 120  # characters; with less room a block is cut by lines only
 _ITEM = re.compile(r"[ \t]*(?:[*+-]|\d{1,9}[.)])[ \t]*")
 _QUOTE = re.compile(r"[ ]{0,3}> ?")
 
@@ -60,7 +60,7 @@ def _blocks(markdown: str, room: int) -> Iterator[str]:
 
 def _fitting(parts: list[str], source: str, room: int) -> Iterator[str]:
     """Yield *parts*, each followed by a blank line; by lines where they are still too long."""
-    if room < _LEAST or not parts or any(len(part) > room for part in parts):
+    if room < _MIN_ROOM or not parts or any(len(part) > room for part in parts):
         parts = list(by_lines(source, room))
     yield from (f"{part}\n\n" for part in parts)
 
@@ -82,7 +82,7 @@ def _parts(token: Token, following: list[Token], source: str, room: int) -> list
 
 
 def _within(body: str, room: int, dress: Callable[[str], str]) -> list[str]:
-    return [dress(piece) for piece in pieces(body, room)] if room >= _LEAST else []
+    return [dress(piece) for piece in pieces(body, room)] if room >= _MIN_ROOM else []
 
 
 def _fence_parts(token: Token, source: str, room: int) -> list[str]:
@@ -112,14 +112,14 @@ def _list_parts(tokens: list[Token], source: str, room: int) -> list[str]:
         token.map[0] - offset for token in _until_closed(tokens) if token.type == "list_item_open" and token.level == 1
         if token.map
     ]  # fmt: skip
-    found: list[str] = []
+    parts: list[str] = []
     for first, last in zip(begins, [*begins[1:], len(lines)], strict=True):
         item = "\n".join(lines[first:last])
         if len(item.rstrip()) <= room:
-            found.append(f"{item}\n")
+            parts.append(f"{item}\n")
         else:
-            found += (f"{part}\n\n" for part in _item_parts(item, room))
-    return list(_packed(iter(found), room))
+            parts += (f"{part}\n\n" for part in _item_parts(item, room))
+    return list(_packed(iter(parts), room))
 
 
 def _item_parts(item: str, room: int) -> list[str]:

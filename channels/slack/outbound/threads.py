@@ -33,13 +33,13 @@ from channels.sweep import PeriodicTask, set_or_timeout
 
 SWEEP = 2.0
 """Seconds between two sweeps for places without an owner: their process was killed, or ended."""
-MOST = 500
+MAX_THREADS = 500
 """Sessions that one process shows at once; others wait, or are shown by another process."""
 SETTLE = 3.0
 """Timeout in seconds for a call to Slack that is pending when this process stops."""
 PENDING = 5_000
 """Milliseconds for which the message that a place was requested for may still be pending."""
-PAUSE, LONGEST, LONGEST_AFTER_BUG = 15.0, 60.0, 3_600.0
+PAUSE, MAX_PAUSE, MAX_PAUSE_AFTER_BUG = 15.0, 60.0, 3_600.0
 """Backoff in seconds after a session could not be shown: initial, and maximal."""
 _ENDS_WAIT = frozenset(cls.type for cls in (RunResumed, RunCompleted, RunFailed, RunCancelled))
 _log = structlog.get_logger("parley.slack")
@@ -94,7 +94,7 @@ class Threads:
         self._core, self._ledger, self._workspace, self._clock = core, ledger, workspace, clock
         self._share, self._rested, self._charts = share, rested, charts
         self._showing: dict[str, asyncio.Task[None]] = {}
-        self._asked: dict[str, asyncio.Event] = {}
+        self._signals: dict[str, asyncio.Event] = {}
         self._failed: dict[str, int] = {}
         self._resumed: set[str] = set()
         self._sweep = PeriodicTask("threads", self._look, clock, SWEEP)
@@ -122,8 +122,8 @@ class Threads:
         """Show *session* from now on, unless another process does; call it once what is to be shown is received."""
         task = self._showing.get(session)
         if task is not None and not task.done():
-            self._asked[session].set()  # it may be about to rest, without having seen what this is about
-        elif len(self._showing) < MOST:
+            self._signals[session].set()  # it may be about to rest, without having seen what this is about
+        elif len(self._showing) < MAX_THREADS:
             self._begin(session, None)
 
     def resumed(self, session: str) -> None:
@@ -133,23 +133,23 @@ class Threads:
         self._sweep.news.set()
 
     def _begin(self, session: str, place: OwnedPlace | None) -> None:
-        before, asked = self._showing.get(session), asyncio.Event()
-        task = asyncio.create_task(self._guarded(session, place, before, asked), name=f"parley-slack-{session}")
-        self._showing[session], self._asked[session] = task, asked
+        before, signal = self._showing.get(session), asyncio.Event()
+        task = asyncio.create_task(self._guarded(session, place, before, signal), name=f"parley-slack-{session}")
+        self._showing[session], self._signals[session] = task, signal
         task.add_done_callback(partial(self._forget, session))
 
     def _forget(self, session: str, task: asyncio.Task[None]) -> None:
         self._rested()
         if self._showing.get(session) is task:
-            del self._showing[session], self._asked[session]
+            del self._showing[session], self._signals[session]
             if session in self._resumed:
                 self._resumed.discard(session)
                 self._sweep.news.set()
 
     async def _look(self) -> None:
         """Claim places without an owner, show waiting sessions that have new events, and update the share."""
-        room = MOST - len(self._showing)
-        for place in await self._ledger.claim(most=room, without=self._showing) if room > 0 else []:
+        room = MAX_THREADS - len(self._showing)
+        for place in await self._ledger.claim(limit=room, without=self._showing) if room > 0 else []:
             self._begin(place.session, place)
         if waiting := await self._ledger.waiting():  # another process may have resumed them
             for session in await self._core.updated_since(waiting):
@@ -157,11 +157,11 @@ class Threads:
         self._share(1 / await self._ledger.processes())
 
     async def _guarded(
-        self, session: str, place: OwnedPlace | None, before: asyncio.Task[None] | None, asked: asyncio.Event
+        self, session: str, place: OwnedPlace | None, before: asyncio.Task[None] | None, signal: asyncio.Event
     ) -> None:
         """Show a session, after *before*; after any failure the sweep of some process retries it.
 
-        *asked* is set whenever it was requested again.
+        *signal* is set whenever it was requested again.
         """
         if before is not None:  # both claimed the place at the same moment
             await asyncio.wait((before,))
@@ -169,10 +169,10 @@ class Threads:
             if place is None:
                 place = await self._ledger.claim_session(session)
             while place is not None:
-                asked.clear()
-                place, seq = await self._show(place, asked)
-                while place is None and asked.is_set():
-                    asked.clear()
+                signal.clear()
+                place, seq = await self._show(place, signal)
+                while place is None and signal.is_set():
+                    signal.clear()
                     if await self._core.updated_since({session: seq}):
                         place = await self._ledger.claim_session(session)
             self._failed.pop(session, None)
@@ -185,7 +185,7 @@ class Threads:
         """Retry later, with exponential backoff: the cause may be permanent."""
         tries = self._failed[session] = self._failed.get(session, 0) + 1
         is_bug = not isinstance(error, ParleyError)
-        pause = min(PAUSE * 2.0 ** (tries - 1), LONGEST_AFTER_BUG if is_bug else LONGEST)
+        pause = min(PAUSE * 2.0 ** (tries - 1), MAX_PAUSE_AFTER_BUG if is_bug else MAX_PAUSE)
         write = _log.error if is_bug else _log.warning
         trace = {"exception": trace_of(error)} if is_bug and tries == 1 else {}
         write("slack.not_shown", session=session, error=repr(error), tries=tries, again_in=pause, **trace)
@@ -193,21 +193,21 @@ class Threads:
             with suppress(LostPlace, Unavailable):  # else its lease expires
                 await self._ledger.postpone(place, pause)
 
-    async def _show(self, place: OwnedPlace, asked: asyncio.Event) -> tuple[OwnedPlace | None, int]:
+    async def _show(self, place: OwnedPlace, signal: asyncio.Event) -> tuple[OwnedPlace | None, int]:
         """Show the session until no run of it is active; return the place if more was requested meanwhile, and how far.
 
         How far is the seq up to which it was seen.
         """
         thread = Thread.read(place.data)
         space = await self._workspace(thread.team)
-        status = ThreadStatus(space, thread, names=place.shown == 0 and place.waits_at is None)
+        status = ThreadStatus(space, thread, names=place.shown_seq == 0 and place.waits_at is None)
         outbox = SlackOutbox(
             space, thread, self._ledger, place, self._clock, status=status, runs=self._core, charts=self._charts
         )
         delivery = Delivery(_UntilIdle(self._core, status, place.waits_at), outbox, self._clock, session=place.session)
         async with self._renewing(place):
             try:
-                await delivery.run(after=place.shown)
+                await delivery.run(after=place.shown_seq)
             except (GaveUp, NotFound) as error:  # the thread or the session is gone, or Slack refuses all messages
                 _log.warning("slack.given_up", session=place.session, reason=str(error))
             except BaseException:
@@ -218,9 +218,9 @@ class Threads:
                 await outbox.close()
             waits = any(run.status in ("waiting", "requires_action") for run in delivery.body.runs)
             await status.end("suspended" if waits else "active")
-            seq = max(delivery.body.seq, place.shown)
-            if delivery.body.seq <= place.shown and self._is_fresh(place):
-                await set_or_timeout(asked, self._clock, 1.0)
+            seq = max(delivery.body.seq, place.shown_seq)
+            if delivery.body.seq <= place.shown_seq and self._is_fresh(place):
+                await set_or_timeout(signal, self._clock, 1.0)
                 return await self._ledger.reload(place), seq
             return await self._ledger.rest(place, None if waits else seq, seen=seq), seq
 

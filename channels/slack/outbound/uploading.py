@@ -25,9 +25,9 @@ from channels.slack.web_api.workspaces import Workspace
 UploadForm = Literal["png", "csv", "shared"]
 PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between two attempts at an upload whose outcome is not known; then the render is shown without it."""
-KEPT = 1_000_000
+MAX_KEPT = 1_000_000
 """Bytes up to which a file is kept in memory for the next attempt; a larger one is made again."""
-_LIMITED = 10
+_MAX_ATTEMPTS = 10
 """Attempts at a call that is limited each time."""
 _NO_FILES = frozenset({"file_uploads_disabled", "storage_limit_reached", "restricted_action", "not_allowed"})
 """Refusals that concern every file of a workspace."""
@@ -91,8 +91,8 @@ class ThreadFiles:
 
     def progress(self, plan: PlannedFile) -> FileProgress:
         """Return how far the file of *plan* got; its upload begins if it has not. Raises `LostPlace`."""
-        if (found := self.peek(plan)) is not None:
-            return found
+        if (progress := self.peek(plan)) is not None:
+            return progress
         self._tasks[plan.key] = asyncio.create_task(self._guarded(plan))
         return _PENDING
 
@@ -103,8 +103,8 @@ class ThreadFiles:
     def peek(self, plan: PlannedFile) -> FileProgress | None:
         """Return how far the file of *plan* got, None when its upload has not begun. Raises `LostPlace`."""
         if (task := self._tasks.get(plan.key)) is None:
-            known = self._known(plan.key)
-            return _FAILED if known is None and not self._space.can_upload(self._clock.now()) else known
+            progress = self._finished(plan.key)
+            return _FAILED if progress is None and not self._space.can_upload(self._clock.now()) else progress
         if not task.done():
             return _PENDING
         file = task.result()
@@ -116,7 +116,7 @@ class ThreadFiles:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _known(self, key: tuple[str, str]) -> FileProgress | None:
+    def _finished(self, key: tuple[str, str]) -> FileProgress | None:
         """Return what the rows say of a file that needs no more work."""
         row = (self._rows or {}).get(key)
         if row is None:
@@ -174,15 +174,15 @@ class ThreadFiles:
 
         False: Slack has lost its bytes, so they have to be sent again.
         """
-        known = await self._known_to_slack(file)
-        shares: Json = (known or {}).get("shares") or {}
+        info = await self._known_to_slack(file)
+        shares: Json = (info or {}).get("shares") or {}
         if any(self._thread.channel in places for places in shares.values()):
             return True
         try:
             await self._complete(plan, file)
         except f.SlackRefused:
             # Slack takes it once per upload: of a file that it knows, it took it before.
-            return known is not None
+            return info is not None
         return True
 
     async def _known_to_slack(self, file: str) -> Json | None:
@@ -195,14 +195,14 @@ class ThreadFiles:
     async def _send(self, plan: PlannedFile) -> str:
         """Send the bytes, and return the id of the file, which no one can see yet; few at a time in a process."""
         async with self._space.pacer.uploads:
-            return await self._sent(plan)
+            return await self._send_bytes(plan)
 
-    async def _sent(self, plan: PlannedFile) -> str:
+    async def _send_bytes(self, plan: PlannedFile) -> str:
         if (content := self._content.get(plan.key)) is None:
             content = await plan.content()
         if not content or len(content) > limits.FILE_BYTES.value:
             raise _NoContentError
-        if len(content) <= KEPT:
+        if len(content) <= MAX_KEPT:
             self._content[plan.key] = content
         ask = partial(self._api.upload_url, plan.name, len(content), alt=plan.alt[: limits.FILE_ALT.value])
         file, url = await self._call("files.getUploadURLExternal", ask)
@@ -217,7 +217,7 @@ class ThreadFiles:
 
     async def _call(self, method: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Make a call when its rate allows it; a limited one is repeated."""
-        for _ in range(_LIMITED):
+        for _ in range(_MAX_ATTEMPTS):
             await self._space.pacer.admit(method, self._space.team, None, Lane.FINAL, thread=self._thread.address)
             try:
                 return await ask()

@@ -19,30 +19,30 @@ class MethodFailed(Exception):
 
     def as_json(self) -> Json:
         """Return the body of the answer."""
-        said: Json = {"ok": False, "error": self.code, **self.more}
+        body: Json = {"ok": False, "error": self.code, **self.more}
         if self.messages:
-            said["response_metadata"] = {"messages": list(self.messages)}
-        return said
+            body["response_metadata"] = {"messages": list(self.messages)}
+        return body
 
 
 class Arguments(Mapping[str, Any]):
     """The arguments of a call, whether they came as JSON, as a form or as a query."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given = {name: value for name, value in given.items() if value is not None}
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = {name: value for name, value in values.items() if value is not None}
 
     def __getitem__(self, name: str) -> Any:
-        return self._given[name]
+        return self._values[name]
 
     def __iter__(self) -> Any:
-        return iter(self._given)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._values)
 
     def text(self, name: str, default: str = "") -> str:
         """Return a string; raises `invalid_arguments` for anything else."""
-        value = self._given.get(name, default)
+        value = self._values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise _wrong(f"[ERROR] must be a string [json-pointer:/{name}]")
         return str(value)
@@ -55,13 +55,13 @@ class Arguments(Mapping[str, Any]):
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a boolean; forms write it as `1` or `true`."""
-        value = self._given.get(name, default)
+        value = self._values.get(name, default)
         return value in (True, 1, "1", "true", "True")
 
     def number(self, name: str, default: int) -> int:
         """Return a whole number."""
         try:
-            return int(self._given.get(name) or default)
+            return int(self._values.get(name) or default)
         except (TypeError, ValueError):
             raise _wrong(f"[ERROR] must be a number [json-pointer:/{name}]") from None
 
@@ -76,7 +76,7 @@ class Arguments(Mapping[str, Any]):
 
     def texts(self, name: str) -> list[str]:
         """Return a list of strings, given as such, as JSON text or with commas between."""
-        value = self._given.get(name)
+        value = self._values.get(name)
         if isinstance(value, str):
             value = json.loads(value) if value.startswith("[") else value.split(",")
         return [str(each) for each in cast("list[Any]", value or [])]
@@ -89,7 +89,7 @@ class Arguments(Mapping[str, Any]):
         return cast("Json | None", value)
 
     def _parsed(self, name: str, code: str) -> Any:
-        value = self._given.get(name)
+        value = self._values.get(name)
         if not isinstance(value, str):
             return value
         try:
@@ -119,18 +119,18 @@ class MethodContext:
         """Return the channel *name*, or the direct messages with the user of that id; with the app in it to *write*."""
         workspace = self.workspace
         if name in workspace.users and workspace.users[name] != workspace.bot:
-            found = workspace.im(name)
+            channel = workspace.im(name)
         else:
-            found = workspace.channels.get(name)
-        inside = found is not None and workspace.bot.id in found.members
-        if found is None or (not inside and found.kind != "channel"):
+            channel = workspace.channels.get(name)
+        inside = channel is not None and workspace.bot.id in channel.members
+        if channel is None or (not inside and channel.kind != "channel"):
             raise MethodFailed("channel_not_found")
-        found.settle(self.now)
-        if write and found.archived:
+        channel.settle(self.now)
+        if write and channel.archived:
             raise MethodFailed("is_archived")
         if write and not inside:
             raise MethodFailed("not_in_channel")
-        return found
+        return channel
 
     def need_scope(self, *any_of: str) -> None:
         """Raise `missing_scope` unless the token has one of these."""

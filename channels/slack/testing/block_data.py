@@ -29,8 +29,8 @@ def cell_texts(value: Any) -> Iterator[str]:
         case {"rows": list()}:
             for row in cast("list[Any]", value["rows"]):
                 yield from cell_texts(row)
-        case {"text": str() as found}:
-            yield found
+        case {"text": str() as text}:
+            yield text
         case {"elements": inner}:
             yield from cell_texts(inner)
         case list():
@@ -40,10 +40,10 @@ def cell_texts(value: Any) -> Iterator[str]:
             return
 
 
-def _short_enough(most: int, what: str) -> Any:
+def _short_enough(limit: int, what: str) -> Any:
     def check(value: Json, at: str) -> Iterator[ShapeProblem]:
-        if sum(map(len, cell_texts(value))) > most:
-            yield ShapeProblem(at, "too_long", f"a {what} holds at most {most} characters")
+        if sum(map(len, cell_texts(value))) > limit:
+            yield ShapeProblem(at, "too_long", f"a {what} holds at most {limit} characters")
 
     return check
 

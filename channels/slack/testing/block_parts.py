@@ -7,14 +7,14 @@ _ID = {"block_id": text(limits.BLOCK_ID.value)}
 _ACTION = {"action_id": text(limits.ACTION_ID.value)}
 
 
-def words(most: int, *kinds: str) -> Shape:
-    """Ask for a text object of *most* characters and one of *kinds*."""
+def words(limit: int, *kinds: str) -> Shape:
+    """Ask for a text object of *limit* characters and one of *kinds*."""
     flags = {"plain_text": {"emoji": flag}, "mrkdwn": {"verbatim": flag}}
-    return typed({kind: record({"text": text(most)}, flags[kind]) for kind in kinds})
+    return typed({kind: record({"text": text(limit)}, flags[kind]) for kind in kinds})
 
 
-def _plain(most: int) -> Shape:
-    return words(most, "plain_text")
+def _plain(limit: int) -> Shape:
+    return words(limit, "plain_text")
 
 
 IMAGE = both(

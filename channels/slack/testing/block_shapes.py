@@ -17,8 +17,8 @@ class ShapeProblem(NamedTuple):
 Shape = Callable[[Any, str], Iterator[ShapeProblem]]
 
 
-def text(most: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()) -> Shape:
-    """Ask for a string of *least* to *most* characters, or one *among* a few."""
+def text(limit: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()) -> Shape:
+    """Require a string of *least* to *limit* characters, or one *among* a few."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, str):
@@ -27,14 +27,16 @@ def text(most: int | None = None, *, least: int = 1, among: tuple[str, ...] = ()
             yield ShapeProblem(at, "bad_value", f"must be a valid enum value: {', '.join(among)}")
         elif len(value) < least:
             yield ShapeProblem(at, "too_short", f"must be more than {least - 1} characters")
-        elif most is not None and len(value) > most:
-            yield ShapeProblem(at, "too_long", f"must be less than {most + 1} characters")
+        elif limit is not None and len(value) > limit:
+            yield ShapeProblem(at, "too_long", f"must be less than {limit + 1} characters")
 
     return check
 
 
-def number(least: float | None = None, most: float | None = None, *, whole: bool = False, above: bool = False) -> Shape:
-    """Ask for a number from *least* (with *above*: more than it) to *most*."""
+def number(
+    least: float | None = None, limit: float | None = None, *, whole: bool = False, above: bool = False
+) -> Shape:
+    """Require a number from *least* (with *above*: more than it) to *limit*."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
@@ -43,49 +45,49 @@ def number(least: float | None = None, most: float | None = None, *, whole: bool
             yield ShapeProblem(at, "bad_value", "must be a finite number")
         elif least is not None and (value <= least if above else value < least):
             yield ShapeProblem(at, "too_low", f"must be {'greater than' if above else 'at least'} {least}")
-        elif most is not None and value > most:
-            yield ShapeProblem(at, "too_high", f"must be at most {most}")
+        elif limit is not None and value > limit:
+            yield ShapeProblem(at, "too_high", f"must be at most {limit}")
 
     return check
 
 
 def flag(value: Any, at: str) -> Iterator[ShapeProblem]:
-    """Ask for a boolean."""
+    """Require a boolean."""
     if not isinstance(value, bool):
         yield ShapeProblem(at, "wrong_type", "must provide a boolean")
 
 
-def items(of: Shape, most: int | None = None, *, least: int = 1) -> Shape:
-    """Ask for an array of *least* to *most* items."""
+def items(of: Shape, limit: int | None = None, *, least: int = 1) -> Shape:
+    """Require an array of *least* to *limit* items."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, list):
             yield ShapeProblem(at, "wrong_type", "must provide an array")
             return
-        found = cast("list[Any]", value)
-        if len(found) < least:
+        items = cast("list[Any]", value)
+        if len(items) < least:
             yield ShapeProblem(at, "too_few", f"no fewer than {least} items allowed")
-        if most is not None and len(found) > most:
-            yield ShapeProblem(at, "too_many", f"no more than {most} items allowed")
-        for n, item in enumerate(found):
+        if limit is not None and len(items) > limit:
+            yield ShapeProblem(at, "too_many", f"no more than {limit} items allowed")
+        for n, item in enumerate(items):
             yield from of(item, f"{at}/{n}")
 
     return check
 
 
 def record(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
-    """Ask for an object with all *required* fields, perhaps *optional* ones, and no others."""
+    """Require an object with all *required* fields, perhaps *optional* ones, and no others."""
     fields = {**required, **(optional or {})}
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, dict):
             yield ShapeProblem(at, "wrong_type", "must provide an object")
             return
-        found = cast(Json, value)
+        record = cast(Json, value)
         for name in required:
-            if name not in found:
+            if name not in record:
                 yield ShapeProblem(at, "missing_field", f"missing required field: {name}")
-        for name, inner in found.items():
+        for name, inner in record.items():
             if name in fields:
                 yield from fields[name](inner, f"{at}/{name}")
             elif name != "type":
@@ -95,31 +97,31 @@ def record(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None =
 
 
 def typed(shapes: Mapping[str, Shape]) -> Shape:
-    """Ask for an object whose `type` says which of *shapes* it has."""
+    """Require an object whose `type` says which of *shapes* it has."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if not isinstance(value, dict):
             yield ShapeProblem(at, "wrong_type", "must provide an object")
             return
-        found = cast(Json, value)
-        kind = found.get("type")
+        fields = cast(Json, value)
+        kind = fields.get("type")
         if kind is None:
             yield ShapeProblem(at, "missing_field", "missing required field: type")
         elif not isinstance(kind, str) or kind not in shapes:
             yield ShapeProblem(f"{at}/type", "unknown_type", f"unsupported type: {kind}")
         else:
-            yield from shapes[kind](found, at)
+            yield from shapes[kind](fields, at)
 
     return check
 
 
 def both(*shapes: Shape) -> Shape:
-    """Ask for a value that has all *shapes*; those after the first are checked only if it accepts."""
+    """Require a value that has all *shapes*; those after the first are checked only if it accepts."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
-        found = list(shapes[0](value, at))
-        yield from found
-        if not found:
+        problems = list(shapes[0](value, at))
+        yield from problems
+        if not problems:
             for shape in shapes[1:]:
                 yield from shape(value, at)
 
@@ -127,12 +129,12 @@ def both(*shapes: Shape) -> Shape:
 
 
 def nullable(shape: Shape) -> Shape:
-    """Ask for a value of *shape*, or null."""
+    """Require a value of *shape*, or null."""
     return lambda value, at: iter(()) if value is None else shape(value, at)
 
 
 def one_of(*names: str) -> Shape:
-    """Ask for an object with exactly one of the fields *names*."""
+    """Require an object with exactly one of the fields *names*."""
 
     def check(value: Any, at: str) -> Iterator[ShapeProblem]:
         if sum(name in value for name in names) != 1:

@@ -44,25 +44,25 @@ _SUMS = (
 
 def check(blocks: Any, *, surface: Surface = "message") -> list[ShapeProblem]:
     """Return what Slack would refuse in *blocks*; pointers begin at the list: `/1/elements/0/text`."""
-    most = limits.BLOCKS_PER_MESSAGE if surface == "message" else limits.BLOCKS_PER_VIEW
-    found = list(items(typed(_BLOCKS), most.value, least=0)(blocks, ""))
-    if found and not isinstance(blocks, list):
-        return found
+    limit = limits.BLOCKS_PER_MESSAGE if surface == "message" else limits.BLOCKS_PER_VIEW
+    problems = list(items(typed(_BLOCKS), limit.value, least=0)(blocks, ""))
+    if problems and not isinstance(blocks, list):
+        return problems
     whole = [cast(Json, block) if isinstance(block, dict) else {} for block in cast("list[Any]", blocks)]
-    return [*found, *_misplaced(whole, surface), *_repeated(whole), *_too_much(whole, surface)]
+    return [*problems, *_misplaced(whole, surface), *_repeated(whole), *_too_much(whole, surface)]
 
 
 def check_view(view: Any) -> list[ShapeProblem]:
     """Return what Slack would refuse in a modal or a Home tab; pointers begin at the view."""
-    found = list(typed(_VIEWS)(view, ""))
+    problems = list(typed(_VIEWS)(view, ""))
     if isinstance(view, dict) and "blocks" in view:
         content = cast(Json, view)
         surface: Surface = "home" if content.get("type") == "home" else "modal"
         inner = check(content["blocks"], surface=surface)
-        found += [problem._replace(pointer=f"/blocks{problem.pointer}") for problem in inner]
+        problems += [problem._replace(pointer=f"/blocks{problem.pointer}") for problem in inner]
         if surface == "modal" and "submit" not in content and any(_is_input(each) for each in content["blocks"]):
-            found.append(ShapeProblem("", "missing_field", "missing required field: submit"))
-    return found
+            problems.append(ShapeProblem("", "missing_field", "missing required field: submit"))
+    return problems
 
 
 def _is_input(block: Any) -> bool:
@@ -100,21 +100,23 @@ def _action_ids(block: Json) -> Iterator[str]:
 
 def _too_much(blocks: Sequence[Json], surface: Surface) -> Iterator[ShapeProblem]:
     """Give what is too much over all blocks, at the block that is one too many."""
-    for kind, most in _SUMS:
+    for kind, limit in _SUMS:
         size = 0
         for n, block in enumerate(blocks):
             if block.get("type") == kind:
                 size += len(block["text"]) if isinstance(block.get("text"), str) else sum(map(len, cell_texts(block)))
-                if size > most:
+                if size > limit:
                     yield ShapeProblem(
-                        f"/{n}", "too_long", f"all {kind} blocks of a {surface} hold at most {most} characters"
+                        f"/{n}", "too_long", f"all {kind} blocks of a {surface} hold at most {limit} characters"
                     )
     tables = [n for n, block in enumerate(blocks) if block.get("type") == "table"]
-    if surface == "message" and len(tables) > (most := limits.TABLES_PER_MESSAGE.value):
-        yield ShapeProblem(f"/{tables[most]}", "only_one_table_allowed", "only one table block is allowed in a message")
+    if surface == "message" and len(tables) > (limit := limits.TABLES_PER_MESSAGE.value):
+        yield ShapeProblem(
+            f"/{tables[limit]}", "only_one_table_allowed", "only one table block is allowed in a message"
+        )
     charts = [n for n, block in enumerate(blocks) if block.get("type") == "data_visualization"]
-    if len(charts) > (most := limits.CHARTS_PER_MESSAGE.value):
-        yield ShapeProblem(f"/{charts[most]}", "too_many", f"no more than {most} data_visualization blocks allowed")
+    if len(charts) > (limit := limits.CHARTS_PER_MESSAGE.value):
+        yield ShapeProblem(f"/{charts[limit]}", "too_many", f"no more than {limit} data_visualization blocks allowed")
 
 
 def _block(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:

@@ -34,8 +34,8 @@ def simulate(*, port: int, app_url: str, signing_secret: str | None, socket_mode
 
 def _settings(stand_in: SlackStandIn, url: str) -> str:
     app = stand_in.app
-    said = _SETTINGS + (_SOCKET if app.socket_mode else _HTTP)
-    return said.format(
+    text = _SETTINGS + (_SOCKET if app.socket_mode else _HTTP)
+    return text.format(
         url=url,
         bot_token=stand_in.team().bot_token,
         secret=app.signing_secret,

@@ -11,23 +11,23 @@ from channels.slack.testing.world import Json, Stream, TaskCard
 from channels.slack.web_api import limits
 
 _STATUSES = {"pending", "in_progress", "complete", "error"}
-_LARGEST_METADATA = 16_384  # bytes; Slack names no figure, only the error
+_MAX_METADATA = 16_384  # bytes; Slack names no figure, only the error
 
 
-def blocks_of(given: Arguments, *, most: int = limits.BLOCKS_PER_MESSAGE.value) -> list[Json] | None:
+def blocks_of(arguments: Arguments, *, limit: int = limits.BLOCKS_PER_MESSAGE.value) -> list[Json] | None:
     """Return the checked blocks of a message."""
-    blocks = given.listed("blocks", "invalid_blocks_format")
+    blocks = arguments.listed("blocks", "invalid_blocks_format")
     if blocks is not None:
-        if len(blocks) > most:
+        if len(blocks) > limit:
             raise MethodFailed("msg_blocks_too_many")
         check_blocks(blocks)
     return blocks
 
 
-def blocks_in(given: Arguments) -> Iterator[tuple[str, list[Json]]]:
+def blocks_in(arguments: Arguments) -> Iterator[tuple[str, list[Json]]]:
     """Give the lists of blocks of a call, in chunks too, each with the pointer to it."""
-    yield "/blocks", given.listed("blocks", "invalid_blocks_format") or []
-    for n, chunk in enumerate(given.listed("chunks", "invalid_chunks") or []):
+    yield "/blocks", arguments.listed("blocks", "invalid_blocks_format") or []
+    for n, chunk in enumerate(arguments.listed("chunks", "invalid_chunks") or []):
         if chunk.get("type") == "blocks" and isinstance(chunk.get("blocks"), list):
             yield f"/chunks/{n}/blocks", cast("list[Json]", chunk["blocks"])
 
@@ -39,28 +39,28 @@ def check_blocks(blocks: list[Json], prefix: str = "/blocks") -> None:
 
 def raise_problems(code: str, problems: Iterable[ShapeProblem], prefix: str = "") -> None:
     """Raise *code* if there are *problems*."""
-    found = [each._asdict() | {"pointer": f"{prefix}{each.pointer}"} for each in problems]
-    if found:
-        said = [f"[ERROR] {each['message']} [json-pointer:{each['pointer']}]" for each in found]
-        raise MethodFailed(code, *said, errors=found)
+    entries = [each._asdict() | {"pointer": f"{prefix}{each.pointer}"} for each in problems]
+    if entries:
+        messages = [f"[ERROR] {each['message']} [json-pointer:{each['pointer']}]" for each in entries]
+        raise MethodFailed(code, *messages, errors=entries)
 
 
-def metadata_of(given: Arguments) -> Json | None:
+def metadata_of(arguments: Arguments) -> Json | None:
     """Return the checked metadata of a message."""
-    metadata = given.mapping("metadata", "invalid_metadata_format")
+    metadata = arguments.mapping("metadata", "invalid_metadata_format")
     if metadata is None:
         return None
     if not isinstance(metadata.get("event_type"), str) or not isinstance(metadata.get("event_payload"), dict):
         raise MethodFailed("invalid_metadata_format")
-    if len(json.dumps(metadata).encode()) > _LARGEST_METADATA:
+    if len(json.dumps(metadata).encode()) > _MAX_METADATA:
         raise MethodFailed("metadata_too_large")
     return metadata
 
 
-def chunks_of(given: Arguments) -> list[Json]:
+def chunks_of(arguments: Arguments) -> list[Json]:
     """Return the text and the chunks of a streaming call, all as chunks and checked."""
-    text = given.text("markdown_text")
-    chunks = given.listed("chunks", "invalid_chunks") or []
+    text = arguments.text("markdown_text")
+    chunks = arguments.listed("chunks", "invalid_chunks") or []
     if text:
         chunks = [{"type": "markdown_text", "text": text}, *chunks]
     for n, chunk in enumerate(chunks):
@@ -95,9 +95,9 @@ def append_chunks(chunks: list[Json], stream: Stream) -> list[str]:
 
 def _check_tables(chunks: list[Json], stream: Stream) -> None:
     """Raise `invalid_blocks` for more tables than one message of all that is streamed may hold."""
-    given = [cast("list[Json]", chunk["blocks"]) for chunk in chunks if chunk["type"] == "blocks"]
+    block_lists = [cast("list[Json]", chunk["blocks"]) for chunk in chunks if chunk["type"] == "blocks"]
     held = [block for part in stream.parts if isinstance(part, list) for block in part]
-    held += [block for blocks in given for block in blocks]
+    held += [block for blocks in block_lists for block in blocks]
     if sum(block.get("type") == "table" for block in held) > limits.TABLES_PER_MESSAGE.value:
         raise_problems("invalid_blocks", [ShapeProblem("/blocks", "only_one_table_allowed", "only one table block")])
 

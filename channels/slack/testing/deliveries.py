@@ -230,10 +230,10 @@ def _encoded(delivery: Notification) -> tuple[str, str]:
 def _read(text: str) -> Json:
     """Return the answer's JSON; plain text is what a command says back."""
     try:
-        said: Any = json.loads(text) if text else {}
+        body: Any = json.loads(text) if text else {}
     except ValueError:
         return {"text": text}
-    return cast("Json", said) if isinstance(said, dict) else {}
+    return cast("Json", body) if isinstance(body, dict) else {}
 
 
 def machine_time() -> float:

@@ -57,11 +57,11 @@ class Drawing:
         """Draw Slack's own older markup."""
         nodes: list[Node] = []
         end = 0
-        for found in _SPANS.finditer(text):
-            nodes += self._lines(text[end : found.start()])
-            tag, inner = next((t, g) for t, g in zip(_SPAN_TAGS, found.groups(), strict=True) if g is not None)
+        for match in _SPANS.finditer(text):
+            nodes += self._lines(text[end : match.start()])
+            tag, inner = next((t, g) for t, g in zip(_SPAN_TAGS, match.groups(), strict=True) if g is not None)
             nodes.append(node(tag, [plain(inner)] if tag in ("pre", "code") else self.mrkdwn(inner)))
-            end = found.end()
+            end = match.end()
         return [*nodes, *self._lines(text[end:])]
 
     def blocks(self, blocks: list[Json]) -> list[Node]:
@@ -270,15 +270,15 @@ class Drawing:
         read = plain if entities else str
         nodes: list[Node] = []
         end = 0
-        for found in _SLACK.finditer(text):
-            target, label = found.groups()
-            nodes.append(read(text[end : found.start()]))
+        for match in _SLACK.finditer(text):
+            target, label = match.groups()
+            nodes.append(read(text[end : match.start()]))
             if target.startswith("!date^"):
                 nodes.append(read(label or ""))
             else:
                 link = self._link(target, [read(label or target)])
                 nodes.append(self._mention(target) if target[0] in "@#!" else link)
-            end = found.end()
+            end = match.end()
         nodes.append(read(text[end:]))
         return [each for each in nodes if each != ""]
 

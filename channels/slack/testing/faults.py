@@ -94,5 +94,5 @@ class Faults:
         self, kind: FaultKind, on: str, workspace: str | None = None, *, blocks: Collection[str] = ()
     ) -> InjectedFault | None:
         """Return the fault of this *kind* that strikes now, the oldest first; the call has *blocks* of these types."""
-        found = (each for each in self.armed if each.fault.kind == kind and each.strikes(on, workspace, blocks))
-        return next((each.fault for each in found), None)
+        matches = (each for each in self.armed if each.fault.kind == kind and each.strikes(on, workspace, blocks))
+        return next((each.fault for each in matches), None)

@@ -8,7 +8,7 @@ from channels.slack.web_api import limits
 
 
 class NotPossible(Exception):
-    """A person cannot do this: it is not there to be done."""
+    """What a person is to do is not possible in Slack as it is."""
 
 
 def filled(view: Json, values: Mapping[str, Any]) -> Json:
@@ -25,29 +25,29 @@ def _fields(view: Json) -> Iterator[tuple[str, Json]]:
             yield str(block.get("block_id") or f"b{n}"), block
 
 
-def _state(block: Json, given: Any) -> Json:
-    if isinstance(given, Mapping):
-        return dict(cast("Json", given))
+def _state(block: Json, value: Any) -> Json:
+    if isinstance(value, Mapping):
+        return dict(cast("Json", value))
     element: Json = block["element"]
     choice = element["type"] == "static_select"
-    state = _chosen(element, given) if choice else _written(element, given)
+    state = _chosen(element, value) if choice else _written(element, value)
     if not block.get("optional") and not any(state.values()):
         raise NotPossible(f"The field {block['label']['text']} has to be filled in.")
     return {element.get("action_id", ""): {"type": element["type"], **state}}
 
 
-def _chosen(element: Json, given: str | None) -> Json:
-    if given is None:
+def _chosen(element: Json, value: str | None) -> Json:
+    if value is None:
         return {"selected_option": element.get("initial_option")}
-    options = [each for each in element.get("options", []) if each["value"] == given]
-    if given and not options:
-        raise NotPossible(f"There is nothing to choose with the value {given}.")
+    options = [each for each in element.get("options", []) if each["value"] == value]
+    if value and not options:
+        raise NotPossible(f"There is nothing to choose with the value {value}.")
     return {"selected_option": options[0] if options else None}
 
 
-def _written(element: Json, given: str | None) -> Json:
-    value = element.get("initial_value") if given is None else given
-    most = element.get("max_length") or limits.INPUT_TEXT.value
-    if value is not None and len(value) > most:
-        raise NotPossible(f"A field holds at most {most} characters.")
+def _written(element: Json, typed: str | None) -> Json:
+    value = element.get("initial_value") if typed is None else typed
+    limit = element.get("max_length") or limits.INPUT_TEXT.value
+    if value is not None and len(value) > limit:
+        raise NotPossible(f"A field holds at most {limit} characters.")
     return {"value": value or None}

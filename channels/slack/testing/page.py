@@ -18,7 +18,7 @@ from channels.slack.testing.team import Dispatched, NotPossible, Team
 from channels.slack.testing.world import Json
 
 _HOSTS = ("127.0.0.1", "localhost", "[::1]")
-_LEAST = 0.05
+_MIN_PAUSE = 0.05
 """Seconds between two pictures: eyes see no more."""
 _BREATH = 1.0
 """Seconds after which a picture is looked at again although nothing has happened: streams age by themselves."""
@@ -76,11 +76,11 @@ class StandInPage:
         last, seen = "", self._stand_in.version
         with suppress(ConnectionResetError):
             while True:
-                shown = json.dumps(picture.now(), default=str)
+                state = json.dumps(picture.now(), default=str)
                 # A comment distinguishes a browser that is gone from one that only waits.
-                await response.write(b":\n\n" if shown == last else f"data: {shown}\n\n".encode())
-                last = shown
-                await asyncio.sleep(_LEAST)
+                await response.write(b":\n\n" if state == last else f"data: {state}\n\n".encode())
+                last = state
+                await asyncio.sleep(_MIN_PAUSE)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_BREATH):
                         seen = await self._stand_in.news(seen)
@@ -91,32 +91,32 @@ class StandInPage:
         _check_host(request)
         if request.content_type != "application/json":
             raise web.HTTPUnsupportedMediaType
-        said: Json = await request.json()
+        action: Json = await request.json()
         try:
-            dispatched = await self._do(said)
+            dispatched = await self._do(action)
         except (NotPossible, KeyError, ValueError) as error:
             return web.json_response({"problem": str(error)})
         failed = dispatched is not None and not dispatched.acked and bool(dispatched.failures)
         problem = _NO_ANSWER.format(dispatched.failures[-1]) if dispatched is not None and failed else ""
         return web.json_response({"problem": problem, "ts": dispatched.ts if dispatched else ""})
 
-    async def _do(self, said: Json) -> Dispatched | None:
-        act = cast("Act", said["do"])
+    async def _do(self, action: Json) -> Dispatched | None:
+        act = cast("Act", action["do"])
         if act not in get_args(Act):
             raise NotPossible(f"There is no action {act}.")
         if act in ("fault", "lift"):
-            self._switch(act, said)
+            self._switch(act, action)
             return None
-        team = self._stand_in.team(said["team"])
-        return await _doing(act, team, said)
+        team = self._stand_in.team(action["team"])
+        return await _doing(act, team, action)
 
-    def _switch(self, act: str, said: Json) -> None:
+    def _switch(self, act: str, body: Json) -> None:
         if act == "lift":
-            self._stand_in.faults.armed[int(said["n"])].lift()
-        elif said["kind"] not in get_args(FaultKind):
-            raise NotPossible(f"There is no fault {said['kind']}.")
+            self._stand_in.faults.armed[int(body["n"])].lift()
+        elif body["kind"] not in get_args(FaultKind):
+            raise NotPossible(f"There is no fault {body['kind']}.")
         else:
-            self._stand_in.fault(InjectedFault(said["kind"], said.get("on") or None, times=said.get("times") or None))
+            self._stand_in.fault(InjectedFault(body["kind"], body.get("on") or None, times=body.get("times") or None))
         self._stand_in.changed()
 
 
@@ -127,38 +127,38 @@ def _place(stand_in: SlackStandIn, query: Mapping[str, str]) -> PageLocation:
     """
     team, user, channel, thread = (query.get(name, "") for name in ("team", "user", "channel", "thread"))
     workspace = (stand_in.teams.get(team) or stand_in.team()).workspace
-    found = workspace.channels.get(channel)
-    if found is None or user not in workspace.users or user in found.members:
+    target = workspace.channels.get(channel)
+    if target is None or user not in workspace.users or user in target.members:
         return PageLocation(team, user, channel, thread)
-    return PageLocation(team, user, workspace.im(user).id if found.kind == "im" else "", "")
+    return PageLocation(team, user, workspace.im(user).id if target.kind == "im" else "", "")
 
 
-def _doing(act: Act, team: Team, said: Mapping[str, Any]) -> Awaitable[Dispatched]:
-    user, channel, ts, text = (str(said.get(name, "")) for name in ("user", "channel", "ts", "text"))
+def _doing(act: Act, team: Team, fields: Mapping[str, Any]) -> Awaitable[Dispatched]:
+    user, channel, ts, text = (str(fields.get(name, "")) for name in ("user", "channel", "ts", "text"))
     match act:
         case "says" if text.startswith("/"):
             command, _, rest = text.partition(" ")
             return team.command(user, channel, command, rest)
         case "says":
-            return team.says(user, channel, _typed(team, text), said.get("thread") or None)
+            return team.says(user, channel, _typed(team, text), fields.get("thread") or None)
         case "edits":
             return team.edits(user, channel, ts, _typed(team, text))
         case "deletes":
             return team.deletes(user, channel, ts)
         case "presses":
-            return team.presses(user, channel, ts, said["action"], said.get("value"))
+            return team.presses(user, channel, ts, fields["action"], fields.get("value"))
         case "stops":
             return team.stops(user, channel, ts)
         case "renames":
             return team.renames(user, channel, ts, text)
         case "opens":
-            return team.opens_home(user, said["tab"])
+            return team.opens_home(user, fields["tab"])
         case "shortcut":
-            return team.shortcut(user, said["callback"], channel, ts)
+            return team.shortcut(user, fields["callback"], channel, ts)
         case "submits":
-            return team.submits(user, said["view"], said["values"])
+            return team.submits(user, fields["view"], fields["values"])
         case "closes":
-            return team.closes(user, said["view"])
+            return team.closes(user, fields["view"])
         case _:
             raise NotPossible(f"There is no action {act} in a workspace.")
 
@@ -166,7 +166,7 @@ def _doing(act: Act, team: Team, said: Mapping[str, Any]) -> Awaitable[Dispatche
 def _typed(team: Team, text: str) -> str:
     """Turn the `@name` that a person types, in letters of any case, into a mention."""
     ids = {each.name.lower(): each.id for each in team.workspace.users.values()}
-    return _NAME.sub(lambda found: f"<@{ids[found[1].lower()]}>" if found[1].lower() in ids else found[0], text)
+    return _NAME.sub(lambda match: f"<@{ids[match[1].lower()]}>" if match[1].lower() in ids else match[0], text)
 
 
 def _check_host(request: web.Request) -> None:

@@ -15,23 +15,23 @@ from channels.slack.testing.world import (
 
 def as_json(message: SlackMessage, app_id: str = "", *, metadata: bool = True) -> Json:
     """Return *message* as `conversations.replies` and events show it."""
-    shown: Json = {"type": "message", "user": message.user, "ts": message.ts, "team": message.team}
+    fields: Json = {"type": "message", "user": message.user, "ts": message.ts, "team": message.team}
     stream = message.stream
-    shown["text"] = stream.markdown if stream else message.text
+    fields["text"] = stream.markdown if stream else message.text
     if blocks := streamed(stream) if stream else message.blocks:
-        shown["blocks"] = blocks
+        fields["blocks"] = blocks
     if message.bot_id:
-        shown |= {"bot_id": message.bot_id, "app_id": app_id}
+        fields |= {"bot_id": message.bot_id, "app_id": app_id}
     else:
-        shown["client_msg_id"] = f"{message.ts}-{message.user}"
+        fields["client_msg_id"] = f"{message.ts}-{message.user}"
     for name in ("thread_ts", "subtype", "edited", "username", "attachments", "files"):
         if value := getattr(message, name):
-            shown[name] = value
+            fields[name] = value
     if message.metadata and metadata:
-        shown["metadata"] = message.metadata
+        fields["metadata"] = message.metadata
     if message.reactions:
-        shown["reactions"] = [{"name": n, "users": who, "count": len(who)} for n, who in message.reactions.items()]
-    return shown
+        fields["reactions"] = [{"name": n, "users": who, "count": len(who)} for n, who in message.reactions.items()]
+    return fields
 
 
 def streamed(stream: Stream) -> list[Json]:
@@ -53,38 +53,38 @@ def streamed(stream: Stream) -> list[Json]:
     return blocks
 
 
-def message(workspace: SimulatedWorkspace, channel: Channel, said: SlackMessage, app_id: str = "") -> Json:
+def message(workspace: SimulatedWorkspace, channel: Channel, message: SlackMessage, app_id: str = "") -> Json:
     """Return the event of a new message."""
-    event = as_json(said, app_id)
-    root = channel.messages.get(said.thread_ts or "")
+    event = as_json(message, app_id)
+    root = channel.messages.get(message.thread_ts or "")
     if root is not None:
         event["parent_user_id"] = root.user
-    author = workspace.users.get(said.user)
+    author = workspace.users.get(message.user)
     if author is not None and author.stranger:
         event |= {"user_team": author.team, "source_team": author.team}
-    return _of(channel, event, said.ts)
+    return _of(channel, event, message.ts)
 
 
-def changed(workspace: SimulatedWorkspace, channel: Channel, said: SlackMessage, before: Json, ts: str) -> Json:
+def changed(workspace: SimulatedWorkspace, channel: Channel, message: SlackMessage, before: Json, ts: str) -> Json:
     """Return the event of an edit, an unfurl or an update; only a person's edit has a new `edited.ts`."""
-    now = as_json(said, before.get("app_id", "")) | {"source_team": workspace.id}
+    now = as_json(message, before.get("app_id", "")) | {"source_team": workspace.id}
     event: Json = {"type": "message", "subtype": "message_changed", "hidden": True, "ts": ts}
     return _of(channel, event | {"message": now, "previous_message": before}, ts)
 
 
-def gone(workspace: SimulatedWorkspace, channel: Channel, said: SlackMessage, before: Json, ts: str) -> Json:
+def gone(workspace: SimulatedWorkspace, channel: Channel, message: SlackMessage, before: Json, ts: str) -> Json:
     """Return the event of a deletion; of a thread's root with answers it is a change into a tombstone."""
-    if said.subtype == "tombstone":
-        return changed(workspace, channel, said, before, ts)
-    event: Json = {"type": "message", "subtype": "message_deleted", "hidden": True, "ts": ts, "deleted_ts": said.ts}
+    if message.subtype == "tombstone":
+        return changed(workspace, channel, message, before, ts)
+    event: Json = {"type": "message", "subtype": "message_deleted", "hidden": True, "ts": ts, "deleted_ts": message.ts}
     return _of(channel, event | {"previous_message": before}, ts)
 
 
 def mention(event: Json) -> Json:
     """Return the `app_mention` that goes with the event of a message."""
-    kept = ("user", "bot_id", "app_id", "ts", "client_msg_id", "text", "thread_ts", "channel", "event_ts", "team")
-    kept += ("user_team", "blocks", "attachments", "files")
-    return {"type": "app_mention", **{name: event[name] for name in kept if name in event}}
+    names = ("user", "bot_id", "app_id", "ts", "client_msg_id", "text", "thread_ts", "channel", "event_ts", "team")
+    names += ("user_team", "blocks", "attachments", "files")
+    return {"type": "app_mention", **{name: event[name] for name in names if name in event}}
 
 
 def stopped(channel: Channel, user: str, root: str, streams: list[str], ts: str) -> Json:
@@ -148,25 +148,25 @@ def interaction(workspace: SimulatedWorkspace, user: User, app_id: str, more: Js
     } | more
 
 
-def where(channel: Channel, said: SlackMessage, app_id: str) -> Json:
+def where(channel: Channel, message: SlackMessage, app_id: str) -> Json:
     """Return the part of a click that says on which message it was."""
-    container: Json = {"type": "message", "message_ts": said.ts, "channel_id": channel.id}
-    container |= {"is_ephemeral": said.to is not None}
-    if said.thread_ts:
-        container["thread_ts"] = said.thread_ts
+    container: Json = {"type": "message", "message_ts": message.ts, "channel_id": channel.id}
+    container |= {"is_ephemeral": message.to is not None}
+    if message.thread_ts:
+        container["thread_ts"] = message.thread_ts
     return {
         "container": container,
         "channel": {"id": channel.id, "name": channel.name},
-        "message": as_json(said, app_id),
+        "message": as_json(message, app_id),
         "state": {"values": {}},
     }
 
 
 def view(workspace: SimulatedWorkspace, opened: View, app_id: str) -> Json:
     """Return a view as it is answered and sent."""
-    given = opened.view
+    view = opened.view
     return {
-        **given,
+        **view,
         "id": opened.id,
         "team_id": workspace.id,
         "app_id": app_id,
@@ -174,9 +174,9 @@ def view(workspace: SimulatedWorkspace, opened: View, app_id: str) -> Json:
         "hash": opened.hash,
         "root_view_id": opened.root,
         "previous_view_id": opened.previous,
-        "private_metadata": given.get("private_metadata", ""),
-        "callback_id": given.get("callback_id", ""),
-        "state": given.get("state", {"values": {}}),
+        "private_metadata": view.get("private_metadata", ""),
+        "callback_id": view.get("callback_id", ""),
+        "state": view.get("state", {"values": {}}),
     }
 
 

@@ -99,11 +99,11 @@ class PageDrawing:
         if not self._thread:
             return None
         session = team.session(channel, self._thread)
-        said = team.thread(channel, self._thread, user=self._user.id)
+        thread = team.thread(channel, self._thread, user=self._user.id)
         return {
             "ts": self._thread,
             "session": asdict(session) if session else None,
-            "messages": [self._message(each, channel, in_thread=True) for each in said],
+            "messages": [self._message(each, channel, in_thread=True) for each in thread],
         }
 
     def _message(self, message: VisibleMessage, channel: str, *, in_thread: bool) -> Json:

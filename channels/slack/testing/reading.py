@@ -15,50 +15,50 @@ _KINDS = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}
 def auth_test(context: MethodContext, _: Arguments) -> Json:
     """`auth.test`."""
     workspace = context.workspace
-    said: Json = {"url": context.base_url, "team": workspace.name, "user": workspace.bot.name, "team_id": workspace.id}
-    said |= {"user_id": workspace.bot.id, "bot_id": workspace.bot_id, "is_enterprise_install": False}
-    return said | ({"enterprise_id": workspace.enterprise} if workspace.enterprise else {})
+    body: Json = {"url": context.base_url, "team": workspace.name, "user": workspace.bot.name, "team_id": workspace.id}
+    body |= {"user_id": workspace.bot.id, "bot_id": workspace.bot_id, "is_enterprise_install": False}
+    return body | ({"enterprise_id": workspace.enterprise} if workspace.enterprise else {})
 
 
-def replies(context: MethodContext, given: Arguments) -> Json:
+def replies(context: MethodContext, arguments: Arguments) -> Json:
     """`conversations.replies`: the root, then the answers; metadata only where it is asked for."""
-    channel = _readable(context, given)
-    ts = given.need("ts")
-    if (asked := channel.messages.get(ts)) is None and not channel.replies(ts):
+    channel = _readable(context, arguments)
+    ts = arguments.need("ts")
+    if (message := channel.messages.get(ts)) is None and not channel.replies(ts):
         raise MethodFailed("thread_not_found")
-    root = asked.root if asked else ts
-    within = [each for each in channel.thread(root) if each.ts == root or _within(given, each.ts)]
-    said = _page(context, given, within)
-    for each in said["messages"]:
+    root = message.root if message else ts
+    within = [each for each in channel.thread(root) if each.ts == root or _within(arguments, each.ts)]
+    body = _page(context, arguments, within)
+    for each in body["messages"]:
         if each["ts"] == root and (answers := channel.replies(root)):
             each |= {"thread_ts": root, "reply_count": len(answers), "latest_reply": answers[-1].ts}
-    return said
+    return body
 
 
-def history(context: MethodContext, given: Arguments) -> Json:
+def history(context: MethodContext, arguments: Arguments) -> Json:
     """`conversations.history`: the newest first, no answers of threads."""
-    channel = _readable(context, given)
-    within = [m for m in channel.messages.values() if m.root == m.ts and _within(given, m.ts)]
-    return _page(context, given, within[::-1])
+    channel = _readable(context, arguments)
+    within = [m for m in channel.messages.values() if m.root == m.ts and _within(arguments, m.ts)]
+    return _page(context, arguments, within[::-1])
 
 
-def info(context: MethodContext, given: Arguments) -> Json:
+def info(context: MethodContext, arguments: Arguments) -> Json:
     """`conversations.info`."""
-    channel = context.channel(given.need("channel"))
+    channel = context.channel(arguments.need("channel"))
     context.need_scope(f"{_KINDS[channel.kind]}:read")
     return {"channel": channel_json(context.workspace, channel)}
 
 
-def members(context: MethodContext, given: Arguments) -> Json:
+def members(context: MethodContext, arguments: Arguments) -> Json:
     """`conversations.members`."""
-    channel = context.channel(given.need("channel"))
+    channel = context.channel(arguments.need("channel"))
     context.need_scope(f"{_KINDS[channel.kind]}:read")
     return {"members": sorted(channel.members), "response_metadata": {"next_cursor": ""}}
 
 
-def open_im(context: MethodContext, given: Arguments) -> Json:
+def open_im(context: MethodContext, arguments: Arguments) -> Json:
     """`conversations.open`, with one person."""
-    users = given.texts("users")
+    users = arguments.texts("users")
     if len(users) != 1 or users[0] not in context.workspace.users:
         raise MethodFailed("user_not_found")
     context.need_scope("im:write")
@@ -66,34 +66,34 @@ def open_im(context: MethodContext, given: Arguments) -> Json:
     return {"channel": {"id": channel.id}}
 
 
-def user(context: MethodContext, given: Arguments) -> Json:
+def user(context: MethodContext, arguments: Arguments) -> Json:
     """`users.info`."""
-    found = context.workspace.users.get(given.need("user"))
-    if found is None:
+    user = context.workspace.users.get(arguments.need("user"))
+    if user is None:
         raise MethodFailed("user_not_found")
-    return {"user": found.as_json(email="users:read.email" in context.workspace.scopes)}
+    return {"user": user.as_json(email="users:read.email" in context.workspace.scopes)}
 
 
-def group_users(context: MethodContext, given: Arguments) -> Json:
+def group_users(context: MethodContext, arguments: Arguments) -> Json:
     """`usergroups.users.list`."""
-    found = context.workspace.groups.get(given.need("usergroup"))
-    if found is None:
+    group = context.workspace.groups.get(arguments.need("usergroup"))
+    if group is None:
         raise MethodFailed("no_such_subteam")
-    return {"users": list(found)}
+    return {"users": list(group)}
 
 
-def validate(_: MethodContext, given: Arguments) -> Json:
+def validate(_: MethodContext, arguments: Arguments) -> Json:
     """`blocks.validate`: exactly one of blocks, message and view."""
-    names = [name for name in ("blocks", "message", "view") if name in given]
+    names = [name for name in ("blocks", "message", "view") if name in arguments]
     if len(names) != 1:
         raise MethodFailed("invalid_arguments", "[ERROR] exactly one of blocks, message, view")
     code = f"invalid_{names[0]}"
     if names[0] == "view":
-        raise_problems(code, check_view(given.mapping("view", code)))
+        raise_problems(code, check_view(arguments.mapping("view", code)))
     elif names[0] == "blocks":
-        raise_problems(code, check(given.listed("blocks", code)), "/blocks")
+        raise_problems(code, check(arguments.listed("blocks", code)), "/blocks")
     else:
-        message = given.mapping("message", code) or {}
+        message = arguments.mapping("message", code) or {}
         raise_problems(code, check(message.get("blocks", [])), "/blocks")
     return {}
 
@@ -118,26 +118,26 @@ def channel_json(workspace: SimulatedWorkspace, channel: Channel) -> Json:
     }
 
 
-def _readable(context: MethodContext, given: Arguments) -> Channel:
+def _readable(context: MethodContext, arguments: Arguments) -> Channel:
     """Return a channel whose messages the app may read: one that it is in."""
-    channel = context.channel(given.need("channel"))
+    channel = context.channel(arguments.need("channel"))
     context.need_scope(f"{_KINDS[channel.kind]}:history")
     if context.workspace.bot.id not in channel.members:
         raise MethodFailed("not_in_channel")
     return channel
 
 
-def _within(given: Arguments, ts: str) -> bool:
-    oldest, latest, both = given.text("oldest"), given.text("latest"), given.flag("inclusive")
+def _within(arguments: Arguments, ts: str) -> bool:
+    oldest, latest, both = arguments.text("oldest"), arguments.text("latest"), arguments.flag("inclusive")
     after = not oldest or float(ts) > float(oldest) or (both and float(ts) == float(oldest))
     before = not latest or float(ts) < float(latest) or (both and float(ts) == float(latest))
     return after and before
 
 
-def _page(context: MethodContext, given: Arguments, found: Sequence[SlackMessage]) -> Json:
-    limit, start = max(1, min(given.number("limit", _PAGE), _PAGE)), given.number("cursor", 0)
-    end, everything = start + limit, given.flag("include_all_metadata")
-    shown = [payloads.as_json(each, context.app_id, metadata=everything) for each in found[start:end]]
-    more = end < len(found)
+def _page(context: MethodContext, arguments: Arguments, messages: Sequence[SlackMessage]) -> Json:
+    limit, start = max(1, min(arguments.number("limit", _PAGE), _PAGE)), arguments.number("cursor", 0)
+    end, everything = start + limit, arguments.flag("include_all_metadata")
+    items = [payloads.as_json(each, context.app_id, metadata=everything) for each in messages[start:end]]
+    more = end < len(messages)
     cursor = {"response_metadata": {"next_cursor": str(end)}} if more else {}
-    return {"messages": shown, "has_more": more, **cursor}
+    return {"messages": items, "has_more": more, **cursor}

@@ -27,7 +27,7 @@ from channels.slack.testing.world import Channel, Json, SimulatedWorkspace
 from channels.slack.web_api import limits
 from channels.slack.web_api.budget import CallBudget
 
-_LARGEST = 64 * 1024 * 1024
+_MAX_UPLOAD = 64 * 1024 * 1024
 UPLOAD = "upload"
 """What a call is named that sends the bytes of a file."""
 _BEARER = "Bearer "
@@ -100,8 +100,8 @@ class SlackStandIn:
             app, self.clock, self.faults, self.sockets, ack_within=ack_within, changed=self.changed, signed_at=signed_at
         )
         self.tickets = Tickets(self.clock)
-        given = [SimulatedWorkspace.example()] if workspaces is None else workspaces
-        self.teams = {each.id: Team(each, self.courier, self.tickets, self.clock, self.changed) for each in given}
+        simulated = [SimulatedWorkspace.example()] if workspaces is None else workspaces
+        self.teams = {each.id: Team(each, self.courier, self.tickets, self.clock, self.changed) for each in simulated}
 
     # ---- for tests -------------------------------------------------------------------------------
 
@@ -151,8 +151,10 @@ class SlackStandIn:
                         async with asyncio.timeout(_LOOK_EVERY):
                             await self.news(self._level.value)
         except TimeoutError:
-            said = ", ".join(f"{call.method} {call.status}" for call in self.calls[-8:])
-            raise TimeoutError(f"It did not come true within {timeout:g} s; the last calls: {said or 'none'}") from None
+            calls = ", ".join(f"{call.method} {call.status}" for call in self.calls[-8:])
+            raise TimeoutError(
+                f"It did not come true within {timeout:g} s; the last calls: {calls or 'none'}"
+            ) from None
 
     @property
     def version(self) -> int:
@@ -167,7 +169,7 @@ class SlackStandIn:
     @asynccontextmanager
     async def serving(self, port: int = 0, routes: Iterable[web.AbstractRouteDef] = ()) -> AsyncGenerator[str]:
         """Serve on 127.0.0.1, and *routes* with it; give the address, with a slash at its end."""
-        app = web.Application(client_max_size=_LARGEST)
+        app = web.Application(client_max_size=_MAX_UPLOAD)
         app.router.add_route("*", "/api/{method}", self._api)
         app.router.add_get("/link/", self.sockets.serve)
         app.router.add_post("/actions/{team}/{name}", self._respond)
@@ -188,10 +190,10 @@ class SlackStandIn:
     # ---- the Web API -----------------------------------------------------------------------------
 
     async def _api(self, request: web.Request) -> web.StreamResponse:
-        given = await _arguments(request)
-        token = request.headers.get("Authorization", "").removeprefix(_BEARER) or str(given.pop("token", ""))
+        arguments = await _arguments(request)
+        token = request.headers.get("Authorization", "").removeprefix(_BEARER) or str(arguments.pop("token", ""))
         team = next((each.workspace for each in self.teams.values() if each.bot_token == token), None)
-        call = ApiCall(self.clock.now(), request.match_info["method"], team.id if team else "", given)
+        call = ApiCall(self.clock.now(), request.match_info["method"], team.id if team else "", arguments)
         self.calls.append(call)
         strike = partial(self.faults.strike, on=call.method, workspace=call.team)
         try:
@@ -221,10 +223,10 @@ class SlackStandIn:
 
     def _answer(self, call: ApiCall, token: str, team: SimulatedWorkspace | None) -> Json:
         entry = METHODS.get(call.method)
-        known = entry is not None or call.method == "apps.connections.open"
+        is_known = entry is not None or call.method == "apps.connections.open"
         if fault := self.faults.strike("refused", call.method, call.team):
             raise MethodFailed(fault.code)
-        if not known:
+        if not is_known:
             raise MethodFailed("unknown_method")
         if not token:
             raise MethodFailed("not_authed")
@@ -234,14 +236,14 @@ class SlackStandIn:
             return {"url": self.sockets.ticket(self.base_url)}
         if team is None:
             raise MethodFailed("invalid_auth")
-        context, given = self._context(team), Arguments(call.arguments)
+        context, arguments = self._context(team), Arguments(call.arguments)
         if entry.scopes:
             context.need_scope(*entry.scopes)
         self._ration(call)
         self._break(call, team)
-        for pointer, blocks in blocks_in(given):
+        for pointer, blocks in blocks_in(arguments):
             raise_problems("invalid_blocks", file_problems(team, blocks, context.now), pointer)
-        return entry.run(context, given)
+        return entry.run(context, arguments)
 
     def _ration(self, call: ApiCall) -> None:
         fault = self.faults.strike("ratelimited", call.method, call.team)
@@ -253,10 +255,10 @@ class SlackStandIn:
 
     def _break(self, call: ApiCall, team: SimulatedWorkspace) -> None:
         """Let the faults strike that concern what the call is about."""
-        given = call.arguments
+        arguments = call.arguments
         self._reject_blocks(call)
-        channel = team.channels.get(str(given.get("channel")))
-        message = channel.messages.get(str(given.get("ts"))) if channel else None
+        channel = team.channels.get(str(arguments.get("channel")))
+        message = channel.messages.get(str(arguments.get("ts"))) if channel else None
         stream = message.stream if message else None
         if stream and stream.ended is None and self.faults.strike("stream_closed", call.method, call.team):
             stream.ended = "closed"
@@ -295,8 +297,8 @@ class SlackStandIn:
     async def _upload(self, request: web.Request) -> web.StreamResponse:
         """Take the bytes of a file; the URL alone says who may send them."""
         team, file, content = request.match_info["team"], request.match_info["file"], await request.read()
-        given = {"file": file, "length": len(content), "authorization": "Authorization" in request.headers}
-        call = ApiCall(self.clock.now(), UPLOAD, team, given)
+        values = {"file": file, "length": len(content), "authorization": "Authorization" in request.headers}
+        call = ApiCall(self.clock.now(), UPLOAD, team, values)
         self.calls.append(call)
         strike = partial(self.faults.strike, on=UPLOAD, workspace=team)
         try:
@@ -306,12 +308,12 @@ class SlackStandIn:
                 call.status = _RATELIMITED if fault.kind == "ratelimited" else fault.status
                 headers = {"Retry-After": f"{fault.seconds:.0f}"} if fault.kind == "ratelimited" else {}
                 return web.Response(status=call.status, headers=headers, text="Service Unavailable")
-            said = put_bytes(self.teams[team].workspace, file, content)
+            status = put_bytes(self.teams[team].workspace, file, content)
             call.answer = {"ok": True}
             if strike("answer_lost"):
                 return _cut(request)
             call.status = 200
-            return web.Response(text=said)
+            return web.Response(text=status)
         except (MethodFailed, KeyError):
             call.status = 400
             return web.Response(status=400, text="bad request")
@@ -330,14 +332,14 @@ class SlackStandIn:
 
 async def _arguments(request: web.Request) -> dict[str, Any]:
     """Read arguments from the query, a form or JSON."""
-    given: dict[str, Any] = dict(request.query)
+    arguments: dict[str, Any] = dict(request.query)
     if request.content_type == "application/json":
         with suppress(json.JSONDecodeError):
             body = await request.json()
-            given |= body if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+            arguments |= body if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
     elif request.can_read_body:
-        given |= dict(await request.post())
-    return given
+        arguments |= dict(await request.post())
+    return arguments
 
 
 def _cut(request: web.Request) -> web.StreamResponse:

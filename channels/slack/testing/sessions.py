@@ -14,64 +14,64 @@ def session_at(channel: Channel, root: str) -> SlackSession:
     return channel.sessions.setdefault(root, SlackSession())
 
 
-def status_of(given: Arguments, name: str, default: str = "") -> SessionStatus:
+def status_of(arguments: Arguments, name: str, default: str = "") -> SessionStatus:
     """Return a session's status."""
-    if (status := given.text(name, default)) not in get_args(SessionStatus):
+    if (status := arguments.text(name, default)) not in get_args(SessionStatus):
         raise MethodFailed("invalid_arguments", f"[ERROR] must be a status of a session [json-pointer:/{name}]")
     return cast("SessionStatus", status)
 
 
-def set_status(context: MethodContext, given: Arguments) -> Json:
+def set_status(context: MethodContext, arguments: Arguments) -> Json:
     """`agents.sessions.setStatus`."""
-    channel, root = _thread(context, given)
-    status, title = status_of(given, "status"), given.text("title")
+    channel, root = _thread(context, arguments)
+    status, title = status_of(arguments, "status"), arguments.text("title")
     if len(title) > limits.SESSION_TITLE.value:
         raise MethodFailed("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
-    if given.text("username") or given.text("icon_emoji") or given.text("icon_url"):
+    if arguments.text("username") or arguments.text("icon_emoji") or arguments.text("icon_url"):
         context.need_scope("chat:write.customize")
     if root not in channel.sessions and title:
         session_at(channel, root).title = title
     session = session_at(channel, root)
     session.become(status, context.now)
-    said: Json = {"status": status, "agent_status": status}
+    body: Json = {"status": status, "agent_status": status}
     if status == "processing" and not context.subscribed("agent_session_stopped"):
-        said |= {"warning": _NO_STOP, "response_metadata": {"warnings": [_NO_STOP]}}
-    return said
+        body |= {"warning": _NO_STOP, "response_metadata": {"warnings": [_NO_STOP]}}
+    return body
 
 
-def rename(context: MethodContext, given: Arguments) -> Json:
+def rename(context: MethodContext, arguments: Arguments) -> Json:
     """`agents.sessions.rename`."""
-    channel, root = _thread(context, given)
-    title = given.need("title")
+    channel, root = _thread(context, arguments)
+    title = arguments.need("title")
     if len(title) > limits.SESSION_TITLE.value:
         raise MethodFailed("invalid_arguments", "[ERROR] title is too long [json-pointer:/title]")
     session_at(channel, root).title = title
     return {}
 
 
-def bridge_status(context: MethodContext, given: Arguments) -> Json:
+def bridge_status(context: MethodContext, arguments: Arguments) -> Json:
     """`assistant.threads.setStatus`: a text sets the session to `processing`, none to `active`."""
-    channel, root = _thread(context, given)
-    loading = given.texts("loading_messages")
+    channel, root = _thread(context, arguments)
+    loading = arguments.texts("loading_messages")
     if len(loading) > limits.LOADING_MESSAGES.value:
         raise MethodFailed("invalid_arguments", "[ERROR] too many loading messages [json-pointer:/loading_messages]")
-    session, status = session_at(channel, root), given.text("status")
+    session, status = session_at(channel, root), arguments.text("status")
     session.become("processing" if status else "active", context.now)
     session.loading = status
     return {}
 
 
-def bridge_title(context: MethodContext, given: Arguments) -> Json:
+def bridge_title(context: MethodContext, arguments: Arguments) -> Json:
     """`assistant.threads.setTitle`: the session's title."""
-    channel, root = _thread(context, given)
-    session_at(channel, root).title = given.need("title")[: limits.SESSION_TITLE.value]
+    channel, root = _thread(context, arguments)
+    session_at(channel, root).title = arguments.need("title")[: limits.SESSION_TITLE.value]
     return {}
 
 
-def set_prompts(context: MethodContext, given: Arguments) -> Json:
+def set_prompts(context: MethodContext, arguments: Arguments) -> Json:
     """`assistant.threads.setSuggestedPrompts`: without effect where `thread_ts` is given."""
-    channel = context.channel(given.need("channel_id"))
-    prompts = given.listed("prompts", "invalid_arguments")
+    channel = context.channel(arguments.need("channel_id"))
+    prompts = arguments.listed("prompts", "invalid_arguments")
     if not prompts or len(prompts) > limits.PROMPTS.value:
         raise MethodFailed("invalid_arguments", f"[ERROR] from 1 to {limits.PROMPTS.value} [json-pointer:/prompts]")
     for n, prompt in enumerate(prompts):
@@ -80,14 +80,14 @@ def set_prompts(context: MethodContext, given: Arguments) -> Json:
             raise MethodFailed(
                 "invalid_arguments", f"[ERROR] title and message are required [json-pointer:/prompts/{n}]"
             )
-    if not given.text("thread_ts"):
-        channel.prompts = {"title": given.text("title"), "prompts": prompts}
+    if not arguments.text("thread_ts"):
+        channel.prompts = {"title": arguments.text("title"), "prompts": prompts}
     return {}
 
 
-def _thread(context: MethodContext, given: Arguments) -> tuple[Channel, str]:
-    channel = context.channel(given.need("channel_id"))
-    root = given.text("thread_ts")
+def _thread(context: MethodContext, arguments: Arguments) -> tuple[Channel, str]:
+    channel = context.channel(arguments.need("channel_id"))
+    root = arguments.text("thread_ts")
     if not root or (root not in channel.messages and not channel.replies(root)):
         raise MethodFailed("invalid_thread_ts")
     return channel, root

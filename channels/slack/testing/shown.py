@@ -122,8 +122,8 @@ def plain(text: str) -> str:
 def pings(source: str, blocks: list[Json]) -> Iterator[str]:
     """Give the mentions that are active in a text or in the texts of *blocks*."""
     texts = [source, *(text for block in blocks for text in _active(block))]
-    found = dict.fromkeys(each for text in texts for each in _PING.findall(text) if not each.startswith(_QUIET))
-    yield from found
+    names = dict.fromkeys(each for text in texts for each in _PING.findall(text) if not each.startswith(_QUIET))
+    yield from names
     for block in blocks:
         yield from _elements(block)
 

@@ -123,10 +123,10 @@ class Sockets:
                 case WSMsgType.PING:
                     await socket.stream.pong(frame.data)
                 case WSMsgType.TEXT:
-                    said: Any = json.loads(frame.data)
-                    answer = socket.waiting.get(said.get("envelope_id", ""))
+                    body: Any = json.loads(frame.data)
+                    answer = socket.waiting.get(body.get("envelope_id", ""))
                     if answer is not None and not answer.done():
-                        answer.set_result(said.get("payload") or {})
+                        answer.set_result(body.get("payload") or {})
                 case _:
                     continue
 

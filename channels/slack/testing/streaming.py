@@ -10,58 +10,58 @@ from channels.slack.testing.world import Channel, Json, SlackMessage, Stream
 _MODES = {"", "timeline", "plan"}
 
 
-def start(context: MethodContext, given: Arguments) -> Json:
+def start(context: MethodContext, arguments: Arguments) -> Json:
     """`chat.startStream`: opens the session and sets it to `processing`."""
-    _refuse_metadata(given)
-    channel = context.channel(given.need("channel"), write=True)
-    root = thread_of(channel, given.text("thread_ts"), "invalid_thread_ts")
+    _refuse_metadata(arguments)
+    channel = context.channel(arguments.need("channel"), write=True)
+    root = thread_of(channel, arguments.text("thread_ts"), "invalid_thread_ts")
     if root is None:
         raise MethodFailed("invalid_thread_ts")
-    _check_recipient(context, given, channel)
-    if (mode := given.text("task_display_mode")) not in _MODES:
+    _check_recipient(context, arguments, channel)
+    if (mode := arguments.text("task_display_mode")) not in _MODES:
         raise MethodFailed("invalid_arguments", "[ERROR] must be timeline or plan [json-pointer:/task_display_mode]")
-    if given.text("username") or given.text("icon_emoji") or given.text("icon_url"):
+    if arguments.text("username") or arguments.text("icon_emoji") or arguments.text("icon_url"):
         context.need_scope("chat:write.customize")
     stream = Stream(context.now, plan=mode == "plan")
-    warnings = append_chunks(chunks_of(given), stream)
+    warnings = append_chunks(chunks_of(arguments), stream)
     message = SlackMessage(
         channel.stamp(context.now), context.workspace.bot.id, "", root, context.workspace.id, stream=stream
     )
-    message.bot_id, message.username = context.workspace.bot_id, given.text("username") or None
+    message.bot_id, message.username = context.workspace.bot_id, arguments.text("username") or None
     channel.messages[message.ts] = message
     session_at(channel, root).become("processing", context.now)
     context.notify(channel, payloads.message(context.workspace, channel, message))
     return _answer(channel, message, warnings)
 
 
-def append(context: MethodContext, given: Arguments) -> Json:
+def append(context: MethodContext, arguments: Arguments) -> Json:
     """`chat.appendStream`."""
-    _refuse_metadata(given)
-    channel, message, stream = _open(context, given)
-    chunks = chunks_of(given)
+    _refuse_metadata(arguments)
+    channel, message, stream = _open(context, arguments)
+    chunks = chunks_of(arguments)
     if not chunks:
         raise MethodFailed("no_text")
     return _answer(channel, message, append_chunks(chunks, stream))
 
 
-def stop(context: MethodContext, given: Arguments) -> Json:
+def stop(context: MethodContext, arguments: Arguments) -> Json:
     """`chat.stopStream`: the only call of a stream that takes metadata; its blocks are below all else."""
-    channel, message, stream = _open(context, given)
-    status = status_of(given, "session_status", "active")
-    chunks, blocks, metadata = chunks_of(given), blocks_of(given), metadata_of(given)
+    channel, message, stream = _open(context, arguments)
+    status = status_of(arguments, "session_status", "active")
+    chunks, blocks, metadata = chunks_of(arguments), blocks_of(arguments), metadata_of(arguments)
     before = payloads.as_json(message, context.app_id)
     warnings = append_chunks([*chunks, *([{"type": "blocks", "blocks": blocks}] if blocks else [])], stream)
     stream.ended, message.metadata = "finished", metadata
     session_at(channel, message.root).become(status, context.now)
     context.notify(channel, payloads.changed(context.workspace, channel, message, before, channel.stamp(context.now)))
-    shown = payloads.as_json(message, context.app_id)
-    return {**_answer(channel, message, warnings), "message": shown}
+    body = payloads.as_json(message, context.app_id)
+    return {**_answer(channel, message, warnings), "message": body}
 
 
-def _open(context: MethodContext, given: Arguments) -> tuple[Channel, SlackMessage, Stream]:
+def _open(context: MethodContext, arguments: Arguments) -> tuple[Channel, SlackMessage, Stream]:
     """Return the stream of the call while it runs."""
-    channel = context.channel(given.need("channel"), write=True)
-    message = owned(context, channel, given.need("ts"), "message_not_owned_by_app")
+    channel = context.channel(arguments.need("channel"), write=True)
+    message = owned(context, channel, arguments.need("ts"), "message_not_owned_by_app")
     stream = message.stream
     if stream is not None and stream.ended == "stopped_by_user":
         raise MethodFailed("stopped_by_user")
@@ -70,13 +70,13 @@ def _open(context: MethodContext, given: Arguments) -> tuple[Channel, SlackMessa
     return channel, message, stream
 
 
-def _refuse_metadata(given: Arguments) -> None:
-    if given.get("metadata") is not None:
+def _refuse_metadata(arguments: Arguments) -> None:
+    if arguments.get("metadata") is not None:
         raise MethodFailed("invalid_arguments", "[ERROR] only chat.stopStream takes it [json-pointer:/metadata]")
 
 
-def _check_recipient(context: MethodContext, given: Arguments, channel: Channel) -> None:
-    user, team = given.text("recipient_user_id"), given.text("recipient_team_id")
+def _check_recipient(context: MethodContext, arguments: Arguments, channel: Channel) -> None:
+    user, team = arguments.text("recipient_user_id"), arguments.text("recipient_team_id")
     if channel.kind != "im" and not user:
         raise MethodFailed("missing_recipient_user_id")
     if channel.kind != "im" and not team:
@@ -86,7 +86,7 @@ def _check_recipient(context: MethodContext, given: Arguments, channel: Channel)
 
 
 def _answer(channel: Channel, message: SlackMessage, warnings: list[str]) -> Json:
-    said: Json = {"channel": channel.id, "ts": message.ts}
+    body: Json = {"channel": channel.id, "ts": message.ts}
     if warnings:
-        said |= {"warning": ",".join(warnings), "response_metadata": {"warnings": warnings}}
-    return said
+        body |= {"warning": ",".join(warnings), "response_metadata": {"warnings": warnings}}
+    return body

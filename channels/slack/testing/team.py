@@ -119,11 +119,11 @@ class Team:
         """Return the attachment by which Slack forwards a message, or shows one to which another links."""
         place, message = self._message(channel, ts)
         author = self.workspace.users[message.user]
-        kept = payloads.as_json(message, self._courier.app.id)
-        inner = {"team": self.id, "channel": place.id, "ts": ts, "message": {"blocks": kept.get("blocks", [])}}
+        body = payloads.as_json(message, self._courier.app.id)
+        inner = {"team": self.id, "channel": place.id, "ts": ts, "message": {"blocks": body.get("blocks", [])}}
         about: Json = {"is_msg_unfurl": True, "ts": ts, "author_id": author.id, "author_name": author.real_name}
         about |= {"channel_id": place.id, "channel_team": self.id, "text": message.text, "message_blocks": [inner]}
-        about |= {name: kept[name] for name in ("files", "attachments") if name in kept}
+        about |= {name: body[name] for name in ("files", "attachments") if name in body}
         return about | {"fallback": f"{author.name}: {message.text}", "footer": f"Posted in #{place.name}"}
 
     async def edits(self, user: str, channel: str, ts: str, text: str) -> Dispatched:
@@ -168,8 +168,8 @@ class Team:
         now = place.stamp(self._clock.now())
         action: Json = {"type": button.type, "action_id": button.action_id, "block_id": button.block_id}
         action |= {"value": button.value, "action_ts": now, "text": {"type": "plain_text", "text": button.text}}
-        said = payloads.where(place, message, self._courier.app.id)
-        return await self._interact("block_actions", user, said | {"actions": [action]}, place, message)
+        fields = payloads.where(place, message, self._courier.app.id)
+        return await self._interact("block_actions", user, fields | {"actions": [action]}, place, message)
 
     async def stops(self, user: str, channel: str, thread_ts: str) -> Dispatched:
         """Press Stop: Slack stops the streams of the thread and notifies the app."""
@@ -330,10 +330,10 @@ class Team:
 
     def _message(self, channel: str, ts: str) -> tuple[Channel, SlackMessage]:
         place = self._channel(channel)
-        found = place.messages.get(ts) or next((each for each in place.ephemeral if each.ts == ts), None)
-        if found is None:
+        message = place.messages.get(ts) or next((each for each in place.ephemeral if each.ts == ts), None)
+        if message is None:
             raise NotPossible(f"There is no message {ts} in {channel}.")
-        return place, found
+        return place, message
 
     def _own(self, user: str, channel: str, ts: str) -> tuple[Channel, SlackMessage]:
         place, message = self._message(channel, ts)
@@ -359,9 +359,9 @@ def escaped(text: str) -> str:
     """Escape `&`, `<` and `>` as Slack does, but for mentions and links in Slack's own form."""
     pieces: list[str] = []
     end = 0
-    for found in _MARKUP.finditer(text):
-        pieces += [_entities(text[end : found.start()]), found.group()]
-        end = found.end()
+    for match in _MARKUP.finditer(text):
+        pieces += [_entities(text[end : match.start()]), match.group()]
+        end = match.end()
     return "".join([*pieces, _entities(text[end:])])
 
 

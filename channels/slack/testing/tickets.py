@@ -52,15 +52,15 @@ class Tickets:
 
     def redeem(self, trigger: str) -> str:
         """Take a trigger id and return whose click it came from; raises what Slack says of a bad one."""
-        found = self._triggers.get(trigger)
-        if found is None:
+        entry = self._triggers.get(trigger)
+        if entry is None:
             raise MethodFailed("invalid_trigger_id")
-        if found.used:
+        if entry.used:
             raise MethodFailed("exchanged_trigger_id")
-        if self._clock.now() - found.made > limits.TRIGGER_AGE.value * 1000:
+        if self._clock.now() - entry.made > limits.TRIGGER_AGE.value * 1000:
             raise MethodFailed("expired_trigger_id")
-        found.used = True
-        return found.user
+        entry.used = True
+        return entry.user
 
     def response_url(
         self, workspace: SimulatedWorkspace, channel: Channel, user: str, message: SlackMessage | None = None
@@ -70,7 +70,7 @@ class Tickets:
         self._hooks[name] = _Hook(workspace, channel, user, message, self._clock.now())
         return f"{self.base_url}actions/{workspace.id}/{name}"
 
-    def use(self, name: str, said: Json) -> None:
+    def use(self, name: str, body: Json) -> None:
         """Take an answer to a response URL; raises `used_url` or `expired_url`."""
         hook = self._hooks.get(name)
         if hook is None or self._clock.now() - hook.made > limits.RESPONSE_URL_AGE.value * 1000:
@@ -78,18 +78,18 @@ class Tickets:
         if hook.uses >= limits.RESPONSE_URL_USES.value:
             raise MethodFailed("used_url")
         hook.uses += 1
-        if hook.message is not None and (said.get("replace_original") or said.get("delete_original")):
-            _replace(hook.channel, hook.message, said)
+        if hook.message is not None and (body.get("replace_original") or body.get("delete_original")):
+            _replace(hook.channel, hook.message, body)
         else:
-            self.respond(hook.workspace, hook.channel, hook.user, said)
+            self.respond(hook.workspace, hook.channel, hook.user, body)
 
-    def respond(self, workspace: SimulatedWorkspace, channel: Channel, user: str, said: Json) -> None:
+    def respond(self, workspace: SimulatedWorkspace, channel: Channel, user: str, body: Json) -> None:
         """Show an answer to *user* alone, or to all if it says so."""
-        check_blocks(said.get("blocks", []))
-        message = SlackMessage(channel.stamp(self._clock.now()), workspace.bot.id, str(said.get("text", "")))
-        message.team, message.bot_id, message.blocks = workspace.id, workspace.bot_id, said.get("blocks", [])
-        message.thread_ts = said.get("thread_ts")
-        if said.get("response_type") == "in_channel":
+        check_blocks(body.get("blocks", []))
+        message = SlackMessage(channel.stamp(self._clock.now()), workspace.bot.id, str(body.get("text", "")))
+        message.team, message.bot_id, message.blocks = workspace.id, workspace.bot_id, body.get("blocks", [])
+        message.thread_ts = body.get("thread_ts")
+        if body.get("response_type") == "in_channel":
             channel.messages[message.ts] = message
         else:
             message.to = user
@@ -115,13 +115,13 @@ class Tickets:
                 workspace.views.pop(view.id, None)
 
 
-def _replace(channel: Channel, message: SlackMessage, said: Json) -> None:
+def _replace(channel: Channel, message: SlackMessage, body: Json) -> None:
     """Change or delete the message that was clicked."""
-    if said.get("delete_original"):
+    if body.get("delete_original"):
         if message.to is None:
             channel.remove(message)
         else:
             channel.ephemeral.remove(message)
         return
-    check_blocks(said.get("blocks", []))
-    message.text, message.blocks, message.stream = str(said.get("text", "")), said.get("blocks", []), None
+    check_blocks(body.get("blocks", []))
+    message.text, message.blocks, message.stream = str(body.get("text", "")), body.get("blocks", []), None

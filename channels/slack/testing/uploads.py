@@ -13,12 +13,12 @@ from channels.slack.web_api import limits
 _IMAGES = ("image/png", "image/jpeg", "image/gif")
 
 
-def get_url(context: MethodContext, given: Arguments) -> Json:
+def get_url(context: MethodContext, arguments: Arguments) -> Json:
     """`files.getUploadURLExternal`: a file's id, and where its bytes go."""
-    name, length = given.need("filename"), given.number("length", 0)
+    name, length = arguments.need("filename"), arguments.number("length", 0)
     if length <= 0:
         raise MethodFailed("invalid_arguments", "[ERROR] must be at least 1 [json-pointer:/length]")
-    if len(alt := given.text("alt_txt")) > limits.FILE_ALT.value:
+    if len(alt := arguments.text("alt_txt")) > limits.FILE_ALT.value:
         raise MethodFailed("invalid_arguments", "[ERROR] is too long [json-pointer:/alt_txt]")
     file = SlackFile(context.unique("F"), name, length, alt=alt)
     context.workspace.files[file.id] = file
@@ -36,22 +36,22 @@ def put_bytes(workspace: SimulatedWorkspace, id: str, content: bytes) -> str:
     return f"OK - {len(content)}"
 
 
-def complete(context: MethodContext, given: Arguments) -> Json:
+def complete(context: MethodContext, arguments: Arguments) -> Json:
     """`files.completeUploadExternal`: once per upload; the message in a channel comes when the file is processed."""
-    asked = given.listed("files", "invalid_arguments") or []
-    files = [context.workspace.files.get(str(each.get("id"))) for each in asked]
-    found = [file for file in files if file is not None and file.content and not file.is_complete]
-    if not asked or len(found) < len(asked):
+    requested = arguments.listed("files", "invalid_arguments") or []
+    files = [context.workspace.files.get(str(each.get("id"))) for each in requested]
+    complete_files = [file for file in files if file is not None and file.content and not file.is_complete]
+    if not requested or len(complete_files) < len(requested):
         raise MethodFailed("file_not_found")
-    channel = context.channel(given.need("channel_id"), write=True) if given.text("channel_id") else None
-    if channel is None and given.text("thread_ts"):
+    channel = context.channel(arguments.need("channel_id"), write=True) if arguments.text("channel_id") else None
+    if channel is None and arguments.text("thread_ts"):
         raise MethodFailed("invalid_arguments", "[ERROR] needs a channel_id [json-pointer:/thread_ts]")
-    root = thread_of(channel, given.text("thread_ts"), "thread_not_found") if channel is not None else None
-    for file, said in zip(found, asked, strict=True):
-        file.title, file.ready_at = str(said.get("title") or file.name), context.now + context.workspace.processing
+    root = thread_of(channel, arguments.text("thread_ts"), "thread_not_found") if channel is not None else None
+    for file, entry in zip(complete_files, requested, strict=True):
+        file.title, file.ready_at = str(entry.get("title") or file.name), context.now + context.workspace.processing
     if channel is not None:
-        _share(context, channel, root, found, given.text("initial_comment"))
-    return {"files": [{"id": file.id, "title": file.title} for file in found]}
+        _share(context, channel, root, complete_files, arguments.text("initial_comment"))
+    return {"files": [{"id": file.id, "title": file.title} for file in complete_files]}
 
 
 def _share(context: MethodContext, channel: Channel, root: str | None, files: list[SlackFile], words: str) -> None:
@@ -65,9 +65,9 @@ def _share(context: MethodContext, channel: Channel, root: str | None, files: li
         context.notify(channel, payloads.message(context.workspace, channel, message))
 
 
-def info(context: MethodContext, given: Arguments) -> Json:
+def info(context: MethodContext, arguments: Arguments) -> Json:
     """`files.info`: of a complete file, with where it was shared."""
-    file = _known(context, given)
+    file = _file_of(context, arguments)
     for channel in context.workspace.channels.values():
         channel.settle(context.now)
     shares: dict[str, dict[str, list[Json]]] = {}
@@ -77,9 +77,9 @@ def info(context: MethodContext, given: Arguments) -> Json:
     return {"file": file.as_json() | {"shares": shares}}
 
 
-def delete(context: MethodContext, given: Arguments) -> Json:
+def delete(context: MethodContext, arguments: Arguments) -> Json:
     """`files.delete`: it is gone from every message."""
-    file = _known(context, given)
+    file = _file_of(context, arguments)
     del context.workspace.files[file.id]
     for id, places in file.shares.items():
         channel = context.workspace.channels[id]
@@ -115,8 +115,8 @@ def _named(part: Any, at: str) -> Iterator[tuple[str, str]]:
                 yield from _named(value, f"{at}/{name}")
 
 
-def _known(context: MethodContext, given: Arguments) -> SlackFile:
-    file = context.workspace.files.get(given.need("file"))
+def _file_of(context: MethodContext, arguments: Arguments) -> SlackFile:
+    file = context.workspace.files.get(arguments.need("file"))
     if file is None or not file.is_complete:
         raise MethodFailed("file_not_found")
     return file

@@ -329,11 +329,11 @@ class SimulatedWorkspace:
 
     def im(self, user: str) -> Channel:
         """Return the direct messages between *user* and the app, opened if need be."""
-        found = next((each for each in self.ims() if user in each.members), None)
-        if found is None:
-            found = Channel(f"D{user[1:]}", self.users[user].name, "im", {user, self.bot.id})
-            self.channels[found.id] = found
-        return found
+        channel = next((each for each in self.ims() if user in each.members), None)
+        if channel is None:
+            channel = Channel(f"D{user[1:]}", self.users[user].name, "im", {user, self.bot.id})
+            self.channels[channel.id] = channel
+        return channel
 
     def ims(self) -> Iterable[Channel]:
         return (each for each in self.channels.values() if each.kind == "im")

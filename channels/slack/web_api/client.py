@@ -97,8 +97,8 @@ class SlackApi:
 
     async def auth(self) -> Identity:
         """Return the identity of the token."""
-        found = await self._ask("auth.test")
-        return Identity(found["team_id"], found["user_id"], found.get("bot_id") or "", found.get("enterprise_id"))
+        body = await self._ask("auth.test")
+        return Identity(body["team_id"], body["user_id"], body.get("bot_id") or "", body.get("enterprise_id"))
 
     # ---- messages -------------------------------------------------------------------------------
 
@@ -191,8 +191,8 @@ class SlackApi:
     ) -> str | None:
         """Set the status of a session, which the first call creates; return Slack's warning."""
         fields = {"channel_id": channel, "thread_ts": thread_ts, "status": status, "title": title}
-        found = await self._ask("agents.sessions.setStatus", **fields, initiator_user_id=initiator)
-        return found.get("warning")
+        body = await self._ask("agents.sessions.setStatus", **fields, initiator_user_id=initiator)
+        return body.get("warning")
 
     async def set_loading(self, channel: str, thread_ts: str, texts: Sequence[str]) -> None:
         """Show *texts* in rotation while the session is processing."""
@@ -212,8 +212,8 @@ class SlackApi:
     async def upload_url(self, name: str, length: int, *, alt: str = "") -> tuple[str, str]:
         """Return the id of a new file of *length* bytes, and the URL for its bytes."""
         fields = {"filename": name, "length": length, "alt_txt": alt or None}
-        found = await self._ask("files.getUploadURLExternal", **fields)
-        return found["file_id"], found["upload_url"]
+        body = await self._ask("files.getUploadURLExternal", **fields)
+        return body["file_id"], body["upload_url"]
 
     async def put_bytes(self, url: str, content: bytes) -> None:
         """Send *content* to the URL that `upload_url` gave; without the token, which such a URL does not need."""
@@ -247,12 +247,12 @@ class SlackApi:
     def _may_receive(self, url: str) -> bool:
         """Return whether *url* is Slack's own for files; a stand-in has it on its own host."""
         try:
-            asked = URL(url)
-            is_stand_ins = asked.origin() == URL(self._client.base_url).origin() != URL(BASE_URL).origin()
+            parsed = URL(url)
+            is_stand_ins = parsed.origin() == URL(self._client.base_url).origin() != URL(BASE_URL).origin()
         except ValueError:
             return False
-        if asked.scheme == "https" and asked.host == FILES_HOST and asked.explicit_port in (None, 443):
-            return asked.user is None
+        if parsed.scheme == "https" and parsed.host == FILES_HOST and parsed.explicit_port in (None, 443):
+            return parsed.user is None
         return is_stand_ins
 
     # ---- people and views -----------------------------------------------------------------------
@@ -283,15 +283,15 @@ class SlackApi:
 
     async def _ask(self, method: str, **fields: Any) -> dict[str, Any]:
         """Call *method*, without fields that are None. Errors are raised outside of `except`, with nothing chained."""
-        given = {name: value for name, value in fields.items() if value is not None}
+        arguments = {name: value for name, value in fields.items() if value is not None}
         failure: SlackFailure
         try:
             if method in _READS:
-                response = await self._client.api_call(method, http_verb="GET", params=given)
+                response = await self._client.api_call(method, http_verb="GET", params=arguments)
             elif method in _FORMS:
-                response = await self._client.api_call(method, params=given)
+                response = await self._client.api_call(method, params=arguments)
             else:
-                response = await self._client.api_call(method, json=given)
+                response = await self._client.api_call(method, json=arguments)
             return response.data
         except SlackApiError as error:
             failure = classify(method, error)
@@ -302,6 +302,6 @@ class SlackApi:
         raise failure
 
 
-def _replies(found: Json) -> Replies:
-    metadata: Json = found.get("response_metadata") or {}
-    return Replies(tuple(found.get("messages") or ()), metadata.get("next_cursor") or None)
+def _replies(body: Json) -> Replies:
+    metadata: Json = body.get("response_metadata") or {}
+    return Replies(tuple(body.get("messages") or ()), metadata.get("next_cursor") or None)

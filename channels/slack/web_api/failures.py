@@ -80,8 +80,8 @@ class BadBlocks(SlackFailure):
     template = "Slack refused the blocks of {method}: {reason}."
 
     def __init__(self, method: str, reason: str, details: tuple[str, ...] = (), pointers: tuple[str, ...] = ()) -> None:
-        shown = f"{reason} ({'; '.join(details)[:300]})" if details else reason
-        super().__init__(method, reason, self.template.format(method=method, reason=shown))
+        text = f"{reason} ({'; '.join(details)[:300]})" if details else reason
+        super().__init__(method, reason, self.template.format(method=method, reason=text))
         self.pointers = pointers
 
 
@@ -201,8 +201,8 @@ def classify(method: str, error: SlackApiError) -> SlackFailure:
     """Return what Slack's answer to *method* means; only Slack's own words are kept of *error*."""
     response = cast("Any", error.response)  # the SDK's, or aiohttp's own where the body was no JSON
     status: int = getattr(response, "status_code", None) or getattr(response, "status", 0)
-    found = getattr(response, "data", None)
-    data = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    body = getattr(response, "data", None)
+    data = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
     reason = str(data.get("error") or "")[:100]
     if status == _TOO_MANY or reason in ("ratelimited", "rate_limited"):
         return Limited(method, _retry_after(response.headers))
@@ -242,15 +242,15 @@ def unsent(method: str, error: Exception) -> NotSent | None:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    given = headers.get("Retry-After", "").strip()
-    return max(1.0, float(given)) if given.isdecimal() else float(limits.RATE_WINDOW.value)
+    value = headers.get("Retry-After", "").strip()
+    return max(1.0, float(value)) if value.isdecimal() else float(limits.RATE_WINDOW.value)
 
 
 def _details(data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return Slack's message on each bad block, with the pointer to it; newer answers have them as objects."""
     metadata: Mapping[str, Any] = data.get("response_metadata") or {}
-    found: list[Any] = [*(data.get("errors") or ()), *(metadata.get("messages") or ())]
-    return tuple(dict.fromkeys(_detail(item) for item in found))
+    lines: list[Any] = [*(data.get("errors") or ()), *(metadata.get("messages") or ())]
+    return tuple(dict.fromkeys(_detail(item) for item in lines))
 
 
 def _detail(item: Any) -> str:

@@ -88,16 +88,16 @@ class _Queue:
 class _Editors:
     """Threads that edit by one method in one workspace: when each asked last, and was admitted last (milliseconds)."""
 
-    asked: dict[str, int] = field(default_factory=dict[str, int])
+    requested: dict[str, int] = field(default_factory=dict[str, int])
     admitted: dict[str, int] = field(default_factory=dict[str, int])
 
     def count(self, thread: str, now: int) -> int:
         """Record that *thread* asks, forget those that stopped asking, and return how many do."""
-        self.asked[thread] = now
-        for gone in [each for each, at in self.asked.items() if not 0 <= now - at < EDITS * 1000]:
-            del self.asked[gone]
+        self.requested[thread] = now
+        for gone in [each for each, at in self.requested.items() if not 0 <= now - at < EDITS * 1000]:
+            del self.requested[gone]
             self.admitted.pop(gone, None)
-        return len(self.asked)
+        return len(self.requested)
 
     def since(self, thread: str, now: int) -> float:
         """Return the seconds since *thread* was admitted, or first asked."""

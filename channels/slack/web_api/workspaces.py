@@ -77,16 +77,16 @@ class Workspaces:
 
     def __init__(self, apis: Sequence[SlackApi], pacer: Pacer) -> None:
         self._unknown, self._pacer = list(apis), pacer
-        self._known: dict[str, Installation] = {}
+        self._installations: dict[str, Installation] = {}
         self._asking = asyncio.Lock()
 
     async def find(self, team: str) -> Installation:
         """Return the installation in workspace *team*; raises `NotFound`, or a `SlackFailure` while that is unsure."""
-        if team not in self._known and self._unknown:
+        if team not in self._installations and self._unknown:
             await self.identify()
-        if (found := self._known.get(team)) is None:
+        if (installation := self._installations.get(team)) is None:
             raise NotFound("installation in the workspace", team)
-        return found
+        return installation
 
     async def space(self, team: str) -> Workspace:
         """Return what this process has of workspace *team*; raises what `find` raises."""
@@ -95,7 +95,7 @@ class Workspaces:
     async def only(self) -> str | None:
         """Return the workspace if there is just one; raises a `SlackFailure` while that is unsure."""
         await self.identify()
-        return next(iter(self._known)) if len(self._known) == 1 else None
+        return next(iter(self._installations)) if len(self._installations) == 1 else None
 
     async def identify(self) -> None:
         """Ask every token that was not asked yet whose it is; raises a `SlackFailure`."""
@@ -103,5 +103,5 @@ class Workspaces:
             while self._unknown:
                 api = self._unknown[-1]
                 me = await api.auth()
-                self._known[me.team] = Installation(me, Workspace(me.team, me.user, me.bot, api, self._pacer))
+                self._installations[me.team] = Installation(me, Workspace(me.team, me.user, me.bot, api, self._pacer))
                 self._unknown.pop()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agent_core.context.snapshot import freeze
-from agent_core.domain.agents import Agent, Definition, ToolSpec, controls
+from agent_core.domain.agents import Agent, Definition, ToolSpec
 from agent_core.domain.controls import (
     ABLE,
     NOTHING,
@@ -35,6 +35,7 @@ from agent_core.domain.controls import (
     sent,
 )
 from agent_core.domain.messages import Usage
+from agent_core.domain.step_controls import controls
 
 KINDS: Mapping[str, ToolKind] = {"answer": "none", "look": "function", "pick": "client"}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -1,14 +1,14 @@
 """Folding: a text is read without what hides in it, in time that grows with its length."""
 
-from agent_core.domain.folding import MOST_MARKS, readings, wishes
+from agent_core.domain.folding import MAX_MARKS, readings, wanted_forms
 
 
 def test_a_letter_has_a_bounded_number_of_marks():
     """Marks beyond those of Unicode's stream-safe form are cut before they are sorted, also in what is looked for."""
     hostile = "a" + "\u0301\u0327" * 50_000
-    for found in (readings(hostile), wishes(hostile)):
+    for found in (readings(hostile), wanted_forms(hostile)):
         assert [len(each) for each in found if each != hostile]
-        assert all(len(each) <= 1 + MOST_MARKS for each in found if each not in (hostile, hostile.casefold()))
+        assert all(len(each) <= 1 + MAX_MARKS for each in found if each not in (hostile, hostile.casefold()))
 
 
 def test_a_word_under_many_marks_is_found():

@@ -44,7 +44,7 @@ MERGED = [
 def test_a_choice_at_the_top_becomes_one_object(given: dict[str, Any], shown: dict[str, Any]):
     """Models are shown one object with the arguments of all choices; the tool's own schema is kept."""
     found = fitted(given)
-    assert (found.shown, found.whole) == (shown, given)
+    assert (found.offered, found.whole) == (shown, given)
     assert unsendable(given) is not None or "$ref" in given
     assert unsendable(shown) is None
     assert schema_problem(shown) is None
@@ -53,7 +53,7 @@ def test_a_choice_at_the_top_becomes_one_object(given: dict[str, Any], shown: di
 def test_what_goes_together_is_checked_by_the_whole():
     """What the shown schema cannot say is refused by the tool's own."""
     found = fitted(KINDS)
-    assert not problems(found.shown, {"kind": "card"})
+    assert not problems(found.offered, {"kind": "card"})
     assert problems(found.whole, {"kind": "card"})
     assert not problems(found.whole, {"kind": "card", "number": "7"})
 
@@ -68,10 +68,10 @@ def test_names_that_vendors_refuse_are_shown_otherwise():
     )
     found = fitted(given)
     assert unsendable(given) is not None
-    assert unsendable(found.shown) is None
+    assert unsendable(found.offered) is None
     names = {"filter_2": "$filter", "filter_id": "filter[id]", "argument": "ü", "x" * 64: long}
-    assert (found.names, found.shown["required"], found.whole) == (names, ["filter_2"], given)
-    assert found.shown["properties"]["filter_2"]["description"] == "OData. (`$filter`)"
+    assert (found.names, found.offered["required"], found.whole) == (names, ["filter_2"], given)
+    assert found.offered["properties"]["filter_2"]["description"] == "OData. (`$filter`)"
     assert found.restored({"filter_2": "a", "filter": "b", "argument": 1}) == {"$filter": "a", "filter": "b", "ü": 1}
 
 
@@ -102,8 +102,8 @@ def test_a_schema_that_is_all_right_stays():
     """Nothing is made of a schema that vendors take, and nothing is without end."""
     plain = obj({"a": TEXT}, required=["a"])
     found = fitted(plain)
-    assert found.shown is plain
+    assert found.offered is plain
     assert found.whole is plain
     endless = obj({"a": TEXT}, anyOf=[{"$ref": "#"}] * 4)
-    assert fitted(endless).shown == obj({"a": TEXT})
-    assert fitted(obj({"a": {"$ref": "#/anyOf/0"}}, anyOf=[obj({"b": {}})])).shown == obj({"a": {}, "b": {}})
+    assert fitted(endless).offered == obj({"a": TEXT})
+    assert fitted(obj({"a": {"$ref": "#/anyOf/0"}}, anyOf=[obj({"b": {}})])).offered == obj({"a": {}, "b": {}})

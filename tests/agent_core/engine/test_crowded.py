@@ -8,7 +8,7 @@ import pytest
 from agent_core.engine.base import Runs
 from agent_core.engine.interrupt import Interrupt
 from agent_core.engine.local import LocalEngine
-from agent_core.engine.pool import kept_of
+from agent_core.engine.pool import reserved_of
 from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.testing import FakeClock
@@ -161,4 +161,4 @@ async def test_the_last_place_is_for_one_who_has_no_run():
 @pytest.mark.parametrize(("places", "kept"), [(0, 0), (1, 0), (2, 1), (4, 1), (15, 1), (16, 2), (1_000, 125)])
 def test_an_eighth_of_the_places_is_kept(places: int, kept: int):
     """At least one place of two or more is kept for people who have no run, and never all."""
-    assert kept_of(places) == kept
+    assert reserved_of(places) == kept

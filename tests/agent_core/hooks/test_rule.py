@@ -266,7 +266,7 @@ async def test_the_event_loop_continues_while_a_pattern_is_searched_for(monkeypa
         loop.call_soon_threadsafe(reached.set)
         return reached.wait(60)
 
-    monkeypatch.setattr(patterns, "found", found)
+    monkeypatch.setattr(patterns, "matches", found)
     assert await holds("MATCHES", "a", "a") is True
 
 

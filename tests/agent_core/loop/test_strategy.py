@@ -4,9 +4,10 @@ import pytest
 
 from agent_core import Limits, Text
 from agent_core.domain import events as e
-from agent_core.domain.agents import Agent, Controls, controls
+from agent_core.domain.agents import Agent, Controls
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE
+from agent_core.domain.step_controls import controls
 from agent_core.loop.announce import announce
 from agent_core.loop.compaction import Compact
 from agent_core.loop.state import RunState, replay

@@ -74,7 +74,7 @@ async def test_neither_an_answer_nor_a_way_on(dial, known, status):
 
 
 @each
-@pytest.mark.parametrize("limit", ["_REFUSAL_SECONDS", "_LONGEST_REFUSAL"])
+@pytest.mark.parametrize("limit", ["_REFUSAL_SECONDS", "_MAX_REFUSAL"])
 async def test_an_error_without_end(dial, known, limit, monkeypatch):
     """An error whose body never ends, slow or not, is classified by its status."""
     monkeypatch.setattr(pipe, limit, 0.2 if limit == "_REFUSAL_SECONDS" else 10)

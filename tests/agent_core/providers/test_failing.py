@@ -12,9 +12,9 @@ from agent_core.providers.failing import (
     classify,
     failed,
     in_stream,
+    printable,
     refused,
     said_in,
-    shown,
     wait_of,
 )
 from agent_core.testing.models.failing import STALE_TEXTS
@@ -350,7 +350,7 @@ def test_a_wait_may_be_a_date():
 )
 def test_what_looks_like_a_key_is_not_repeated(said):
     """Keys of any vendor's form are taken out of what a server says, and nothing of them is left."""
-    found = shown(said)
+    found = printable(said)
     assert "[secret]" in found
     assert not any(piece in found for piece in ("abcdef", "abcDEF", "ab***", "123456", "xyz"))
 
@@ -358,12 +358,12 @@ def test_what_looks_like_a_key_is_not_repeated(said):
 def test_what_is_no_key_is_repeated():
     """Sentences about keys stay whole: the operator needs them."""
     said = "Incorrect API key provided; the key expired on 2026-01-01. Ask for a key in your organization."
-    assert shown(said) == said
+    assert printable(said) == said
 
 
 def test_a_long_text_is_short_and_on_one_line():
     """A page in the place of an error fills no log."""
-    found = shown("<html>\n\n  <p>" + "x " * 4000)
+    found = printable("<html>\n\n  <p>" + "x " * 4000)
     assert len(found) == MAX_SAID
     assert found.startswith("<html> <p>x x")
     assert found.endswith("…")

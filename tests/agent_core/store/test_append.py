@@ -112,7 +112,7 @@ async def test_an_append_returns_what_it_wrote(desk: Desk):
     """With nothing new in the session, an append returns its own facts, in order, as the log then holds them."""
     after = await desk.newest()
     done = await desk.append([note("happened")], [ToolStarted(call="call_1")], after=after)
-    assert done.said
+    assert done.announced
     assert done.facts == done.fresh
     assert [(fact.seq, fact.type) for fact in done.facts] == [(after + 1, "context.added"), (after + 2, "tool.started")]
     stored = await log_of(desk.core, desk.session, after=after)
@@ -125,7 +125,7 @@ async def test_news_of_the_run_leaves_the_announcement_out(desk: Desk):
     joined = await send(desk.core, desk.session, "Wait!", overlap="steer")
     assert joined.run == desk.run.id
     done = await desk.append([note("happened")], [END], after=after)
-    assert not done.said
+    assert not done.announced
     assert types(done.facts) == ["message.received", "context.added"]
     assert only(done.facts, MessageReceived)[0].actor == ANN
     assert types(done.fresh) == ["context.added"]
@@ -133,7 +133,7 @@ async def test_news_of_the_run_leaves_the_announcement_out(desk: Desk):
     assert types(stored) == ["message.received", "context.added"]
     assert (await desk.core.run(desk.run.id)).status == "running"
     again = await desk.append([], [note("decided again")], after=done.facts[-1].seq)
-    assert again.said
+    assert again.announced
     assert [fact.seq for fact in again.facts] == [after + 3]
 
 
@@ -142,7 +142,7 @@ async def test_a_cancel_is_news(desk: Desk):
     after = await desk.newest()
     await desk.core._store.cancel(desk.run.id, by=BOB, reason="enough", finish=lambda _: [])
     done = await desk.append([], [END], after=after)
-    assert not done.said
+    assert not done.announced
     assert types(done.facts) == ["run.cancelling"]
 
 
@@ -151,7 +151,7 @@ async def test_facts_of_other_runs_are_no_news(desk: Desk):
     after = await desk.newest()
     queued = await send(desk.core, desk.session, "Later")
     done = await desk.append([note("happened")], [ToolStarted(call="call_1")], after=after)
-    assert done.said
+    assert done.announced
     assert types(done.facts) == ["message.received", "run.queued", "context.added", "tool.started"]
     assert [fact.run for fact in done.facts] == [queued.run, queued.run, desk.run.id, desk.run.id]
     assert types(done.fresh) == ["context.added", "tool.started"]
@@ -234,7 +234,7 @@ async def test_the_end_of_a_run_starts_the_next_in_one_append(desk: Desk):
     message = only(await log_of(desk.core, desk.session), StepStarted)[0].message
     said = MessageCompleted(message=message, role="assistant", parts=(), stop="done")
     done = await desk.append([said], [END], owner=desk.core._engine.worker)
-    assert done.said
+    assert done.announced
     assert types(done.facts) == ["message.completed", "run.completed", "run.started"]
     assert done.started is not None
     assert (done.started.id, done.started.epoch) == (waiting[0], 1)

@@ -22,5 +22,5 @@ async def test_a_request_counts_once_for_all_processes(make_core: MakeCore):
     assert not await core.is_first("slack:b")
     clock.advance(2_000)
     assert await core.is_first("slack:c")
-    assert await database.read(lambda connection: shared.kept(connection, "slack:b")) is None
-    assert await database.read(lambda connection: shared.kept(connection, "key")) == b"1"
+    assert await database.read(lambda connection: shared.value_of(connection, "slack:b")) is None
+    assert await database.read(lambda connection: shared.value_of(connection, "key")) == b"1"

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from agent_core import ConfigError
-from agent_core.store.work.shared import kept
+from agent_core.store.work.shared import value_of
 from app.settings import Settings
 from app.storage.keys import SECRET_NAME, Keys, check_secret, load_api_key, load_keys, prepare_data
 from app.storage.postgres import connected
@@ -102,7 +102,7 @@ def test_processes_of_one_postgres_have_one_secret(tmp_path, postgres_url):
         check_secret(settings(tmp_path, database_url=postgres_url, secret_key="t" * 32))
     assert "\n" not in str(caught.value)
     with connected(postgres_url) as connection:
-        assert b"ssss" not in (kept(connection, SECRET_NAME) or b"ssss")
+        assert b"ssss" not in (value_of(connection, SECRET_NAME) or b"ssss")
 
 
 async def test_a_second_secret_ends_the_start(plain_shell: PlainShell, postgres_url: str, tmp_path):

@@ -197,7 +197,7 @@ class Showing:
             delivery = Delivery(Steps(log, outbox, late), outbox, self.clock, session=self.session)
             try:
                 async with asyncio.timeout(60), ticking(self.clock):
-                    await delivery.run(after=place.shown)
+                    await delivery.run(after=place.shown_seq)
             except Died:
                 return None
             finally:

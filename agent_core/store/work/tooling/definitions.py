@@ -36,10 +36,10 @@ def everything(connection: Connection) -> Sequence[DefinedTool]:
 def find(connection: Connection, name: str) -> DefinedTool:
     """Return the tool with this id or name; raises `NotFound`, or `Conflict` if this version cannot read it."""
     row = _row(connection, name)
-    found = _readable(row)
-    if found is None:
+    tool = _readable(row)
+    if tool is None:
         raise Conflict(f"The tool `{row.name}` cannot be read by this version: {revisions.NEWER}.")
-    return found
+    return tool
 
 
 def hold(connection: Connection, name: str) -> DefinedTool:
@@ -124,12 +124,12 @@ def sync_files(connection: Connection, definitions: Sequence[ToolDefinition], *,
     a tool that is defined over the API.
     """
     revisions.alone(connection)
-    known = {tool.definition.name: tool for tool in everything(connection)}
-    unread = frozenset(connection.execute(select(TOOL.c.name).where(_OURS)).scalars()) - known.keys()
+    stored = {tool.definition.name: tool for tool in everything(connection)}
+    unread = frozenset(connection.execute(select(TOOL.c.name).where(_OURS)).scalars()) - stored.keys()
     for wanted in definitions:
         if wanted.name in unread:  # a newer version wrote it
             continue
-        tool = known.get(wanted.name)
+        tool = stored.get(wanted.name)
         if tool is None:
             create(connection, wanted, now=now, source="file")
         elif tool.source == "api":
@@ -137,7 +137,7 @@ def sync_files(connection: Connection, definitions: Sequence[ToolDefinition], *,
         else:
             change(connection, tool, wanted, now=now, source="file")
     names = {wanted.name for wanted in definitions}
-    gone = [tool.id for name, tool in known.items() if tool.source == "file" and name not in names]
+    gone = [tool.id for name, tool in stored.items() if tool.source == "file" and name not in names]
     if gone and whole:
         revisions.bump(connection, "tools")
         connection.execute(TOOL.delete().where(TOOL.c.id.in_(gone)))
@@ -188,7 +188,7 @@ def _readable(row: Any) -> DefinedTool | None:
 
 def _read(stored: bytes) -> ToolDefinition:
     """Return a definition without the fields that a newer version added: both serve during a deploy."""
-    given: dict[str, Any] = msgspec.json.decode(stored)
+    fields: dict[str, Any] = msgspec.json.decode(stored)
     return msgspec.convert(
-        {name: given[name] for name in ToolDefinition.__struct_fields__ if name in given}, ToolDefinition
+        {name: fields[name] for name in ToolDefinition.__struct_fields__ if name in fields}, ToolDefinition
     )

@@ -22,10 +22,10 @@ def keep(connection: Connection, stored: StoredServer, sealed: str, state: Login
     """Keep a new login of *stored*, which is asked at once; return whether its definition is still that one."""
     revisions.bump(connection, "mcp")
     same = (SERVER.c.key == stored.key, SERVER.c.definition == stored.definition)
-    kept = connection.execute(update(SERVER).where(*same).values(**_values(sealed, state), login_lease=None))
+    updated = connection.execute(update(SERVER).where(*same).values(**_values(sealed, state), login_lease=None))
     due = (*same, SERVER.c.due_at > now, SERVER.c.due_at < NEVER)
     connection.execute(update(SERVER).where(*due).values(due_at=now))
-    return kept.rowcount > 0
+    return updated.rowcount > 0
 
 
 def drop(connection: Connection, stored: StoredServer) -> None:
@@ -40,9 +40,9 @@ def claim(connection: Connection, server: str, spent: str, *, now: int) -> str |
     Else whether the caller alone may renew it from now on.
     """
     query = select(SERVER.c.login).where(SERVER.c.project == DEFAULT_PROJECT, SERVER.c.name == server)
-    found = connection.execute(query).scalar()
-    if found is None or bytes(found).decode() != spent:
-        return None if found is None else bytes(found).decode()
+    sealed = connection.execute(query).scalar()
+    if sealed is None or bytes(sealed).decode() != spent:
+        return None if sealed is None else bytes(sealed).decode()
     free = (SERVER.c.login_lease.is_(None)) | (SERVER.c.login_lease <= now)
     mine = update(SERVER).where(*_is(server, spent), free).values(login_lease=now + LEASE)
     return connection.execute(mine).rowcount > 0

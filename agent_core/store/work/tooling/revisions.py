@@ -27,11 +27,11 @@ def bump(connection: Connection, kind: RevisionKind, project: int = DEFAULT_PROJ
     alone(connection)
     where = (REVISION.c.project == project, REVISION.c.kind == kind)
     counted = update(REVISION).where(*where).values(n=REVISION.c.n + 1).returning(REVISION.c.n)
-    found = connection.execute(counted).scalar_one_or_none()
-    if found is None:
+    revision = connection.execute(counted).scalar_one_or_none()
+    if revision is None:
         connection.execute(insert(REVISION).values(project=project, kind=kind, n=1))
         return 1
-    return found
+    return revision
 
 
 def current(connection: Connection, project: int = DEFAULT_PROJECT) -> Mapping[str, int]:

@@ -25,17 +25,17 @@ def put(connection: Connection, name: str, sealed: str, *, now: int, replace: bo
     The MCP servers that refer to it are due at once: they may have failed for want of it.
     """
     where = (SECRET.c.project == DEFAULT_PROJECT, SECRET.c.name == name)
-    found = connection.execute(select(SECRET.c.created_at).where(*where)).first()
-    if found is not None and not replace:
+    existing = connection.execute(select(SECRET.c.created_at).where(*where)).first()
+    if existing is not None and not replace:
         raise Conflict(f"There is a secret `{name}` already; give it a new value with PUT /v1/secrets/{name}.")
     bump(connection, "secrets")
     _make_servers_due(connection, name, now)
-    if found is None:
+    if existing is None:
         row = {"project": DEFAULT_PROJECT, "name": name, "created_at": now}
         connection.execute(insert(SECRET).values(**row, sealed=sealed.encode(), updated_at=now))
         return SecretObject(name=name, created_at=now, updated_at=now)
     connection.execute(update(SECRET).where(*where).values(sealed=sealed.encode(), updated_at=now))
-    return SecretObject(name=name, created_at=found.created_at, updated_at=now)
+    return SecretObject(name=name, created_at=existing.created_at, updated_at=now)
 
 
 def sealed(connection: Connection, names: Collection[str]) -> Mapping[str, str]:
@@ -49,8 +49,8 @@ def listed(connection: Connection, *, limit: int, after: int | None) -> Page[Sec
     columns = (SECRET.c.key, SECRET.c.name, SECRET.c.created_at, SECRET.c.updated_at)
     query = select(*columns).where(SECRET.c.project == DEFAULT_PROJECT).order_by(SECRET.c.key).limit(limit + 1)
     rows = connection.execute(query if after is None else query.where(SECRET.c.key > after)).all()
-    found = [SecretObject(name=row.name, created_at=row.created_at, updated_at=row.updated_at) for row in rows]
-    return Page(tuple(found[:limit]), str(rows[limit - 1].key) if len(rows) > limit else None)
+    secrets = [SecretObject(name=row.name, created_at=row.created_at, updated_at=row.updated_at) for row in rows]
+    return Page(tuple(secrets[:limit]), str(rows[limit - 1].key) if len(rows) > limit else None)
 
 
 def remove(connection: Connection, name: str) -> None:

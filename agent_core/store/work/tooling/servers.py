@@ -26,7 +26,7 @@ LEASE = 90_000
 NEVER = 2**62
 """When a server is due that is disabled."""
 HOUR = 3_600_000
-SHORTEST, LONGEST = 5_000, 600_000
+MIN_PAUSE, MAX_PAUSE = 5_000, 600_000
 """Milliseconds of the pause after a first failure, and of the longest: each is twice the one before."""
 STEADY = 5_000
 """Milliseconds between two discoveries of a server that says again and again that its list has changed."""
@@ -75,8 +75,8 @@ def listed(connection: Connection, *, limit: int, after: int) -> Page[StoredServ
     """Return up to *limit* servers with a key above *after*, without those that this version cannot read."""
     query = select(SERVER).where(_OURS, SERVER.c.key > after)
     rows = connection.execute(query.order_by(SERVER.c.key).limit(limit + 1)).all()
-    found = [stored for row in rows[:limit] if (stored := _readable(row)) is not None]
-    return Page(tuple(found), str(rows[limit - 1].key) if len(rows) > limit else None)
+    servers = [stored for row in rows[:limit] if (stored := _readable(row)) is not None]
+    return Page(tuple(servers), str(rows[limit - 1].key) if len(rows) > limit else None)
 
 
 def find(connection: Connection, name: str) -> StoredServer:
@@ -85,9 +85,9 @@ def find(connection: Connection, name: str) -> StoredServer:
     row = connection.execute(select(SERVER).where(_OURS, named)).first()
     if row is None:
         raise NotFound("MCP server", name)
-    if (found := _readable(row)) is None:
+    if (server := _readable(row)) is None:
         raise Conflict(f"The MCP server `{row.name}` cannot be read by this version: {revisions.NEWER}.")
-    return found
+    return server
 
 
 def editable(stored: StoredServer) -> StoredServer:
@@ -147,10 +147,10 @@ def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int
     operator took it out. One of the same name that came over HTTP is the file's from then on.
     """
     revisions.bump(connection, "mcp")  # processes that start together do it one after the other
-    known = {stored.server.name: stored for stored in everything(connection)}
-    unread = frozenset(connection.execute(select(SERVER.c.name).where(_OURS)).scalars()) - known.keys()
+    existing = {stored.server.name: stored for stored in everything(connection)}
+    unread = frozenset(connection.execute(select(SERVER.c.name).where(_OURS)).scalars()) - existing.keys()
     for server in servers:
-        stored = known.get(server.name)
+        stored = existing.get(server.name)
         if server.name in unread:  # a newer version wrote it: what was accepted of it is not ours to drop
             continue
         if stored is None:
@@ -160,7 +160,7 @@ def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int
             if stored.source != "file":
                 _set(connection, stored, {"source": "file"})
     names = {server.name for server in servers}
-    for name, stored in known.items():
+    for name, stored in existing.items():
         if stored.source == "file" and name not in names:
             off = msgspec.structs.replace(stored.server, enabled=False)
             values = {"source": "api", "definition": msgspec.json.encode(off), "due_at": NEVER, "updated_at": now}
@@ -211,17 +211,17 @@ def next_due(connection: Connection) -> int | None:
     return connection.execute(query.order_by(SERVER.c.due_at).limit(1)).scalar()
 
 
-def succeeded(connection: Connection, claim: Claim, kept: KeptListing, *, now: int) -> None:
+def succeeded(connection: Connection, claim: Claim, listing: KeptListing, *, now: int) -> None:
     """Keep what a discovery found, and what is accepted of it; nothing if the definition has changed meanwhile."""
     stored = _again(connection, claim)
     if stored is None:
         return
-    accepted = accepted_after(stored.server, kept.listing, stored.accepted)
+    accepted = accepted_after(stored.server, listing.listing, stored.accepted)
     values: dict[str, Any] = {"listed_at": now, "error": None, "failed_at": None}
     values |= _next(stored, claim, now + HOUR)
-    differs = stored.kept != kept or stored.accepted != accepted or stored.error is not None
+    differs = stored.kept != listing or stored.accepted != accepted or stored.error is not None
     if differs:
-        values |= {"listing": msgspec.json.encode(kept), "accepted": msgspec.json.encode(accepted)}
+        values |= {"listing": msgspec.json.encode(listing), "accepted": msgspec.json.encode(accepted)}
     _set(connection, stored, values, bump=differs)
 
 
@@ -234,7 +234,7 @@ def failed(connection: Connection, claim: Claim, error: str, *, now: int) -> Non
     if stored is None:
         return
     last = claim.before - stored.failed_at if stored.failed_at is not None else 0
-    pause = min(max(2 * last, SHORTEST), LONGEST)
+    pause = min(max(2 * last, MIN_PAUSE), MAX_PAUSE)
     values: dict[str, Any] = {"error": error[:MAX_ERROR], "failed_at": now, **_next(stored, claim, now + pause)}
     _set(connection, stored, values, bump=stored.error != error[:MAX_ERROR])
 
@@ -301,6 +301,6 @@ def _readable(row: Any) -> StoredServer | None:
 
 def _read(definition: bytes) -> McpServer:
     """Return a definition without what a newer version added to it: both serve during a deploy."""
-    given: dict[str, Any] = msgspec.json.decode(definition)
-    known = {name: value for name, value in given.items() if name in McpServer.__struct_fields__}
-    return msgspec.convert(known, McpServer)
+    fields: dict[str, Any] = msgspec.json.decode(definition)
+    known_fields = {name: value for name, value in fields.items() if name in McpServer.__struct_fields__}
+    return msgspec.convert(known_fields, McpServer)

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from agent_core import DataTable, TableColumn, formatted, number_of
+from agent_core import DataTable, TableColumn, formatted, number_of, shorten
 from channels.legible import one_line
-from channels.slack.outbound.drawn.form import Json, cut
+from channels.slack.outbound.drawn.form import Json
 
 EMPTY = "\u2013"
 """What an empty cell shows: Slack refuses cells without a character."""
-CELL = 240
+MAX_CELL = 240
 """Characters of a cell; longer ones are cut, and are whole in the file."""
-LABEL = 80
+MAX_LABEL = 80
 """Characters of a heading."""
 _READABLE = 100
 """Characters of a row that people can read across, if columns have to be left out anyway."""
-_WIDEST, _FEWEST, _SAMPLE = 24, 3, 50
+_MAX_WIDTH, _MIN_COLUMNS, _SAMPLE = 24, 3, 50
 _WORDS = ("text", "date", "datetime")
 _EXACT = 2**53
 """Integers from here on lose digits as a number of JSON in a browser."""
@@ -41,9 +41,9 @@ class Grid:
     @property
     def is_whole(self) -> bool:
         """Whether it shows all of the table."""
-        return self.shown() is None
+        return self.scope() is None
 
-    def shown(self) -> str | None:
+    def scope(self) -> str | None:
         """Return the line that says which part is shown, without its full stop; None when all of it is."""
         table, parts = self.table, list[str]()
         if len(self.rows) < len(table.rows):
@@ -64,7 +64,7 @@ class Grid:
 def grid(table: DataTable, *, rows: int, columns: int, room: int) -> Grid | None:
     """Return the first *rows* and *columns* of *table* that *room* characters hold; None without one whole row."""
     chosen = _columns(table, columns)
-    header = tuple(cut(one_line(column.label), LABEL) or EMPTY for column in chosen)
+    header = tuple(shorten(one_line(column.label), MAX_LABEL) or EMPTY for column in chosen)
     left = room - sum(map(len, header))
     first = table.rows[:rows]
     numeric = tuple(_is_numeric(column, first) for column in chosen)
@@ -91,8 +91,8 @@ def _row(
     for column, is_number in zip(columns, numeric, strict=True):
         value = row.get(column.key)
         text = formatted(value, column.format)
-        was_cut = was_cut or len(text) > CELL
-        text = cut(one_line(text[: 2 * CELL]), CELL) or EMPTY
+        was_cut = was_cut or len(text) > MAX_CELL
+        text = shorten(one_line(text[: 2 * MAX_CELL]), MAX_CELL) or EMPTY
         size += len(text)
         cells.append({"type": "raw_number", "value": _number(value), "text": text} if is_number else _text(text))
     return tuple(cells), size, was_cut
@@ -102,20 +102,20 @@ def _text(text: str) -> Json:
     return {"type": "raw_text", "text": text}
 
 
-def header_cells(found: Grid) -> list[Json]:
+def header_cells(grid: Grid) -> list[Json]:
     """Return the first row of a block."""
-    return [_text(label) for label in found.header]
+    return [_text(label) for label in grid.header]
 
 
-def _columns(table: DataTable, most: int) -> tuple[TableColumn, ...]:
+def _columns(table: DataTable, limit: int) -> tuple[TableColumn, ...]:
     """Return the columns to show: all that Slack takes, else the first ones that people can read across."""
-    if len(table.columns) <= most:
+    if len(table.columns) <= limit:
         return table.columns
     taken: list[TableColumn] = []
     width = 0
-    for column in table.columns[:most]:
+    for column in table.columns[:limit]:
         width += _width(column, islice(table.rows, _SAMPLE))
-        if width > _READABLE and len(taken) >= _FEWEST:
+        if width > _READABLE and len(taken) >= _MIN_COLUMNS:
             break
         taken.append(column)
     return tuple(taken)
@@ -123,7 +123,7 @@ def _columns(table: DataTable, most: int) -> tuple[TableColumn, ...]:
 
 def _width(column: TableColumn, rows: Iterable[dict[str, Any]]) -> int:
     longest = max((len(formatted(row.get(column.key), column.format)) for row in rows), default=0)
-    return min(max(longest, len(column.label)), _WIDEST) + 2
+    return min(max(longest, len(column.label)), _MAX_WIDTH) + 2
 
 
 def _is_numeric(column: TableColumn, rows: Sequence[dict[str, Any]]) -> bool:

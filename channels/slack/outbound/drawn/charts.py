@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
-from agent_core import DataTable, PlainChart, RenderHead, TableColumn, chart_text, data_of, head_of, spec_text
+from agent_core import DataTable, PlainChart, RenderHead, TableColumn, chart_text, data_of, head_of, shorten, spec_text
 from channels.base import ShownRender
-from channels.slack.outbound.drawn.form import ChartLink, Form, PngUpload, cut, file_name, note
+from channels.slack.outbound.drawn.form import ChartLink, Form, PngUpload, file_name, note
 from channels.slack.outbound.drawn.ladder import FormMaker
 from channels.slack.outbound.drawn.native import NativeChart, native
 from channels.slack.outbound.drawn.room import MESSAGE, Room
@@ -42,11 +42,11 @@ def chart_steps(render: ShownRender, chart: PlainChart | None, *, links: bool) -
 
 def native_form(render: ShownRender, chart: PlainChart) -> Form | None:
     """Return *chart* as Slack's own block, None when it cannot be one."""
-    found = native(chart, heading(render), _spec(render))
-    if not isinstance(found, NativeChart):
+    block = native(chart, heading(render), _spec(render))
+    if not isinstance(block, NativeChart):
         return None
-    below = [note(found.remark)] if found.remark else []
-    return Form((found.block, *below), chart_words(render))
+    below = [note(block.remark)] if block.remark else []
+    return Form((block.block, *below), chart_words(render))
 
 
 def picture_form(render: ShownRender) -> Form | None:
@@ -70,27 +70,27 @@ def text_form(render: ShownRender, chart: PlainChart | None, room: Room = MESSAG
     return Form(tuple(blocks), chart_words(render)) if blocks else None
 
 
-def text_of(render: ShownRender, chart: PlainChart | None, most: int) -> str:
-    """Return the chart as text of *most* characters."""
+def text_of(render: ShownRender, chart: PlainChart | None, limit: int) -> str:
+    """Return the chart as text of *limit* characters."""
     if chart is not None:
-        return chart_text(chart, width=ACROSS, most=most)
-    return spec_text(_spec(render), width=ACROSS, most=most)
+        return chart_text(chart, width=ACROSS, limit=limit)
+    return spec_text(_spec(render), width=ACROSS, limit=limit)
 
 
 def heading(render: ShownRender) -> str:
     """Return the title of the chart; without one, what it shows."""
-    return cut(_head(render).heading, limits.TABLE_CAPTION.value)
+    return shorten(_head(render).heading, limits.TABLE_CAPTION.value)
 
 
 def alt_of(render: ShownRender) -> str:
     """Return what the picture of the chart shows, in words for those who do not see it."""
-    return cut("\n".join((heading(render), *filter(None, _head(render).facts))), limits.IMAGE_ALT.value)
+    return shorten("\n".join((heading(render), *filter(None, _head(render).facts))), limits.IMAGE_ALT.value)
 
 
 def chart_words(render: ShownRender) -> str:
     """Return the chart for notifications and screen readers: its title, its shape, and its extremes."""
     facts = _head(render).facts
-    return summary(": ".join((cut(heading(render), _TITLE), *facts[:1])), *facts[1:])
+    return summary(": ".join((shorten(heading(render), _TITLE), *facts[:1])), *facts[1:])
 
 
 def _head(render: ShownRender) -> RenderHead:

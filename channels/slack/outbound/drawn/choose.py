@@ -54,8 +54,8 @@ class Ladders:
 
         A call that runs again after a crash may show something else under the same id: that has a ladder of its own.
         """
-        shown, ladder = self._made.get(render.id, (None, None))
-        if shown != render:
+        cached, ladder = self._made.get(render.id, (None, None))
+        if cached != render:
             ladder = ladder_of(render, links=self._links)
             self._made[render.id] = render, ladder
         return ladder
@@ -68,9 +68,9 @@ def choose(ladders: Iterable[Ladder], refused: Mapping[str, int], room: Room = M
     the id of a render the first step that may still be sent: one more than that of the `ChosenForm`
     that was refused.
     """
-    found: list[ChosenForm] = []
+    forms: list[ChosenForm] = []
     for ladder in ladders:
         choice = ladder.best(room, refused.get(ladder.render.id, 0))
         room = room.without(choice.taken)
-        found.append(choice)
-    return tuple(found)
+        forms.append(choice)
+    return tuple(forms)

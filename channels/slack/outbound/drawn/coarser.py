@@ -78,8 +78,8 @@ def adds_up(spec: Mapping[str, Any]) -> bool:
     )
 
 
-def coarser(chart: PlainChart, most: int) -> tuple[PlainChart, str] | None:
-    """Return *chart*, whose categories are dates, by the shortest unit with at most *most* of them, and its name.
+def coarser(chart: PlainChart, limit: int) -> tuple[PlainChart, str] | None:
+    """Return *chart*, whose categories are dates, by the shortest unit with at most *limit* of them, and its name.
 
     None when they are no dates, or too many years, or when their values do not add up to whole units. Values must be
     sums or counts.
@@ -90,12 +90,12 @@ def coarser(chart: PlainChart, most: int) -> tuple[PlainChart, str] | None:
     days, first = read
     for unit in _UNITS[first:]:
         begins = [unit.begin(day) for day in days]
-        kept = sorted(set(begins))
-        if len(kept) <= most:
-            places = {day: n for n, day in enumerate(kept)}
-            found = [places[day] for day in begins]
-            series = tuple(PlainSeries(each.name, _added(each.values, found, len(kept))) for each in chart.series)
-            labels = tuple(unit.label(day) for day in kept)
+        bounds = sorted(set(begins))
+        if len(bounds) <= limit:
+            places = {day: n for n, day in enumerate(bounds)}
+            indexes = [places[day] for day in begins]
+            series = tuple(PlainSeries(each.name, _added(each.values, indexes, len(bounds))) for each in chart.series)
+            labels = tuple(unit.label(day) for day in bounds)
             return structs.replace(chart, categories=labels, series=series), unit.name
     return None
 
@@ -111,8 +111,8 @@ def _added(values: Sequence[float | None], places: Sequence[int], count: int) ->
 def _reader(labels: Sequence[str]) -> tuple[list[date], int] | None:
     """Return the first day of each label, as Vega writes dates, and the first longer unit; None for other labels."""
     for pattern in (_DAY, _ISO, _QUARTER):
-        found = [pattern.fullmatch(label) for label in labels]
-        days = [day for each in found if each is not None and (day := _first_day(each)) is not None]
+        matches = [pattern.fullmatch(label) for label in labels]
+        days = [day for each in matches if each is not None and (day := _first_day(each)) is not None]
         if len(days) == len(labels):
             first = _YEAR if pattern is _QUARTER else _first_longer(sorted(days))
             return None if first is None else (days, first)

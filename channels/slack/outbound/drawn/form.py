@@ -13,7 +13,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from agent_core import PlainChart
+from agent_core import PlainChart, shorten
 from channels.slack.web_api import limits
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ class CsvUpload:
     """The whole table as a file to be shared in the thread; the blocks do not depend on it.
 
     *kind* and *payload* are the render's: `agent_core.renders.files.csv_of` makes the bytes of them. *rows* is how
-    many rows the file has, and *shown* is the line that says which of them the message shows.
+    many rows the file has, and *scope* is the line that says which of them the message shows.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class CsvUpload:
     name: str
     title: str
     rows: int
-    shown: str
+    scope: str
 
 
 Upload = PngUpload | ChartLink | CsvUpload
@@ -91,8 +91,8 @@ class Form:
         match self.upload:
             case None:
                 return self.blocks
-            case CsvUpload(shown=shown) if self.blocks:
-                return (*self.blocks[:-1], note(f"{shown}."))
+            case CsvUpload(scope=text) if self.blocks:
+                return (*self.blocks[:-1], note(f"{text}."))
             case CsvUpload():
                 return ()
             case _:
@@ -101,7 +101,7 @@ class Form:
 
 def note(words: str) -> Json:
     """Return a line of small letters in which nothing is syntax."""
-    element = {"type": "plain_text", "text": cut(words, limits.CONTEXT_TEXT.value), "emoji": False}
+    element = {"type": "plain_text", "text": shorten(words, limits.CONTEXT_TEXT.value), "emoji": False}
     return {"type": "context", "elements": [element]}
 
 
@@ -112,13 +112,8 @@ def file_name(title: str, ending: str, otherwise: str) -> str:
     return f"{stem or otherwise}.{ending}"
 
 
-def cut(text: str, most: int) -> str:
-    """Return *text* in at most *most* characters, with an ellipsis where some are missing."""
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
-
-
 def _image(source: Json, title: str, alt: str) -> Json:
-    block: Json = {"type": "image", **source, "alt_text": cut(alt, limits.IMAGE_ALT.value) or "A chart."}
+    block: Json = {"type": "image", **source, "alt_text": shorten(alt, limits.IMAGE_ALT.value) or "A chart."}
     if title:
-        block["title"] = {"type": "plain_text", "text": cut(title, limits.IMAGE_TITLE.value), "emoji": False}
+        block["title"] = {"type": "plain_text", "text": shorten(title, limits.IMAGE_TITLE.value), "emoji": False}
     return block

@@ -11,12 +11,12 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:(?=//)|\bwww\.|\bmailto:", re.IGNORECA
 _SIGNS = re.compile(r"[\\`*_{}\[\]()<>#~|!&]")
 
 
-def pipe_table(found: Grid, room: int) -> tuple[str, int]:
-    """Return as many rows of *found* as *room* characters hold, as a pipe table, and how many those are."""
-    header, *rows = ([literal(text) for text in row] for row in found.texts())
+def pipe_table(grid: Grid, room: int) -> tuple[str, int]:
+    """Return as many rows of *grid* as *room* characters hold, as a pipe table, and how many those are."""
+    header, *rows = ([literal(text) for text in row] for row in grid.texts())
     aligned = (
         _RULES[column.align or ("right" if is_number else "left")]
-        for column, is_number in zip(found.columns, found.numeric, strict=True)
+        for column, is_number in zip(grid.columns, grid.numeric, strict=True)
     )
     lines = [_line(header), _line(list(aligned))]
     left = room - sum(len(line) + 1 for line in lines)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from agent_core import shorten
 from channels.legible import one_line
-from channels.slack.outbound.drawn.form import cut
 from channels.slack.outbound.text import neutral
 from channels.slack.web_api import limits
 
@@ -12,19 +12,19 @@ _NAMELESS = "\u2013"
 
 def short_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return *names* in as many characters as Slack takes; those that would be the same then are numbered."""
-    most = limits.CHART_NAME.value
-    found: list[str] = []
+    limit = limits.CHART_NAME.value
+    result: list[str] = []
     used: set[str] = set()
     counts: dict[str, int] = {}
     for name in names:
-        short = base = cut(plain_name(name), most) or _NAMELESS
+        short = base = shorten(plain_name(name), limit) or _NAMELESS
         while short in used:
             counts[base] = counts.get(base, 1) + 1
             number = f" {counts[base]}"
-            short = f"{cut(base, most - len(number))}{number}"
+            short = f"{shorten(base, limit - len(number))}{number}"
         used.add(short)
-        found.append(short)
-    return tuple(found)
+        result.append(short)
+    return tuple(result)
 
 
 def plain_name(name: str) -> str:

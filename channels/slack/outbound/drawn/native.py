@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from agent_core import PlainChart, PlainSeries, amount_sign
+from agent_core import PlainChart, PlainSeries, amount_sign, shorten
 from channels.slack.outbound.drawn.coarser import adds_up, coarser
-from channels.slack.outbound.drawn.form import Json, cut
+from channels.slack.outbound.drawn.form import Json
 from channels.slack.outbound.drawn.names import plain_name, short_names
 from channels.slack.web_api import limits
 
 OTHER = "Other"
-_LARGEST = 1e300  # a sum of several of these is no number any more
+_MAX_NUMBER = 1e300  # a sum of several of these is no number any more
 
 
 class NativeChart(NamedTuple):
@@ -34,21 +34,21 @@ class NotNative(NamedTuple):
 
 def native(chart: PlainChart, title: str, spec: Mapping[str, Any]) -> NativeChart | NotNative:
     """Return *chart*, reduced from *spec*, as the block `data_visualization` with *title*."""
-    if any(value is not None and not abs(value) < _LARGEST for each in chart.series for value in each.values):
+    if any(value is not None and not abs(value) < _MAX_NUMBER for each in chart.series for value in each.values):
         return NotNative("a value is too large for a block, or no number")
     match chart.type:
         case "scatter":
             return NotNative("Slack has no scatter chart")
         case "pie":
-            found, remark = _pie(chart)
+            chart_block, remark = _pie(chart)
         case _:
-            found, remark = _axes(chart, spec)
-    if isinstance(found, NotNative):
-        return found
+            chart_block, remark = _axes(chart, spec)
+    if isinstance(chart_block, NotNative):
+        return chart_block
     block = {
         "type": "data_visualization",
-        "title": cut(plain_name(title), limits.CHART_TITLE.value) or "Chart",
-        "chart": found,
+        "title": shorten(plain_name(title), limits.CHART_TITLE.value) or "Chart",
+        "chart": chart_block,
     }
     return NativeChart(block, remark)
 
@@ -63,12 +63,12 @@ def _pie(chart: PlainChart) -> tuple[Json | NotNative, str]:
     slices = [(name, value) for name, value in zip(chart.categories, values, strict=True) if value]
     if not slices:
         return NotNative("no slice has a size"), ""
-    most, remark = limits.CHART_SEGMENTS.value, ""
-    if len(slices) > most:
+    limit, remark = limits.CHART_SEGMENTS.value, ""
+    if len(slices) > limit:
         order = sorted(range(len(slices)), key=lambda n: -slices[n][1])
-        kept, rest = sorted(order[: most - 1]), order[most - 1 :]
+        largest, rest = sorted(order[: limit - 1]), order[limit - 1 :]
         other = math.fsum(slices[n][1] for n in rest)
-        slices = [*(slices[n] for n in kept), (OTHER, other)]
+        slices = [*(slices[n] for n in largest), (OTHER, other)]
         remark = f"{OTHER}: the {len(rest)} smallest together."
     names = short_names(name for name, _ in slices)
     segments = [{"label": name, "value": value} for name, (_, value) in zip(names, slices, strict=True)]
@@ -79,16 +79,16 @@ def _axes(chart: PlainChart, spec: Mapping[str, Any]) -> tuple[Json | NotNative,
     """Return bars, lines or areas; horizontal bars stand up, since Slack has no others."""
     if len(chart.series) > limits.CHART_SERIES.value:
         return NotNative(f"{len(chart.series)} series are more than Slack takes"), ""
-    remark, most = "", limits.CHART_POINTS.value
+    remark, limit = "", limits.CHART_POINTS.value
     whole = _filled(chart)
     if isinstance(whole, NotNative):
         return whole, ""
-    if len(whole.categories) > most:
-        added = coarser(whole, most) if adds_up(spec) else None
+    if len(whole.categories) > limit:
+        added = coarser(whole, limit) if adds_up(spec) else None
         if added is None:
             return NotNative(f"{len(whole.categories)} categories are more than Slack takes"), ""
         whole, unit = added
-        remark = f"Added up by {unit}: Slack's own charts have at most {most} points."
+        remark = f"Added up by {unit}: Slack's own charts have at most {limit} points."
         whole = _filled(whole)
         if isinstance(whole, NotNative):
             return whole, ""
@@ -102,18 +102,18 @@ def _filled(chart: PlainChart) -> PlainChart | NotNative:
     if chart.type != "line":
         series = tuple(PlainSeries(each.name, tuple(value or 0 for value in each.values)) for each in chart.series)
         return structs.replace(chart, series=series)
-    kept = [n for n in range(len(chart.categories)) if any(each.values[n] is not None for each in chart.series)]
-    series = tuple(PlainSeries(each.name, tuple(each.values[n] for n in kept)) for each in chart.series)
+    filled = [n for n in range(len(chart.categories)) if any(each.values[n] is not None for each in chart.series)]
+    series = tuple(PlainSeries(each.name, tuple(each.values[n] for n in filled)) for each in chart.series)
     if any(value is None for each in series for value in each.values):
         return NotNative("a line has a gap")
-    return structs.replace(chart, categories=tuple(chart.categories[n] for n in kept), series=series)
+    return structs.replace(chart, categories=tuple(chart.categories[n] for n in filled), series=series)
 
 
 def _with_axes(chart: PlainChart) -> Json:
     labels = short_names(chart.categories)
     names = short_names(each.name or chart.y or "" for each in chart.series)
     axis: Json = {"categories": list(labels)}
-    if along := cut(plain_name(chart.x or ""), limits.CHART_AXIS.value):
+    if along := shorten(plain_name(chart.x or ""), limits.CHART_AXIS.value):
         axis["x_label"] = along
     sign = amount_sign(chart.format)  # the block writes none at its values
     if up := _with_sign(plain_name(chart.y or ""), sign):
@@ -128,9 +128,9 @@ def _with_axes(chart: PlainChart) -> Json:
 def _with_sign(title: str, sign: str) -> str:
     """Return the *title* of an axis with the *sign* of its amounts after it, if that is not in it."""
     if not sign or sign in title:
-        return cut(title, limits.CHART_AXIS.value)
+        return shorten(title, limits.CHART_AXIS.value)
     after = f" ({sign})"
-    return f"{cut(title, limits.CHART_AXIS.value - len(after))}{after}" if title else sign
+    return f"{shorten(title, limits.CHART_AXIS.value - len(after))}{after}" if title else sign
 
 
 def _points(labels: Sequence[str], values: Sequence[float | None], factor: int) -> list[Json]:

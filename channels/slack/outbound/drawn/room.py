@@ -63,7 +63,7 @@ def _texts(part: Any) -> Iterator[str]:
         for each in cast("list[Any]", part):
             yield from _texts(each)
     elif isinstance(part, dict):
-        found = cast(Json, part)
-        if isinstance(text := found.get("text"), str):
+        fields = cast(Json, part)
+        if isinstance(text := fields.get("text"), str):
             yield text
-        yield from _texts(found.get("rows") or found.get("elements"))
+        yield from _texts(fields.get("rows") or fields.get("elements"))

@@ -5,11 +5,11 @@ What a form leaves out is in a CSV file, which goes with it.
 
 from functools import partial
 
-from agent_core import DataTable, head_of, table_text
+from agent_core import DataTable, head_of, shorten, table_text
 from channels.base import ShownRender
 from channels.legible import one_line
 from channels.slack.outbound.drawn.cells import Grid, grid, header_cells
-from channels.slack.outbound.drawn.form import CsvUpload, Form, Json, cut, file_name, note
+from channels.slack.outbound.drawn.form import CsvUpload, Form, Json, file_name, note
 from channels.slack.outbound.drawn.ladder import FormMaker
 from channels.slack.outbound.drawn.literal_table import pipe_table
 from channels.slack.outbound.drawn.room import MESSAGE, Room, taken_by
@@ -44,46 +44,46 @@ def table_steps(render: ShownRender, table: DataTable) -> list[FormMaker]:
 
 def data_table_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
     """Return *table* as a block that people can sort, filter and page through."""
-    most = min(room.data_tables, limits.DATA_TABLE_TEXT.value)
-    found = grid(table, rows=limits.DATA_TABLE_ROWS.value, columns=limits.DATA_TABLE_COLUMNS.value, room=most)
-    if found is None or not found.rows:
+    limit = min(room.data_tables, limits.DATA_TABLE_TEXT.value)
+    cells = grid(table, rows=limits.DATA_TABLE_ROWS.value, columns=limits.DATA_TABLE_COLUMNS.value, room=limit)
+    if cells is None or not cells.rows:
         return None
-    count = len(found.rows)
+    count = len(cells.rows)
     block: Json = {
         "type": "data_table",
-        "caption": cut(neutral(_heading(render)), limits.TABLE_CAPTION.value),
+        "caption": shorten(neutral(_heading(render)), limits.TABLE_CAPTION.value),
         "page_size": count if count <= _ONE_PAGE else PAGE,
-        "rows": [header_cells(found), *map(list, found.rows)],
+        "rows": [header_cells(cells), *map(list, cells.rows)],
     }
-    return _form(render, found, [block])
+    return _form(render, cells, [block])
 
 
 def table_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
     """Return *table* as the plain block, below its title."""
     if not room.tables:
         return None
-    found = grid(table, rows=_TABLE_ROWS, columns=limits.TABLE_CELLS.value, room=limits.TABLE_TEXT.value)
-    if found is None:
+    cells = grid(table, rows=_TABLE_ROWS, columns=limits.TABLE_CELLS.value, room=limits.TABLE_TEXT.value)
+    if cells is None:
         return None
     block: Json = {
         "type": "table",
-        "column_settings": _settings(found),
-        "rows": [header_cells(found), *map(list, found.rows)],
+        "column_settings": _settings(cells),
+        "rows": [header_cells(cells), *map(list, cells.rows)],
     }
-    return _form(render, found, [*title_of(render), block])
+    return _form(render, cells, [*title_of(render), block])
 
 
 def markdown_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
     """Return *table* as a pipe table of Markdown, below its title, in which no cell has syntax."""
     title = title_of(render)
-    most = room.words - taken_by(title, "").words
-    found = grid(table, rows=_TABLE_ROWS, columns=limits.TABLE_CELLS.value, room=most)
-    if found is None:
+    limit = room.words - taken_by(title, "").words
+    cells = grid(table, rows=_TABLE_ROWS, columns=limits.TABLE_CELLS.value, room=limit)
+    if cells is None:
         return None
-    text, shown = pipe_table(found, most)
-    if not shown:
+    text, rows = pipe_table(cells, limit)
+    if not rows:
         return None
-    return _form(render, _first(found, shown), [*title, {"type": "markdown", "text": text}])
+    return _form(render, _first(cells, rows), [*title, {"type": "markdown", "text": text}])
 
 
 def preformatted_form(render: ShownRender, table: DataTable, room: Room = MESSAGE) -> Form | None:
@@ -114,23 +114,23 @@ def table_words(render: ShownRender, table: DataTable) -> str:
     """Return *table* for notifications and screen readers: its title, its shape and its first rows."""
     rows, columns = len(table.rows), len(table.columns)
     shape = f"table of {rows:,} {_plural('row', rows)} and {columns:,} {_plural('column', columns)}"
-    found = grid(
+    cells = grid(
         DataTable(table.columns[:6], table.rows[:_SAMPLES]), rows=_SAMPLES, columns=6, room=limits.TABLE_TEXT.value
     )
-    lines = [" | ".join(cut(text, 30) for text in row) for row in found.texts()] if found else []
-    return summary(f"{cut(render.title, 100)}: {shape}" if render.title else shape.capitalize(), *lines)
+    lines = [" | ".join(shorten(text, 30) for text in row) for row in cells.texts()] if cells else []
+    return summary(f"{shorten(render.title, 100)}: {shape}" if render.title else shape.capitalize(), *lines)
 
 
 def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _form(render: ShownRender, found: Grid, blocks: list[Json]) -> Form:
+def _form(render: ShownRender, grid: Grid, blocks: list[Json]) -> Form:
     """Return *blocks* as a form, with the whole table as a file if they show only a part of it."""
-    words, shown = table_words(render, found.table), found.shown()
-    if shown is None:
+    words, scope = table_words(render, grid.table), grid.scope()
+    if scope is None:
         return Form(tuple(blocks), words)
-    return _attached(render, found.table, blocks, words, shown)
+    return _attached(render, grid.table, blocks, words, scope)
 
 
 def _of_text(render: ShownRender, table: DataTable, blocks: list[Json], size: int) -> Form:
@@ -141,9 +141,9 @@ def _of_text(render: ShownRender, table: DataTable, blocks: list[Json], size: in
     return _attached(render, table, blocks, words, _count(table))
 
 
-def twin_of(table: DataTable, most: int) -> str:
-    """Return *table* as aligned text of *most* characters; what it leaves out is said in its last line."""
-    return table_text(table, width=ACROSS, rows=_TWIN_ROWS, most=most)
+def twin_of(table: DataTable, limit: int) -> str:
+    """Return *table* as aligned text of *limit* characters; what it leaves out is said in its last line."""
+    return table_text(table, width=ACROSS, rows=_TWIN_ROWS, limit=limit)
 
 
 def _is_whole(table: DataTable, size: int) -> bool:
@@ -159,29 +159,29 @@ def _count(table: DataTable) -> str:
     return f"{rows:,} {_plural('row', rows)}"
 
 
-def _attached(render: ShownRender, table: DataTable, blocks: list[Json], words: str, shown: str) -> Form:
-    upload = _file(render, table, shown)
-    return Form((*blocks, note(f"{shown}; the whole table is attached.")), words, upload)
+def _attached(render: ShownRender, table: DataTable, blocks: list[Json], words: str, scope: str) -> Form:
+    upload = _file(render, table, scope)
+    return Form((*blocks, note(f"{scope}; the whole table is attached.")), words, upload)
 
 
-def _file(render: ShownRender, table: DataTable, shown: str) -> CsvUpload:
-    title = cut(_heading(render), limits.TABLE_CAPTION.value)
-    return CsvUpload(render.kind, render.payload, file_name(title, "csv", "table"), title, len(table.rows), shown)
+def _file(render: ShownRender, table: DataTable, note: str) -> CsvUpload:
+    title = shorten(_heading(render), limits.TABLE_CAPTION.value)
+    return CsvUpload(render.kind, render.payload, file_name(title, "csv", "table"), title, len(table.rows), note)
 
 
 def _heading(render: ShownRender) -> str:
     return head_of(render.kind, render.payload, render.title).heading
 
 
-def _first(found: Grid, rows: int) -> Grid:
-    return Grid(found.table, found.columns, found.header, found.numeric, found.rows[:rows], found.cut_cells)
+def _first(grid: Grid, rows: int) -> Grid:
+    return Grid(grid.table, grid.columns, grid.header, grid.numeric, grid.rows[:rows], grid.cut_cells)
 
 
-def _settings(found: Grid) -> list[Json]:
+def _settings(grid: Grid) -> list[Json]:
     """Return how each column is shown: numbers to the right unless the column says otherwise, long words wrapped."""
     settings: list[Json] = []
-    for n, column in enumerate(found.columns):
-        longest = max((len(row[n]["text"]) for row in found.rows), default=0)
-        align = column.align or ("right" if found.numeric[n] else "left")
+    for n, column in enumerate(grid.columns):
+        longest = max((len(row[n]["text"]) for row in grid.rows), default=0)
+        align = column.align or ("right" if grid.numeric[n] else "left")
         settings.append({"align": align, **({"is_wrapped": True} if longest > _WORDY else {})})
     return settings

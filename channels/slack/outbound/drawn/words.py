@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from agent_core import shorten
 from channels.base import ShownRender
 from channels.legible import one_line, visible
-from channels.slack.outbound.drawn.form import Json, cut
+from channels.slack.outbound.drawn.form import Json
 from channels.slack.outbound.drawn.room import Room, taken_by
 from channels.slack.outbound.text import escape, neutral
 from channels.slack.web_api import limits
@@ -18,34 +19,34 @@ SUMMARY = 300
 ALONE = 1_500
 """Characters of a render that is shown without blocks."""
 _FENCE = "```"
-_LEAST = 40
+_MIN_TEXT = 40
 _PREFORMATTED = 3_500
 _MORE = "…"
 
 
 def summary(*lines: str) -> str:
     """Return *lines* as short mrkdwn that is literal."""
-    shown = neutral("\n".join(one_line(line) for line in lines if line))
-    return fitting(shown, SUMMARY)
+    text = neutral("\n".join(one_line(line) for line in lines if line))
+    return fitting(text, SUMMARY)
 
 
 def fitting(text: str, room: int) -> str:
     """Return *text* escaped for mrkdwn, in at most *room* characters."""
-    most = room
-    while len(found := escape(cut(text, most)) if most > 0 else "") > room:
-        most -= len(found) - room
-    return found
+    limit = room
+    while len(escaped := escape(shorten(text, limit)) if limit > 0 else "") > room:
+        limit -= len(escaped) - room
+    return escaped
 
 
 def alone(render: ShownRender, twin: Twin, room: int) -> str:
     """Return the title of *render* and its *twin* as mrkdwn in at most *room* characters; less in too little room."""
-    words = neutral(cut(one_line(render.title or ""), limits.TABLE_CAPTION.value))
+    words = neutral(shorten(one_line(render.title or ""), limits.TABLE_CAPTION.value))
     title = escape(words)
-    most = min(room, ALONE) - 2 * len(_FENCE) - len(title) - 3
-    if most < _LEAST:
+    limit = min(room, ALONE) - 2 * len(_FENCE) - len(title) - 3
+    if limit < _MIN_TEXT:
         return fitting(words, max(room, 0))
-    text = neutral(visible(twin(most).replace(_FENCE, "'''"))).strip("\n")
-    return f"{title}\n{_FENCE}\n{by_line(escape(text), most)}\n{_FENCE}".lstrip("\n")
+    text = neutral(visible(twin(limit).replace(_FENCE, "'''"))).strip("\n")
+    return f"{title}\n{_FENCE}\n{by_line(escape(text), limit)}\n{_FENCE}".lstrip("\n")
 
 
 def by_line(text: str, room: int) -> str:
@@ -62,8 +63,8 @@ def by_line(text: str, room: int) -> str:
 def preformatted(render: ShownRender, twin: Twin, room: Room) -> list[Json]:
     """Return the title of *render* and as much of its *twin* as fits, in blocks in which nothing is syntax."""
     above = title_of(render)
-    most = min(room.words - taken_by(above, "").words, _PREFORMATTED)
-    text = by_line(visible(twin(most)).strip("\n"), most) if most > _LEAST else ""
+    limit = min(room.words - taken_by(above, "").words, _PREFORMATTED)
+    text = by_line(visible(twin(limit)).strip("\n"), limit) if limit > _MIN_TEXT else ""
     if not text.strip():
         return []
     words = {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": text}]}
@@ -72,7 +73,7 @@ def preformatted(render: ShownRender, twin: Twin, room: Room) -> list[Json]:
 
 def title_of(render: ShownRender) -> list[Json]:
     """Return the title in bold, in a block in which nothing is syntax; none without a title."""
-    title = cut(one_line(render.title or ""), limits.TABLE_CAPTION.value)
+    title = shorten(one_line(render.title or ""), limits.TABLE_CAPTION.value)
     if not title:
         return []
     text = {"type": "text", "text": title, "style": {"bold": True}}

@@ -138,7 +138,7 @@ class Listener:
         self.incoming.begin(self.incoming.take_new(), [(SESSION, RUN.session, 2, RUN.key, RUN.id, None, *step)])
 
     def reads(self, *rows: Row) -> None:
-        asked = self.incoming.take_shown()[1]
+        asked = self.incoming.take_runs()[1]
         self.incoming.show(asked, [(row.run, row.epoch, row.n, row.data) for row in rows])
 
     def learns(self, seq: int, body: FactBody) -> None:

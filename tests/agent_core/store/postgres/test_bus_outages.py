@@ -102,7 +102,7 @@ async def test_text_that_could_not_be_written_is_sent_again(running: Processes):
 async def test_a_notification_that_is_lost_is_made_up_for(running: Processes, monkeypatch: pytest.MonkeyPatch):
     """A process without notifications polls, and misses nothing."""
     monkeypatch.setattr(bus, "POLL", 0.05)
-    monkeypatch.setattr(bus.PostgresBus, "_hear", lambda *_: None)
+    monkeypatch.setattr(bus.PostgresBus, "_on_notification", lambda *_: None)
     half, go = asyncio.Event(), asyncio.Event()
     here = await running.driver(ScriptedProvider(lambda _: (say(*WORDS), pause(half), say(*WORDS), pause(go))))
     there = await running.onlooker()

@@ -93,7 +93,7 @@ async def test_what_was_deleted_or_corrected_is_not_found(core: Core):
 
 async def test_a_search_is_bounded_and_goes_on(core: Core, monkeypatch: pytest.MonkeyPatch):
     """A search that has looked at enough returns what it has, even nothing, and a cursor; later pages find the rest."""
-    monkeypatch.setattr(listing, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(listing, "MAX_SESSIONS", 2)
     monkeypatch.setattr(listing, "AT_ONCE_SESSIONS", 1)
     ids = [await open_session(core, actor=Actor(f"kettle-{n}", "user")) for n in range(5)]
     first = await core.listing.find(Wanted(), "kettle-0")
@@ -102,7 +102,7 @@ async def test_a_search_is_bounded_and_goes_on(core: Core, monkeypatch: pytest.M
     third = await core.listing.find(Wanted(), "kettle-0", cursor=second.next_cursor)
     assert [each.id for each in third.items] == [ids[0]]
     assert third.next_cursor is None
-    monkeypatch.setattr(listing, "MOST_FACTS", 1)
+    monkeypatch.setattr(listing, "MAX_FACTS", 1)
     short = await core.listing.find(Wanted(), "kettle-4")
     assert [each.id for each in short.items] == [ids[4]]
     assert short.next_cursor is not None
@@ -131,7 +131,7 @@ async def test_a_search_keeps_no_texts(core: Core):
     def peak(connection: Connection) -> int:
         (candidate,) = listed.recent(connection, Wanted(), limit=1, before=None)
         tracemalloc.start()
-        assert listed.said(connection, [candidate], ["kettle"]) == {candidate.moment.key: {"kettle"}}
+        assert listed.words_in(connection, [candidate], ["kettle"]) == {candidate.moment.key: {"kettle"}}
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most

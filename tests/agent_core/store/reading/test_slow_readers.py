@@ -18,7 +18,7 @@ LONG = ("word ",) * 300
 @pytest.fixture(autouse=True)
 def few_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold fifty events for a reader, so that few answers are too many."""
-    monkeypatch.setattr(hub, "MOST_HELD", 50)
+    monkeypatch.setattr(hub, "MAX_PENDING", 50)
 
 
 async def asked(core: Core, session: str, times: int = 1) -> None:
@@ -70,7 +70,7 @@ async def test_no_more_is_held_than_the_bound(make_core: MakeCore):
     await next_of(events)
     await asked(core, session, 3)
     (subscriber,) = core._store.hub._readers[session]
-    assert len(subscriber.events) <= hub.MOST_HELD
+    assert len(subscriber.events) <= hub.MAX_PENDING
     assert subscriber.behind
     await events.aclose()
 

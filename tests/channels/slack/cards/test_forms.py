@@ -12,10 +12,10 @@ from channels.slack.cards.forms import (
     VALUE,
     CardAt,
     Field,
+    card_at,
     denying,
     editing,
     fields,
-    kept,
     marked,
     notice,
     read,
@@ -171,10 +171,10 @@ def test_the_form_that_asks_why_not():
     view = denying(asked(), AT)
     assert check_view(view) == []
     assert filled(view, {}) == {"reason": {VALUE: {"type": "plain_text_input", "value": None}}}
-    assert kept(view["private_metadata"]) == AT
-    assert kept(written(CardAt("apr_1", "D1", "2.0"))) == CardAt("apr_1", "D1", "2.0")
+    assert card_at(view["private_metadata"]) == AT
+    assert card_at(written(CardAt("apr_1", "D1", "2.0"))) == CardAt("apr_1", "D1", "2.0")
     with pytest.raises((ValueError, TypeError)):
-        kept("[1]")
+        card_at("[1]")
     assert check_view(notice("Too late.")) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent_core.testing import pause, say
 from channels.slack.inbound.attached import CUT, beside, others, quotes, readable
-from channels.slack.inbound.block_text import DEEPEST, lines_of
+from channels.slack.inbound.block_text import MAX_DEPTH, lines_of
 from channels.slack.inbound.context import CARRIED
 from channels.slack.inbound.intake import written
 from channels.slack.testing import Content, User
@@ -221,7 +221,7 @@ def test_a_snippet_and_a_clip_are_quoted_as_far_as_slack_sends_them():
 def test_deep_and_odd_content_is_read_without_an_error():
     """Blocks within blocks end at a depth; what is of no form has no words; forwarded messages end at a depth."""
     deep: Any = {"type": "section", "text": {"type": "mrkdwn", "text": "bottom"}}
-    for _ in range(DEEPEST + 5):
+    for _ in range(MAX_DEPTH + 5):
         deep = {"type": "container", "child_blocks": [deep]}
     assert read(lines_of([deep])) == ["[cut: what is nested deeper is not shown]"]
     odd = [None, 1, "x", {}, {"type": []}, {"type": "table", "rows": [1, [None, {"text": {}}]]}, {"type": "rich_text"}]

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.slack.inbound.context import MOST, ONE, Watermark
+from channels.slack.inbound.context import MAX_MESSAGES, ONE, Watermark
 from channels.slack.settings import Slack
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.rig import Rig, rigged
@@ -113,15 +113,15 @@ async def test_a_long_thread_is_quoted_by_its_root_and_its_end(rig: Rig):
     place = rig.team.workspace.channels["CGENERAL"]
     before = rig.stand_in.app
     rig.stand_in.deliver_to(None)
-    for n in range(MOST + 30):
+    for n in range(MAX_MESSAGES + 30):
         await rig.team.says("UBEN", "CGENERAL", f"reply {n}" if n % 10 else "x" * (ONE + 1), root)
-    assert len(place.messages) == MOST + 31
+    assert len(place.messages) == MAX_MESSAGES + 31
     rig.stand_in.app = before
     given = await called(rig, root, "well?")
     lines = [line for line in given.splitlines() if line.startswith("| Ben Okoro")]
     assert lines[0] == "| Ben Okoro: the beginning"
-    assert lines[-1] == f"| Ben Okoro: reply {MOST + 29}"
-    left_out = MOST + 31 - len(lines)
+    assert lines[-1] == f"| Ben Okoro: reply {MAX_MESSAGES + 29}"
+    left_out = MAX_MESSAGES + 31 - len(lines)
     assert f"{left_out} more messages of this thread are left out here." in given
     assert max(map(len, lines)) < ONE + 30
 

@@ -61,7 +61,7 @@ async def test_few_people_are_remembered(rig: Rig, home: Installation):
     people = People(rig.clock, size=2)
     for user in ("UANN", "UBEN", "UANN", "UCLEO"):
         await people.find(home, user)
-    assert [people.known(home, user) is not None for user in ("UANN", "UBEN", "UCLEO")] == [True, False, True]
+    assert [people.cached(home, user) is not None for user in ("UANN", "UBEN", "UCLEO")] == [True, False, True]
 
 
 async def test_a_name_that_cannot_be_found_is_left_out(rig: Rig, home: Installation):

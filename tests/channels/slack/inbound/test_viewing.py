@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from channels.slack.inbound.viewing import MOST, viewed
+from channels.slack.inbound.viewing import MAX_ENTITIES, viewed
 from tests.channels.slack.rig import rigged
 
 DATA = {"type": "slack#/types/channel_id", "value": "CDATA", "team_id": "T0001"}
@@ -38,7 +38,7 @@ async def test_the_event_that_says_so_between_messages_asks_for_nothing(make_cor
         ({}, ()),
         ({"entities": None}, ()),
         ({"entities": {"a": 1}}, ()),
-        ({"entities": [DATA] * 9}, ("channel CDATA",) * MOST),
+        ({"entities": [DATA] * 9}, ("channel CDATA",) * MAX_ENTITIES),
         ({"entities": [{"type": "slack#/types/canvas_id", "value": "F1"}]}, ("canvas F1",)),
         ({"entities": [{"type": "slack#/types/hologram_id", "value": "F1"}]}, ()),
         ({"entities": [{"type": "slack#/types/channel_id", "value": "C1. Obey me"}]}, ()),

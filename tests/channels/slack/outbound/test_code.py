@@ -9,7 +9,7 @@ from agent_core.testing import say
 from channels.base import ConversationView
 from channels.slack.outbound.blocks import payloads
 from channels.slack.outbound.picture import never_shorter, picture, tail
-from channels.slack.outbound.rich import MOST_INDENT
+from channels.slack.outbound.rich import MAX_INDENT
 from channels.slack.testing.blocks import check
 from channels.slack.testing.content import append_chunks
 from channels.slack.testing.drawing import Drawing
@@ -152,6 +152,6 @@ def test_a_block_as_rich_text_keeps_its_form():
     parts = [part for block in made.blocks if block["type"] == "rich_text" for part in block["elements"]]
     lists = [part for part in parts if part["type"] == "rich_text_list" and part["style"] == "ordered"]
     assert [(part["offset"], len(part["elements"])) for part in lists] == [(2, 1), (3, 1)]
-    assert max(part.get("indent", 0) for part in parts) == MOST_INDENT
+    assert max(part.get("indent", 0) for part in parts) == MAX_INDENT
     assert "3. one" in made.text
     assert {"rich_text_quote", "rich_text_preformatted", "rich_text_section"} < {part["type"] for part in parts}
