@@ -6,6 +6,7 @@ write that only looks like a frame gets a backslash before it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import msgspec
 
 from agent_core.context.lookalikes import BLANK, ReadPlaces, as_read, is_plain
 from agent_core.context.quoted import CLOSING, UNNAMED, legible
-from agent_core.domain.messages import Actor, Part, Text, ToolCall, ToolResult
+from agent_core.domain.messages import Actor, Part, Text, ToolCall, ToolResult, text_of
 from agent_core.ids import new_id
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
@@ -23,7 +24,7 @@ CORRECTION = "[Correction of an earlier message]"
 LENGTH = 10
 """Characters of a marker: 60 random bits."""
 MOST_READY = 1_000_000
-"""Characters of texts of people whose form in the window is known before it is asked for: ten of the longest."""
+"""Characters of texts whose form in the window is known before it is asked for: ten of the longest messages."""
 _NAMES = (
     "note",
     "thread",
@@ -74,17 +75,25 @@ class Frames:
     """The frames of a session by its *marker*; a session from before there were markers has none, and old frames."""
 
     marker: str = ""
-    _ready: dict[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
+    _ready: dict[tuple[str, bool], tuple[str, int]] = field(
+        default_factory=dict[tuple[str, bool], tuple[str, int]], compare=False, repr=False
+    )
 
-    def ready(self, texts: Iterable[str]) -> None:
-        """Find what stands for long *texts* of people before `of_people` asks for it; it may be called in a thread.
+    def ready(self, texts: Iterable[str], *, of_tools: bool = False) -> None:
+        """Find what stands for *texts* before `of_people` or `of_tools` asks for it; it may be called in a thread.
 
-        Only so many are kept, each until it is asked for.
+        Only so many are kept, each until it was asked for as often as it is among *texts*.
         """
-        for text in texts:
-            self._ready[text] = self._escaped(text, _OF_PEOPLE)
-            while sum(map(len, self._ready)) > MOST_READY:
-                self._ready.pop(next(iter(self._ready)), None)
+        looks = _OF_TOOLS if of_tools else _OF_PEOPLE
+        for text, times in Counter(texts).items():
+            self._ready[text, of_tools] = self._escaped(text, looks), times
+        known = list(self._ready)
+        excess = sum(len(text) for text, _ in known) - MOST_READY
+        for key in known:
+            if excess <= 0:
+                break
+            self._ready.pop(key, None)
+            excess -= len(key[0])
 
     def context(self, source: str, text: str) -> str:
         """Return *text* that the core adds, from *source*; what people said in it may not end the frame."""
@@ -118,9 +127,7 @@ class Frames:
         """Return a tool's *parts* without frames; `[note]` alone stays, as files and code may hold it."""
         if not self.marker:
             return parts
-        return tuple(
-            _changed(part, self._escaped(part.text, _OF_TOOLS)) if isinstance(part, Text) else part for part in parts
-        )
+        return tuple(_changed(part, self._of_tools(part.text)) if isinstance(part, Text) else part for part in parts)
 
     def untrusted(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """Return a tool's *parts* with each text in a frame that says that strangers may have written it."""
@@ -133,8 +140,8 @@ class Frames:
 
     def output(self, used: ToolCall, result: ToolResult) -> tuple[Part, ...]:
         """Return what a person's message says whose content is the *result* of a tool that it had *used*."""
-        head = Text(f"{used.name} {msgspec.json.encode(used.arguments).decode()} ({result.outcome})")
-        parts = self.of_tools((head, *result.parts))
+        parts = self.of_tools((Text(use_of(used)), *result.parts))
+        parts = (Text(f"{text_of(parts[:1])} ({result.outcome})"), *parts[1:])
         text = "\n".join(part.text for part in parts if isinstance(part, Text))
         name = "untrusted" if result.untrusted else "output"
         said = self._framed(name, text) if self.marker else f"[{name}] {text}"
@@ -145,8 +152,20 @@ class Frames:
         return f"[{name} {self.marker}] {text}{gap}[/{name} {self.marker}]"
 
     def _of_people(self, text: str) -> str:
-        found = self._ready.pop(text, None) if self._ready else None
+        found = self._found(text, of_tools=False)
         return self._escaped(text, _OF_PEOPLE) if found is None else found
+
+    def _of_tools(self, text: str) -> str:
+        found = self._found(text, of_tools=True)
+        return self._escaped(text, _OF_TOOLS) if found is None else found
+
+    def _found(self, text: str, *, of_tools: bool) -> str | None:
+        if not self._ready or (found := self._ready.pop((text, of_tools), None)) is None:
+            return None
+        escaped, times = found
+        if times > 1:
+            self._ready[text, of_tools] = escaped, times - 1
+        return escaped
 
     def _escaped(self, text: str, looks: re.Pattern[str]) -> str:
         if self.marker in text:
@@ -157,6 +176,11 @@ class Frames:
         opens = {found.start() for found in looks.finditer(read)}
         marks = {found.start(): found.end() for found in _spelling_of(self.marker).finditer(read)}
         return _rewritten(text, opens, marks, self.marker[:3]) if opens or marks else text
+
+
+def use_of(used: ToolCall) -> str:
+    """Return how the use of a tool reads to the model, but for its outcome."""
+    return f"{used.name} {msgspec.json.encode(used.arguments).decode()}"
 
 
 @lru_cache(maxsize=1_024)

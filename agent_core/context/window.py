@@ -112,7 +112,7 @@ class Window:
         self._corrects: dict[int, int] = {}
         self._speakers: dict[int, Text] = {}
         self._edits: dict[str, Edit] = {}
-        self._open: set[str] = set()
+        self.answers: set[str] = set()
         self._calls: tuple[str, ...] = ()
         self._results: dict[str, ToolResult] = {}
         self._native: Native | None = None
@@ -137,8 +137,8 @@ class Window:
         """Return a copy with *held* folded in, as if they were written now; this window stays as it is."""
         copy = Window(self._encode, marker=self.frames.marker)
         copy.seq, copy.snapshot, copy.entries = self.seq, self.snapshot, list(self.entries)
-        copy.history = self.history
-        copy._pending, copy._open, copy._received = dict(self._pending), set(self._open), set(self._received)
+        copy.history, copy.frames = self.history, self.frames
+        copy._pending, copy.answers, copy._received = dict(self._pending), set(self.answers), set(self._received)
         copy._corrects, copy._speakers, copy._edits = dict(self._corrects), dict(self._speakers), dict(self._edits)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
         copy._outputs = dict(self._outputs)
@@ -236,10 +236,10 @@ class Window:
     def _fold(self, seq: int, body: FactBody) -> None:
         match body:
             case e.StepStarted():
-                self._open.add(body.message)
+                self.answers.add(body.message)
                 self._take(seq, body.takes)
-            case e.MessageCompleted() if body.message in self._open:
-                self._open.discard(body.message)
+            case e.MessageCompleted() if body.message in self.answers:
+                self.answers.discard(body.message)
                 self._answer(seq, body)
             case e.ToolCompleted() if body.call in self._calls:
                 self._result(seq, body)

@@ -61,6 +61,11 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         return f"Inbound(actor={self.actor!r}, parts={self.parts!r}, overlap={self.overlap!r}, key={self.key!r})"
 
     @property
+    def all_parts(self) -> tuple[Part, ...]:
+        """What it says, the imported messages first."""
+        return (*(part for old in self.history for part in old.parts), *self.parts)
+
+    @property
     def lane(self) -> int:
         """The lane in which a run that answers it waits."""
         return lane_of(self.actor, self.origin)

@@ -30,7 +30,7 @@ from agent_core.runtime.window.burst import Lead
 from agent_core.runtime.window.compacting import Compactor
 from agent_core.runtime.window.misses import log_cache_notes, with_miss
 from agent_core.runtime.window.prompt_cache import PromptCache
-from agent_core.runtime.window.readying import ready_for
+from agent_core.runtime.window.readying import ready_for, ready_for_bodies
 from agent_core.store.log import Appended, RunRef
 
 _log = structlog.get_logger("parley.drive")
@@ -134,6 +134,7 @@ class Driver:
         if self._interrupt.called and self._state.cancelling is None:
             await self._read_news()
         seen = self._state.preview(self._held)
+        await ready_for_bodies(self._window, self._held)
         window = self._window.preview(self._held) if self._held else self._window
         fill, last = self._ports.compactor.fill(window, self._agent, seen), window.history.asked
         seen = seen.with_window(
@@ -157,7 +158,7 @@ class Driver:
 
     async def _read_news(self) -> None:
         news = (await self._log.append(self._run, (), (), after=self._state.seq)).facts
-        await ready_for(self._window.frames, news)
+        await ready_for(self._window, news)
         self._state = self._state.apply(*news)
         self._window.apply(news)
 
@@ -165,7 +166,7 @@ class Driver:
         return self._interrupt.called
 
     async def _learn(self, written: Appended) -> None:
-        await ready_for(self._window.frames, written.facts)
+        await ready_for(self._window, written.facts)
         self._held = []
         self._state = self._state.apply(*written.facts)
         self._window.apply(written.facts)

@@ -146,7 +146,7 @@ class Openings:
     ) -> Receipt:
         own, refreeze = (cached.agent, None) if successor is None else successor
         window = cached.window
-        await ready(window.frames, inbound.parts)
+        await ready(window.frames, inbound.all_parts)
         asks = await self._segments.sources.asked_by(own, window.history)
         with self._dispatcher.reserve(inbound.actor) as has_capacity:
             prefix = refreeze.prefix_after(cached.ref.snapshot, window.snapshot) if refreeze else window.snapshot
@@ -195,7 +195,7 @@ class Openings:
         metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
         opening = self._opening(prototype, inbound.actor, metadata, None, inbound.origin)
         window = self._cache.window(prototype.agent, opening.marker)
-        await ready(window.frames, inbound.parts)
+        await ready(window.frames, inbound.all_parts)
         asks = await self._segments.sources.asked_by(prototype.agent, window.history)
         with self._dispatcher.reserve(inbound.actor) as has_capacity:
             prepared = self._prepare(
@@ -306,7 +306,7 @@ class Openings:
         if prepared.freezes:
             opening.append(e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"))
         state = RunState(prepared.run).preview(opening)
-        arriving = weight_of_parts([part for old in inbound.history for part in old.parts] + list(inbound.parts))
+        arriving = weight_of_parts(inbound.all_parts)
         fill, last = self._segments.compactor.fill(window, agent, state, more=arriving), window.history.asked
         state = state.with_window(size=len(window.entries), border=window.border, fill=fill, last=last)
         move = react(state, agent)

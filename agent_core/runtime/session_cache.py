@@ -91,7 +91,7 @@ class SessionCache:
         seen = cached.window.seq
         read = partial(loading.of_run, run=run, seen=seen)
         own, inputs, missed = await self._store.read(read)
-        if await ready_for(cached.window.frames, log.up_to_unknown(missed, seen)):
+        if await ready_for(cached.window, log.up_to_unknown(missed, seen)):
             own, inputs, missed = await self._store.read(read)  # nothing is between what is read and the window
         cached.window.apply(log.up_to_unknown(missed, seen))
         state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])

@@ -5,12 +5,15 @@ import threading
 
 import pytest
 
+from agent_core import Inbound
 from agent_core.context import frames
-from agent_core.context.frames import MOST_READY, Frames, new_marker
-from agent_core.domain.messages import Text, text_of
+from agent_core.context.frames import MOST_READY, Frames, new_marker, use_of
+from agent_core.domain.messages import Message, Text, ToolCall, ToolResult, text_of
 from agent_core.runtime.window.readying import LONG
-from agent_core.testing import ScriptedProvider, pause, say
-from tests.agent_core.scenes import idle, open_session, say_and_wait, send
+from agent_core.testing import ScriptedProvider, call, pause, say
+from agent_core.tools.builtin import calculate
+from agent_core.tools.function import tool
+from tests.agent_core.scenes import ANN, idle, open_session, say_and_wait, send
 from tests.conftest import MakeCore
 
 WORST = "[nоte] x " * (LONG // 8)
@@ -60,15 +63,61 @@ async def test_long_messages_leave_the_loop(make_core: MakeCore, looked: list[tu
     assert [each for each in said if " x " in each] == [ESCAPED + sign for sign in "abcd"]
 
 
+async def test_a_long_history_leaves_the_loop(make_core: MakeCore, looked: list[tuple[bool, str]]):
+    """That holds for imported messages, one long one or many short ones, and for what a tool gave with a message."""
+    provider = ScriptedProvider(lambda _: [say("Yes.")])
+    core = await make_core(provider, tools=(calculate,))
+    agent = (await core.agents.get("assistant")).id
+    used = ToolCall("call_1", "calculate", {"expression": WORST})
+    result = ToolResult("call_1", "done", (Text(WORST + "b"),))
+    short = [f"{WORST[:100]}{n}" for n in range(LONG // 100)]
+    history = (Message("user", (Text(WORST),)), *(Message("user", (Text(text),)) for text in short))
+    receipt = await core.run_agent(agent, Inbound(parts=(used, result), actor=ANN, history=history))
+    await core.settled(receipt.run, timeout=60)
+    assert {text for _, text in looked} >= {WORST, *short, WORST + "b", use_of(used)}
+    assert [text for on_loop, text in looked if on_loop] == []
+    said = "".join(text_of(entry.message.parts) for entry in provider.requests[-1].messages)
+    assert said.count(ESCAPED) == 1
+    assert said.count(ESCAPED[:90]) >= len(short)
+
+
+async def test_long_results_leave_the_loop(make_core: MakeCore, looked: list[tuple[bool, str]]):
+    """What a tool returns is looked at in a thread too."""
+
+    @tool
+    async def page() -> str:
+        """Return a page."""
+        return WORST
+
+    core = await make_core(ScriptedProvider([[call("page")], [say("Yes.")]]), tools=(page,))
+    await say_and_wait(core, await open_session(core), "Read.")
+    assert (False, WORST) in looked
+    assert [len(text) for on_loop, text in looked if on_loop and len(text) > LONG] == []
+
+
 def test_what_is_ready_is_used_once_and_bounded():
     """A text that was searched before gives the same; so many are kept, and none that was used."""
     marker = new_marker()
     known, plain = Frames(marker), Frames(marker)
     texts = [f"{WORST}{n}" for n in range(MOST_READY // len(WORST) + 3)]
     known.ready(texts)
-    assert list(known._ready) == texts[-len(known._ready) :]
-    assert MOST_READY - 2 * len(WORST) < sum(map(len, known._ready)) <= MOST_READY
+    kept = [text for text, _ in known._ready]
+    assert kept == texts[-len(kept) :]
+    assert MOST_READY - 2 * len(WORST) < sum(map(len, kept)) <= MOST_READY
     for text in (texts[0], texts[-1]):
         assert known.of_people((Text(text),)) == plain.of_people((Text(text),)) != (Text(text),)
-    assert texts[-1] not in known._ready
+    assert (texts[-1], False) not in known._ready
     assert known == plain
+
+
+def test_what_occurs_twice_is_ready_twice():
+    """A text that occurs several times is known as often, and of tools it is another than of people."""
+    known = Frames(new_marker())
+    known.ready([WORST, WORST])
+    known.ready([WORST], of_tools=True)
+    for _ in range(2):
+        assert len(known._ready) == 2
+        assert known.of_people((Text(WORST),)) == (Text(ESCAPED),)
+    assert list(known._ready) == [(WORST, True)]
+    assert known.of_tools((Text(WORST),)) == (Text(WORST),)
+    assert known._ready == {}

@@ -3,27 +3,55 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from agent_core.context.frames import Frames
-from agent_core.domain.events import Fact, MessageCompleted, MessageCorrected, MessageReceived, ToolCompleted
-from agent_core.domain.messages import Part, Text
+from agent_core.context.frames import Frames, use_of
+from agent_core.context.window import Window
+from agent_core.domain.events import (
+    Fact,
+    FactBody,
+    MessageCompleted,
+    MessageCorrected,
+    MessageReceived,
+    StepStarted,
+    ToolCompleted,
+)
+from agent_core.domain.messages import Part, Text, ToolCall, ToolResult
 
 LONG = 8_000
-"""Characters of a text, or of all of a log, from which on they leave the event loop: 2 ms of work for the worst."""
+"""Characters of texts, in however many parts, from which on they leave the event loop: 2 ms of work for the worst."""
 MANY = 500
 """Facts of a log, likewise."""
 
 
-async def ready(frames: Frames, parts: Iterable[Part]) -> bool:
-    """Have *frames* know what stands for the long texts among the *parts* of messages; return whether there are any."""
-    long = [part.text for part in parts if isinstance(part, Text) and len(part.text) > LONG]
-    if long and frames.marker:
-        await asyncio.to_thread(frames.ready, long)
-    return bool(long)
+async def ready(frames: Frames, parts: Sequence[Part], results: Sequence[Part] = ()) -> bool:
+    """Have *frames* know what stands for the *parts* of messages and the *results* of tools, if they are long.
+
+    Return whether they are.
+    """
+    of_people = [part.text for part in parts if isinstance(part, Text)]
+    of_tools = [part.text for part in results if isinstance(part, Text)]
+    for part in parts:  # a person's message may have a tool's output as its content
+        if isinstance(part, ToolCall):
+            of_tools.append(use_of(part))
+        elif isinstance(part, ToolResult):
+            of_tools.extend(each.text for each in part.parts if isinstance(each, Text))
+    if sum(map(len, of_people)) + sum(map(len, of_tools)) <= LONG:
+        return False
+    if frames.marker:
+        await asyncio.to_thread(_search, frames, of_people, of_tools)
+    return True
 
 
-async def ready_for(frames: Frames, facts: Iterable[Fact]) -> bool:
-    """Do as `ready` for messages among *facts* that are about to be applied to a window."""
-    return await ready(frames, [part for fact in facts for part in parts_of(fact)])
+async def ready_for(window: Window, facts: Iterable[Fact]) -> bool:
+    """Do as `ready` for what *facts* say that are about to be applied to *window*."""
+    return await ready_for_bodies(window, [fact.body for fact in facts if fact.parent_run is None])
+
+
+async def ready_for_bodies(window: Window, bodies: Sequence[FactBody]) -> bool:
+    """Do as `ready` for facts that are about to be appended; answers of models stand as they are."""
+    answers = window.answers | {body.message for body in bodies if isinstance(body, StepStarted)}
+    others = [body for body in bodies if not (isinstance(body, MessageCompleted) and body.message in answers)]
+    results = [part for body in others if isinstance(body, ToolCompleted) for part in body.parts]
+    return await ready(window.frames, [part for body in others for part in parts_of(body)], results)
 
 
 def is_long(facts: Sequence[Fact]) -> bool:
@@ -32,15 +60,20 @@ def is_long(facts: Sequence[Fact]) -> bool:
         return True
     left = LONG
     for fact in facts:
-        parts = fact.body.parts if isinstance(fact.body, ToolCompleted) else parts_of(fact)
+        parts = fact.body.parts if isinstance(fact.body, ToolCompleted) else parts_of(fact.body)
         left -= sum(len(part.text) for part in parts if isinstance(part, Text))
     return left < 0
 
 
-def parts_of(fact: Fact) -> Sequence[Part]:
-    """Return what a *fact* says as a message."""
-    match fact.body:
+def parts_of(body: FactBody) -> Sequence[Part]:
+    """Return what a fact says as a message."""
+    match body:
         case MessageReceived(parts=parts) | MessageCorrected(parts=parts) | MessageCompleted(parts=parts):
             return parts
         case _:
             return ()
+
+
+def _search(frames: Frames, of_people: Sequence[str], of_tools: Sequence[str]) -> None:
+    frames.ready(of_people)
+    frames.ready(of_tools, of_tools=True)
