@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from agent_core.context.quoted import legible
 from agent_core.domain import events as e
 from agent_core.domain.agents import ToolSpec
+from agent_core.domain.forms import is_choice_of_several
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor, visible
 from agent_core.domain.schemas import schema_problem
@@ -144,7 +145,7 @@ def form(
 
 
 def is_form(schema: Mapping[str, Any]) -> bool:
-    """Return whether people can fill *schema* in: an object of texts, numbers, choices and yes or no."""
+    """Return whether people can fill *schema* in: texts, numbers, choices of one or several, yes or no."""
     fields = cast("object", schema.get("properties"))
     if schema.get("type") != "object" or not isinstance(fields, dict):
         return False
@@ -158,8 +159,9 @@ def is_form(schema: Mapping[str, Any]) -> bool:
 def _is_plain(field: object) -> bool:
     if not isinstance(field, dict):
         return False
-    kind = cast("dict[str, object]", field).get("type")
-    return isinstance(kind, str) and kind in _BLANK
+    schema = cast("dict[str, Any]", field)
+    kind: object = schema.get("type")
+    return is_choice_of_several(schema) if kind == "array" else isinstance(kind, str) and kind in _BLANK
 
 
 def _printable(text: str | None) -> str:
@@ -187,5 +189,7 @@ def _first(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blank(schema: dict[str, Any]) -> object:
+    if schema.get("type") == "array":
+        return []
     choices = schema.get("enum")
     return choices[0] if choices else _BLANK.get(schema.get("type"), "")

@@ -101,6 +101,22 @@ async def test_what_does_not_fit_the_form_is_refused(make_core: MakeCore):
     assert spec.parameters == TABLE
 
 
+async def test_several_choices_are_checked(make_core: MakeCore):
+    """A list of choices is empty at first; too few, too many or another text is refused with the field."""
+    items = {"anyOf": [{"const": each, "title": each.title()} for each in ("ham", "egg", "tea")]}
+    food = {"type": "array", "items": items, "minItems": 1, "maxItems": 2}
+    booking = Booking({"type": "object", "properties": {"food": food}, "required": ["food"]})
+    stage = await _asked(make_core, booking)
+    (asked,) = await open_approvals(stage)
+    assert asked.arguments == {"food": []}
+    for wrong in ([], ["ham", "egg", "tea"], ["jam"], "ham"):
+        with pytest.raises(InvalidInput, match="food"):
+            await stage.core.approvals.decide(yes(asked.id, arguments={"food": wrong}))
+    await stage.core.approvals.decide(yes(asked.id, arguments={"food": ["tea", "ham"]}))
+    await stage.done(asked.run)
+    assert booking.answers[0].content == {"food": ["tea", "ham"]}
+
+
 async def test_an_approval_and_a_form_of_one_call(make_core: MakeCore):
     """People approve the call first, then its tool asks; the approval is not asked for again."""
     booking = Booking()

@@ -8,6 +8,7 @@ import mcp_types as wire
 import msgspec
 
 from agent_core.clock import Clock, within
+from agent_core.domain.forms import is_choice_of_several
 from agent_core.domain.mcp_tools import strings_of
 from agent_core.domain.messages import visible
 from agent_core.tools.base import Elicitation, ElicitationAnswer
@@ -131,7 +132,10 @@ def read(params: wire.ElicitRequestParams) -> ServerQuestion | str:
         return "The server asked the person to open a web address; that was declined, as this client has forms only."
     schema = _without_null(params.requested_schema)
     if not _is_flat(schema):
-        return "The server asked the person for more than plain fields; that was declined."
+        return (
+            "The server asked the person for more than plain fields and choices from a list, which no form here has; "
+            "that was declined."
+        )
     if len(params.message) > _LONGEST_MESSAGE or len(msgspec.json.encode(schema)) > _LONGEST_SCHEMA:
         return "The server asked the person a question that is too long; that was declined."
     if _hides(schema):
@@ -238,15 +242,15 @@ def _is_flat(schema: Mapping[str, Any]) -> bool:
     if schema.get("type", "object") != "object" or not isinstance(fields, dict):
         return False
     found = cast("dict[str, Any]", fields)
-    return len(found) <= _MOST_FIELDS and all(map(_is_primitive, found.values()))
+    return len(found) <= _MOST_FIELDS and all(map(_can_be_asked, found.values()))
 
 
-def _is_primitive(field: object) -> bool:
+def _can_be_asked(field: object) -> bool:
     if not isinstance(field, dict):
         return False
     given = cast("dict[str, Any]", field)
     kind: object = given.get("type")
-    return (
+    return is_choice_of_several(given) or (
         isinstance(kind, str)
         and kind in _PRIMITIVES
         and not given.keys() & {"properties", "items", "anyOf", "allOf", "$ref"}

@@ -25,7 +25,7 @@ MAX_FAULT = 300
 """Characters of a field's label."""
 _LONG = 60
 """Characters beyond which a text has more than one line to be written in."""
-Kind = Literal["text", "integer", "number", "choice", "json"]
+Kind = Literal["text", "integer", "number", "choice", "several", "json"]
 _KINDS: Mapping[Any, tuple[Kind, type]] = {
     "string": ("text", str),
     "integer": ("integer", int),
@@ -48,7 +48,8 @@ class CardAt:
 class Field:
     """One argument in a form: the *block* that asks for it, and what it holds at first, *shown* as text.
 
-    It is one of *choices*, by its number, or else of a *kind*.
+    It is one of *choices*, by its number, or *several* of them, by their numbers with commas, *most* at once; or else
+    of a *kind*.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Field:
     required: bool
     choices: tuple[Any, ...] = ()
     hint: str = ""
+    most: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -131,6 +133,11 @@ def _of(name: str, block: str, schema: Any, arguments: Json, *, required: bool) 
     if choices := _choices(part):
         initial = next((str(n) for n, each in enumerate(choices) if is_present and _json(each) == _json(value)), "")
         return Field(name, block, "choice", initial, required, choices, hint)
+    several = _several(part)
+    if several and (chosen := _chosen(several, value if is_present else [])) is not None:
+        bound: object = part.get("maxItems")
+        most = bound if type(bound) is int and bound > 0 else None
+        return Field(name, block, "several", chosen, required, several, hint, most)
     kind, like = _KINDS.get(str(part.get("type")), ("json", object))
     if is_present and not (type(value) is like or (kind == "number" and type(value) is int)):
         kind = "json"
@@ -145,6 +152,25 @@ def _choices(schema: Json) -> tuple[Any, ...]:
     values: Sequence[Any] = (True, False) if schema.get("type") == "boolean" else schema.get("enum") or named
     fit = len(values) <= limits.OPTIONS.value and all(len(_label(each)) <= limits.OPTION_TEXT.value for each in values)
     return tuple(values) if fit else ()
+
+
+def _several(schema: Json) -> tuple[Any, ...]:
+    """Return the texts of which several may be chosen, if a menu can hold them."""
+    items: object = schema.get("items")
+    if schema.get("type") != "array" or not isinstance(items, dict):
+        return ()
+    of = cast("Json", items)
+    choices = _choices({"oneOf": of.get("anyOf") or of.get("oneOf"), "enum": of.get("enum")})
+    return choices if all(isinstance(each, str) for each in choices) else ()
+
+
+def _chosen(several: Sequence[str], value: Any) -> str | None:
+    """Return the numbers of those of *several* that the list *value* has; None where it is anything else."""
+    if not isinstance(value, list):
+        return None
+    texts = [str(each) for each in cast("list[object]", value)]
+    numbers = [n for n, each in enumerate(several) if each in texts]
+    return ",".join(map(str, numbers)) if value == texts and len(numbers) == len(texts) else None
 
 
 def _label(value: Any) -> str:
@@ -196,6 +222,10 @@ def _parsed(field: Field, text: str) -> tuple[bool, Any]:
     """Return whether a value was given, and which; raises `ValueError` with what is wrong in words."""
     if field.kind == "text":
         return bool(text.strip()) or field.required, text
+    if field.kind == "several":
+        # Nothing chosen is a choice, where a list has to be given: whether it may be empty is for its schema to say.
+        chosen = sorted({int(n) for n in text.split(",") if n})
+        return bool(chosen) or field.required, [field.choices[n] for n in chosen]
     if not text.strip():
         if field.required:
             raise ValueError("This has to be given.")
@@ -232,18 +262,28 @@ def _field(field: Field) -> Json:
 
 
 def _must(field: Field) -> bool:
-    return field.required and (field.kind != "text" or bool(field.initial))  # a text that is empty may stay so
+    may_be_empty = field.kind in ("text", "several")
+    return field.required and (not may_be_empty or bool(field.initial))  # a text that is empty may stay so
 
 
 def _element(field: Field) -> Json:
-    if field.kind == "choice":
+    if field.choices:
         options = [{"text": _plain_text(_label(each)), "value": str(n)} for n, each in enumerate(field.choices)]
+        if field.kind == "several":
+            return _menu_of_several(field, options)
         first = {"initial_option": options[int(field.initial)]} if field.initial else {}
         return {"type": "static_select", "action_id": VALUE, "options": options, **first}
     is_long = field.kind == "json" or "\n" in field.initial or len(field.initial) > _LONG
     first = {"initial_value": field.initial} if field.initial else {}
     multiline = is_long and field.kind not in ("integer", "number")
     return {"type": "plain_text_input", "action_id": VALUE, "multiline": multiline, **first}
+
+
+def _menu_of_several(field: Field, options: Sequence[Json]) -> Json:
+    chosen = [options[int(n)] for n in field.initial.split(",") if n]
+    made: Json = {"type": "multi_static_select", "action_id": VALUE, "options": list(options)}
+    first = {"initial_options": chosen} if chosen else {}
+    return {**made, **first, **({"max_selected_items": field.most} if field.most else {})}
 
 
 def _input(block: str, label: str, element: Json, *, hint: str = "", optional: bool = False) -> Json:

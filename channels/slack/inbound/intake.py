@@ -334,7 +334,10 @@ def _filled(payload: Json, _: Identity) -> Filled:
 
 
 def _value(element: Json) -> str | None:
-    """Return what a person wrote into a field, or chose there."""
+    """Return what a person wrote into a field, or chose there; of several the values with commas."""
+    if "selected_options" in element:
+        several: list[Json] = element["selected_options"] or []
+        return ",".join(str(each["value"]) for each in several)
     value = part(element, "selected_option").get("value") if "selected_option" in element else element.get("value")
     return None if value is None else str(value)
 

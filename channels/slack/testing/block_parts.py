@@ -137,6 +137,19 @@ ACTIONS: dict[str, Shape] = {
 SECTION_ACCESSORIES: dict[str, Shape] = {**ACTIONS, "image": IMAGE}
 INPUTS: dict[str, Shape] = {
     **_MENUS,
+    "multi_static_select": both(
+        record(
+            {},
+            {
+                **_MENU,
+                "options": items(_OPTION, limits.OPTIONS.value),
+                "option_groups": items(_GROUP, limits.OPTIONS.value),
+                "initial_options": items(_OPTION),
+                "max_selected_items": number(1, whole=True),
+            },
+        ),
+        one_of("options", "option_groups"),
+    ),
     "plain_text_input": record(
         {},
         {

@@ -29,8 +29,13 @@ def _state(block: Json, value: Any) -> Json:
     if isinstance(value, Mapping):
         return dict(cast("Json", value))
     element: Json = block["element"]
-    choice = element["type"] == "static_select"
-    state = _chosen(element, value) if choice else _written(element, value)
+    match element["type"]:
+        case "static_select":
+            state = _chosen(element, value)
+        case "multi_static_select":
+            state = _several(element, value)
+        case _:
+            state = _written(element, value)
     if not block.get("optional") and not any(state.values()):
         raise NotPossible(f"The field {block['label']['text']} has to be filled in.")
     return {element.get("action_id", ""): {"type": element["type"], **state}}
@@ -43,6 +48,19 @@ def _chosen(element: Json, value: str | None) -> Json:
     if value and not options:
         raise NotPossible(f"There is nothing to choose with the value {value}.")
     return {"selected_option": options[0] if options else None}
+
+
+def _several(element: Json, values: str | None) -> Json:
+    """Return the options of *values*, which have commas between them."""
+    if values is None:
+        return {"selected_options": element.get("initial_options", [])}
+    wanted = [each for each in values.split(",") if each]
+    chosen = [each for each in element["options"] if each["value"] in wanted]
+    if len(chosen) != len(wanted):
+        raise NotPossible(f"There is nothing to choose with one of the values {values}.")
+    if len(chosen) > element.get("max_selected_items", len(chosen)):
+        raise NotPossible(f"At most {element['max_selected_items']} may be chosen.")
+    return {"selected_options": chosen}
 
 
 def _written(element: Json, typed: str | None) -> Json:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from agent_core import Core
 from app.dev import workshop
 from app.own_tools.toolset import OwnTools
 from app.settings import Settings
+from app.storage.postgres import connected
 from tests.app.dev.processes import DevServer, dev_server, environment, made, process
 from tests.polling import until
 
@@ -236,6 +238,20 @@ def test_a_project_that_is_broken_at_the_start_is_served(tmp_path: Path):
         server.printing.until("Agent, for new conversations: assistant, version 1")
         assert server.problems() == []
         assert '"status":"delivered"' in server.run(LOOK_UP)["output"]["text"]
+
+
+def test_a_project_on_postgres_takes_a_change_up(tmp_path: Path, postgres_url: str):
+    """With DATABASE_URL the versions of an agent lie in Postgres: a changed file is one more there, and serves."""
+    folder = made(tmp_path, sample=False)
+    path = folder / "agents/assistant.yaml"
+    with dev_server(folder, DATABASE_URL=postgres_url) as server:
+        path.write_text(path.read_text("utf-8").replace("Be brief and friendly.", "Be brief."), "utf-8")
+        server.printing.until("Agent, for new conversations: assistant, version 2")
+        assert '"status":"delivered"' in server.run(LOOK_UP)["output"]["text"]
+        with connected(postgres_url) as connection:
+            kept = connection.execute(text("SELECT count(*), max(version) FROM agent_version")).one()
+    assert tuple(kept) == (2, 2)
+    assert not list(folder.rglob("*.db"))
 
 
 @pytest.mark.parametrize("sample", [True, pytest.param(False, marks=pytest.mark.whole)])

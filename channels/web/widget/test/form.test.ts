@@ -60,6 +60,27 @@ test("each kind has its own field, which reads what is written in it, and what i
   }
 });
 
+test("of several choices each is a check mark, in a group of their name, and their number is checked", () => {
+  const items = { anyOf: [{ const: "ham", title: "Ham" }, { const: "egg", title: "Egg" }, { const: "tea", title: "Tea" }] };
+  const made = form({ food: { type: "array", title: "Your food", minItems: 1, maxItems: 2, items }, plain: { type: "array", items: { enum: ["a", "b"] } } }, { food: [] }, ["food"]);
+  const [food, plain] = [...made.node.querySelectorAll("fieldset")];
+  assert.equal(food?.querySelector("legend")?.textContent, "Your food");
+  assert.deepEqual([...(food?.querySelectorAll("label") ?? [])].map((each) => each.textContent), ["Ham (ham)", "Egg (egg)", "Tea (tea)"]);
+  const boxes = [...(food?.querySelectorAll("input") ?? [])];
+  const tick = (...at: readonly number[]): void => boxes.forEach((box, index) => void (box.checked = at.includes(index)));
+  tick(0, 1, 2);
+  assert.equal(made.read(), null);
+  assert.equal(food?.parentElement?.querySelector(".wrong")?.textContent, "At most 2.");
+  assert.equal(window.document.activeElement, food);
+  tick(2, 1);
+  assert.deepEqual(made.read(), { food: ["egg", "tea"] });
+  tick();
+  assert.deepEqual(made.read(), { food: [] }); // as it came: what is untouched is the server's to refuse
+  tick(0);
+  for (const box of plain?.querySelectorAll("input") ?? []) box.checked = true;
+  assert.deepEqual(made.read(), { food: ["ham"], plain: ["a", "b"] });
+});
+
 test("yes or no is a check mark, which stays left out until it is touched", () => {
   const made = form({ urgent: { type: "boolean" }, gift: { type: "boolean" } }, { gift: true });
   assert.deepEqual(made.read(), { gift: true });

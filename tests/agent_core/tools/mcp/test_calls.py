@@ -108,11 +108,32 @@ async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -
 
 
 @pytest.mark.parametrize(
+    "items",
+    [{"type": "string", "enum": ["ham", "egg"]}, {"anyOf": [{"const": "ham", "title": "Ham"}, {"const": "egg"}]}],
+    ids=["names", "titles"],
+)
+async def test_several_choices_are_asked_and_answered(fake: FakeMcp, stage: Stage, items: dict[str, Any]) -> None:
+    """A list of choices is a field of the form, with its bounds; the server gets the list."""
+    several = {"type": "array", "title": "Food", "minItems": 1, "maxItems": 2, "items": items}
+
+    async def order(call: FakeCall) -> str:
+        schema = {"type": "object", "properties": {"food": several}, "required": ["food"]}
+        return str((await call.ask("What?", schema))["content"])
+
+    fake.tools.append(FakeTool("order", answer=order))
+    asked = await stage.call(server_of(fake), "order")
+    assert isinstance(asked, Elicitation)
+    assert asked.schema["properties"] == {"food": several}
+    answer = ElicitationAnswer(True, {"food": ["egg", "ham"]}, asked.state)
+    assert texts(await stage.call(server_of(fake), "order", answer=answer)) == ["{'food': ['egg', 'ham']}"]
+
+
+@pytest.mark.parametrize(
     ("params", "said"),
     [
         ({"mode": "url", "message": "Go", "url": "https://x.example", "elicitationId": "1"}, "web address"),
         ({"mode": "form", "message": "Go", "requestedSchema": {"type": "object", "properties": {"a": {
-            "type": "array", "items": {"type": "string", "enum": ["x"]}}}}}, "plain fields"),
+            "type": "array", "items": {"type": "string"}}}}}, "more than plain fields and choices from a list"),
         ({"mode": "form", "message": "Go", "requestedSchema": {"type": "object", "properties": {"a\u200b": {
             "type": "string"}}}}, "do not see"),
         ({"mode": "form", "message": "x" * 5000, "requestedSchema": {"type": "object", "properties": {}}}, "too long"),

@@ -123,6 +123,30 @@ def test_what_was_written_is_what_is_called():
     assert written_in(lines="", urgent="")[0] == {name: CALL[name] for name in ("to", "amount", "colour", "extra")}
 
 
+def test_several_choices_are_a_menu_of_several():
+    """Each is chosen by its number; what was chosen before is marked, and an unlisted value makes it JSON."""
+    titled = {"anyOf": [{"const": each, "title": each.title()} for each in ("ham", "egg", "tea")]}
+    schema = {
+        "type": "object",
+        "properties": {
+            "food": {"type": "array", "items": titled, "minItems": 1, "maxItems": 2},
+            "days": {"type": "array", "items": {"type": "string", "enum": ["mon", "tue"]}},
+        },
+        "required": ["food"],
+    }
+    form = asked({"food": ["tea"]})
+    view = editing(form, schema, AT)
+    assert check_view(view) == []
+    food = view["blocks"][1]["element"]
+    assert (food["type"], food["max_selected_items"]) == ("multi_static_select", 2)
+    assert [each["value"] for each in food["initial_options"]] == ["2"]
+    found = fields(form, schema)
+    assert read(found, {"arg_0": "2", "arg_1": ""}, form.arguments) == ({"food": ["tea"]}, {})
+    chosen = {"food": ["ham", "egg"], "days": ["tue"]}
+    assert read(found, {"arg_0": "1,0", "arg_1": "1"}, form.arguments) == (chosen, {})
+    assert [each.kind for each in fields(asked({"food": ["jam"]}), schema)] == ["json", "several"]
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [

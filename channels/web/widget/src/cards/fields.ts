@@ -1,4 +1,4 @@
-/** One field of a form: by its kind a choice, a check mark, a number, a text, lines, or JSON. */
+/** One field of a form: by its kind a choice of one or of several, a check mark, a number, a text, lines, or JSON. */
 
 import { h, setAttribute, setText } from "../dom.js";
 import { unmistakable } from "../legible.js";
@@ -27,7 +27,7 @@ export interface Field {
 
 /** What a person writes in, as text. */
 interface Control {
-  readonly input: HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement;
+  readonly input: HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement | HTMLFieldSetElement;
   state(): string;
   /** Return the value of what is written; throws the word for what is wrong. */
   value(): unknown;
@@ -42,14 +42,13 @@ export function leafNode(id: string, shape: Shape, value: unknown, { approval: w
   const note = shape.kind.is === "lines" ? h("span", { class: "hint", id: `l-${id}` }, words.lines) : null;
   const { input, state, value: written } = controlOf(shape, value, words);
   const described = [error, hint, note].filter((each) => each !== null).map((each) => each.id).join(" ");
-  for (const [name, text] of [["id", `f-${id}`], ["aria-describedby", described], ["aria-required", shape.required && shape.kind.is !== "flag" ? "true" : null]] as const) setAttribute(input, name, text);
+  for (const [name, text] of [["id", `f-${id}`], ["aria-describedby", described], ["aria-required", shape.required && shape.kind.is !== "flag" && shape.kind.is !== "several" ? "true" : null]] as const) setAttribute(input, name, text);
   const optional = shape.required || shape.kind.is === "flag" ? null : h("span", { class: "hint" }, ` ${words.optional}`);
-  const label = h("label", { for: `f-${id}` }, unmistakable(shape.label), optional);
-  const row = shape.kind.is === "flag" ? [h("div", { class: "flag" }, input, label)] : [label, input];
+  const row = named(id, shape, input, optional);
   const first = state();
   const say = (text: string): void => {
     setText(error, text);
-    setAttribute(input, "aria-invalid", text ? "true" : null);
+    if (shape.kind.is !== "several") setAttribute(input, "aria-invalid", text ? "true" : null); // a group has no such state
   };
   const changed = (): boolean => state() !== first || input.validity.badInput;
   const read = (): unknown => (changed() || (value === ABSENT && shape.required) ? written() : value);
@@ -74,11 +73,23 @@ export function leafNode(id: string, shape: Shape, value: unknown, { approval: w
   };
 }
 
+/** Return *input* with the label of *shape*, which is the legend of a group. */
+function named(id: string, { kind, label }: Shape, input: HTMLElement, optional: Node | null): readonly HTMLElement[] {
+  if (kind.is === "several") {
+    input.prepend(h("legend", {}, unmistakable(label), optional));
+    return [input];
+  }
+  const name = h("label", { for: `f-${id}` }, unmistakable(label), optional);
+  return kind.is === "flag" ? [h("div", { class: "flag" }, input, name)] : [name, input];
+}
+
 function controlOf(shape: Shape, value: unknown, words: CardWords): Control {
   const { kind } = shape;
   switch (kind.is) {
     case "choice":
       return choice(shape, kind.choices, value, words);
+    case "several":
+      return severalControl(shape, kind, value, words);
     case "flag": {
       const input = h("input", { type: "checkbox", checked: value === true });
       return { input, state: () => `${input.checked}`, value: () => input.checked };
@@ -107,6 +118,21 @@ function choice(shape: Shape, choices: readonly Choice[], value: unknown, words:
   const input = h("select", {}, ...blank, ...choices.map((each, index) => h("option", { value: `${index}` }, unmistakable(chosenText(each)))));
   input.value = at < 0 ? "" : `${at}`;
   return { input, state: () => input.value, value: () => (input.value === "" ? nothing(shape, words) : choices[Number(input.value)]?.value) };
+}
+
+function severalControl(shape: Shape, kind: Kind & { is: "several" }, value: unknown, words: CardWords): Control {
+  const given = Array.isArray(value) ? (value as readonly unknown[]) : [];
+  const boxes = kind.choices.map((each) => ({ value: each.value, label: each, box: h("input", { type: "checkbox", checked: given.some((one) => isSame(one, each.value)) }) }));
+  const rows = boxes.map(({ label, box }) => h("label", { class: "flag" }, box, h("span", {}, unmistakable(chosenText(label)))));
+  const chosen = (): typeof boxes => boxes.filter(({ box }) => box.checked);
+  const written = (): unknown => {
+    const values = chosen().map((each) => each.value);
+    if (!values.length && !shape.required) return shape.nullable ? null : ABSENT;
+    if (kind.least !== undefined && values.length < kind.least) throw new Wrong(words.least.replace("{n}", `${kind.least}`));
+    if (kind.most !== undefined && values.length > kind.most) throw new Wrong(words.most.replace("{n}", `${kind.most}`));
+    return values;
+  };
+  return { input: h("fieldset", { tabindex: "-1" }, ...rows), state: () => JSON.stringify(boxes.map(({ box }) => box.checked)), value: written };
 }
 
 function numberControl(shape: Shape, kind: Kind & { is: "number" }, value: unknown, words: CardWords): Control {

@@ -23,6 +23,10 @@ export function doubtNodes(given: Json, strings: CardStrings): readonly HTMLElem
 function valueNode({ kind }: Shape, value: unknown, strings: CardStrings): Node {
   const chosen = kind.is === "choice" ? kind.choices.find((choice) => isSame(choice.value, value)) : undefined;
   if (chosen) return pre(chosenText(chosen));
+  if (kind.is === "several" && Array.isArray(value) && value.length) {
+    const labels = value.map((each) => kind.choices.find((choice) => isSame(choice.value, each)));
+    if (labels.every((each) => each !== undefined)) return pre(labels.map(chosenText).join("\n"));
+  }
   if (typeof value === "boolean") return pre(value ? strings.approval.yes : strings.approval.no);
   if (kind.is === "group") {
     const inside = value as Json;

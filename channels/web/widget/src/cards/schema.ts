@@ -12,6 +12,7 @@ export interface Choice {
 
 export type Kind =
   | { readonly is: "choice"; readonly choices: readonly Choice[] }
+  | { readonly is: "several"; readonly choices: readonly Choice[]; readonly least?: number; readonly most?: number }
   | { readonly is: "flag" }
   | { readonly is: "number"; readonly whole: boolean; readonly least?: number; readonly most?: number; readonly over?: number; readonly under?: number; readonly step?: number }
   | { readonly is: "text"; readonly input: string; readonly long: boolean; readonly least?: number; readonly most?: number }
@@ -129,7 +130,9 @@ function kindOf(schema: Json, value: unknown, reading: Reading, depth: number): 
       return groupKind(schema, objectOf(value), reading, depth);
     case "array": {
       const item = plain(schema["items"], reading.root).schema;
-      const type = choicesOf(item) ? undefined : ({ string: "text", number: "number", integer: "whole" } as const)[item["type"] as "string"];
+      const some = choicesOf(item);
+      if (some) return severalKind(schema, some);
+      const type = ({ string: "text", number: "number", integer: "whole" } as const)[item["type"] as "string"];
       return type ? { is: "lines", item: type } : { is: "json" };
     }
     default:
@@ -141,6 +144,11 @@ function groupKind(schema: Json, value: Json, reading: Reading, depth: number): 
   const properties = Object.keys(objectOf(schema["properties"])).length;
   if (depth >= DEEPEST || !properties || properties + Object.keys(value).length > reading.room) return { is: "json" };
   return { is: "group", shapes: shapesIn(schema, value, reading, depth + 1) };
+}
+
+function severalKind(schema: Json, choices: readonly Choice[]): Kind {
+  const [least, most] = [bound(schema["minItems"]), bound(schema["maxItems"])];
+  return { is: "several", choices, ...(least !== undefined && { least }), ...(most !== undefined && { most }) };
 }
 
 function numberKind(schema: Json): Kind {
@@ -178,6 +186,8 @@ function fits(kind: Kind, value: unknown): boolean {
   switch (kind.is) {
     case "choice":
       return kind.choices.some((choice) => isSame(choice.value, value));
+    case "several":
+      return Array.isArray(value) && value.every((each, at) => kind.choices.some((choice) => isSame(choice.value, each)) && value.findIndex((other) => isSame(other, each)) === at);
     case "flag":
       return typeof value === "boolean";
     case "number":
