@@ -166,8 +166,8 @@ class Driver:
         return self._interrupt.called
 
     async def _learn(self, written: Appended) -> None:
+        self._held = []  # they are in the log: whatever happens from here on, they are not written again
         await ready_for(self._window, written.facts)
-        self._held = []
         self._state = self._state.apply(*written.facts)
         self._window.apply(written.facts)
         if any(isinstance(fact.body, StepCompleted) and fact.run == self._run.id for fact in written.fresh):

@@ -17,6 +17,8 @@ from channels.legible import one_line, visible
 
 WAIT = 300.0
 """Seconds for which the page may stay open."""
+_UNREADABLE = (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError)
+_PORT_HELP = "A fixed port of this machine, for clients that are registered with one; 0 takes a free one."
 _PATH = "/callback"
 _LONGEST = 16_384
 _DONE = "Parley has the answer of this login. You may close this page, and go back to the terminal."
@@ -29,7 +31,7 @@ def login(
     paste: Annotated[
         bool, typer.Option("--paste", help="The browser is on another machine: paste its address.")
     ] = False,
-    port: Annotated[int, typer.Option(help="The port that the page leads back to; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help=_PORT_HELP)] = 0,
 ) -> None:
     """Log in at a server by your browser; the tokens stay with the running Parley, sealed."""
     done = asyncio.run(_logged_in(name, port=port, paste=paste))
@@ -88,7 +90,7 @@ class _Listener:
                 lines = (f"HTTP/1.1 {status}", "Content-Type: text/plain; charset=utf-8", "Connection: close")
                 writer.write("\r\n".join((*lines, f"Content-Length: {len(text)}", "", text)).encode())
                 await writer.drain()
-        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):  # a browser may end what it began
+        except _UNREADABLE:  # a browser may end what it began
             return
         finally:
             writer.close()
@@ -109,7 +111,10 @@ class _Listener:
 async def _listening(port: int) -> AsyncIterator[_Listener]:
     """Give what the page leads back to, on this machine alone."""
     listener = _Listener()
-    server = await asyncio.start_server(listener.answer, "127.0.0.1", port, limit=_LONGEST)
+    try:
+        server = await asyncio.start_server(listener.answer, "127.0.0.1", port, limit=_LONGEST)
+    except OSError as error:
+        raise typer.BadParameter(f"port {port} cannot be opened here ({error.strerror}); use another, or 0.") from None
     async with server:
         listener.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{_PATH}"
         yield listener

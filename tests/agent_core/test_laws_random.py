@@ -40,7 +40,7 @@ from agent_core.runtime.window.prompt_cache import PromptCache
 from agent_core.testing import ScriptedProvider
 from tests.agent_core.laws import check_log
 from tests.agent_core.random_plans import EVERYTHING, SHRINKING, Plan, plans
-from tests.agent_core.random_session import Asked, RandomSession
+from tests.agent_core.random_session import Asked, RandomSession, Uncalibrated
 from tests.agent_core.stage import unmarked
 from tests.agent_core.wires import wires
 from tests.conftest import Fresh
@@ -68,6 +68,7 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str
     assert decided.run
     clock = SystemClock()
     estimates = Compactor(lambda _: ScriptedProvider(()), clock, _no_file, PromptCache(clock))
+    estimates._calibrations = Uncalibrated()
     place = decided.seq - 1
     for end in range(place, max(place - 12, 0), -1):
         prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]

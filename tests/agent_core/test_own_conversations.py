@@ -6,6 +6,7 @@ import pytest
 
 from agent_core import (
     Actor,
+    AgentDefaults,
     Conflict,
     Core,
     HookRuled,
@@ -43,7 +44,7 @@ def provider() -> ScriptedProvider:
 
 @pytest.fixture
 async def core(make_core: MakeCore, provider: ScriptedProvider) -> Core:
-    return await make_core(provider)
+    return await make_core(provider, defaults=AgentDefaults(clock="UTC"))
 
 
 async def branch(core: Core, session: str, message: str, by: Actor = ANN, origin: Origin = ANYWHERE) -> SessionObject:

@@ -144,7 +144,7 @@ class SimulatedClient:
         body: bytes,
         _fold: Fold,
         _learn: Callable[[CallFailed], None] | None = None,
-        _spares: Sequence[Spare] = (),
+        spares: Sequence[Spare] = (),
     ) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Bill *body*; the first text comes after `FIRST_TOKEN` seconds, the end after `WHOLE_ANSWER`."""
         asked = msgspec.json.decode(body)

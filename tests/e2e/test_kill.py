@@ -114,7 +114,8 @@ async def test_a_killed_stream_of_a_run_is_asked_again_with_its_key(server: Serv
             assert (response.headers["Parley-Run"], response.headers["Parley-Session"]) == (run, session)
             await after.until(response, ends)
         assert [answer.text for answer in after.answers] == [WHOLE]
-        assert [frame.event for frame in after][:2] == ["message.received", "run.queued"]
+        events = [frame.event for frame in after if frame.event != "context.added"]
+        assert events[:2] == ["message.received", "run.queued"]
         assert len((await client.get("/v1/runs")).json()["items"]) == 1
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import structlog
@@ -24,9 +25,21 @@ from agent_core.tools.mcp.served import ServerSecrets, ready
 
 _PURPOSE, _TICKET = "mcp login", "mcp login begun"
 _MOST_OPENED = 100
-_LOOPBACK = ("http://127.0.0.1:", "http://localhost:", "http://[::1]:")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 T = TypeVar("T", McpLogin, PendingLogin)
 _log = structlog.get_logger("parley.mcp")
+
+
+def _is_own(redirect_uri: str) -> bool:
+    """Return whether a login may lead back to *redirect_uri*: to this machine, or to any host over HTTPS."""
+    try:
+        parts = urlsplit(redirect_uri)
+        has_port = parts.port is not None
+    except ValueError:
+        return False
+    if parts.fragment or parts.username is not None or not parts.hostname:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK and has_port)
 
 
 class LoginBegun(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +80,7 @@ class McpLogins:
 
     async def begin(self, name: str, redirect_uri: str) -> LoginBegun:
         """Return the page that logs in at the server *name*; raises `NotFound`, `InvalidInput`, `LoginFailed`."""
-        if not redirect_uri.startswith((*_LOOPBACK, "https://")):
+        if not _is_own(redirect_uri):
             raise InvalidInput("redirect_uri", "an address of this machine, http://127.0.0.1:PORT/…, or of HTTPS.")
         stored = await self._stored(name)
         begun = await self._here.begin(await self._filled(stored), redirect_uri)

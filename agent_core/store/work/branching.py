@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, case, exists, insert, select, update
 
 from agent_core.domain import events as e
 from agent_core.domain.messages import Actor
@@ -22,6 +22,9 @@ from agent_core.store.work.tables import BranchRow
 BRANCH: Table = table_of(BranchRow)
 APPROVAL: Table = table_of(ApprovalRow)
 _REPLIED = CODES[e.MessageCompleted.type]
+_WITH_RUN = EVENT.outerjoin(RUN, RUN.c.key == EVENT.c.run)
+_BEGINS = case((RUN.c.first_seq < EVENT.c.seq, RUN.c.first_seq), else_=EVENT.c.seq)
+"""Where a message begins that opened its run: at the first of the notes, of the clock and others, that came with it."""
 
 
 def branch(connection: Connection, source: SessionRef, message: str, *, by: Actor, origin: Origin, now: int) -> str:
@@ -33,7 +36,7 @@ def branch(connection: Connection, source: SessionRef, message: str, *, by: Acto
     message that follows has to be allowed.
     """
     received = _newest(connection, source, message, by)
-    at = received.seq - 1
+    at = received.begins - 1
     if (made := _made(connection, source, at)) is not None:
         return made
     if source.closed:
@@ -61,7 +64,9 @@ def gone_on() -> ColumnElement[bool]:
     The message that was to be said again is the newest of the source, which is closed.
     """
     received = EVENT.c.type == CODES[e.MessageReceived.type]
-    newest = select(EVENT.c.seq).where(EVENT.c.session == BRANCH.c.source, received).correlate(BRANCH)
+    newest = (
+        select(_BEGINS).select_from(_WITH_RUN).where(EVENT.c.session == BRANCH.c.source, received).correlate(BRANCH)
+    )
     begun = newest.order_by(EVENT.c.seq.desc()).limit(1).scalar_subquery()
     later = EVENT.alias("said")
     later = (
@@ -98,21 +103,22 @@ def before(connection: Connection, session: str) -> list[str]:
 
 
 class _Received(NamedTuple):
-    """Where a message came in, and what it would title a session."""
+    """Where a message came in, the notes that came with it included, and what it would title a session."""
 
-    seq: int
+    begins: int
     title: str
 
 
 def _newest(connection: Connection, source: SessionRef, message: str, by: Actor) -> _Received:
     """Return where *message* came in; raises `InvalidInput` unless it is the newest, and *by*'s own."""
     received = (EVENT.c.session == source.key) & (EVENT.c.type == CODES[e.MessageReceived.type])
-    query = select(EVENT.c.seq, EVENT.c.data).where(received).order_by(EVENT.c.seq.desc()).limit(1)
+    query = select(_BEGINS.label("begins"), EVENT.c.data).select_from(_WITH_RUN)
+    query = query.where(received).order_by(EVENT.c.seq.desc()).limit(1)
     row = connection.execute(query).first()
     body = None if row is None else msgspec.json.decode(bytes(row.data), type=e.MessageReceived)
     if row is None or body is None or body.message != message or body.actor.id != by.id:
         raise InvalidInput("message", "only your own newest message can be said again.")
-    return _Received(row.seq, title_of(body.parts))
+    return _Received(row.begins, title_of(body.parts))
 
 
 def _made(connection: Connection, source: SessionRef, at: int) -> str | None:

@@ -228,7 +228,7 @@ class Authorization:
         try:
             answer = await self._fetch(place, method="POST", headers=headers, body=body, redirects=0, bounds=_BOUNDS)
             said = msgspec.json.decode(answer.body, type=dict[str, Any])
-        except (FetchFailed, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (FetchFailed, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise LoginFailed(f"{where} failed: {visible(str(error))[:SHOWN]}; set `oauth.client_id`.") from None
         id, secret = said.get("client_id"), said.get("client_secret")
         if answer.status not in _CREATED or not isinstance(id, str) or not id:

@@ -87,7 +87,7 @@ async def metadata(fetch: Fetch, places: Mapping[str, Any] | tuple[str, ...]) ->
             answer = await fetch(place, headers={"Accept": "application/json"}, redirects=0, bounds=BOUNDS)
             if answer.status == FOUND:
                 return msgspec.json.decode(answer.body, type=dict[str, Any])
-        except (FetchFailed, msgspec.DecodeError, UnicodeDecodeError):
+        except (FetchFailed, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
     return {}
 

@@ -117,7 +117,7 @@ async def test_hooks_and_tools_of_others_are_fields_of_an_agent(client: httpx.As
     asks = {"event": "PreToolUse", "type": "approval", "matcher": "calculate", "config": {"quorum": 2}}
     made = await client.post("/v1/agents", json={**NEW, "tools": ["calculate", WHERE], "hooks": [asks]})
     assert made.status_code == 201, made.text
-    assert made.json()["tools"] == ["calculate", WHERE]
+    assert made.json()["tools"] == ["calculate", {**WHERE, "effect": "read"}]
     assert made.json()["hooks"] == [{**asks, "order": 0, "name": None}]
     assert (await client.get("/v1/agents/scout")).json() == made.json()
     kept = (await client.patch("/v1/agents/scout", json={"instructions": "Look twice."})).json()
@@ -142,7 +142,7 @@ for _ in range(900):
         ({"tools": [1]}, "tools[0]"),
         ({"tools": [{**WHERE, "kind": "server"}]}, "tools[0].kind"),
         ({"tools": [{"name": "where", "kind": "client"}]}, "tools[0].description"),
-        ({"tools": [{**WHERE, "effect": "write"}]}, "tools[0].effect"),
+        ({"tools": [{**WHERE, "effect": "both"}]}, "tools[0].effect"),
         ({"tools": [{**WHERE, "name": "where is it"}]}, "tools[0].name"),
         ({"tools": [{**WHERE, "name": "calculate"}]}, "tools[0].name"),
         ({"tools": [WHERE, WHERE]}, "tools[1]"),

@@ -76,7 +76,6 @@ async def test_absent_fields_show_what_holds(client: httpx.AsyncClient, core: Co
         ({"idle_refreeze_s": 2_592_001}, "idle_refreeze_s", "2592000"),
         ({"prompt_caching": "yes"}, "prompt_caching", ""),
         ({"tool_limit": 1_001}, "tool_limit", "1000"),
-        ({"router": "native"}, "router", "choose `meta`"),
         ({"router": "some"}, "router", "'auto', 'meta', 'native' or 'off'"),
     ],
 )

@@ -122,4 +122,4 @@ async def test_no_conversation_leads_to_a_request_that_is_refused(seed, scene, w
     assert {failed.code for failed in await stage.said(RunFailed)} <= {"provider_error", "doom_loop"}
     check_log(facts)
     steps = [asked for asked in stage.line.models.asked if ASKED.encode() not in asked.raw]
-    assert wire is not MESSAGES or {len(marks_of(asked)) for asked in steps} == {2, 3}
+    assert wire is not MESSAGES or {len(marks_of(asked)) for asked in steps} <= {2, 3}
