@@ -51,7 +51,13 @@ async def test_a_login_is_begun_completed_and_forgotten(client: httpx.AsyncClien
 
 
 @pytest.mark.parametrize(
-    ("body", "path"), [({"redirect_uri": "http://thief.example/"}, "redirect_uri"), ({}, "redirect_uri")]
+    ("body", "path"),
+    [
+        ({"redirect_uri": "http://thief.example/"}, "redirect_uri"),
+        ({"redirect_uri": "http://127.0.0.1:x@thief.example/"}, "redirect_uri"),
+        ({"redirect_uri": "http://["}, "redirect_uri"),
+        ({}, "redirect_uri"),
+    ],
 )
 async def test_a_page_leads_back_to_the_operator_alone(client: httpx.AsyncClient, body: dict[str, str], path: str):
     """Neither to another host without encryption, nor nowhere."""
