@@ -240,6 +240,7 @@ def test_a_project_that_is_broken_at_the_start_is_served(tmp_path: Path):
         assert '"status":"delivered"' in server.run(LOOK_UP)["output"]["text"]
 
 
+@pytest.mark.whole
 def test_a_project_on_postgres_takes_a_change_up(tmp_path: Path, postgres_url: str):
     """With DATABASE_URL the versions of an agent lie in Postgres: a changed file is one more there, and serves."""
     folder = made(tmp_path, sample=False)
