@@ -269,11 +269,11 @@ async def test_metadata_that_leads_elsewhere_gets_no_secret(
 
 
 async def test_a_server_cannot_have_the_secret_sent_to_another_host(fake: FakeMcp, site: TokenSite) -> None:
-    """The authorization server that a server names is not asked when it is of another origin."""
+    """The authorization server that a server names gets no request for a token when it is of another origin."""
     fake.protected_by = f"http://{site.host}"
-    assert f"names `http://{site.host}`" in await _refused(site, server_of(fake), fake.host, site.host)
+    assert f"names `http://{site.host}/token`" in await _refused(site, server_of(fake), fake.host, site.host)
 
 
 async def test_a_secret_is_sent_without_tls_only_to_allowed_hosts(site: TokenSite) -> None:
     """A server over plain HTTP that the operator's allow list does not name gets no secret."""
-    assert "over HTTPS" in await _refused(site, McpServer(name="plain", url="http://mcp.example/mcp"))
+    assert "is not HTTPS" in await _refused(site, McpServer(name="plain", url="http://mcp.example/mcp"))
