@@ -146,20 +146,29 @@ class McpCatalog:
         """
         now = self._store.clock.now()
 
-        def work(connection: Connection) -> StoredServer:
+        def work(connection: Connection) -> tuple[StoredServer, StoredServer]:
             stored = servers.editable(servers.find(connection, name))
             wanted = self._merged(stored.server, changes)
             self._check(wanted, servers.secret_names(connection))
-            return servers.change(connection, stored, sealed(wanted, self._secrets), now=now)
+            return stored, servers.change(connection, stored, sealed(wanted, self._secrets), now=now)
 
-        return await self._changed(await self._store.write(work))
+        before, after = await self._store.write(work)
+        shown = await self._changed(after)
+        if before.login is not None and after.login is None:
+            await self.logins.revoke(before)
+        return shown
 
     async def delete(self, name: str) -> None:
-        """Remove a server; raises `NotFound`, `ManagedByFile`."""
-        await self._store.write(
-            lambda connection: servers.delete(connection, servers.editable(servers.find(connection, name)))
-        )
+        """Remove a server, and have a login there forgotten where it was given; raises `NotFound`, `ManagedByFile`."""
+
+        def work(connection: Connection) -> StoredServer:
+            stored = servers.editable(servers.find(connection, name))
+            servers.delete(connection, stored)
+            return stored
+
+        deleted = await self._store.write(work)
         await self._look()
+        await self.logins.revoke(deleted)
 
     async def sync_files(self, wanted: Sequence[McpServer]) -> None:
         """Update the stored servers to those of the operator's file; raises `InvalidInput`.

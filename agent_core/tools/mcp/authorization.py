@@ -59,14 +59,14 @@ class Authorization:
     def __init__(self, fetch: Fetch, clock: Clock, document: str | None = None) -> None:
         self._fetch, self._clock, self._document = fetch, clock, document
 
-    async def begin(self, server: McpServer, redirect_uri: str) -> Begun:
-        """Return the page at which *server* is logged in to, which comes back to *redirect_uri*.
+    async def begin(self, server: McpServer, redirect_uri: str, scope: str | None = None) -> Begun:
+        """Return the page at which *server* is logged in to for *scope*, which comes back to *redirect_uri*.
 
         *server* has its secrets filled in. Raises `LoginFailed`, with the remedy.
         """
         oauth = server.oauth or _NO_OAUTH
         protected, place, page = await self._found(server, oauth)
-        scope = _scope(oauth, protected, place.said)
+        scope = scope or _scope(oauth, protected, place.said)
         client = await self._client(server, oauth, place, redirect_uri, scope)
         verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
         pending = PendingLogin(

@@ -50,6 +50,13 @@ class McpTokens:
         self._tokens.drop(await self._credentials(), refused)
         return await self.token()
 
+    async def lacking(self, scope: str | None) -> str:
+        """Return what an operator writes so that the server gets tokens for *scope*."""
+        if scope is None:
+            return "set `oauth.scope` to what it needs"
+        held = (self._oauth.scope or "").split()
+        return f'set `oauth.scope` to "{" ".join(dict.fromkeys([*held, *scope.split()]))}"'
+
     async def close(self) -> None:
         """End the requests that are under way."""
         await self._tokens.close()

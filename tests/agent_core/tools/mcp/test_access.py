@@ -220,6 +220,20 @@ async def test_an_access_token_that_a_server_repeats_is_masked(site: TokenSite, 
     assert "token-1" not in said
 
 
+async def test_credentials_that_lack_a_scope_name_the_line_to_write(fake: FakeMcp, site: TokenSite) -> None:
+    """What the server wants (403 `insufficient_scope`) beside what is configured; for operators and for the model."""
+    place = f"http://{site.host}/token"
+    server = server_of(fake, oauth=McpOAuth(client_id="us", client_secret=SECRET, scope="read", token_url=place))
+    fake.lacks = "write"
+    said = 'its credentials lack a scope; set `oauth.scope` to "read write"'
+    async with staged(fake.host, site.host) as stage:
+        with pytest.raises(McpUnavailable, match=said):
+            await stage.connections.discover(server)
+        outcome = await stage.call(server, "echo", text="hi")
+    assert isinstance(outcome, ToolError)
+    assert said in outcome.message
+
+
 async def _three(stage: Stage, server: Any) -> None:
     for n in range(3):
         assert texts(await stage.call(server, "echo", text=str(n))) == [str(n)]

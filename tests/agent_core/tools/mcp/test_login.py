@@ -10,7 +10,7 @@ from agent_core.domain.mcp import McpOAuth
 from agent_core.domain.mcp_login import McpLogin
 from agent_core.errors import InvalidInput
 from agent_core.testing import FakeClock
-from tests.agent_core.tools.mcp.login_site import REDIRECT, login_stage
+from tests.agent_core.tools.mcp.login_site import REDIRECT, browse, login_stage
 from tests.conftest import MakeCore
 from tests.polling import until
 
@@ -190,6 +190,6 @@ async def test_tokens_go_to_the_address_that_they_are_for_and_are_gone_after_a_l
         assert changed.login is not None
         assert changed.login.status == "none"
         with pytest.raises(InvalidInput, match="ticket"):
-            await servers.logins.complete("fake", begun.ticket[:-4] + "AAAA", await stage.site.browse(begun.url))
+            await servers.logins.complete("fake", begun.ticket[:-4] + "AAAA", await browse(begun.url))
         with pytest.raises(InvalidInput, match="redirect_uri"):
             await servers.logins.begin("fake", "http://thief.example/callback")
