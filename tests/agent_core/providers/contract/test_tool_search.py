@@ -21,6 +21,7 @@ from agent_core import (
 from agent_core.domain.events import CacheMissed, StepFailed
 from agent_core.domain.messages import CallOutcome, LoadedTool, Message, Native, ToolResult
 from agent_core.providers.anthropic.encode import encoder_of
+from agent_core.providers.marking import REMEMBERED
 from agent_core.providers.openai.encode import encode
 from agent_core.testing import FakeClock, call, fail, say, think
 from agent_core.testing.models import status
@@ -183,6 +184,9 @@ async def test_a_search_that_finds_nothing_or_is_refused_is_answered(scene: Any,
     )
     assert await played(stage) == "Well."
     assert [outcome for outcome, _ in await ends(stage)] == ["done", "failed", "done", "done"]
+    empty, failed = (asked.raw.decode() for asked in stage.line.models.asked[1:3])
+    assert "query" in failed
+    assert ("did not succeed" in empty, "did not succeed" in failed) == (False, wire is RESPONSES)
 
 
 @NATIVE
@@ -260,6 +264,47 @@ async def test_a_server_that_knows_no_deferred_tools_is_asked_without_them(scene
     assert not any(b"defer_loading" in each.raw or b'"tool_search"' in each.raw for each in others)
     assert b'\\"name\\":\\"create_order\\"' in others[1].raw
     assert not any(b"tool_reference" in each.raw for each in others)
+
+
+@NATIVE
+async def test_a_server_that_knows_no_search_any_more_is_asked_without_what_one_left(scene: Any, wire: Any):
+    """A fallback behind a gateway, in mid-conversation: earlier searches are calls of a function, answered in text."""
+    refuses = status(400, msgspec.json.encode({"error": UNKNOWN[wire.name]}), {"content-type": "application/json"})
+    failing = call("search_tools", limit=3)
+    script = (FIND, failing, call("create_order", id=7), say("Made."), refuses, by_name("get_order", id=1), say("Yes."))
+    stage = await set_shop(scene, wire, *script)
+    await played(stage)
+    assert await played(stage) == "Yes."
+    assert not await stage.said(StepFailed)
+    *_, refused, again, last = stage.line.models.asked
+    assert b"tool_search" in refused.raw or b"tool_reference" in refused.raw
+    for each in (again, last):
+        assert not any(word in each.raw for word in (b"tool_reference", b'"tool_search', b"defer_loading"))
+        assert b'\\"name\\":\\"create_order\\"' in each.raw
+        assert b'"search_tools"' in each.raw
+    items = list(again.body["input" if wire is RESPONSES else "messages"])
+    assert len(items) == len(list(refused.body["input" if wire is RESPONSES else "messages"])) - (wire is RESPONSES)
+
+
+@NATIVE
+async def test_a_session_that_was_refused_the_search_stays_without_it(scene: Any, wire: Any):
+    """After an hour the server may be another one: new sessions ask it again, the running one keeps its prefix."""
+    refuses = status(400, msgspec.json.encode({"error": UNKNOWN[wire.name]}), {"content-type": "application/json"})
+    stage = await set_shop(scene, wire, refuses, FIND, say("Found."), say("Yes."), say("New."))
+    await played(stage)
+    stage.line.provider._fields._clock = clock = FakeClock()
+    clock.advance(7_200)
+    stage.line.provider._fields._refusing = {
+        key: clock.now() - REMEMBERED for key in stage.line.provider._fields._refusing
+    }
+    assert await played(stage) == "Yes."
+    _, first, _, later = stage.line.models.asked
+    assert msgspec.json.encode(tools_of(first)) == msgspec.json.encode(tools_of(later))
+    assert stage.requests[3][: len(stage.requests[2])] == stage.requests[2]
+    stage.session = (await stage.core.open_session(agent="assistant", actor=ANN)).id
+    assert await played(stage) == "New."
+    asked = stage.line.models.asked[-1].raw
+    assert b"defer_loading" in asked or b'"tool_search"' in asked
 
 
 @NATIVE
@@ -361,7 +406,8 @@ def test_what_answers_a_search_by_responses(native: bool, outcome: CallOutcome):
     loaded = (LoadedTool("get_order", "Get it.", {"type": "object"}),) if outcome == "done" else ()
     result = ToolResult("call_1", outcome, (Text("Definitions."),), loaded=loaded)
     own = Native(RESPONSES.full, calls=("tool_search:call_x",)) if native else None
-    item = msgspec.json.decode(encode(RESPONSES.full, Message("tool", (result,), own), {}))
+    item, *notes = msgspec.json.decode(b"[%s]" % encode(RESPONSES.full, Message("tool", (result,), own), {}))
+    assert ["Definitions." in str(each) for each in notes] == [True] * (native and outcome == "denied")
     if native:
         assert (item["type"], item["call_id"]) == ("tool_search_output", "call_x")
         assert [tool["name"] for tool in item["tools"]] == [tool.name for tool in loaded]
