@@ -19,7 +19,7 @@ Lacks = Literal["ttl", "all", "search"]
 Head = tuple[str, str]
 """A session, and the hash of the snapshot that its requests begin with."""
 
-_MOST_HEADS = 10_000
+_MAX_HEADS = 10_000
 REMEMBERED = 3_600_000
 """Milliseconds for which a model gets no fields after it refused them: by then its server may have been repaired."""
 _log = structlog.get_logger("parley.providers")
@@ -129,7 +129,7 @@ class OptionalFields:
     def _decide(self, key: tuple[str, Lacks, Head]) -> None:
         self._without.pop(key, None)
         self._without[key] = None
-        if len(self._without) > _MOST_HEADS:
+        if len(self._without) > _MAX_HEADS:
             del self._without[next(iter(self._without))]
 
     def without(self, model: str, body: Callable[[], bytes], lacks: Lacks = "all", head: Head | None = None) -> Spare:

@@ -21,34 +21,12 @@ from agent_core import (
 from agent_core.domain.events import CacheMissed, StepFailed
 from agent_core.domain.messages import CallOutcome, LoadedTool, Message, Native, ToolResult
 from agent_core.providers.anthropic.encode import encoder_of
-from agent_core.providers.marking import REMEMBERED
 from agent_core.providers.openai.encode import encode
 from agent_core.testing import FakeClock, call, fail, say, think
-from agent_core.testing.models import status
-from tests.agent_core.laws import check_log
+from tests.agent_core.providers.contract.searching import FIND, NATIVE, played, set_shop, tools_of
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 from tests.agent_core.routing import SHOP, Growing, by_name, ends, shop_tool
 from tests.agent_core.stage import ANN
-
-NATIVE = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
-FIND = call("search_tools", query="create an order")
-
-
-async def set_shop(scene: Any, wire: Any, *script: Any, **options: Any) -> Any:
-    """Open a session of an agent with sixty tools that a search finds."""
-    answers = [each if isinstance(each, tuple) else (each,) for each in script]
-    return await scene(wire, answers, **{"tools": SHOP, "router": "native", **options})
-
-
-async def played(stage: Any, **controls: Any) -> str:
-    run = await stage.play(**controls)
-    check_log(await stage.log())
-    assert run.status == "completed", run.error
-    return run.text
-
-
-def tools_of(asked: Any) -> list[Any]:
-    return asked.body["tools"]
 
 
 @NATIVE
@@ -240,71 +218,6 @@ async def test_a_restarted_process_sends_the_same_bytes(scene: Any, wire: Any):
     assert await played(again) == "Yes."
     assert again.requests[3][: len(before)] == before
     assert (await ends(again))[-1] == ("done", "create_order 0 is fine")
-
-
-UNKNOWN = {
-    "anthropic": {
-        "type": "invalid_request_error",
-        "message": "tools.2.custom.defer_loading: Extra inputs are not permitted",
-    },
-    "openai": {"type": "invalid_request_error", "message": "Tool 'tool_search' is not supported with this model."},
-}
-
-
-@NATIVE
-async def test_a_server_that_knows_no_deferred_tools_is_asked_without_them(scene: Any, wire: Any):
-    """The refusal costs one request: it is asked again at once, and from then on, with the definitions as text."""
-    refuses = status(400, msgspec.json.encode({"error": UNKNOWN[wire.name]}), {"content-type": "application/json"})
-    stage = await set_shop(scene, wire, refuses, FIND, by_name("create_order", id=7), say("Made."))
-    assert await played(stage) == "Made."
-    assert not await stage.said(StepFailed)
-    assert (await ends(stage))[-1] == ("done", "create_order 7 is fine")
-    first, *others = stage.line.models.asked
-    assert b"defer_loading" in first.raw or b"tool_search" in first.raw
-    assert not any(b"defer_loading" in each.raw or b'"tool_search"' in each.raw for each in others)
-    assert b'\\"name\\":\\"create_order\\"' in others[1].raw
-    assert not any(b"tool_reference" in each.raw for each in others)
-
-
-@NATIVE
-async def test_a_server_that_knows_no_search_any_more_is_asked_without_what_one_left(scene: Any, wire: Any):
-    """A fallback behind a gateway, in mid-conversation: earlier searches are calls of a function, answered in text."""
-    refuses = status(400, msgspec.json.encode({"error": UNKNOWN[wire.name]}), {"content-type": "application/json"})
-    failing = call("search_tools", limit=3)
-    script = (FIND, failing, call("create_order", id=7), say("Made."), refuses, by_name("get_order", id=1), say("Yes."))
-    stage = await set_shop(scene, wire, *script)
-    await played(stage)
-    assert await played(stage) == "Yes."
-    assert not await stage.said(StepFailed)
-    *_, refused, again, last = stage.line.models.asked
-    assert b"tool_search" in refused.raw or b"tool_reference" in refused.raw
-    for each in (again, last):
-        assert not any(word in each.raw for word in (b"tool_reference", b'"tool_search', b"defer_loading"))
-        assert b'\\"name\\":\\"create_order\\"' in each.raw
-        assert b'"search_tools"' in each.raw
-    items = list(again.body["input" if wire is RESPONSES else "messages"])
-    assert len(items) == len(list(refused.body["input" if wire is RESPONSES else "messages"])) - (wire is RESPONSES)
-
-
-@NATIVE
-async def test_a_session_that_was_refused_the_search_stays_without_it(scene: Any, wire: Any):
-    """After an hour the server may be another one: new sessions ask it again, the running one keeps its prefix."""
-    refuses = status(400, msgspec.json.encode({"error": UNKNOWN[wire.name]}), {"content-type": "application/json"})
-    stage = await set_shop(scene, wire, refuses, FIND, say("Found."), say("Yes."), say("New."))
-    await played(stage)
-    stage.line.provider._fields._clock = clock = FakeClock()
-    clock.advance(7_200)
-    stage.line.provider._fields._refusing = {
-        key: clock.now() - REMEMBERED for key in stage.line.provider._fields._refusing
-    }
-    assert await played(stage) == "Yes."
-    _, first, _, later = stage.line.models.asked
-    assert msgspec.json.encode(tools_of(first)) == msgspec.json.encode(tools_of(later))
-    assert stage.requests[3][: len(stage.requests[2])] == stage.requests[2]
-    stage.session = (await stage.core.open_session(agent="assistant", actor=ANN)).id
-    assert await played(stage) == "New."
-    asked = stage.line.models.asked[-1].raw
-    assert b"defer_loading" in asked or b'"tool_search"' in asked
 
 
 @NATIVE
