@@ -39,7 +39,7 @@ async def test_a_server_that_knows_no_deferred_tools_is_asked_without_them(scene
 
 @NATIVE
 async def test_a_server_that_knows_no_search_any_more_is_asked_without_what_one_left(scene: Any, wire: Any):
-    """In mid-conversation, as after another gateway was put before it: earlier searches are calls of a function, answered in text."""
+    """In mid-conversation, as with another gateway: earlier searches become calls of a function, answered in text."""
     refuses = status(400, msgspec.json.encode({"error": UNKNOWN[wire.name]}), {"content-type": "application/json"})
     failing = call("search_tools", limit=3)
     script = (FIND, failing, call("create_order", id=7), say("Made."), refuses, by_name("get_order", id=1), say("Yes."))
@@ -63,11 +63,8 @@ async def test_a_session_that_was_refused_the_search_stays_without_it(scene: Any
     refuses = status(400, msgspec.json.encode({"error": UNKNOWN[wire.name]}), {"content-type": "application/json"})
     stage = await set_shop(scene, wire, refuses, FIND, say("Found."), say("Yes."), say("New."))
     await played(stage)
-    stage.line.provider._fields._clock = clock = FakeClock()
-    clock.advance(7_200)
-    stage.line.provider._fields._refusing = {
-        key: clock.now() - REMEMBERED for key in stage.line.provider._fields._refusing
-    }
+    fields = stage.line.provider._fields
+    fields._refusing = {key: at - REMEMBERED for key, at in fields._refusing.items()}
     assert await played(stage) == "Yes."
     _, first, _, later = stage.line.models.asked
     assert msgspec.json.encode(tools_of(first)) == msgspec.json.encode(tools_of(later))
