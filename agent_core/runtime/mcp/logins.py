@@ -1,9 +1,9 @@
 """Logins of operators at MCP servers: begun, completed, renewed and ended, their tokens sealed in the database."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -63,11 +63,27 @@ class LoginBegun(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int
 
 
-class McpLogins:
-    """The logins of a project's servers, for operators and (`ServerLogins`) for connections.
+class KnownServers(Protocol):
+    """The servers of a project as this process knows them."""
 
-    *known* are the servers as this process knows them, *opened* gives one its private texts, *look* takes up what was
-    written. Without *authorization* no one logs in here.
+    @property
+    def stored(self) -> Sequence[StoredServer]:
+        """Return the servers as they were read last."""
+        ...
+
+    def opened(self, server: McpServer, /) -> McpServer:
+        """Return a stored *server* with its private texts; raises `Unreadable`."""
+        ...
+
+    async def look(self) -> None:
+        """Take up what was written since."""
+        ...
+
+
+class McpLogins:
+    """The logins of a project's *servers*, for operators and (`ServerLogins`) for connections.
+
+    Without *authorization* no one logs in here.
     """
 
     def __init__(
@@ -76,13 +92,9 @@ class McpLogins:
         authorization: Authorization | None,
         secrets: Secrets | None,
         values: ServerSecrets,
-        *,
-        opened: Callable[[McpServer], McpServer],
-        known: Callable[[], Sequence[StoredServer]],
-        look: Callable[[], Awaitable[None]],
+        known: KnownServers,
     ) -> None:
-        self._store, self._secrets, self._values = store, secrets, values
-        self._opened, self._known, self._look = opened, known, look
+        self._store, self._secrets, self._values, self._known = store, secrets, values, known
         self._authorization = authorization
         self._read: dict[str, McpLogin] = {}
 
@@ -117,7 +129,7 @@ class McpLogins:
         if not await self._store.write(work):
             raise LoginFailed(f"The MCP server `{stored.server.name}` was changed meanwhile; log in again.")
         _log.info("mcp.logged_in", server=stored.server.name, issuer=login.issuer)
-        await self._look()
+        await self._known.look()
 
     async def logout(self, name: str) -> None:
         """Forget the login at the server *name*, and have its authorization server forget it; raises `NotFound`.
@@ -128,7 +140,7 @@ class McpLogins:
         if not await self._store.write(lambda connection: rows.drop(connection, stored)):
             text = f"The login at the MCP server `{stored.server.name}` was renewed, or made again, meanwhile"
             raise LoginFailed(f"{text}: log out again if that one shall end too.")
-        await self._look()
+        await self._known.look()
         await self.revoke(stored)
 
     async def revoke(self, stored: StoredServer) -> None:
@@ -160,7 +172,7 @@ class McpLogins:
         known = self._state(server)
         state = structs.replace(state_of(new), lacks=known and known.lacks)
         kept = await self._store.write(partial(rows.put, server=server, spent=before, sealed=after, state=state))
-        await self._look()
+        await self._known.look()
         return kept
 
     async def lack(self, server: str, login: McpLogin, scope: str, /) -> None:
@@ -182,10 +194,10 @@ class McpLogins:
 
     async def _changed(self, work: Callable[[Connection], None]) -> None:
         await self._store.write(work)
-        await self._look()
+        await self._known.look()
 
     def _of(self, server: str) -> StoredServer | None:
-        return next((each for each in self._known() if each.server.name == server), None)
+        return next((each for each in self._known.stored if each.server.name == server), None)
 
     def _state(self, server: str) -> LoginState | None:
         stored = self._of(server)
@@ -201,7 +213,7 @@ class McpLogins:
         return stored
 
     async def _filled(self, stored: StoredServer) -> McpServer:
-        server, _ = await ready(self._opened(stored.server), self._values)
+        server, _ = await ready(self._known.opened(stored.server), self._values)
         return server
 
     async def _opened_login(self, stored: StoredServer | None) -> McpLogin | None:
