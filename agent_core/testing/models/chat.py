@@ -148,9 +148,9 @@ class ChatVoice:
         return lambda take: self._named(take, part if isinstance(part, bytes) else part(take))
 
     def _chunk(self, delta: Json, reason: str | None = None) -> Part:
-        said = encode(delta)
-        choice = b'"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]' % (said, encode(reason))
-        padding = b',"obfuscation":"%b"' % (b"x" * (16 - len(said) % 16)) if self._obfuscate else b""
+        encoded = encode(delta)
+        choice = b'"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]' % (encoded, encode(reason))
+        padding = b',"obfuscation":"%b"' % (b"x" * (16 - len(encoded) % 16)) if self._obfuscate else b""
         if not self._include:
             return b"%b%b%b}\n\n" % (self._head, choice, padding)
         if self._quirks.usage == "asked":

@@ -154,9 +154,9 @@ class MessagesVoice:
         self._seals += 1
         return lambda take: take.seal(n, before, text)
 
-    def _count(self, said: str | bytes, *, thought: bool = False) -> None:
-        self._output += tokens(said)
-        self._thought += tokens(said) if thought else 0
+    def _count(self, text: str | bytes, *, thought: bool = False) -> None:
+        self._output += tokens(text)
+        self._thought += tokens(text) if thought else 0
 
     def _message_start(self, take: Take) -> bytes:
         message = _message(take.head, [], self._usage(take) | {"output_tokens": 1, "output_tokens_details": None})
@@ -221,5 +221,5 @@ def _event(data: dict[str, Any]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (data["type"].encode(), encode(data))
 
 
-def _or(given: int | None, counted: int) -> int:
-    return counted if given is None else given
+def _or(reported: int | None, counted: int) -> int:
+    return counted if reported is None else reported

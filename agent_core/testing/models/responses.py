@@ -66,12 +66,12 @@ class ResponsesVoice:
         number = next(self._numbers)
 
         def error(take: Take) -> bytes:
-            said = error_of("responses", failed, take.head.model, "")[1]["error"]
+            fault = error_of("responses", failed, take.head.model, "")[1]["error"]
             code = stream_code(failed)
             if failed.kind in _FAILED:
-                response = self._response(take, "failed") | {"error": {"code": code, "message": said["message"]}}
+                response = self._response(take, "failed") | {"error": {"code": code, "message": fault["message"]}}
                 return _event("response.failed", {"response": response, "sequence_number": number})
-            body = {"code": code, "message": said["message"], "param": said["param"], "sequence_number": number}
+            body = {"code": code, "message": fault["message"], "param": fault["param"], "sequence_number": number}
             return _event("error", body)
 
         return [error]
