@@ -60,10 +60,10 @@ def router_tools(agent: Agent) -> Mapping[str, Tool]:
     if not agent.calls_by_name:
         return {}
     routed = agent.snapshot.routed
-    found: dict[str, Tool] = {CALL_TOOL: CallTool(agent.tools[CALL_TOOL])}
+    tools: dict[str, Tool] = {CALL_TOOL: CallTool(agent.tools[CALL_TOOL])}
     if agent.snapshot.searches:
-        found[SEARCH_TOOLS] = SearchTools(agent.tools[SEARCH_TOOLS], routed)
+        tools[SEARCH_TOOLS] = SearchTools(agent.tools[SEARCH_TOOLS], routed)
     elif routed:
-        found[LIST_RESOURCES] = ListResources(agent.tools[LIST_RESOURCES], routed)
-        found[USE_RESOURCE] = UseResource(agent.tools[USE_RESOURCE], routed)
-    return found
+        tools[LIST_RESOURCES] = ListResources(agent.tools[LIST_RESOURCES], routed)
+        tools[USE_RESOURCE] = UseResource(agent.tools[USE_RESOURCE], routed)
+    return tools

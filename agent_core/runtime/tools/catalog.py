@@ -74,8 +74,8 @@ class ToolCatalog:
             raise UnknownCursor("cursor", "not a cursor of this list; use `next_cursor` of the page before.")
         tools = await self.tools(Scope())
         names = sorted(name for name in {*tools, *self._stored} if name > (cursor or ""))
-        found = tuple(self._object(name, tools) for name in names[:limit])
-        return Page(found, names[limit - 1] if len(names) > limit else None)
+        objects = tuple(self._object(name, tools) for name in names[:limit])
+        return Page(objects, names[limit - 1] if len(names) > limit else None)
 
     async def get(self, name: str) -> ToolObject:
         """Return the tool with this id or name; raises `NotFound`."""
@@ -181,8 +181,8 @@ class ToolCatalog:
         return await dry_run(tool, arguments, by=by, clock=self._store.clock, tool_context=tool_context)
 
     async def _load(self) -> None:
-        found = await self._store.read(definitions.everything)
-        self._stored = {tool.definition.name: tool for tool in found}
+        tools = await self._store.read(definitions.everything)
+        self._stored = {tool.definition.name: tool for tool in tools}
 
     async def _find(self, name: str) -> tuple[str, Mapping[str, Tool]]:
         """Return the name of the tool with this id or name, and all tools; another process may have just made it."""
@@ -226,13 +226,13 @@ class ToolCatalog:
             raise InvalidInput("name", f"the tool `{wanted.name}` {where}; choose another name.")
         factory = self._kinds.get(wanted.kind)
         if factory is None:
-            known = ", ".join(f"`{kind}`" for kind in sorted(self._kinds))
-            raise InvalidInput("kind", f"this process makes no tools of the kind `{wanted.kind}`, only of {known}.")
+            kinds = ", ".join(f"`{kind}`" for kind in sorted(self._kinds))
+            raise InvalidInput("kind", f"this process makes no tools of the kind `{wanted.kind}`, only of {kinds}.")
         check_definition(wanted, factory, base)
 
     def _of_definitions(self, base: Mapping[str, Tool]) -> dict[str, Tool]:
         """Return the tools of the stored definitions; one that has not changed is the same object as before."""
-        before, found = self._made.tools, dict[str, Tool]()
+        before, tools = self._made.tools, dict[str, Tool]()
         for name, tool in self._stored.items():
             try:
                 inner = self._inner(tool.definition, base)
@@ -241,10 +241,12 @@ class ToolCatalog:
                 continue
             if inner is None:
                 continue
-            known = before.get(name)
-            same = isinstance(known, CatalogTool) and known.definition == tool.definition and known.inner == inner
-            found[name] = known if known is not None and same else CatalogTool(tool.definition, inner)
-        return found
+            existing = before.get(name)
+            if isinstance(existing, CatalogTool) and (existing.definition, existing.inner) == (tool.definition, inner):
+                tools[name] = existing
+            else:
+                tools[name] = CatalogTool(tool.definition, inner)
+        return tools
 
     def _inner(self, definition: ToolDefinition, base: Mapping[str, Tool]) -> Tool | None:
         factory = self._kinds.get(definition.kind)

@@ -65,7 +65,7 @@ async def dry_run(
     )
     began = time.perf_counter()
     outcome = _unfit(tool, arguments) or await _called(tool, arguments, context)
-    took = int((time.perf_counter() - began) * 1000)
+    milliseconds = int((time.perf_counter() - began) * 1000)
     ended, parts, renders = _end(tool, outcome)
     shown, truncated = _cut(parts, tool.spec.result_limit)
     return DryRun(
@@ -76,7 +76,7 @@ async def dry_run(
         renders=renders,
         truncated=truncated,
         progress=tuple(progress),
-        duration_ms=took,
+        duration_ms=milliseconds,
     )
 
 
