@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_core.clock import Clock
-from agent_core.confined.child import HEAD, LARGEST_ANSWER, LENGTH
+from agent_core.confined.child import HEAD, LENGTH, MAX_ANSWER
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_SECONDS = 60.0
@@ -133,7 +133,7 @@ class ConfinedProcess:
 
     async def _receive(self) -> tuple[bool, bytes]:
         ok, size = HEAD.unpack(await self._exactly(HEAD.size))
-        if size > LARGEST_ANSWER:
+        if size > MAX_ANSWER:
             raise ProcessLost
         return ok, await self._exactly(size)
 

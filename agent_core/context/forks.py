@@ -17,7 +17,7 @@ def asking(tokens: int, frames: Frames, encode: Encode, rest: Sequence[WindowEnt
 
     The *rest* of the window, which stays as it is, stands between them.
     """
-    text = instruction(tokens, kept=sum(entry.border for entry in rest))
+    text = instruction(tokens, tail=sum(entry.border for entry in rest))
     return WindowEntry(0, Message("user", (Text(frames.context("note", text)),)), encode)
 
 
@@ -34,29 +34,29 @@ def pieces(entries: Sequence[WindowEntry], room: int | None, calibration: Calibr
     """
     if room is None or sum(calibration.tokens(entry.weight) for entry in entries) <= room:
         return [list(entries)]
-    found: list[list[WindowEntry]] = []
+    result: list[list[WindowEntry]] = []
     left = 0
     for group in _groups(plain(entries)):
         tokens = sum(calibration.tokens(entry.weight) for entry in group)
         if tokens > room:
             group = [_shortened(entry, room // len(group)) for entry in group]  # noqa: PLW2901 - the same, as it fits
             tokens = room
-        if not found or tokens > left:
-            found.append([])
+        if not result or tokens > left:
+            result.append([])
             left = room
-        found[-1] += group
+        result[-1] += group
         left -= tokens
-    return found
+    return result
 
 
 def plain(entries: Sequence[WindowEntry]) -> list[WindowEntry]:
     """Return *entries* without reasoning and native items, which models refuse once what precedes them has changed."""
-    found: list[WindowEntry] = []
+    result: list[WindowEntry] = []
     for entry in entries:
         parts = tuple(part for part in entry.message.parts if not isinstance(part, Reasoning))
         if parts:
-            found.append(entry.changed(Message(entry.message.role, parts)))
-    return found
+            result.append(entry.changed(Message(entry.message.role, parts)))
+    return result
 
 
 def _groups(entries: Sequence[WindowEntry]) -> list[list[WindowEntry]]:

@@ -226,8 +226,8 @@ class Window:
         self, kind: CompactionKind, from_seq: int, *, kept_seq: int | None = None, by: Calibration = UNCALIBRATED
     ) -> e.ContextCompacted:
         """Return the fact that compacts the window from *from_seq* on, with its tokens as they are estimated *by*."""
-        kept = [entry for entry in self.entries if entry.seq >= from_seq or entry.seq == kept_seq]
-        left = self._pruned(from_seq) if kind == "prune" else kept
+        rest = [entry for entry in self.entries if entry.seq >= from_seq or entry.seq == kept_seq]
+        left = self._pruned(from_seq) if kind == "prune" else rest
         before, after = (by.tokens(total(entry.weight for entry in each)) for each in (self.entries, left))
         return e.ContextCompacted(
             kind=kind, from_seq=from_seq, tokens_before=before, tokens_after=after, kept_seq=kept_seq
@@ -340,7 +340,7 @@ class Window:
         while self.entries and self.entries[-1].paused:
             given_up.append(self.entries.pop())
             self._weighed = self.entries, 0, NOTHING
-        if given_up and self.history.asked and len(self.entries) < self.history.asked.entries:
+        if given_up and self.history.newest_call and len(self.entries) < self.history.newest_call.entries:
             self.history = self.history.rewriting("answer")
         for entry in reversed(given_up):
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning) and not _is_blank(p))
@@ -351,12 +351,12 @@ class Window:
         """Return the entries after *body*; a summary's seq is before those that it precedes."""
         if body.kind == "prune":
             return self._pruned(body.from_seq)
-        kept = [entry for entry in self.entries if entry.seq >= body.from_seq or entry.seq == body.kept_seq]
+        rest = [entry for entry in self.entries if entry.seq >= body.from_seq or entry.seq == body.kept_seq]
         if body.summary is None:
-            return kept
+            return rest
         text = in_window(body.summary, repeats=body.kept_seq is not None)
         message = Message("user", (Text(self.frames.context("summary", text)),))
-        return [WindowEntry(body.window_seq - 1, message, self._encode, summary=True), *kept]
+        return [WindowEntry(body.window_seq - 1, message, self._encode, summary=True), *rest]
 
     def _pruned(self, from_seq: int) -> list[WindowEntry]:
         """Return the entries with placeholders for the large results before *from_seq*; no step has read the last."""
@@ -372,28 +372,28 @@ class Window:
     def _forget_reasoning(self) -> None:
         """Drop the reasoning of all earlier answers: newer models refuse it once the prefix has changed."""
         self._native = None
-        kept: list[WindowEntry] = []
+        entries: list[WindowEntry] = []
         for entry in self.entries:
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning))
             if len(parts) == len(entry.message.parts) and entry.message.native is None:
-                kept.append(entry)
+                entries.append(entry)
             elif parts:
-                kept.append(entry.changed(Message(entry.message.role, parts)))
-        self.entries = kept
+                entries.append(entry.changed(Message(entry.message.role, parts)))
+        self.entries = entries
 
 
 def files_of(parts: Sequence[Part]) -> Sequence[str]:
     """Return the blob ids of what models are shown of the files in *parts*, in the results of tools too."""
-    found: list[str] = []
+    blobs: list[str] = []
     for part in parts:
         if isinstance(part, File):
             if part.text is None or is_whole(part):
-                found.append(part.file)
+                blobs.append(part.file)
             if part.text is not None:
-                found.append(part.text)
+                blobs.append(part.text)
         elif isinstance(part, ToolResult):
-            found += files_of(part.parts)
-    return found
+            blobs += files_of(part.parts)
+    return blobs
 
 
 def _is_blank(part: Part) -> bool:

@@ -216,5 +216,5 @@ def test_a_preview_tells_what_the_log_will(kinds: list[str]):
 def timeless(window: Window) -> PromptHistory:
     """Return what *window* knows of the calls, but for when they were."""
     known = window.history
-    last, asked = (call and replace(call, time=0) for call in (known.last, known.asked))
-    return replace(known, last=last, asked=asked, newest=0, failed=0)
+    last, asked = (call and replace(call, time=0) for call in (known.last, known.newest_call))
+    return replace(known, last=last, newest_call=asked, newest=0, failed=0)
