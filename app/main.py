@@ -69,13 +69,13 @@ def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port
 def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = None) -> None:
     """Receive from *channel* by connections opened here, and drive runs, until a signal comes; raise ConfigError."""
     logs.complete(settings.log)
-    found = next(each for each in CHANNELS if each.name == channel)
-    if (missing := found.no_socket(settings)) is not None:
+    spec = next(each for each in CHANNELS if each.name == channel)
+    if (missing := spec.no_socket(settings)) is not None:
         raise ConfigError(missing)
     if settings.postgres is None:
         prepare_data(settings)
     with private_files(), owned(settings) if settings.postgres is None else nullcontext():
-        _run(_listen(settings, tools, found))
+        _run(_listen(settings, tools, spec))
 
 
 def check_shared(settings: Settings, command: str) -> None:
@@ -238,11 +238,11 @@ async def _working(core: Core, end: Callable[[], None]) -> AsyncIterator[None]:
         await looking
 
 
-async def _until(asked: asyncio.Event, core: Core) -> None:
-    """Return once an end is *asked* for; raise ConfigError when the engine has stopped: a supervisor restarts us."""
+async def _until(stop: asyncio.Event, core: Core) -> None:
+    """Return once *stop* is set; raise ConfigError when the engine has stopped: a supervisor restarts us."""
     while core.is_working:
         with suppress(TimeoutError):
-            await asyncio.wait_for(asked.wait(), CHECK_EVERY)
+            await asyncio.wait_for(stop.wait(), CHECK_EVERY)
             return
     raise ConfigError("The engine of this process has stopped; the log says why. Start the process again.")
 
@@ -314,8 +314,8 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None, br
         lines += [f"Page:    {page}"] if (page := page_line(settings, url)) else []
         lines += [f"Console: {url}/operator (asks for an API key)"]
         lines += _key_lines(api_key)
-        found = [(channel.name, channel.receives(settings, settings.public_url or url)) for channel in CHANNELS]
-        lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
+        ways = [(channel.name, channel.receives(settings, settings.public_url or url)) for channel in CHANNELS]
+        lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in ways if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
     say("\n".join([*lines, *broken]))
 

@@ -136,8 +136,8 @@ class OwnTools:
         self._loads += 1
         load = FolderLoad(sources, before.loaded, self._loads)
         self._opened.append(load.package)
-        kept = {stem: before.files[stem] for stem in load.problems if stem in before.files}
-        files, loaded = dict(sorted({**kept, **load.files}.items())), {**before.loaded, **load.files}
+        previous = {stem: before.files[stem] for stem in load.problems if stem in before.files}
+        files, loaded = dict(sorted({**previous, **load.files}.items())), {**before.loaded, **load.files}
         self._close({file.package for file in (*files.values(), *loaded.values())})
         return files, loaded, list(load.problems.values())
 

@@ -57,8 +57,8 @@ class Ready:
             with suppress(Unavailable, TimeoutError):  # the database was there just now: then the last answer stands
                 async with asyncio.timeout(TIMEOUT):
                     count = len(await self._core.agents.unavailable())
-                said = f"Agents without a model that can be asked: {count}. `parley doctor` names them."
-                self._warning = said if count else None
+                text = f"Agents without a model that can be asked: {count}. `parley doctor` names them."
+                self._warning = text if count else None
         return self._warning
 
     async def _ping(self) -> None:

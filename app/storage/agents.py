@@ -10,7 +10,7 @@ from agent_core.store.work import catalog
 from app.settings import Settings
 from app.storage.servers import asked
 
-MOST = 10_000
+MAX_AGENTS = 10_000
 """Agents that a check looks at."""
 
 
@@ -26,7 +26,7 @@ def all_agents(settings: Settings) -> Sequence[AgentObject]:
 
 def _read(connection: Connection) -> Sequence[AgentObject]:
     try:
-        return catalog.listed(connection, limit=MOST, after=0).items
+        return catalog.listed(connection, limit=MAX_AGENTS, after=0).items
     except (msgspec.ValidationError, connection.dialect.loaded_dbapi.Error):
         # Of another version, or empty: that is a finding of the migrations. Prepared statements raise the driver's own.
         return ()

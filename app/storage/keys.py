@@ -75,10 +75,10 @@ def _kept_secret(settings: Settings) -> str | None:
 
 def _kept_api_key(settings: Settings) -> ApiKey | None:
     path = settings.data / API_KEY_FILE
-    known = _read(path)
+    digest = _read(path)
     try:
         renewal = f"remove {path} and start again, or set PARLEY_API_KEY"
-        return None if known is None else ApiKey(bytes.fromhex(known), renewal=renewal)
+        return None if digest is None else ApiKey(bytes.fromhex(digest), renewal=renewal)
     except ValueError:
         raise ConfigError(
             f"PARLEY_API_KEY: `{path}` is damaged; remove it for a new key, or set the variable."
@@ -94,8 +94,8 @@ def check_secret(settings: Settings) -> None:
 
     mark = load_keys(settings).derive("fingerprint")
     with connected(settings.postgres) as connection:
-        known = keep(connection, SECRET_NAME, mark)
-    _compare(mark, known)
+        shared = keep(connection, SECRET_NAME, mark)
+    _compare(mark, shared)
 
 
 def check_shared_secret(settings: Settings) -> None:
@@ -106,13 +106,13 @@ def check_shared_secret(settings: Settings) -> None:
     from app.storage.postgres import connected  # noqa: PLC0415 - as below
 
     with connected(settings.postgres) as connection:
-        known = value_of(connection, SECRET_NAME)
-    if known is not None:
-        _compare(load_keys(settings).derive("fingerprint"), known)
+        shared = value_of(connection, SECRET_NAME)
+    if shared is not None:
+        _compare(load_keys(settings).derive("fingerprint"), shared)
 
 
-def _compare(mark: bytes, known: bytes) -> None:
-    if not hmac.compare_digest(mark, known):
+def _compare(mark: bytes, shared: bytes) -> None:
+    if not hmac.compare_digest(mark, shared):
         raise ConfigError(
             "PARLEY_SECRET_KEY: the processes of this Postgres have another one; set the same for all (how it is "
             "changed is in docs/operations.md)."

@@ -76,8 +76,8 @@ def revision(settings: Settings) -> str | None:
         raise ConfigError(f"DATABASE_URL: there is no database at `{settings.database}`; run `parley migrate`.")
     try:
         with closing(sqlite3.connect(settings.database)) as connection:
-            known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
-            row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if known else None
+            exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if exists else None
     except sqlite3.Error as error:
         raise ConfigError(
             f"DATABASE_URL: `{settings.database}` cannot be used ({error}); name an SQLite file that can."

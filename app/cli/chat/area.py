@@ -213,9 +213,9 @@ class InputArea:
         """Pick the item of the list that has *key*; a key that decides nothing begins a message."""
         if self.menu is None:
             return
-        found = [item for item in self.menu.items if item.key == key]
-        if found and self.can_pick:
-            _finish(self.menu.picked, found[0].value)
+        matches = [item for item in self.menu.items if item.key == key]
+        if matches and self.can_pick:
+            _finish(self.menu.picked, matches[0].value)
         elif self.asked_for is None and key.isprintable():
             self.write(key)
 
@@ -329,13 +329,13 @@ class InputArea:
         return [("fg:ansibrightblack", f"{self._status} {monotonic() - self._since:.0f} s")]
 
     def _choices(self) -> StyleAndTextTuples:
-        found: StyleAndTextTuples = []
+        fragments: StyleAndTextTuples = []
         for at, item in enumerate(self.menu.items if self.menu else ()):
             chosen = self.menu is not None and at == self.menu.at
             key = f" ({item.key})" if item.key else ""
-            found.append(("bold" if chosen else "", f"{MARK if chosen else ' '} {item.words}{key}\n"))
+            fragments.append(("bold" if chosen else "", f"{MARK if chosen else ' '} {item.words}{key}\n"))
         hint = self.menu.hint if self.menu and self.is_picking else ASIDE
-        return [*found, ("fg:ansibrightblack", hint)]
+        return [*fragments, ("fg:ansibrightblack", hint)]
 
     def _hints(self) -> StyleAndTextTuples:
         if self.field is not None:

@@ -30,13 +30,13 @@ class Asking:
         return f"{BRIEF}\n(tools are given {names} of {self.by})" if names else BRIEF
 
 
-def asking(given: str | None, settings: Settings) -> Asking:
-    """Return what the option has *given*, else what the demo page of this machine's server gives its tools.
+def asking(option: str | None, settings: Settings) -> Asking:
+    """Return what *option* gives, a JSON object, else what the demo page of this machine's server gives its tools.
 
     A server that PARLEY_URL names has a demo page of its own, of which the settings here say nothing.
     """
-    if given is not None:
-        return Asking(json_object(OPTION, given, """write one JSON object, such as '{"customer": "C-1"}'."""))
+    if option is not None:
+        return Asking(json_object(OPTION, option, """write one JSON object, such as '{"customer": "C-1"}'."""))
     if settings.url is not None:
         return Asking()
     return Asking(settings.demo_tool_context or {}, SETTING)

@@ -23,7 +23,7 @@ from channels.terminal import Terminal
 
 PROMPT = "> "
 INTERRUPTED = 130
-MOST_COLUMNS = 10_000
+MAX_COLUMNS = 10_000
 """Columns of a line at most, whatever the environment says."""
 
 
@@ -50,7 +50,9 @@ def chat(
         return INTERRUPTED
 
 
-async def _chat(agent: str | None, session: str | None, message: str | None, by: Asking, kept: Settings | None) -> int:
+async def _chat(
+    agent: str | None, session: str | None, message: str | None, by: Asking, settings: Settings | None
+) -> int:
     clock = SystemClock()
     async with opened_port(clock) as opened:
         port = AskingPort(opened, by.tool_context) if by.tool_context else opened
@@ -62,7 +64,7 @@ async def _chat(agent: str | None, session: str | None, message: str | None, by:
         if _is_able():
             from app.cli.chat.live import ask_live, talk_live
 
-            me, greeting, history = _person(), by.greeting, _history(kept)
+            me, greeting, history = _person(), by.greeting, _history(settings)
             if message is not None:
                 return 0 if await ask_live(port, me, clock, session, message) else 1
             await talk_live(port, me, clock, agent=agent, session=session, history=history, greeting=greeting)
@@ -121,7 +123,7 @@ def _terminal(prompt: str) -> Terminal:
 
 def columns_here() -> int:
     """Return the columns of the person's terminal, also where the answers go into a pipe; 80 where there is none."""
-    return min(_columns(), MOST_COLUMNS)
+    return min(_columns(), MAX_COLUMNS)
 
 
 def _columns() -> int:
