@@ -53,12 +53,12 @@ class WidgetVersions:
         if (held := self._held.get(key)) is not None:
             self._held.move_to_end(key)
             return held
-        found = await self._records.read(lambda connection: connection.execute(query).scalar())
-        if found is not None:
-            self._held[key] = found
+        content = await self._records.read(lambda connection: connection.execute(query).scalar())
+        if content is not None:
+            self._held[key] = content
             while len(self._held) > _HELD:
                 self._held.popitem(last=False)
-        return found
+        return content
 
 
 def _keep(connection: Connection, build: str, files: Mapping[str, bytes], now: int) -> None:
