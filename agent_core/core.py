@@ -273,8 +273,8 @@ class Core:
         """
         if session is None:
             return await self._openings.receive_first(agent, inbound)
-        if known := await self._openings.seen(agent, inbound):
-            return known
+        if receipt := await self._openings.seen(agent, inbound):
+            return receipt
         return await self._openings.receive(await self._cache.get(session), inbound, agent)
 
     async def run(self, id: str) -> RunObject:

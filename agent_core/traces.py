@@ -36,13 +36,13 @@ def trace_of(error: BaseException) -> str:
 
 
 def _alone(error: BaseException) -> str:
-    said, frames = _said(error), "".join(traceback.format_tb(error.__traceback__))
+    line, frames = _line_of(error), "".join(traceback.format_tb(error.__traceback__))
     inner = cast("BaseExceptionGroup[BaseException]", error).exceptions if hasattr(error, "exceptions") else ()
     grouped = "".join(f"\nOne of them:\n{trace_of(each)}" for each in inner[:MAX_ERRORS])
-    return f"Traceback (most recent call last):\n{frames}{said}{grouped}"
+    return f"Traceback (most recent call last):\n{frames}{line}{grouped}"
 
 
-def _said(error: BaseException) -> str:
+def _line_of(error: BaseException) -> str:
     name = type(error).__qualname__
     if type(error).__module__.partition(".")[0] in CITES:
         return name

@@ -74,8 +74,8 @@ def usable(files: AgentFiles, check: Callable[[Definition], None]) -> AgentFiles
 
 
 def _check_name(path: Path, made: Definition, others: Mapping[Path, Definition]) -> None:
-    for other, known in others.items():
-        if made.name == known.name:
+    for other, definition in others.items():
+        if made.name == definition.name:
             raise ConfigError(f"{path}: `name`: `{made.name}` is defined in `{other.name}` too; rename one of them.")
 
 

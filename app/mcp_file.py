@@ -110,10 +110,10 @@ class _ServerEntry:
             raise self.fault("", "an object with `command` or `url`.")
         fields = cast("dict[str, Any]", entry)
         made: dict[str, Any] = {"name": self._plain_name(), "transport": self._transport(fields)}
-        for given, value in fields.items():
-            key = _AS.get(given, given)
-            if key != given and key in fields:
-                raise self.fault(given, f"`{key}` says the same; leave one out.")
+        for name, value in fields.items():
+            key = _AS.get(name, name)
+            if key != name and key in fields:
+                raise self.fault(name, f"`{key}` says the same; leave one out.")
             if key in _SAME:
                 made[key] = self._filled(key, value)
             elif key == "disabled":

@@ -183,7 +183,7 @@ class Settings(BaseSettings):
             "PARLEY_PUBLIC_URL": self.public_url,
             "PARLEY_HOSTS": self.hosts,
         }
-        return next((name for name, given in others.items() if given), None)
+        return next((name for name, value in others.items() if value), None)
 
     @property
     def is_named(self) -> bool:

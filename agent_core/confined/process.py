@@ -53,17 +53,17 @@ class ConfinedProcess:
             started = cls(*_spawn(worker, megabytes, arguments))
         except OSError as error:
             raise ProcessUnavailable(f"cannot start ({error.strerror}).") from None
-        ready, said = False, b""
+        ready, message = False, b""
         try:
             async with asyncio.timeout(_START_SECONDS):
-                ready, said = await started._receive()
+                ready, message = await started._receive()
         except (TimeoutError, ProcessLost):
             raise ProcessUnavailable("does not start; is there enough memory, and is all installed?") from None
         finally:
             if not ready:
                 await started.kill()
         if not ready:
-            raise ProcessUnavailable(f"does not start: {said.decode(errors='replace')[:200]}")
+            raise ProcessUnavailable(f"does not start: {message.decode(errors='replace')[:200]}")
         return started
 
     @property

@@ -120,7 +120,7 @@ def weight(entries: Sequence[WindowEntry]) -> Weight:
 
 def filling(
     window: Window,
-    given: PromptBounds,
+    bounds: PromptBounds,
     calibration: Calibration,
     *,
     tokens: int,
@@ -130,26 +130,26 @@ def filling(
     kind: Literal["summary", "cut", "off"] = "summary",
 ) -> WindowFill:
     """Return how full *window* is for a prompt of so many *tokens*: what this *kind* decides on, or all (*look*)."""
-    least = given.limit if kind == "cut" else _least(given)
+    least = bounds.limit if kind == "cut" else _least(bounds)
     calm = WindowFill(
         tokens=tokens,
         estimated=tokens,
         prefix=prefix,
         taken=taken,
         head=window.head,
-        summary=given.summary,
+        summary=bounds.summary,
         failures=window.history.failures,
     )
     sure = round(tokens * (1 + calibration.error))
     if kind == "off" or (not look and (least is None or sure <= least)):
         return calm
     tails, prunes = _tails(window, calibration), _prunes(window, calibration)
-    tail, limit = (tails[-1].tokens if tails else 0) + taken, given.limit
+    tail, limit = (tails[-1].tokens if tails else 0) + taken, bounds.limit
     return msgspec.structs.replace(
         calm,
         tokens=tokens if limit is None or sure <= limit else max(sure, limit + 1),
         limit=limit,
-        threshold=threshold(given, window.history, prefix=prefix, tail=tail, growth=_growth(window, calibration)),
+        threshold=threshold(bounds, window.history, prefix=prefix, tail=tail, growth=_growth(window, calibration)),
         tails=tails,
         steps=_steps(window, calibration),
         prune=_freed(prunes, tails[-1].entries) if tails else None,
@@ -190,7 +190,7 @@ def _steps(window: Window, calibration: Calibration) -> tuple[Tail, ...]:
     if not places:
         return ()
     seq, end = window.kept_seq, len(window.entries)
-    size, own = end, window.entries[window.asked :]
+    size, own = end, window.entries[window.newest_question :]
     tokens = sum(calibration.tokens(entry.weight) for entry in own if entry.seq == seq)
     tails: list[Tail] = []
     for place in reversed(places):

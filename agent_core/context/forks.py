@@ -12,7 +12,7 @@ _CHARACTERS_PER_TOKEN = 2
 """Characters of a message that was too long, for each token of room: less than most texts have."""
 
 
-def asking(tokens: int, frames: Frames, encode: Encode, rest: Sequence[WindowEntry] = ()) -> WindowEntry:
+def summary_request(tokens: int, frames: Frames, encode: Encode, rest: Sequence[WindowEntry] = ()) -> WindowEntry:
     """Return the message that asks for a summary of about *tokens* tokens, after those that it is about.
 
     The *rest* of the window, which stays as it is, stands between them.
@@ -21,7 +21,7 @@ def asking(tokens: int, frames: Frames, encode: Encode, rest: Sequence[WindowEnt
     return WindowEntry(0, Message("user", (Text(frames.context("note", text)),)), encode)
 
 
-def going_on(summary: str, frames: Frames, encode: Encode) -> WindowEntry:
+def summary_so_far(summary: str, frames: Frames, encode: Encode) -> WindowEntry:
     """Return the message that stands for the pieces before one, of which there is a *summary*."""
     return WindowEntry(0, Message("user", (Text(frames.context("summary", in_window(summary))),)), encode, summary=True)
 

@@ -152,14 +152,14 @@ class Frames:
         return f"[{name} {self.marker}] {text}{gap}[/{name} {self.marker}]"
 
     def _of_people(self, text: str) -> str:
-        escaped = self._found(text, of_tools=False)
+        escaped = self._take_ready(text, of_tools=False)
         return self._escaped(text, _OF_PEOPLE) if escaped is None else escaped
 
     def _of_tools(self, text: str) -> str:
-        escaped = self._found(text, of_tools=True)
+        escaped = self._take_ready(text, of_tools=True)
         return self._escaped(text, _OF_TOOLS) if escaped is None else escaped
 
-    def _found(self, text: str, *, of_tools: bool) -> str | None:
+    def _take_ready(self, text: str, *, of_tools: bool) -> str | None:
         if not self._ready or (entry := self._ready.pop((text, of_tools), None)) is None:
             return None
         escaped, times = entry

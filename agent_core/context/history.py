@@ -67,8 +67,8 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
                 return replace(self, refreezable=False, newest=time)
             case e.ContextCompacted():
                 is_kept = body.kind == "prune"
-                kept, clocked = (self.tools_note, self.clocked) if is_kept else ("", 0)
-                seen = replace(self.rewriting("compaction"), tools_note=kept, clocked=clocked)
+                note, clocked = (self.tools_note, self.clocked) if is_kept else ("", 0)
+                seen = replace(self.rewriting("compaction"), tools_note=note, clocked=clocked)
                 return replace(seen, refreezable=True, failures=0, newest=time)
             case e.SnapshotFrozen():
                 seen = self if body.reason in _OF_A_RUN else replace(self, tools_note="", unavailable=())

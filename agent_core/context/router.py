@@ -211,7 +211,7 @@ def listing(routed: Sequence[ToolSpec], query: str | None = None) -> str:
     return _written(f"Resources that fit `{query}`, best first:", ranked)
 
 
-def found(routed: Sequence[ToolSpec], query: str, limit: int = FOUND) -> tuple[str, tuple[LoadedTool, ...]]:
+def search(routed: Sequence[ToolSpec], query: str, limit: int = FOUND) -> tuple[str, tuple[LoadedTool, ...]]:
     """Return the tools *routed* that fit *query*, the best first, and what a model reads that cannot load them.
 
     A tool that the query names comes before all others. Nothing is found beyond *limit*, nor what would be too long.
@@ -345,8 +345,8 @@ def _singulars(text: str) -> frozenset[str]:
 
 def _weight(term: str, words: _Words) -> float:
     """Return how much a tool with *words* is about *term*."""
-    name, said = words
-    total = _DESCRIPTION if term in said else 0.0
+    name, description = words
+    total = _DESCRIPTION if term in description else 0.0
     if term in name:
         return total + _NAME
     is_like = any(word.startswith(term) or (len(word) > _SHORT and term.startswith(word)) for word in name)

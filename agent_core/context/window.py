@@ -165,10 +165,10 @@ class Window:
 
     def weight(self, count: int) -> Weight:
         """Return what the first *count* entries weigh; while the window only grows those that are new are added."""
-        entries, known, weight = self._weighed
-        if entries is not self.entries or known > count:
-            known, weight = 0, NOTHING
-        weight = total([weight, *(entry.weight for entry in self.entries[known:count])])
+        entries, measured, weight = self._weighed
+        if entries is not self.entries or measured > count:
+            measured, weight = 0, NOTHING
+        weight = total([weight, *(entry.weight for entry in self.entries[measured:count])])
         self._weighed = self.entries, min(count, len(self.entries)), weight
         return weight
 
@@ -177,16 +177,16 @@ class Window:
         return total(weight_of(self._pending[seq]) for seq in seqs if seq in self._pending)
 
     @property
-    def asked(self) -> int | None:
+    def newest_question(self) -> int | None:
         """Return the place of the newest messages of people, None without any."""
         return next((i for i in range(len(self.entries) - 1, -1, -1) if self.entries[i].border), None)
 
     @property
     def steps(self) -> Sequence[int]:
-        """Return the places after `asked` where a later step of the run begins: after results, so with all of them."""
-        if self.asked is None:
+        """Return the places after `newest_question` where a later step of the run begins: after all results of one."""
+        if self.newest_question is None:
             return ()
-        places = range(self.asked + 2, len(self.entries) + 1)
+        places = range(self.newest_question + 2, len(self.entries) + 1)
         return [
             i
             for i in places
@@ -220,7 +220,7 @@ class Window:
     @property
     def kept_seq(self) -> int | None:
         """Return the seq of the step that took the newest messages of people."""
-        return None if self.asked is None else self.entries[self.asked].seq
+        return None if self.newest_question is None else self.entries[self.newest_question].seq
 
     def compacted(
         self, kind: CompactionKind, from_seq: int, *, kept_seq: int | None = None, by: Calibration = UNCALIBRATED

@@ -99,12 +99,12 @@ def _shown(made: MadeRender, context: CallContext) -> Done:
 
 async def _rows(arguments: Mapping[str, Any], context: CallContext) -> Sequence[Row]:
     """Return the rows that *arguments* name or hold; raises `InvalidInput`, `NotFound`."""
-    handle, given = arguments.get("from_result"), arguments.get("rows")
+    handle, rows = arguments.get("from_result"), arguments.get("rows")
     if handle is None:
-        if not given:
+        if not rows:
             raise InvalidInput("rows", "give `rows`, or the handle of a result in `from_result`.")
-        return _checked_numbers(given)
-    if given:
+        return _checked_numbers(rows)
+    if rows:
         raise InvalidInput("rows", "leave them out: `from_result` has the rows.")
     return await context.rows(handle)
 

@@ -41,7 +41,7 @@ class SearchTools:
     routed: Sequence[ToolSpec]
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002 - the port has it
-        text, tools = router.found(self.routed, arguments["query"], arguments.get("limit", router.FOUND))
+        text, tools = router.search(self.routed, arguments["query"], arguments.get("limit", router.FOUND))
         return Done((Text(text),), loaded=tools)
 
 

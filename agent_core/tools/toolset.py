@@ -48,10 +48,10 @@ class Refreshable(Protocol):
 class Static:
     """The same tools for every scope."""
 
-    known: Mapping[str, Tool]
+    by_name: Mapping[str, Tool]
 
     async def tools(self, _scope: Scope, /) -> Mapping[str, Tool]:
-        return self.known
+        return self.by_name
 
 
 @dataclass(frozen=True, slots=True)

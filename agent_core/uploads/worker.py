@@ -192,12 +192,12 @@ def _unzippable(data: bytes) -> None:
 
 def _bounded(texts: Iterable[str]) -> str:
     """Return *texts* as lines, up to `MAX_TEXT` characters."""
-    kept, left = list[str](), MAX_TEXT
+    pieces, left = list[str](), MAX_TEXT
     for text in texts:
         if len(text) >= left:
-            kept.append(text[:left])
-            kept.append(f"[The rest is left out: this is the beginning, of {MAX_TEXT:,} characters.]")
+            pieces.append(text[:left])
+            pieces.append(f"[The rest is left out: this is the beginning, of {MAX_TEXT:,} characters.]")
             break
-        kept.append(text)
+        pieces.append(text)
         left -= len(text) + 1
-    return "\n".join(kept)
+    return "\n".join(pieces)

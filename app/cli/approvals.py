@@ -99,6 +99,6 @@ COLUMNS = (
 def _arguments(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    from app.cli.given import json_object
+    from app.cli.json_option import json_object
 
     return json_object("--arguments", text, "write all of them as one JSON object.")

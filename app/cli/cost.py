@@ -78,11 +78,11 @@ def cost(
             raise typer.BadParameter("it draws one session; name one.", param_hint="--png")
         print_costs(by, first=first, end=end, as_json=as_json)
         return
-    found, picture = asyncio.run(_read(session, drawn=png is not None))
+    costs, picture = asyncio.run(_read(session, drawn=png is not None))
     if as_json:
-        line(found)
+        line(costs)
     else:
-        for text in described(found):
+        for text in described(costs):
             say(text)
     if png is not None and picture is not None:
         png.write_bytes(picture)

@@ -71,7 +71,7 @@ def call_tool(
     as_json: AsJson = False,
 ) -> None:
     """Call a tool outside of any conversation: what it writes is written. The exit code is 1 when the call failed."""
-    from app.cli.given import json_object
+    from app.cli.json_option import json_object
 
     values = {} if arguments is None else json_object("ARGUMENTS", arguments, "write them as one JSON object.")
     values |= dict(_argument(each) for each in arg or ())

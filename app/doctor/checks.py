@@ -60,16 +60,16 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
         settings = with_providers(settings, env_file)
     except ConfigError as error:
         yield Finding("fail", "providers", str(error))
-    own, said = OwnTools.of(settings), set[str]()
+    own, texts = OwnTools.of(settings), set[str]()
     own.load()
     tools = chain(own_tools(own), tool_files(settings, own), mcp_servers(settings))
     for finding in chain(
-        [_settings(settings)], edges(settings), _kept(settings), tools, _models(settings), stored_hooks(settings)
+        [_settings(settings)], edges(settings), _database(settings), tools, _models(settings), stored_hooks(settings)
     ):
-        said.add(finding.text)
+        texts.add(finding.text)
         yield finding
     # A start stops at its first fault, which may have been reported above, beside others of its kind.
-    yield from (finding for finding in refusals(settings, own, CHANNELS) if finding.text not in said)
+    yield from (finding for finding in refusals(settings, own, CHANNELS) if finding.text not in texts)
     yield from _providers(settings, offline=offline)
     yield from slack(settings, offline=offline)
     yield from charts(settings, offline=offline)
@@ -142,7 +142,7 @@ def _hooks(where: str, definition: Definition) -> Iterator[Finding]:
         yield Finding("warn", "hooks", text, "say `on_error: deny`, or `on_error: allow`, in its config")
 
 
-def _kept(settings: Settings) -> Iterator[Finding]:
+def _database(settings: Settings) -> Iterator[Finding]:
     """Check the database and what depends on it."""
     try:
         if settings.postgres is not None:
@@ -225,7 +225,7 @@ def _providers(settings: Settings, *, offline: bool) -> Iterator[Finding]:
         if offline:
             yield Finding("ok", name, f"{request.key} is set; not asked")
         else:
-            yield _asked(name, request)
+            yield _provider(name, request)
 
 
 def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
@@ -246,7 +246,7 @@ def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
         yield shown, _Request(str(httpx.URL(url, params=query) if query else url), {**auth, **headers}, endpoint.needs)
 
 
-def _asked(name: str, request: _Request) -> Finding:
+def _provider(name: str, request: _Request) -> Finding:
     host, began = httpx.URL(request.url).host, time.perf_counter()
     try:
         status = httpx.get(request.url, headers=request.headers, timeout=TIMEOUT).status_code

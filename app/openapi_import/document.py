@@ -35,8 +35,8 @@ class Document:
 
     def operations(self) -> Iterator[tuple[str, str, Json, Json]]:
         """Yield the path, the method, what is said of the path, and what of the operation."""
-        for path, given in _object(self.root.get("paths")).items():
-            item = self.resolved(given)
+        for path, value in _object(self.root.get("paths")).items():
+            item = self.resolved(value)
             for method in METHODS:
                 if isinstance(operation := item.get(method), dict):
                     yield str(path), method, item, cast("Json", operation)

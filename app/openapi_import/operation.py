@@ -200,9 +200,9 @@ def _take_body(document: Document, arguments: _Arguments, operation: Json, metho
 
 
 def _check_form(encoding: Any, properties: Any) -> None:
-    for name, said in (encoding or {}).items():
-        if isinstance(said, dict) and ("style" in said or "explode" in said):
-            _check_style(said, f"the field `{name}` of its form", "query", (properties or {}).get(name) or {})
+    for name, encoded in (encoding or {}).items():
+        if isinstance(encoded, dict) and ("style" in encoded or "explode" in encoded):
+            _check_style(encoded, f"the field `{name}` of its form", "query", (properties or {}).get(name) or {})
 
 
 def _mode(mode: str, method: str) -> str | None:

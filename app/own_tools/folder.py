@@ -164,7 +164,7 @@ class FolderLoad:
         self._begun.add(stem)
         path = self._sources.folder.absolute() / f"{stem}{SUFFIX}"
         name, content = f"{self.package}.{stem}", self._sources.files[stem]
-        module, known = _module(name, path), self._sources.files.keys() | self._sources.problems.keys()
+        module, stems = _module(name, path), self._sources.files.keys() | self._sources.problems.keys()
         try:
             tree = ast.parse(content, str(path))
             imported = dict(_imported(tree))
@@ -183,8 +183,8 @@ class FolderLoad:
             beside = self._sources.files.keys()
             self.problems[stem] = problem_of(error, path, self._sources.shown(stem), beside, self.package)
             return
-        tools, names = () if stem.startswith("_") else found_in(module), frozenset(imported)
-        self._keep(stem, LoadedFile(self._number, self.package, content, names, names & known, module, tools))
+        tools, names = () if stem.startswith("_") else tools_in(module), frozenset(imported)
+        self._keep(stem, LoadedFile(self._number, self.package, content, names, names & stems, module, tools))
 
     def _keep(self, stem: str, file: LoadedFile) -> None:
         setattr(self._parent, stem, file.module)
@@ -228,7 +228,7 @@ def forget(package: str) -> None:
         sys.modules.pop(name, None)
 
 
-def found_in(module: ModuleType) -> tuple[OwnTool, ...]:
+def tools_in(module: ModuleType) -> tuple[OwnTool, ...]:
     """Return the tools that *module* holds, each once."""
     tools = {id(value): value for value in vars(module).values() if isinstance(value, FunctionTool)}
     return tuple(tools.values())

@@ -120,9 +120,9 @@ class OwnTools:
         if self._packages is None:  # what is installed stays as it is while the process runs
             self._packages = load_packages()
         packaged, broken = self._packages
-        files, loaded, found = self._loaded(sources)
+        files, loaded, faults = self._loaded(sources)
         tools, places, conflicts = self._named(sources, files, packaged)
-        problems = (*found, *conflicts, *broken)
+        problems = (*faults, *conflicts, *broken)
         self._taken = Taken(sources.digest, files, loaded, tools, places, problems, sources.unread)
         return self._taken != before
 

@@ -83,9 +83,9 @@ def look_at(database: Database, worker: str) -> Look:
         return revision_of(connection), connection.execute(_HEARTBEAT, {"worker": worker}).first()
 
     async def look() -> str | None:
-        found, heartbeat = await database.read(work)
-        if found is None or found < wanted:
-            return f"The database is at revision {found or 'none'}, not {wanted}; run `parley migrate`."
+        revision, heartbeat = await database.read(work)
+        if revision is None or revision < wanted:
+            return f"The database is at revision {revision or 'none'}, not {wanted}; run `parley migrate`."
         if heartbeat is None:
             return "This process is not registered as alive; its heartbeats do not arrive."
         if heartbeat.age > LATE:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from agent_core import AgentObject
 from agent_core.store.work import catalog
 from app.settings import Settings
-from app.storage.servers import asked
+from app.storage.servers import query
 
 MAX_AGENTS = 10_000
 """Agents that a check looks at."""
@@ -21,7 +21,7 @@ def stored_agents(settings: Settings) -> Sequence[AgentObject]:
 
 def all_agents(settings: Settings) -> Sequence[AgentObject]:
     """Return all agents of the database, those of files as the last start read them; none as above."""
-    return asked(settings, _read) or ()
+    return query(settings, _read) or ()
 
 
 def _read(connection: Connection) -> Sequence[AgentObject]:

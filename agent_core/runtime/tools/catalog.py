@@ -79,8 +79,8 @@ class ToolCatalog:
 
     async def get(self, name: str) -> ToolObject:
         """Return the tool with this id or name; raises `NotFound`."""
-        found, tools = await self._find(name)
-        return self._object(found, tools)
+        name, tools = await self._find(name)
+        return self._object(name, tools)
 
     async def tool(self, name: str) -> Tool:
         """Return what the tool with this id or name does; raises `NotFound`, also while what it needs is not here."""
@@ -162,15 +162,15 @@ class ToolCatalog:
 
     async def faults(self, name: str) -> Sequence[str]:
         """Return what keeps the calls of a tool from working now, a sentence each; raises `NotFound`."""
-        found, tools = await self._find(name)
-        tool = self._defined(found)
+        name, tools = await self._find(name)
+        tool = self._defined(name)
         if tool is None:
             return ()
         try:
             await self.check(tool.definition)
         except InvalidInput as error:
             return (str(error),)
-        missing = () if found in tools else ("what it needs is not here now.",)
+        missing = () if name in tools else ("what it needs is not here now.",)
         return (*missing, *await self._kinds[tool.definition.kind].faults(tool.definition))
 
     async def call(
@@ -202,12 +202,12 @@ class ToolCatalog:
 
     async def _editable(self, name: str) -> DefinedTool:
         await self._revisions.look()
-        found, _ = await self._find(name)
-        tool = self._defined(found)
+        name, _ = await self._find(name)
+        tool = self._defined(name)
         if tool is None:
-            place = self._places().get(found)
+            place = self._places().get(name)
             comes = f"comes from {place}: change it there" if place else "has no stored definition"
-            raise ManagedByFile(f"The tool `{found}` {comes}.")
+            raise ManagedByFile(f"The tool `{name}` {comes}.")
         return definitions.editable(tool)
 
     def _changed(self, tool: DefinedTool, changes: Mapping[str, Any], base: Mapping[str, Tool]) -> ToolDefinition:

@@ -177,15 +177,15 @@ class MessagesVoice:
         }
 
     def _usage(self, take: Take) -> dict[str, Any]:
-        given, bill = self.usage, take.bill
-        short, long = _or(given.cache_write_short, bill.write_short), _or(given.cache_write_long, bill.write_long)
+        usage, bill = self.usage, take.bill
+        short, long = _or(usage.cache_write_short, bill.write_short), _or(usage.cache_write_long, bill.write_long)
         return {
-            "input_tokens": _or(given.input, bill.plain),
+            "input_tokens": _or(usage.input, bill.plain),
             "cache_creation_input_tokens": short + long,
-            "cache_read_input_tokens": _or(given.cache_read, bill.read),
+            "cache_read_input_tokens": _or(usage.cache_read, bill.read),
             "cache_creation": {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long},
-            "output_tokens": _or(given.output, self._output),
-            "output_tokens_details": {"thinking_tokens": _or(given.reasoning, self._thought)},
+            "output_tokens": _or(usage.output, self._output),
+            "output_tokens_details": {"thinking_tokens": _or(usage.reasoning, self._thought)},
             "service_tier": "standard",
         }
 

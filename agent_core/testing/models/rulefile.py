@@ -136,7 +136,7 @@ def _call(value: Any, _: Json) -> items.Item:
 def _fail(value: Any, more: Json) -> items.Item:
     wait, message = more.get("retry_after"), more.get("message")
     kind = _one_of(value, KINDS)
-    return script.fail(kind, retry_after=_number(wait) if wait is not None else None, **_given(message=message))
+    return script.fail(kind, retry_after=_number(wait) if wait is not None else None, **_without_none(message=message))
 
 
 def _status(value: Any, more: Json) -> items.Item:
@@ -149,7 +149,7 @@ def _usage(value: Any, _: Json) -> items.Item:
 
 
 def _flat(value: Any, more: Json) -> items.Item:
-    return script.flat(_whole(value), rate=_number(more.get("rate", 0)), **_given(text=more.get("text")))
+    return script.flat(_whole(value), rate=_number(more.get("rate", 0)), **_without_none(text=more.get("text")))
 
 
 def _of(value: Any, fields: tuple[str, ...]) -> Json:
@@ -179,7 +179,7 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _given(**values: Any) -> Json:
+def _without_none(**values: Any) -> Json:
     return {key: str(value) for key, value in values.items() if value is not None}
 
 

@@ -242,11 +242,11 @@ def _check_answered(items: Sequence[Json], call: str, output: str, kind: str) ->
 
 def _check_pairs(items: Sequence[Json]) -> None:
     """Check that calls have outputs, outputs have calls, and reasoning precedes what it led to."""
-    for call, output, said in (
+    for call, output, kind in (
         ("function_call", "function_call_output", "function call"),
         ("tool_search_call", "tool_search_output", "tool search call"),
     ):
-        _check_answered(items, call, output, said)
+        _check_answered(items, call, output, kind)
     for n, item in enumerate(items):
         follower = items[n + 1] if n + 1 < len(items) else {}
         alone = follower.get("type", "message") in ("function_call_output", "message") and (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from agent_core import Actor, Clock, SystemClock
-from app.cli.chat.asking import Asking, AskingPort, asking
+from app.cli.chat.context import ContextOption, ContextPort, context_option
 from app.cli.chat.conversation import INTERRUPT, converse
 from app.cli.chat.lines import Lines
 from app.cli.chat.once import answer
@@ -43,7 +43,7 @@ def chat(
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue] - both are text files
     settings = load_settings(serving=False)
-    by = asking(tool_context, settings)
+    by = context_option(tool_context, settings)
     try:
         return asyncio.run(_chat(agent, session, message, by, settings if history else None))
     except KeyboardInterrupt:
@@ -51,11 +51,11 @@ def chat(
 
 
 async def _chat(
-    agent: str | None, session: str | None, message: str | None, by: Asking, settings: Settings | None
+    agent: str | None, session: str | None, message: str | None, by: ContextOption, settings: Settings | None
 ) -> int:
     clock = SystemClock()
     async with opened_port(clock) as opened:
-        port = AskingPort(opened, by.tool_context) if by.tool_context else opened
+        port = ContextPort(opened, by.tool_context) if by.tool_context else opened
         if session is None:
             agent = await chosen_agent(port, agent)
             session = (await port.open_session(agent=agent, actor=_person())).id

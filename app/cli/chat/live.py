@@ -11,7 +11,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from agent_core import Actor, Clock, Decider, Decision, Inbound, Origin, ParleyError, Text, may_respond, new_id
-from app.cli.chat.area import Choice, InputArea, kept_history
+from app.cli.chat.area import Choice, InputArea, open_history
 from app.cli.chat.conversation import converse
 from app.cli.chat.deciding import decided
 from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle, note
@@ -28,7 +28,7 @@ async def talk_live(
     port: Port, actor: Actor, clock: Clock, *, agent: str, session: str, history: Path | None, greeting: str
 ) -> None:
     """Print *greeting* and talk until the person leaves."""
-    area = InputArea(clock, history=kept_history(history), reads=True)
+    area = InputArea(clock, history=open_history(history), reads=True)
     async with area.running(catches_interrupt=True), showing_in(area, actor, port.approvals) as terminal:
         terminal.tell(greeting)
         panel = AreaPanel(area)

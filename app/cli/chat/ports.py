@@ -40,7 +40,7 @@ class Defined(Protocol):
     def source(self) -> str: ...
 
 
-class Asked(Protocol):
+class ApprovalRules(Protocol):
     """The fields of an approval that decide whose vote counts."""
 
     @property
@@ -61,7 +61,7 @@ class AfterVote(Protocol):
 class ApprovalsPort(Protocol):
     """Where approvals are decided."""
 
-    async def get(self, id: str, /) -> Asked: ...
+    async def get(self, id: str, /) -> ApprovalRules: ...
     async def decide(self, decision: Decision, /) -> AfterVote: ...
 
 

@@ -159,7 +159,7 @@ def test_compactions_keep_the_laws_of_the_window(exchanges, plan):
                 start = len(window.entries) - keep if kind == "prune" else start
                 if start <= window.head:
                     continue
-                asked = window.asked
+                asked = window.newest_question
                 taken = [x.message for x in window.entries if asked is not None and x.seq == window.kept_seq]
                 body = compacted(kind, window.seq_at(start), f"Summary {n}." if kind == "summary" else None)
                 body = replace(body, kept_seq=window.kept_seq) if inside else body
