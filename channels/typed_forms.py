@@ -97,7 +97,7 @@ def read_answers(form: Mapping[str, Any], arguments: Mapping[str, Any], text: st
         name, equals, value = each.partition("=")
         field = by_name.get(name.strip().casefold())
         if field is None or not equals:
-            example = "; ".join(f"{known.name}=…" for known in typed_fields(form, arguments))
+            example = "; ".join(f"{each_field.name}=…" for each_field in typed_fields(form, arguments))
             raise ValueError(f"write each field and its value, such as `{example}`.")
         try:
             read_value = field.read(value)
