@@ -66,7 +66,9 @@ def main() -> None:
         options.error("--login is for --port: a program that a client starts needs no login")
     if arguments.port is not None:
         logins = FakeLogins(asks=True) if arguments.login else None
-        asyncio.run(over_http(FakeMcp(sample_tools(), era=era, name=arguments.name, port=arguments.port, logins=logins)))
+        asyncio.run(
+            over_http(FakeMcp(sample_tools(), era=era, name=arguments.name, port=arguments.port, logins=logins))
+        )
         return
     fake = FakeMcp(sample_tools(), era=era, name=arguments.name)
     asyncio.run(over_stdio(fake.protocol))

@@ -101,27 +101,27 @@ class FakeLogins:
         return web.json_response({name: said for name, said in says.items() if said is not None})
 
     async def _authorize(self, request: web.Request) -> web.Response:
-        asked = dict(request.query)
-        choice = asked.pop("choice", None if self.asks else "allow")
+        fields = dict(request.query)
+        choice = fields.pop("choice", None if self.asks else "allow")
         if choice is None:
-            links = {each: f"/authorize?{urlencode({**asked, 'choice': each})}" for each in ("allow", "refuse")}
-            shown = {"resource": asked.get("resource", ""), "scope": asked.get("scope", "all that it has"), **links}
+            links = {each: f"/authorize?{urlencode({**fields, 'choice': each})}" for each in ("allow", "refuse")}
+            shown = {"resource": fields.get("resource", ""), "scope": fields.get("scope", "all that it has"), **links}
             page = _PAGE.format(**{name: escape(text) for name, text in shown.items()})
             return web.Response(text=page, content_type="text/html")
-        self.seen["authorize"].append(asked)
+        self.seen["authorize"].append(fields)
         answer = {"error": "access_denied", "error_description": "You refused."}
         if choice == "allow":
             code = f"code-{len(self._codes) + 1}"
-            self._codes[code] = asked
+            self._codes[code] = fields
             answer = {"code": code}
-        back = {**answer, "state": asked.get("state"), "iss": self.issuer, **self.back}
+        back = {**answer, "state": fields.get("state"), "iss": self.issuer, **self.back}
         query = urlencode({name: text for name, text in back.items() if text is not None})
-        raise web.HTTPFound(f"{asked['redirect_uri']}?{query}")
+        raise web.HTTPFound(f"{fields['redirect_uri']}?{query}")
 
     async def _register(self, request: web.Request) -> web.Response:
-        asked = await request.json()
-        self.seen["register"].append(asked)
-        return web.json_response({"client_id": f"client-{len(self.seen['register'])}", **asked}, status=201)
+        fields = await request.json()
+        self.seen["register"].append(fields)
+        return web.json_response({"client_id": f"client-{len(self.seen['register'])}", **fields}, status=201)
 
     async def _revoke(self, request: web.Request) -> web.Response:
         form = {key: str(value) for key, value in (await request.post()).items()}
@@ -141,8 +141,8 @@ class FakeLogins:
             await self.held.wait()
         if self.refuses is not None or not is_good:
             spelled = self.repeats(form.get("refresh_token", ""))
-            said = {"error": self.refuses or "invalid_grant", "error_description": f"No {spelled}."}
-            return web.json_response(said, status=400)
+            error = {"error": self.refuses or "invalid_grant", "error_description": f"No {spelled}."}
+            return web.json_response(error, status=400)
         self._access = f"access-{n}"
         answer = {"access_token": f"access-{n}", "token_type": "bearer", "refresh_token": f"refresh-{n}"}
         return web.json_response(answer if self.lasts is None else {**answer, "expires_in": self.lasts})
@@ -150,8 +150,8 @@ class FakeLogins:
     def _is_good(self, form: dict[str, str]) -> bool:
         if form["grant_type"] == "refresh_token":
             return form["refresh_token"] == self._refresh
-        asked = self._codes.pop(form["code"], None)
-        if asked is None or asked["redirect_uri"] != form["redirect_uri"]:
+        fields = self._codes.pop(form["code"], None)
+        if fields is None or fields["redirect_uri"] != form["redirect_uri"]:
             return False
         challenge = urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=").decode()
-        return challenge == asked["code_challenge"] and form.get("resource") == asked.get("resource")
+        return challenge == fields["code_challenge"] and form.get("resource") == fields.get("resource")

@@ -161,8 +161,8 @@ class FakeMcp:
         if not self.admits({key.lower(): value for key, value in request.headers.items()}):
             return web.Response(status=401, text="Who are you?", headers=self._challenge())
         if self.lacks is not None:
-            asked = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{self.lacks}"'}
-            return web.Response(status=403, text="Not with this token.", headers=asked)
+            challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{self.lacks}"'}
+            return web.Response(status=403, text="Not with this token.", headers=challenge)
         match request.method:
             case "POST":
                 return await self._post(request)
