@@ -102,6 +102,7 @@ async def test_a_configured_client_sends_its_secret_to_the_issuer_that_the_opera
         await stage.core.tools.servers.update("fake", {"oauth": {**oauth, "grant": "authorization_code"}})
         await stage.login()
         await stage.core.tools.secrets.put("CLIENT", "s3cr3t-2")
+        await stage.stage.connections.forget("fake")  # what follows its news would renew with the earlier secret
         clock.advance(3700)
         assert await stage.said() == "hi"
         assert [each["client_secret"] for each in stage.site.seen["token"]] == ["s3cr3t-1", "s3cr3t-2"]
