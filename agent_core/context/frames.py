@@ -95,6 +95,11 @@ class Frames:
             self._ready.pop(key, None)
             excess -= len(key[0])
 
+    def forget(self, texts: Iterable[str], *, of_tools: bool = False) -> None:
+        """Forget what `ready` found for *texts*: they are not going to stand in the window."""
+        for text in texts:
+            self._ready.pop((text, of_tools), None)
+
     def context(self, source: str, text: str) -> str:
         """Return *text* that the core adds, from *source*; what people said in it may not end the frame."""
         if not self.marker:

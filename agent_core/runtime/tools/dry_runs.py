@@ -64,7 +64,7 @@ async def dry_run(
         tool_context=tool_context or {},
     )
     began = time.perf_counter()
-    outcome = _unfit(tool, arguments) or await _called(tool, arguments, context)
+    outcome = await asyncio.to_thread(_unfit, tool, arguments) or await _called(tool, arguments, context)
     milliseconds = int((time.perf_counter() - began) * 1000)
     ended, parts, renders = _end(tool, outcome)
     shown, truncated = _cut(parts, tool.spec.result_limit)

@@ -12,9 +12,10 @@ from app.api.bodies.derived import RequestBody, body_of
 from app.api.bodies.mcp_wire import McpLoginBegun, McpServerAnswer, mcp_login_wire, mcp_server_wire
 from app.api.bodies.wire import answer, page
 from app.api.deps import Cursor, Limit, Operator, Wired
+from app.api.entrance.large import BodyRoute
 from app.api.problems import answers
 
-router = APIRouter(prefix="/v1/mcp-servers", tags=["mcp-servers"])
+router = APIRouter(prefix="/v1/mcp-servers", tags=["mcp-servers"], route_class=BodyRoute)
 ServerId = Annotated[str, Path(description="An MCP server's id or its name.", max_length=200)]
 BAD = (400, 401, 403, 413, 422)
 _Entries = Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length=128)]], Field(max_length=100)]

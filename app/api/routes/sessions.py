@@ -43,12 +43,13 @@ from app.api.deps import (
     seat_of,
     sender,
 )
+from app.api.entrance.large import BodyRoute
 from app.api.problems import NOT_BLANK, answers
 from app.api.routes.uploads import parts_of
 from app.api.sse import SSE, open_stream
 from channels.web.settings import settings_of
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=BodyRoute)
 Sought = Annotated[str, Query(min_length=1, max_length=200, pattern=NOT_BLANK)]
 
 
