@@ -25,8 +25,7 @@ from agent_core import (
     SessionObject,
 )
 from channels.slack.inbound.context import Look, Watermark, exists, look, mentioned_in
-from channels.slack.inbound.conversations import Conversations
-from channels.slack.inbound.people import People, Person
+from channels.slack.inbound.people import Conversations, People, Person
 from channels.slack.settings import PROMPTS, Slack, route, settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
