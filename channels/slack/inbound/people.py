@@ -1,4 +1,4 @@
-"""people: who a Slack user is: their name, and whether of the workspace, a guest or from outside; who reads a channel."""
+"""people: a Slack user's name, whether they are of the workspace, a guest or from outside; who is in a channel."""
 
 import asyncio
 import re
