@@ -8,7 +8,6 @@ from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Wei
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
 from agent_core.context.loading import unloaded
-from agent_core.context.outputs import with_outputs
 from agent_core.context.pruning import pruned
 from agent_core.context.summaries import in_window
 from agent_core.domain import events as e
@@ -205,7 +204,7 @@ class Window:
                 return
 
     def _take(self, seq: int, takes: tuple[int, ...]) -> None:
-        taken = {t: with_outputs(self._pending.pop(t), self._outputs, self.frames) for t in takes if t in self._pending}
+        taken = {t: self.frames.with_outputs(self._pending.pop(t), self._outputs) for t in takes if t in self._pending}
         for t in [t for t in taken if t in self._corrects]:
             message, of = taken[t], self._corrects.pop(t)
             if of in taken:  # the model never saw what it corrects
