@@ -74,8 +74,7 @@ async def download(shown: Shown, button: str) -> tuple[str, bytes]:
     async with shown.page.expect_download() as waiting:
         await shown.figures.get_by_role("button", name=button).click()
     saved = await waiting.value
-    path = Path(await saved.path())
-    return saved.suggested_filename, await asyncio.to_thread(path.read_bytes)
+    return saved.suggested_filename, await asyncio.to_thread(Path(await saved.path()).read_bytes)
 
 
 async def test_a_table_is_sorted_by_its_headings(shown: Shown):
