@@ -12,13 +12,13 @@ from agent_core.testing.mcp.protocol import Era, Protocol
 from agent_core.testing.mcp.samples import sample_tools
 from agent_core.testing.mcp.server import FakeMcp
 
-_LONGEST = 64 * 1024 * 1024
+_MAX_LINE = 64 * 1024 * 1024
 
 
 async def over_stdio(protocol: Protocol) -> None:
     """Answer on standard output what comes by standard input, until it ends."""
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_LONGEST)
+    reader = asyncio.StreamReader(limit=_MAX_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     running: set[asyncio.Task[None]] = set()
 
@@ -58,12 +58,12 @@ def main() -> None:
     options.add_argument("--port", type=int, help="serve over HTTP on this port of 127.0.0.1; 0 takes a free one")
     options.add_argument("--era", choices=["both", "modern", "legacy"], default="both")
     options.add_argument("--name", default="sample")
-    given = options.parse_args()
-    era = cast(Era, given.era)
-    if given.port is not None:
-        asyncio.run(over_http(FakeMcp(sample_tools(), era=era, name=given.name, port=given.port)))
+    arguments = options.parse_args()
+    era = cast(Era, arguments.era)
+    if arguments.port is not None:
+        asyncio.run(over_http(FakeMcp(sample_tools(), era=era, name=arguments.name, port=arguments.port)))
         return
-    fake = FakeMcp(sample_tools(), era=era, name=given.name)
+    fake = FakeMcp(sample_tools(), era=era, name=arguments.name)
     asyncio.run(over_stdio(fake.protocol))
 
 

@@ -11,7 +11,7 @@ from agent_core import Text
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.base import NewRender
 from agent_core.tools.function import tool
-from app.cli.chat.area import kept_history
+from app.cli.chat.area import open_history
 from app.cli.chat.conversation import Lasting
 from app.cli.client import Unreachable
 from tests.app.cli.seats import DOWN, ESC, PAYS, STOP, UP, paying, seated
@@ -207,16 +207,16 @@ async def test_what_was_typed_is_kept_for_its_owner(make_core, tmp_path):
     """Typed messages are in a file that others cannot read, and come back in the next conversation."""
     path = tmp_path / "state" / "chat_history"
     core = await make_core(ScriptedProvider([[say("One.")], [say("Two.")]]))
-    async with seated(core, history=kept_history(path)) as seat:
+    async with seated(core, history=open_history(path)) as seat:
         seat.press("first\r")
         await seat.shows("One.")
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    async with seated(core, history=kept_history(path)) as seat:
+    async with seated(core, history=open_history(path)) as seat:
         await until(lambda: seat.area.app.is_running)
         seat.press("Hi\r")
         await seat.shows("Two.")
     assert "+first" in path.read_text()
-    assert list(kept_history(path).load_history_strings()) == ["Hi", "first"]
+    assert list(open_history(path).load_history_strings()) == ["Hi", "first"]
 
 
 async def test_a_lost_server_is_followed_again():

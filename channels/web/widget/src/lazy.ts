@@ -34,7 +34,7 @@ export type Load = typeof load;
 
 const loading = new Map<string, Promise<unknown>>();
 
-/** Milliseconds after which a page that paints nothing, as a hidden tab does, loads all the same. */
+/** Milliseconds after which a page that paints nothing, as in a tab that is not visible, loads all the same. */
 const UNPAINTED = 500;
 let first: Promise<void> | undefined;
 
