@@ -26,8 +26,8 @@ def only(folders: Sequence[str]) -> tuple[str, ...]:
 
     Without any, and where the kernel has no Landlock, nothing is denied and nothing returned.
     """
-    found = tuple(folder for folder in folders if os.path.isdir(folder))  # noqa: PTH112 - it imports little
-    if sys.platform != "linux" or not found:
+    places = tuple(folder for folder in folders if os.path.isdir(folder))  # noqa: PTH112 - it imports little
+    if sys.platform != "linux" or not places:
         return ()
     libc = ctypes.CDLL(None, use_errno=True)
     version = _call(libc, _CREATE_RULESET, None, 0, _VERSION)
@@ -38,20 +38,23 @@ def only(folders: Sequence[str]) -> tuple[str, ...]:
     if rules < 0:
         return ()
     try:
-        granted = all(_grant(libc, rules, folder) for folder in found)
+        are_granted = all(_grant(libc, rules, folder) for folder in places)
         libc.prctl(_PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0)))
-        return found if granted and _call(libc, _RESTRICT_SELF, rules, 0) == 0 else ()
+        return places if are_granted and _call(libc, _RESTRICT_SELF, rules, 0) == 0 else ()
     finally:
         os.close(rules)
 
 
 def _grant(libc: ctypes.CDLL, rules: int, folder: str) -> bool:
     """Let files in *folder* be read; return whether the kernel does."""
-    held = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
-        return _call(libc, _ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", _READ_FILE | _READ_FOLDER, held), 0) == 0
+        return (
+            _call(libc, _ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", _READ_FILE | _READ_FOLDER, descriptor), 0)
+            == 0
+        )
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def _call(libc: ctypes.CDLL, number: int, *values: bytes | int | None) -> int:
