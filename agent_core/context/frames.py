@@ -153,15 +153,15 @@ class Frames:
         return (Text(framed), *(part for part in parts if not isinstance(part, Text)))
 
     def with_outputs(self, message: Message, outputs: Mapping[str, ToolResult | None]) -> Message:
-        """Return *message* with what the tools returned that it had used, each in a frame; *outputs* are results by call.
+        """Return *message* with what the tools returned that it had used, each in a frame; *outputs*: the results by call.
 
         Any message but one of a person whose content is what a tool returned is returned as it is.
         """
         used = {part.call: part for part in message.parts if isinstance(part, ToolCall)}
         if message.role != "user" or not used:
             return message
-        given = {part.call: part for part in message.parts if isinstance(part, ToolResult)}
-        results = {call: given.get(call) or outputs.get(call) for call in used}
+        own = {part.call: part for part in message.parts if isinstance(part, ToolResult)}
+        results = {call: own.get(call) or outputs.get(call) for call in used}
         texts = (self.output(used[call], result) for call, result in results.items() if result is not None)
         others = (part for part in message.parts if not isinstance(part, ToolCall | ToolResult))
         return Message("user", (*others, *(part for parts in texts for part in parts)))
