@@ -71,10 +71,11 @@ async def test_chat_knows_own_tools_and_a_broken_one_ends_the_start(project: Scr
     """`parley chat` without a server loads the same tools; with a broken file it ends with the line that says where."""
     async with FakeModels([(call("ask_app"),), (say("From your own tool."),)]) as models:
         env = {"PARLEY_AGENTS": "agents", "ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": models.url}
-        code, out, err = await project.run("chat", "Where?", "--agent", "shop", **env)
+        shell = Shell(project.folder)
+        code, out, err = await shell.run("chat", "Where?", "--agent", "shop", **env)
         assert (code, "From your own tool." in out) == (0, True), err
         (project.folder / "tools" / "orders.py").write_text("import stripe_not_here\n")
-        code, _, err = await Shell(project.folder).run("chat", "Where?", **env)
+        code, _, err = await shell.run("chat", "Where?", **env)
     where = "parley: tools/orders.py:1: there is no module `stripe_not_here`; install its package"
     assert (code, err.splitlines()[-1].startswith(where)) == (1, True), err
 
@@ -85,5 +86,5 @@ async def test_workers_and_slack_load_own_tools_at_their_start(command: str, pro
     (project.folder / "tools" / "orders.py").write_text("import stripe_not_here\n")
     place = {"DATABASE_URL": postgres_url, "PARLEY_SECRET_KEY": "k" * 40} if command == "worker" else {}
     keys = {"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}
-    code, _, err = await project.run(command, PARLEY_AGENTS="agents", **keys, **place)
+    code, _, err = await Shell(project.folder).run(command, PARLEY_AGENTS="agents", **keys, **place)
     assert (code, "tools/orders.py:1: there is no module `stripe_not_here`" in err) == (1, True), err
