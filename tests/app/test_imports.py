@@ -57,9 +57,7 @@ async def imported(shell: Shell, **keys: str) -> tuple[set[str], set[str]]:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PORT": "0", "PARLEY_DATA": str(data)}
     environment |= {"PARLEY_AGENTS": str(ROOT / "agents"), "PARLEY_API_KEY": KEY, "PARLEY_DEMO_RATE": "0", **keys}
     command = (sys.executable, "-c", SERVE)
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=data, env=environment, stdout=PIPE, limit=1_000_000
-    )
+    process = await asyncio.create_subprocess_exec(*command, cwd=data, env=environment, stdout=PIPE, limit=1_000_000)
     assert process.stdout is not None
     async with asyncio.timeout(120):
         url = re.findall(rb"http://\S+:\d+", await process.stdout.readline())[0].decode()
