@@ -1,6 +1,7 @@
 """Own tools in real processes, in a project whose files have the names of our packages."""
 
 import asyncio
+import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 
 from agent_core.testing import call, say
 from agent_core.testing.models import FakeModels
+from tests.app import signing
 from tests.app.frames import frames
 from tests.app.processes import PlainShell, Process, Shell, start
+from tests.app.test_own_tool import check
 
 OURS = ("app", "channels", "migrations", "agent_core", "parley")
 TOOL = '''
@@ -47,13 +50,14 @@ def project(tmp_path: Path, template: Path):
     for name in OURS:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the working folder')")
         (tmp_path / "tools" / f"{name}.py").write_text(TOOL.format(name=f"ask_{name}"))
-    (tmp_path / "agents" / "shop.yaml").write_text(AGENT.format(", ".join(f"ask_{name}" for name in OURS)))
+    (tmp_path / "agents" / "shop.yaml").write_text(AGENT.format(", ".join((*(f"ask_{name}" for name in OURS), "sign"))))
+    shutil.copy(signing.__file__, tmp_path / "tools" / "signing.py")
     return ScriptShell(tmp_path).migrated(template)
 
 
 async def test_a_project_may_have_files_of_any_name(project: ScriptShell):
-    """A server in a project with an `app.py`, in `tools/` too, serves all tools of the project."""
-    script = [tuple(call(f"ask_{name}") for name in OURS), (say("Done."),)]
+    """A server in a project with an `app.py`, in `tools/` too, serves all tools of the project; one signs RS256."""
+    script = [(*(call(f"ask_{name}") for name in OURS), call("sign", subject="ann")), (say("Done."),)]
     async with FakeModels(script) as models:
         env = {"PARLEY_AGENTS": "agents", "ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": models.url}
         async with start(project, **env) as serving:
@@ -63,8 +67,9 @@ async def test_a_project_may_have_files_of_any_name(project: ScriptShell):
                 run = (await client.post("/v1/agents/shop/runs", json=body)).json()
                 assert run["status"] == "completed", run
                 events = frames((await client.get(f"/v1/runs/{run['id']}/events")).text)
-    said = {event.data["parts"][0]["text"] for event in events if event.event == "tool.completed"}
-    assert said == {f"Roof & Co {project.folder / 'tools' / f'{name}.py'} ann api" for name in OURS}
+    *said, signed = [event.data["parts"][0]["text"] for event in events if event.event == "tool.completed"]
+    check(signed)
+    assert set(said) == {f"Roof & Co {project.folder / 'tools' / f'{name}.py'} ann api" for name in OURS}
 
 
 async def test_chat_knows_own_tools_and_a_broken_one_ends_the_start(project: ScriptShell):
