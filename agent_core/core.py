@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from agent_core.clock import Clock, SystemClock
+from agent_core.context.entries import Encode
 from agent_core.context.source import ContextSource
-from agent_core.context.window import Encode
 from agent_core.counters import Counters
 from agent_core.domain.agents import PLAIN_DEFAULTS, AgentDefaults
 from agent_core.domain.channels import ChannelPort
@@ -109,14 +109,14 @@ class Core:
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
         self.tools, self.renders = Tooling(store, toolset_of(tools), secrets, tool_ports), Renders(store)
         self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
-        given: dict[str, Any] = {"defaults": defaults, "provider_needs": provider_needs, "servers": self.tools.servers}
-        roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **given)
+        more: dict[str, Any] = {"defaults": defaults, "provider_needs": provider_needs, "servers": self.tools.servers}
+        roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **more)
         self.agents = roster(store, self.tools.toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         ports = (self.tools.toolset, resolvers, dispatcher, context_sources)
         segments = self._segments = Segments(store, cache, self.agents, providers, *ports)
         self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
-        dispatcher.connect(self._engine, segments)
+        dispatcher.connect(self._engine)
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
@@ -273,8 +273,8 @@ class Core:
         """
         if session is None:
             return await self._openings.receive_first(agent, inbound)
-        if known := await self._openings.seen(agent, inbound):
-            return known
+        if receipt := await self._openings.seen(agent, inbound):
+            return receipt
         return await self._openings.receive(await self._cache.get(session), inbound, agent)
 
     async def run(self, id: str) -> RunObject:

@@ -5,6 +5,7 @@ import string
 from collections import deque
 
 _ALPHABET = (string.ascii_lowercase + string.digits + string.ascii_uppercase + "-_")[:64]
+_LETTERS = bytes(ord(_ALPHABET[byte & 63]) for byte in range(256))
 _LENGTH = 16
 _BATCH = 128
 
@@ -17,9 +18,8 @@ class _Pool:
 
     def take(self) -> str:
         if not self._ready:
-            raw = os.urandom(_BATCH * _LENGTH)
-            for start in range(0, len(raw), _LENGTH):
-                self._ready.append("".join(_ALPHABET[b & 63] for b in raw[start : start + _LENGTH]))
+            text = os.urandom(_BATCH * _LENGTH).translate(_LETTERS).decode("ascii")
+            self._ready.extend(text[start : start + _LENGTH] for start in range(0, len(text), _LENGTH))
         return self._ready.popleft()
 
 

@@ -1,94 +1,20 @@
 """The window: what the model sees of a session, as a fold of its facts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from agent_core.context.edits import Edit, edited
+from agent_core.context.entries import Encode, WindowEntry
 from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight, total, weight_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
 from agent_core.context.loading import unloaded
 from agent_core.context.outputs import with_outputs
-from agent_core.context.pruning import prunable, pruned
+from agent_core.context.pruning import pruned
 from agent_core.context.summaries import in_window
 from agent_core.domain import events as e
 from agent_core.domain.context import CompactionKind
 from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.files import is_whole
-from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
-
-Encode = Callable[[Message, Mapping[str, bytes]], bytes]
-
-
-class WindowEntry:
-    """One message of the window; its request JSON is made once, when first asked for.
-
-    The bytes of its *files* must be set with `load` before that. *paused* is an answer that the next one continues,
-    *summary* stands for what was before the window.
-    """
-
-    __slots__ = ("_encode", "_files", "_prunable", "_weight", "_wire", "border", "message", "paused", "seq", "summary")
-
-    def __init__(
-        self,
-        seq: int,
-        message: Message,
-        encode: Encode,
-        *,
-        border: bool = False,
-        paused: bool = False,
-        summary: bool = False,
-    ) -> None:
-        self.seq, self.message, self.border, self.paused, self.summary = seq, message, border, paused, summary
-        self._encode = encode
-        self._files: Mapping[str, bytes] = {}
-        self._wire: bytes | None = None
-        self._weight: Weight | None = None
-        self._prunable: bool | None = None
-
-    @property
-    def wire(self) -> bytes:
-        if self._wire is None:
-            self._wire = self._encode(self.message, self._files)
-            self._files = {}
-        return self._wire
-
-    @property
-    def files(self) -> Sequence[str]:
-        """Return the blobs that the request JSON still needs."""
-        return () if self._wire is not None else files_of(self.message.parts)
-
-    def load(self, files: Mapping[str, bytes]) -> None:
-        """Set the bytes of the message's files by blob id; missing ones are left out."""
-        self._files = files
-
-    @property
-    def weight(self) -> Weight:
-        """Return what the message weighs, whether its request JSON is made or not."""
-        if self._weight is None:
-            self._weight = weight_of(self.message)
-        return self._weight
-
-    @property
-    def prunable(self) -> bool:
-        """Return whether the message has a result for which a placeholder would save something."""
-        if self._prunable is None:
-            self._prunable = prunable(self.message)
-        return self._prunable
-
-    def encoded_by(self, encode: Encode) -> "WindowEntry":
-        """Return the entry as *encode* makes its request JSON: itself, if that is how it is made."""
-        return self if encode == self._encode else self.changed(self.message, encode=encode)
-
-    def changed(self, message: Message, *, encode: Encode | None = None) -> "WindowEntry":
-        """Return the entry with another *message*, or encoded for another API."""
-        return WindowEntry(
-            self.seq,
-            message,
-            encode or self._encode,
-            border=self.border,
-            paused=self.paused and message == self.message,
-            summary=self.summary,
-        )
+from agent_core.domain.messages import Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
 
 
 class Window:
@@ -165,10 +91,10 @@ class Window:
 
     def weight(self, count: int) -> Weight:
         """Return what the first *count* entries weigh; while the window only grows those that are new are added."""
-        entries, known, weight = self._weighed
-        if entries is not self.entries or known > count:
-            known, weight = 0, NOTHING
-        weight = total([weight, *(entry.weight for entry in self.entries[known:count])])
+        entries, measured, weight = self._weighed
+        if entries is not self.entries or measured > count:
+            measured, weight = 0, NOTHING
+        weight = total([weight, *(entry.weight for entry in self.entries[measured:count])])
         self._weighed = self.entries, min(count, len(self.entries)), weight
         return weight
 
@@ -177,16 +103,16 @@ class Window:
         return total(weight_of(self._pending[seq]) for seq in seqs if seq in self._pending)
 
     @property
-    def asked(self) -> int | None:
+    def newest_question(self) -> int | None:
         """Return the place of the newest messages of people, None without any."""
         return next((i for i in range(len(self.entries) - 1, -1, -1) if self.entries[i].border), None)
 
     @property
     def steps(self) -> Sequence[int]:
-        """Return the places after `asked` where a later step of the run begins: after results, so with all of them."""
-        if self.asked is None:
+        """Return the places after `newest_question` where a later step of the run begins: after all results of one."""
+        if self.newest_question is None:
             return ()
-        places = range(self.asked + 2, len(self.entries) + 1)
+        places = range(self.newest_question + 2, len(self.entries) + 1)
         return [
             i
             for i in places
@@ -220,14 +146,14 @@ class Window:
     @property
     def kept_seq(self) -> int | None:
         """Return the seq of the step that took the newest messages of people."""
-        return None if self.asked is None else self.entries[self.asked].seq
+        return None if self.newest_question is None else self.entries[self.newest_question].seq
 
     def compacted(
         self, kind: CompactionKind, from_seq: int, *, kept_seq: int | None = None, by: Calibration = UNCALIBRATED
     ) -> e.ContextCompacted:
         """Return the fact that compacts the window from *from_seq* on, with its tokens as they are estimated *by*."""
-        kept = [entry for entry in self.entries if entry.seq >= from_seq or entry.seq == kept_seq]
-        left = self._pruned(from_seq) if kind == "prune" else kept
+        rest = [entry for entry in self.entries if entry.seq >= from_seq or entry.seq == kept_seq]
+        left = self._pruned(from_seq) if kind == "prune" else rest
         before, after = (by.tokens(total(entry.weight for entry in each)) for each in (self.entries, left))
         return e.ContextCompacted(
             kind=kind, from_seq=from_seq, tokens_before=before, tokens_after=after, kept_seq=kept_seq
@@ -340,7 +266,7 @@ class Window:
         while self.entries and self.entries[-1].paused:
             given_up.append(self.entries.pop())
             self._weighed = self.entries, 0, NOTHING
-        if given_up and self.history.asked and len(self.entries) < self.history.asked.entries:
+        if given_up and self.history.newest_call and len(self.entries) < self.history.newest_call.entries:
             self.history = self.history.rewriting("answer")
         for entry in reversed(given_up):
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning) and not _is_blank(p))
@@ -351,12 +277,12 @@ class Window:
         """Return the entries after *body*; a summary's seq is before those that it precedes."""
         if body.kind == "prune":
             return self._pruned(body.from_seq)
-        kept = [entry for entry in self.entries if entry.seq >= body.from_seq or entry.seq == body.kept_seq]
+        rest = [entry for entry in self.entries if entry.seq >= body.from_seq or entry.seq == body.kept_seq]
         if body.summary is None:
-            return kept
+            return rest
         text = in_window(body.summary, repeats=body.kept_seq is not None)
         message = Message("user", (Text(self.frames.context("summary", text)),))
-        return [WindowEntry(body.window_seq - 1, message, self._encode, summary=True), *kept]
+        return [WindowEntry(body.window_seq - 1, message, self._encode, summary=True), *rest]
 
     def _pruned(self, from_seq: int) -> list[WindowEntry]:
         """Return the entries with placeholders for the large results before *from_seq*; no step has read the last."""
@@ -372,28 +298,14 @@ class Window:
     def _forget_reasoning(self) -> None:
         """Drop the reasoning of all earlier answers: newer models refuse it once the prefix has changed."""
         self._native = None
-        kept: list[WindowEntry] = []
+        entries: list[WindowEntry] = []
         for entry in self.entries:
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning))
             if len(parts) == len(entry.message.parts) and entry.message.native is None:
-                kept.append(entry)
+                entries.append(entry)
             elif parts:
-                kept.append(entry.changed(Message(entry.message.role, parts)))
-        self.entries = kept
-
-
-def files_of(parts: Sequence[Part]) -> Sequence[str]:
-    """Return the blob ids of what models are shown of the files in *parts*, in the results of tools too."""
-    found: list[str] = []
-    for part in parts:
-        if isinstance(part, File):
-            if part.text is None or is_whole(part):
-                found.append(part.file)
-            if part.text is not None:
-                found.append(part.text)
-        elif isinstance(part, ToolResult):
-            found += files_of(part.parts)
-    return found
+                entries.append(entry.changed(Message(entry.message.role, parts)))
+        self.entries = entries
 
 
 def _is_blank(part: Part) -> bool:

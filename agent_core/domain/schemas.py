@@ -39,9 +39,9 @@ class _Uncheckable(Exception):
 
 def is_deep(value: Any) -> bool:
     """Return whether *value*, of JSON, has more than `MAX_DEPTH` levels of objects and lists."""
-    level: list[Any] = [value]
+    level = [value]
     for _ in range(MAX_DEPTH):
-        level = [inner for each in level for _, inner in _inside(each)]
+        level = [inner for each in level for inner in _nested_in(each)]
         if not level:
             return False
     return any(isinstance(each, dict | list) for each in level)
@@ -185,6 +185,12 @@ def _inside(value: Any, *, bare: bool = False) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list):
         for index, each in enumerate(cast("list[Any]", value)):
             yield (str(index) if bare else f"[{index}]"), each
+
+
+def _nested_in(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("Object", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _inside_of(value: Any) -> Iterable[str]:

@@ -1,6 +1,6 @@
 """InboxState: what came in for a run and no step has consumed yet."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -60,10 +60,9 @@ class InboxState(msgspec.Struct, frozen=True):
             unanswered=(*self.unanswered, seq) if steered else self.unanswered,
         )
 
-    def with_imported(self, seq: int, *, by_user: bool) -> "InboxState":
-        """Return the inbox with a message of an imported history."""
-        user_messages = (*self.user_messages, seq) if by_user else self.user_messages
-        return replace(self, unconsumed=(*self.unconsumed, seq), user_messages=user_messages)
+    def with_imported(self, seqs: Iterable[int], *, by_user: Iterable[int]) -> "InboxState":
+        """Return the inbox with the messages of an imported history, of which some are *by_user*."""
+        return replace(self, unconsumed=(*self.unconsumed, *seqs), user_messages=(*self.user_messages, *by_user))
 
     def with_note(self, seq: int) -> "InboxState":
         """Return the inbox with a note for the model."""
@@ -101,11 +100,12 @@ class InboxState(msgspec.Struct, frozen=True):
         taken = set(seqs)
         places = [index for index, seq in enumerate(self.unconsumed) if seq in taken]
         unconsumed = self.unconsumed[places[-1] + 1 :] if places else self.unconsumed
+        left = set(unconsumed)
         return InboxState(
             unconsumed,
             user_messages=_without(self.user_messages, taken),
-            notes=tuple(seq for seq in self.notes if seq in unconsumed),
-            late_corrections=tuple(seq for seq in self.late_corrections if seq in unconsumed),
+            notes=tuple(seq for seq in self.notes if seq in left),
+            late_corrections=tuple(seq for seq in self.late_corrections if seq in left),
             unanswered=_without(self.unanswered, taken),
             recalled=self.recalled,
         )

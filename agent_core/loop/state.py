@@ -1,6 +1,6 @@
 """RunState: what has happened in one run, as a pure fold of the session's facts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Literal
 
@@ -63,19 +63,13 @@ class RunState(msgspec.Struct, frozen=True):
 
     def apply(self, *facts: Fact) -> "RunState":
         """Return the state after *facts*, which follow `seq` in the session's log; other runs' facts only count."""
-        state = self
-        for fact in facts:
-            if fact.run == self.run:
-                state = _fold(state, fact.seq, fact.body)
+        state = _folded(self, ((fact.seq, fact.body) for fact in facts if fact.run == self.run))
         return replace(state, seq=facts[-1].seq) if facts else state
 
     def preview(self, held: Iterable[FactBody]) -> "RunState":
         """Return the state as it would be with *held* appended."""
         bodies = tuple(held)
-        state = self
-        for index, body in enumerate(bodies):
-            state = _fold(state, index - len(bodies), body)
-        return state
+        return _folded(self, ((index - len(bodies), body) for index, body in enumerate(bodies)))
 
     def at(self, seq: int) -> "RunState":
         """Return the state with the facts up to *seq* known to hold nothing more of this run."""
@@ -108,6 +102,27 @@ def replay(run: str, facts: Iterable[Fact]) -> RunState:
     return RunState(run).apply(*facts)
 
 
+def _folded(s: RunState, facts: Iterable[tuple[int, FactBody]]) -> RunState:
+    """Return the state after *facts*, each with its seq; imported messages are thousands, and folded together."""
+    imported: list[tuple[int, e.MessageCompleted]] = []
+    for seq, body in facts:
+        if isinstance(body, e.MessageCompleted) and not s.step.is_answered_by(body):
+            imported.append((seq, body))
+            continue
+        if imported:
+            s, imported = _with_imported(s, imported), []
+        s = _fold(s, seq, body)
+    return _with_imported(s, imported)
+
+
+def _with_imported(s: RunState, imported: Sequence[tuple[int, e.MessageCompleted]]) -> RunState:
+    if not imported:
+        return s
+    by_user = [seq for seq, body in imported if body.role == "user"]
+    s = replace(s, inbox=s.inbox.with_imported([seq for seq, _ in imported], by_user=by_user))
+    return _with_untrusted(s, [part for _, body in imported for part in body.parts])
+
+
 def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
     match body:
         case e.MessageReceived():
@@ -121,11 +136,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
         case e.ContextAdded():
             return replace(s, inbox=s.inbox.with_note(seq) if body.by is None else s.inbox.with_recalled(seq))
         case e.MessageCompleted():
-            if s.step.is_open and body.message == s.step.message:
-                return replace(s, step=replace(s.step, is_open=False), answer=s.answer.closed(body.stop, body.parts))
-            return _with_untrusted(
-                replace(s, inbox=s.inbox.with_imported(seq, by_user=body.role == "user")), body.parts
-            )
+            return replace(s, step=replace(s.step, is_open=False), answer=s.answer.closed(body.stop, body.parts))
         case e.StepStarted() | e.StepFailed() | e.StepCompleted() | e.ContextCompacted() | e.CompactionFailed():
             return _fold_step(s, body)
         case e.ToolRequested() | e.ToolStarted() | e.ToolPending() | e.ToolCompleted():
@@ -143,7 +154,7 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             return _fold_run(s, body)
 
 
-def _with_untrusted(s: RunState, parts: tuple[Part, ...]) -> RunState:
+def _with_untrusted(s: RunState, parts: Sequence[Part]) -> RunState:
     """Return the state after a message that may bring what a tool returned and strangers may have written."""
     brings = s.untrusted_since is None and any(isinstance(part, ToolResult) and part.untrusted for part in parts)
     return replace(s, untrusted_since=s.step.n) if brings else s

@@ -42,6 +42,10 @@ class StepState(msgspec.Struct, frozen=True):
     next_override: Override | None = None
     defaults: Defaults | None = None
 
+    def is_answered_by(self, body: e.MessageCompleted) -> bool:
+        """Return whether *body* is what the model said in this step; any other completed message was imported."""
+        return self.is_open and body.message == self.message
+
     @property
     def model(self) -> str | None:
         """Return the model that the step asks."""

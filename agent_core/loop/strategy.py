@@ -291,7 +291,8 @@ def _takes(state: RunState, agent: Agent) -> tuple[int, ...]:
     limit, unconsumed = agent.definition.limits.max_context_messages, state.inbox.unconsumed
     if limit is None or len(unconsumed) <= limit:
         return unconsumed
-    borders = [index for index, seq in enumerate(unconsumed) if seq in state.inbox.user_messages]
+    by_user = set(state.inbox.user_messages)
+    borders = [index for index, seq in enumerate(unconsumed) if seq in by_user]
     first = len(unconsumed) - limit // 2
     return unconsumed[next((index for index in borders if index >= first), borders[-1] if borders else first) :]
 

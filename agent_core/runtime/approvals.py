@@ -1,5 +1,6 @@
 """Approvals: questions to people about calls, and what they decide."""
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
@@ -173,9 +174,11 @@ class Approvals:
         if not may_respond(seen.responders, seen.asker, decision.by, seen.speakers):
             return
         why = f"does not fit the {'form' if seen.form is not None else 'schema'} of `{seen.tool}`"
-        faults = [fault.within("arguments") for fault in problems(seen.form or schema or {}, arguments, MAX_FAULTS)]
+        # In a thread: up to a second of work for arguments that are written to take as long as they can.
+        faults = await asyncio.to_thread(problems, seen.form or schema or {}, arguments, MAX_FAULTS)
         if faults:
-            first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in faults)
+            within = (fault.within("arguments") for fault in faults)
+            first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in within)
             raise InvalidInput(first.path, first.message, *more)
 
 

@@ -34,7 +34,7 @@ from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.tools.offers import with_renders
 from agent_core.runtime.tools.uses import with_uses
 from agent_core.runtime.window.misses import log_cache_notes
-from agent_core.runtime.window.readying import ready
+from agent_core.runtime.window.readying import MANY, ready_within
 from agent_core.runtime.window.refreezing import Refreezing, Successor
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
@@ -45,11 +45,14 @@ from agent_core.store.work.sessions import FIRST_SEQS, BusySession, NewSession, 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A message for one transaction; *agent* is the run's own, *move* what *intake* announces if the run starts."""
+    """A message for one transaction; *agent* is the run's own, *move* what *intake* announces if the run starts.
+
+    Without a move it comes with a long history: its driver reads that from the log, in a thread, and announces.
+    """
 
     intake: Intake
     agent: Agent
-    move: Move
+    move: Move | None
 
 
 MAX_TRIES = 5
@@ -109,7 +112,8 @@ class Openings:
         for _ in range(MAX_TRIES):
             try:
                 successor = await self._refreezing.due(cached) if may_refreeze else None
-                return await self._receive(cached, inbound, owner, successor)
+                async with ready_within(cached.window.frames, inbound):
+                    return await self._receive(cached, inbound, owner, successor)
             except StaleSession:  # redacted or frozen again since it was loaded, as a rule by another process
                 self._cache.forget(cached.ref.id)
                 cached = await self._cache.get(cached.ref.id)
@@ -146,7 +150,6 @@ class Openings:
     ) -> Receipt:
         own, refreeze = (cached.agent, None) if successor is None else successor
         window = cached.window
-        await ready(window.frames, inbound.all_parts)
         asks = await self._segments.sources.asked_by(own, window.history)
         with self._dispatcher.reserve(inbound.actor) as has_capacity:
             prefix = refreeze.prefix_after(cached.ref.snapshot, window.snapshot) if refreeze else window.snapshot
@@ -180,7 +183,12 @@ class Openings:
         """
         for tried in range(MAX_TRIES):
             try:
-                return await self._receive_first(await self._roster.prototype(agent), inbound)
+                prototype = await self._roster.prototype(agent)
+                metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
+                opening = self._opening(prototype, inbound.actor, metadata, None, inbound.origin)
+                window = self._cache.window(prototype.agent, opening.marker)
+                async with ready_within(window.frames, inbound):
+                    return await self._receive_first(prototype, opening, window, inbound)
             except StaleAgent:
                 self._roster.forget(agent)
             except InvalidInput:
@@ -191,11 +199,9 @@ class Openings:
                 self._roster.forget(agent)  # what it lacked may be in a version that is not cached yet
         raise _changing("agent", agent)
 
-    async def _receive_first(self, prototype: Prototype, inbound: Inbound) -> Receipt:
-        metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
-        opening = self._opening(prototype, inbound.actor, metadata, None, inbound.origin)
-        window = self._cache.window(prototype.agent, opening.marker)
-        await ready(window.frames, inbound.all_parts)
+    async def _receive_first(
+        self, prototype: Prototype, opening: NewSession, window: Window, inbound: Inbound
+    ) -> Receipt:
         asks = await self._segments.sources.asked_by(prototype.agent, window.history)
         with self._dispatcher.reserve(inbound.actor) as has_capacity:
             prepared = self._prepare(
@@ -242,7 +248,11 @@ class Openings:
 
         It is called at the commit, before the caller continues: the driver asks the model before the caller answers.
         """
-        if done.started is not None:
+        if prepared.move is None and done.facts:
+            self._cache.forget(cached.ref.id)
+        if done.started is not None and prepared.move is None:
+            self._dispatcher.begin(done.started, self._segments.segment(done.started))
+        elif done.started is not None:
             facts = [*done.missed, *done.facts]
             cached.window.apply(facts)
             state = RunState(done.started.id).apply(*facts)
@@ -302,12 +312,13 @@ class Openings:
             refusal=self._backlog.refusal(inbound.lane),
             refused=self._refusals.of("message", own.id, inbound.actor, inbound.origin),
         )
-        opening: list[FactBody] = [*input_facts(prepared), e.RunStarted(epoch=1)]
-        if prepared.freezes:
-            opening.append(e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"))
+        if len(inbound.history) > MANY:
+            return _Prepared(prepared, agent, None)
+        frozen = (e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"),) if prepared.freezes else ()
+        opening: list[FactBody] = [*input_facts(prepared), e.RunStarted(epoch=1), *frozen]
         state = RunState(prepared.run).preview(opening)
         arriving = weight_of_parts(inbound.all_parts)
-        fill, last = self._segments.compactor.fill(window, agent, state, more=arriving), window.history.asked
+        fill, last = self._segments.compactor.fill(window, agent, state, more=arriving), window.history.newest_call
         state = state.with_window(size=len(window.entries), border=window.border, fill=fill, last=last)
         move = react(state, agent)
         step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()

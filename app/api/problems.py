@@ -185,7 +185,12 @@ async def _invalid(_: Request, error: Exception) -> Response:
     found = error.errors()
     if any(e["type"] == "json_invalid" for e in found):
         return problem(400, "The body is not valid JSON.")
-    errors = [(_path(e["loc"], error.body), _message(e)) for e in found[:MOST_ERRORS]]
+    return invalid(found, error.body)
+
+
+def invalid(found: Sequence[Mapping[str, Any]], body: Any) -> Response:
+    """Return the answer to a request in which pydantic *found* errors; their first steps say where in it they are."""
+    errors = [(_path(e["loc"], body), _message(e)) for e in found[:MOST_ERRORS]]
     more = len(found) - len(errors)
     detail = "; ".join(f"`{path}`: {message}" if path else message for path, message in errors[:3])
     if any(e["type"] == "string_too_long" and e["loc"][-1] in TEXTS for e in found):

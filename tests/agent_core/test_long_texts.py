@@ -2,14 +2,17 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 
 import pytest
 
-from agent_core import Inbound
+from agent_core import Controls, Inbound, InvalidInput, SessionBusy
 from agent_core.context import frames
-from agent_core.context.frames import MOST_READY, Frames, new_marker, use_of
+from agent_core.context.frames import MAX_READY, Frames, new_marker, use_of
+from agent_core.context.window import Window
+from agent_core.domain.events import Fact
 from agent_core.domain.messages import Message, Text, ToolCall, ToolResult, text_of
-from agent_core.runtime.window.readying import LONG
+from agent_core.runtime.window.readying import LONG, MANY
 from agent_core.testing import ScriptedProvider, call, pause, say
 from agent_core.tools.builtin import calculate
 from agent_core.tools.function import tool
@@ -81,6 +84,54 @@ async def test_a_long_history_leaves_the_loop(make_core: MakeCore, looked: list[
     assert said.count(ESCAPED[:90]) >= len(short)
 
 
+async def test_what_is_refused_is_forgotten(make_core: MakeCore, looked: list[tuple[bool, str]]):
+    """No window keeps the texts of a message that was not written, or that waits for its run."""
+    gate = asyncio.Event()
+    core = await make_core(ScriptedProvider(lambda _: [pause(gate), say("Yes.")]))
+    session = await open_session(core)
+    await send(core, session, "Wait.")
+    cached = core._cache.peek(session)
+    assert cached is not None
+    with pytest.raises(SessionBusy):
+        await send(core, session, WORST, overlap="reject")
+    unserved = Inbound(parts=(Text(WORST + "a"),), actor=ANN, controls=Controls(model="unknown:none"))
+    with pytest.raises(InvalidInput):
+        await core.receive(session, unserved)
+    await send(core, session, WORST + "b")
+    assert {text for _, text in looked} >= {WORST, WORST + "a", WORST + "b"}
+    assert cached.window.frames._ready == {}
+    gate.set()
+    await idle(core, session)
+
+
+async def test_a_history_of_thousands_leaves_the_loop(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):
+    """Its driver folds it in a thread, whether its run starts at once or joins a session that was here."""
+    folded: list[int] = []
+    original = Window.apply
+
+    def noted(window: Window, facts: Sequence[Fact]) -> None:
+        if threading.current_thread() is threading.main_thread():
+            folded.append(len(facts))
+        original(window, facts)
+
+    monkeypatch.setattr(Window, "apply", noted)
+    provider = ScriptedProvider(lambda _: [say("Yes.")])
+    core = await make_core(provider)
+    session = await open_session(core)
+    agent = (await core.agents.get("assistant")).id
+    history = tuple(Message("user", (Text(f"{n}."),)) for n in range(3 * MANY))
+    for place in (None, session):
+        inbound = Inbound(parts=(Text("So?"),), actor=ANN, history=history)
+        receipt = await core.run_agent(agent, inbound, session=place)
+        run = await core.settled(receipt.run, timeout=60)
+        assert run.status == "completed"
+        said = [text_of(entry.message.parts) for entry in provider.requests[-1].messages]
+        shown = [each for each in said if each[0].isdigit()]
+        assert shown == [f"{n}." for n in range(3 * MANY)][-len(shown) :] != []
+        assert said[-1] == "So?"
+    assert max(folded) < MANY
+
+
 async def test_long_results_leave_the_loop(make_core: MakeCore, looked: list[tuple[bool, str]]):
     """What a tool returns is looked at in a thread too."""
 
@@ -99,11 +150,11 @@ def test_what_is_ready_is_used_once_and_bounded():
     """A text that was searched before gives the same; so many are kept, and none that was used."""
     marker = new_marker()
     known, plain = Frames(marker), Frames(marker)
-    texts = [f"{WORST}{n}" for n in range(MOST_READY // len(WORST) + 3)]
+    texts = [f"{WORST}{n}" for n in range(MAX_READY // len(WORST) + 3)]
     known.ready(texts)
     kept = [text for text, _ in known._ready]
     assert kept == texts[-len(kept) :]
-    assert MOST_READY - 2 * len(WORST) < sum(map(len, kept)) <= MOST_READY
+    assert MAX_READY - 2 * len(WORST) < sum(map(len, kept)) <= MAX_READY
     for text in (texts[0], texts[-1]):
         assert known.of_people((Text(text),)) == plain.of_people((Text(text),)) != (Text(text),)
     assert (texts[-1], False) not in known._ready

@@ -1,7 +1,8 @@
 """Finds in a thread what stands in the window for long texts: look-alikes of frames take milliseconds to find."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 
 from agent_core.context.frames import Frames, use_of
 from agent_core.context.window import Window
@@ -14,6 +15,7 @@ from agent_core.domain.events import (
     StepStarted,
     ToolCompleted,
 )
+from agent_core.domain.inbound import Inbound
 from agent_core.domain.messages import Part, Text, ToolCall, ToolResult
 
 LONG = 8_000
@@ -27,18 +29,29 @@ async def ready(frames: Frames, parts: Sequence[Part], results: Sequence[Part] =
 
     Return whether they are.
     """
-    of_people = [part.text for part in parts if isinstance(part, Text)]
-    of_tools = [part.text for part in results if isinstance(part, Text)]
-    for part in parts:  # a person's message may have a tool's output as its content
-        if isinstance(part, ToolCall):
-            of_tools.append(use_of(part))
-        elif isinstance(part, ToolResult):
-            of_tools.extend(each.text for each in part.parts if isinstance(each, Text))
+    of_people, of_tools = _texts(parts, results)
     if sum(map(len, of_people)) + sum(map(len, of_tools)) <= LONG:
         return False
     if frames.marker:
         await asyncio.to_thread(_search, frames, of_people, of_tools)
     return True
+
+
+@asynccontextmanager
+async def ready_within(frames: Frames, inbound: Inbound) -> AsyncGenerator[None]:
+    """Do as `ready` for a message that may be refused, or wait: what is not in the window at the end is forgotten.
+
+    One with a long history is not folded here.
+    """
+    parts = inbound.all_parts if len(inbound.history) <= MANY else ()
+    is_long = await ready(frames, parts)
+    try:
+        yield
+    finally:
+        if is_long:
+            of_people, of_tools = _texts(parts, ())
+            frames.forget(of_people)
+            frames.forget(of_tools, of_tools=True)
 
 
 async def ready_for(window: Window, facts: Iterable[Fact]) -> bool:
@@ -72,6 +85,18 @@ def parts_of(body: FactBody) -> Sequence[Part]:
             return parts
         case _:
             return ()
+
+
+def _texts(parts: Sequence[Part], results: Sequence[Part]) -> tuple[list[str], list[str]]:
+    """Return the texts of people and those of tools."""
+    of_people = [part.text for part in parts if isinstance(part, Text)]
+    of_tools = [part.text for part in results if isinstance(part, Text)]
+    for part in parts:  # a person's message may have a tool's output as its content
+        if isinstance(part, ToolCall):
+            of_tools.append(use_of(part))
+        elif isinstance(part, ToolResult):
+            of_tools.extend(each.text for each in part.parts if isinstance(each, Text))
+    return of_people, of_tools
 
 
 def _search(frames: Frames, of_people: Sequence[str], of_tools: Sequence[str]) -> None:

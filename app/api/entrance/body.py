@@ -1,4 +1,4 @@
-"""The check of a whole body: that it is JSON, can be kept, and does not fail in more fields than an answer names."""
+"""The check of a whole body: that it is JSON, can be kept, and is what its route takes; the routes that take one."""
 
 from itertools import islice
 from typing import Any
@@ -10,7 +10,7 @@ from starlette.responses import Response
 from agent_core.domain.schemas import MAX_DEPTH
 from app.api.entrance.plain import fault_of, place_of_depth
 from app.api.entrance.scan import MAX_VALUES, Excess
-from app.api.problems import MOST_ERRORS, problem
+from app.api.problems import MOST_ERRORS, invalid, problem
 
 MOST_FAULTS = 1_000
 """Faults that are put into words: 2 ms of work."""
@@ -34,30 +34,36 @@ def too_complex(excess: Excess, begin: bytes, most: int = MAX_VALUES) -> Respons
             return no_json("The body is not valid JSON: a bracket closes nothing.")
 
 
-def fault_in(body: bytes, model: type[BaseModel] | None) -> Response | None:
-    """Return the answer to a *body* that is no JSON or cannot be kept; None when the route can read it.
+def fault_in(body: bytes) -> Response | None:
+    """Return the answer to a *body* that is no JSON or cannot be kept; None when the route can read it."""
+    given = _decoded(body)
+    return given if isinstance(given, Response) else None
 
-    With a *model* that it is read as, an answer too to one with more faults than the route should put into words.
-    """
+
+def read(body: bytes, model: type[BaseModel]) -> BaseModel | Response:
+    """Return *body* as the *model* that its route takes, or the answer to one that is none."""
+    given = _decoded(body)
+    if isinstance(given, Response):
+        return given
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        return _faults(error, given, model)
+
+
+def _decoded(body: bytes) -> Any:
     try:
         given = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return no_json(f"The body is not valid JSON: {error}.")
     fault = fault_of(body, given)
-    if fault is not None:
-        return problem(422, "`{}`: {}".format(*fault), errors=[fault])
-    return None if model is None else _many_faults(given, model)
+    return given if fault is None else problem(422, "`{}`: {}".format(*fault), errors=[fault])
 
 
-def _many_faults(given: Any, model: type[BaseModel]) -> Response | None:
-    try:
-        model.model_validate(given)
-    except ValidationError as error:
-        count = error.error_count()
-    else:
-        return None
+def _faults(error: ValidationError, given: Any, model: type[BaseModel]) -> Response:
+    count = error.error_count()
     if count <= MOST_FAULTS:
-        return None
+        return invalid([{**each, "loc": ("body", *each["loc"])} for each in error.errors()], given)
     unknown = (name for name in given if name not in model.model_fields) if isinstance(given, dict) else iter(())
     named = [(name, "Extra inputs are not permitted") for name in islice(unknown, MOST_ERRORS)]
     return problem(422, f"{count:,} values are wrong.", errors=named, more=count - len(named))

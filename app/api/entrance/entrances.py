@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel
@@ -110,6 +111,7 @@ def _asks_operator(dependant: Any) -> bool:
 
 
 def _model(field: Any) -> type[BaseModel] | None:
-    """Return what a body is read as, where it is one type."""
+    """Return what a body is read as, where it is one type; it may be left out."""
     kind = None if field is None else field.field_info.annotation
+    kind = next((each for each in get_args(kind) if each is not NoneType), kind)
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None

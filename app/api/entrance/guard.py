@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_core import Forbidden
-from app.api.entrance.body import fault_in, no_json, too_complex
+from app.api.entrance.body import fault_in, no_json, read, too_complex
 from app.api.entrance.entrances import FORMS, Entrance, Entrances
+from app.api.entrance.large import READ
 from app.api.entrance.scan import Scan
 from app.api.entrance.scopes import check_scope
 from app.api.problems import problem, unauthorized
@@ -27,7 +29,7 @@ SIGNED = "/slack/"
 """Paths whose bodies are signed, some of them forms: only the route that checks the signature parses them."""
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 QUICK_BYTES, QUICK_VALUES = 64_000, 1_000
-"""A body of no more bytes and values is checked in under 1 ms; a larger one is checked outside of the event loop."""
+"""A body of no more bytes and values is checked in under 1 ms; a larger one is read outside of the event loop."""
 MOST_HELD, MOST_VISITORS, MOST_UNKNOWN = 128_000_000, 64_000_000, 64_000_000
 """Bytes of bodies that have not arrived whole, in this process: of operators, of visitors, of unidentified callers."""
 EACH_VISITOR, EACH_UNKNOWN, EACH_ADDRESS = 2_000_000, 2_000_000, 16_000_000
@@ -126,7 +128,8 @@ class RequestGuard:
                         await self._form(principal, scope, receive, send)
                         return
                     with self._counted(principal, scope) as hold:
-                        receive = replay(await _body(entrance, headers, receive, hold), receive)
+                        body, scope[READ] = await _body(entrance, headers, receive, hold)
+                        receive = replay(body, receive)
                 except ClientDisconnected:
                     return
                 except Refused as refused:
@@ -188,19 +191,26 @@ def check_entrance(entrance: Entrance, principal: Principal | None, method: str,
         raise Refused(too_large(entrance.most))
 
 
-async def _body(entrance: Entrance, headers: Headers, receive: Receive, hold: Callable[[int], None]) -> bytes:
-    """Return the whole body, checked; raises `Refused`, and `ClientDisconnected` when it is cut off."""
+async def _body(
+    entrance: Entrance, headers: Headers, receive: Receive, hold: Callable[[int], None]
+) -> tuple[bytes, BaseModel | None]:
+    """Return the whole body, checked, and a large one as its route takes it.
+
+    Raises `Refused`, and `ClientDisconnected` when it is cut off.
+    """
     scan = None if entrance.path.startswith(SIGNED) else Scan(max_values=entrance.values)
     body = await _read(entrance, headers, receive, scan, hold)
     if scan is None or not body:
-        return body
+        return body, None
     if len(body) <= QUICK_BYTES and scan.values <= QUICK_VALUES:
-        fault = fault_in(body, None)
+        found = fault_in(body)
+    elif entrance.model is None:
+        found = await asyncio.to_thread(fault_in, body)
     else:
-        fault = await asyncio.to_thread(fault_in, body, entrance.model)
-    if fault is not None:
-        raise Refused(fault)
-    return body
+        found = await asyncio.to_thread(read, body, entrance.model)
+    if isinstance(found, Response):
+        raise Refused(found)
+    return body, found
 
 
 async def _read(

@@ -9,9 +9,10 @@ from agent_core import Page
 from app.api.bodies.requests import AgentBody, AgentChanges
 from app.api.bodies.wire import Agent, agent_wire, answer, page
 from app.api.deps import Cursor, Limit, Operator, Wired
+from app.api.entrance.large import BodyRoute
 from app.api.problems import answers
 
-router = APIRouter(prefix="/v1/agents", tags=["agents"])
+router = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=BodyRoute)
 AgentId = Annotated[str, Path(description="An agent's id or its name.", max_length=200)]
 BAD = (400, 401, 403, 413, 422)
 

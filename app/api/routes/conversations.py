@@ -23,10 +23,11 @@ from app.api.bodies.wire import (
     session_wire,
 )
 from app.api.deps import Caller, Cursor, Limit, OwnSession, Share, Show, Wired, origin_of
+from app.api.entrance.large import BodyRoute
 from app.api.problems import answers
 from app.api.routes.sessions import Sought, wanted_of
 
-router = APIRouter(prefix="/v1/web/conversations", tags=["web"])
+router = APIRouter(prefix="/v1/web/conversations", tags=["web"], route_class=BodyRoute)
 
 
 @router.get("", responses=answers(Page[OwnConversation], 400, 401, 403, 404, 422, 429))

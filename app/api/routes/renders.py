@@ -18,6 +18,7 @@ from agent_core.runtime.services.shown import ChartDrawer
 from agent_core.store.reading.listing import Wanted
 from app.api.bodies.wire import RenderAnswer, answer, render_wire
 from app.api.deps import PERSONS, Caller, Operator, Share, Wired
+from app.api.entrance.large import BodyRoute
 from app.api.files import INERT, SVG, file, file_name, known, tag_of
 from app.api.previews import PreviewBody, check_drawn, csv_file, drafted, on_channel
 from app.api.problems import answers, problem
@@ -26,7 +27,7 @@ from channels.spec import ChannelPreview
 PNG, CSV, TEXT = "image/png", "text/csv; charset=utf-8", "text/plain; charset=utf-8"
 _ID = re.compile(r"ren_[\w.-]{1,80}", re.ASCII)
 _SAME = {304: {"description": "Not Modified"}}
-router = APIRouter(prefix="/v1/renders", tags=["renders"])
+router = APIRouter(prefix="/v1/renders", tags=["renders"], route_class=BodyRoute)
 Scale = Annotated[int, Query(ge=1, le=3)]
 As = Annotated[Literal["png", "svg", "slack", "text", "csv"], Query(alias="as")]
 Theme = Annotated[Literal["light", "dark"], Query()]

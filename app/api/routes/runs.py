@@ -31,12 +31,13 @@ from app.api.deps import (
     seat_of,
     sender,
 )
+from app.api.entrance.large import BodyRoute
 from app.api.problems import answers, unauthorized
 from app.api.routes.uploads import parts_of
 from app.api.sse import SSE, disconnected, open_stream
 from app.serving.readers import Seat
 
-router = APIRouter(tags=["runs"])
+router = APIRouter(tags=["runs"], route_class=BodyRoute)
 AgentId = Annotated[str, Path(description="An agent's id or its name.", max_length=200)]
 SETTLED = {*ENDED, "waiting", "requires_action"}
 LEFT = "the reader left"

@@ -11,9 +11,10 @@ from agent_core.runtime.tools.secret_values import MAX_VALUE
 from app.api.bodies.derived import RequestBody
 from app.api.bodies.wire import Secret, answer, page, stored_secret_wire
 from app.api.deps import Cursor, Limit, Operator, Wired
+from app.api.entrance.large import BodyRoute
 from app.api.problems import answers
 
-router = APIRouter(prefix="/v1/secrets", tags=["secrets"])
+router = APIRouter(prefix="/v1/secrets", tags=["secrets"], route_class=BodyRoute)
 BAD = (400, 401, 403, 413, 422)
 SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 SecretId = Annotated[str, Path(description="A secret's name.", max_length=200)]

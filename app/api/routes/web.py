@@ -12,13 +12,14 @@ from app.api.bodies.requests import Id
 from app.api.bodies.token_wire import AnonymousToken
 from app.api.bodies.wire import answer, rfc3339
 from app.api.deps import Caller, Name, Services, Wired, address_of, agent_for
+from app.api.entrance.large import BodyRoute
 from app.api.problems import answers, problem
 from channels.web.face import AgentFace, face_of
 from channels.web.identity import Known
 from channels.web.routes import widget
 from channels.web.settings import settings_of
 
-router = APIRouter(prefix="/v1/web", tags=["web"])
+router = APIRouter(prefix="/v1/web", tags=["web"], route_class=BodyRoute)
 MAX_SECRET = 2_000
 REFUSED = "secret_refused"
 """The code of the answer to a secret that is good for nothing any more: a page forgets it, and asks without one."""

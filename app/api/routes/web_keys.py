@@ -12,12 +12,13 @@ from app.api.bodies.derived import OBJECT, TEXT, RequestBody, by_kind
 from app.api.bodies.requests import Id
 from app.api.bodies.wire import SigningKeyAnswer, answer, page, signing_key_wire
 from app.api.deps import Cursor, Limit, Operator, Wired
+from app.api.entrance.large import BodyRoute
 from app.api.problems import answers
 from app.api.routes.keys import KeyName
 from channels.web.signed import MAX_PEM
 from channels.web.visitor_ids import MAX_ID, fault_of_name
 
-router = APIRouter(prefix="/v1/web/keys", tags=["web"])
+router = APIRouter(prefix="/v1/web/keys", tags=["web"], route_class=BodyRoute)
 KeyId = Annotated[str, Path(description="A key's id.", max_length=200)]
 MAX_MEMBERS = 20
 MOST_AGENTS = 100

@@ -1,11 +1,16 @@
 """RunState: what has happened in one run, folded from the facts of its session."""
 
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import Text, Usage
 from agent_core.domain import events as e
 from agent_core.domain.events import FactBody
+from agent_core.loop.inbox import InboxState
 from agent_core.loop.state import RunState, replay
 from agent_core.loop.step import TOOLS_WITHHELD
 from agent_core.loop.waiting import call_key
@@ -54,6 +59,23 @@ def test_steered_message_is_unanswered_until_a_step_consumes_it():
 def test_inputs_left_by_another_run_are_unconsumed():
     """A run that adopts messages of an ended run has them to consume."""
     assert state_after(e.RunQueued(inputs=(3, 4))).inbox.unconsumed == (3, 4)
+
+
+def test_an_imported_history_is_folded_at_once(monkeypatch: pytest.MonkeyPatch):
+    """The inbox is made once for a history, however long: once for each message would be quadratic."""
+    made: list[tuple[int, ...]] = []
+    original = InboxState.with_imported
+
+    def noted(inbox: InboxState, seqs: Sequence[int], *, by_user: Sequence[int]) -> InboxState:
+        made.append(tuple(by_user))
+        return original(inbox, seqs, by_user=by_user)
+
+    monkeypatch.setattr(InboxState, "with_imported", noted)
+    roles: list[Literal["user", "assistant"]] = ["user", "assistant", "user"]
+    old = [e.MessageCompleted(message=f"msg_{n}", role=role, parts=(), stop="done") for n, role in enumerate(roles)]
+    state = RunState("run_1").preview([*old, e.RunQueued()])
+    assert state.inbox.unconsumed == (-4, -3, -2)
+    assert made == [(-4, -2)]
 
 
 def test_imported_messages_wait_for_the_first_step():

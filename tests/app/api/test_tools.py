@@ -1,6 +1,8 @@
 """Routes of tools."""
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import httpx
@@ -8,7 +10,10 @@ import pytest
 from pydantic import Field
 
 from agent_core import Core
+from agent_core.domain.schemas import problems
 from agent_core.domain.tools import ToolDefinition
+from agent_core.errors import Fault
+from agent_core.runtime.tools import dry_runs
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import CallContext
 from agent_core.tools.function import tool
@@ -224,6 +229,21 @@ async def test_visitors_see_no_tools(visitor: httpx.AsyncClient):
     ):
         answer = await visitor.request(method, path, json=None if method in {"GET", "DELETE"} else {})
         assert answer.status_code == 403, (method, path)
+
+
+async def test_arguments_are_checked_in_a_thread(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch):
+    """As many as a request has values are checked outside of the event loop, and five faults are named."""
+    on_loop: list[bool] = []
+
+    def noted(schema: dict[str, Any], value: Any) -> Sequence[Fault]:
+        on_loop.append(threading.current_thread() is threading.main_thread())
+        return problems(schema, value)
+
+    await client.post("/v1/tools", json=NEW)
+    monkeypatch.setattr(dry_runs, "problems", noted)
+    body = {"arguments": {f"a{n}": n for n in range(9_000)}}
+    answer = (await client.post("/v1/tools/book_suite/call", json=body)).json()
+    assert (answer["outcome"], answer["text"].count("$.a"), on_loop) == ("failed", 5, [False]), answer["text"]
 
 
 async def test_a_tool_is_tested_without_a_call(client: httpx.AsyncClient, core: Core):
