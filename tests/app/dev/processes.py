@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any
+from typing import Any, TextIO
 
 import httpx
 
 from app.project.create import create
 from app.settings import Settings
+from tests.forked import Talking
 from tests.postgres import ROOT
 
 PATIENCE = 60.0
@@ -35,17 +37,17 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Printing:
-    """A running process, and the lines that it prints."""
+    """The lines that a running process prints."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self.process = process
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
         self._lines: Queue[str] = Queue()
         Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line.rstrip("\n"))
+        with self._output:
+            for line in self._output:
+                self._lines.put(line.rstrip("\n"))
 
     def until(self, text: str) -> list[str]:
         """Return the lines up to the next one that holds *text*."""
@@ -72,7 +74,8 @@ def process(folder: Path, *words: str, **env: str) -> Iterator[Printing]:
         text=True,
     ) as started:
         try:
-            yield Printing(started)
+            assert started.stdout is not None
+            yield Printing(started.stdout)
         finally:
             started.terminate()
 
@@ -103,7 +106,12 @@ class DevServer:
 @contextmanager
 def dev_server(folder: Path, **env: str) -> Iterator[DevServer]:
     """Give a server of `parley dev` at work in *folder*."""
-    with process(folder, "-m", "app", "dev", PORT="0", PARLEY_DEMO_RATE="0", **env) as printing:
-        server = DevServer(folder, printing)
+    env = environment(PORT="0", PARLEY_DEMO_RATE="0", **env)
+    started = Talking("app", "dev", cwd=folder, env=env)
+    try:
+        server = DevServer(folder, Printing(started.stdout))
         with server.client:
             yield server
+    finally:
+        started.send_signal(signal.SIGTERM)
+        started.wait(PATIENCE)
