@@ -153,7 +153,7 @@ class Frames:
         return (Text(framed), *(part for part in parts if not isinstance(part, Text)))
 
     def with_outputs(self, message: Message, outputs: Mapping[str, ToolResult | None]) -> Message:
-        """Return *message* with what the tools returned that it had used, each in a frame; *outputs*: the results by call.
+        """Return *message* with the framed results of the tools that it had used; *outputs*: the results by call.
 
         Any message but one of a person whose content is what a tool returned is returned as it is.
         """
