@@ -40,12 +40,21 @@ class Printing:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
         self._lines: Queue[str] = Queue()
-        Thread(target=self._read, daemon=True).start()
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._lines.put(line.rstrip("\n"))
+
+    def end(self) -> None:
+        """End the process, and read what it still prints: its output may be closed once no one reads it."""
+        self.process.terminate()
+        self._reader.join(PATIENCE)
+        if self._reader.is_alive():
+            self.process.kill()
+            self._reader.join()
 
     def until(self, text: str) -> list[str]:
         """Return the lines up to the next one that holds *text*."""
@@ -71,10 +80,11 @@ def process(folder: Path, *words: str, **env: str) -> Iterator[Printing]:
         stdin=subprocess.DEVNULL,
         text=True,
     ) as started:
+        printing = Printing(started)
         try:
-            yield Printing(started)
+            yield printing
         finally:
-            started.terminate()
+            printing.end()
 
 
 class DevServer:
