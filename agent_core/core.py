@@ -109,8 +109,8 @@ class Core:
         store = self._store = Store(database, Hub(self.counters.text_of), clock, bus, self.counters)
         self.tools, self.renders = Tooling(store, toolset_of(tools), secrets, tool_ports), Renders(store)
         self.health, self.access, self.listing = CoreHealth(store, bus, resolvers), Access(store), Listing(store)
-        given: dict[str, Any] = {"defaults": defaults, "provider_needs": provider_needs, "servers": self.tools.servers}
-        roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **given)
+        more: dict[str, Any] = {"defaults": defaults, "provider_needs": provider_needs, "servers": self.tools.servers}
+        roster = partial(Roster, has_sources=bool(context_sources), tools_looked_for=tools_looked_for, **more)
         self.agents = roster(store, self.tools.toolset, providers, default_model, secrets, channels, resolvers)
         cache = self._cache = SessionCache(store, self.agents, self._encode_for)
         ports = (self.tools.toolset, resolvers, dispatcher, context_sources)
@@ -273,8 +273,8 @@ class Core:
         """
         if session is None:
             return await self._openings.receive_first(agent, inbound)
-        if known := await self._openings.seen(agent, inbound):
-            return known
+        if receipt := await self._openings.seen(agent, inbound):
+            return receipt
         return await self._openings.receive(await self._cache.get(session), inbound, agent)
 
     async def run(self, id: str) -> RunObject:

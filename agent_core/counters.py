@@ -126,19 +126,19 @@ class Counters:
 
     def text_of(self, run: str | None) -> None:
         """Note that the first text of *run* is shown."""
-        known = self._runs.get(run or "")
-        if known is not None and not known.has_text:
-            known.has_text = True
-            if known.started is not None:
-                self.first_text.observe(max(0, self._clock.now() - known.started) / 1000)
+        counted = self._runs.get(run or "")
+        if counted is not None and not counted.has_text:
+            counted.has_text = True
+            if counted.started is not None:
+                self.first_text.observe(max(0, self._clock.now() - counted.started) / 1000)
 
     def _followed(self, run: str | None, started: int | None = None) -> _CountedRun:
-        known = self._runs.get(run or "")
-        if known is None:
+        counted = self._runs.get(run or "")
+        if counted is None:
             if len(self._runs) >= _FOLLOWED:
                 del self._runs[next(iter(self._runs))]
-            known = self._runs[run or ""] = _CountedRun(started)
-        return known
+            counted = self._runs[run or ""] = _CountedRun(started)
+        return counted
 
     def _model(self, name: str) -> str:
         if name not in self._models and len(self._models) < _MODELS:
@@ -204,8 +204,8 @@ class Counters:
 
     def _result(self, fact: Fact, body: e.ToolCompleted) -> None:
         run = self._runs.get(fact.run or "")
-        known = run.calls.pop(body.call, None) if run else None
-        name = self._tool(fact.tool) if fact.tool is not None else known or OTHER
+        tool = run.calls.pop(body.call, None) if run else None
+        name = self._tool(fact.tool) if fact.tool is not None else tool or OTHER
         self.calls[name, body.outcome] += 1
 
     def _end(self, fact: Fact, body: e.Terminal | e.RunWaiting) -> None:

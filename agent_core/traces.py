@@ -21,28 +21,28 @@ CITES = frozenset(
     }
 )
 """Packages whose errors cite what was sent or answered: of theirs only the type is shown."""
-MOST = 8
+MAX_ERRORS = 8
 """How many errors that led to one another are shown, the last ones."""
 
 
 def trace_of(error: BaseException) -> str:
     """Return the trace of *error*, and of those that led to it, the first one first."""
-    found: list[BaseException] = []
+    errors: list[BaseException] = []
     each: BaseException | None = error
-    while each is not None and each not in found and len(found) < MOST:
-        found.append(each)
+    while each is not None and each not in errors and len(errors) < MAX_ERRORS:
+        errors.append(each)
         each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
-    return "\nIt led to this:\n".join(_alone(each) for each in reversed(found))
+    return "\nIt led to this:\n".join(_alone(each) for each in reversed(errors))
 
 
 def _alone(error: BaseException) -> str:
-    said, frames = _said(error), "".join(traceback.format_tb(error.__traceback__))
+    line, frames = _line_of(error), "".join(traceback.format_tb(error.__traceback__))
     inner = cast("BaseExceptionGroup[BaseException]", error).exceptions if hasattr(error, "exceptions") else ()
-    grouped = "".join(f"\nOne of them:\n{trace_of(each)}" for each in inner[:MOST])
-    return f"Traceback (most recent call last):\n{frames}{said}{grouped}"
+    grouped = "".join(f"\nOne of them:\n{trace_of(each)}" for each in inner[:MAX_ERRORS])
+    return f"Traceback (most recent call last):\n{frames}{line}{grouped}"
 
 
-def _said(error: BaseException) -> str:
+def _line_of(error: BaseException) -> str:
     name = type(error).__qualname__
     if type(error).__module__.partition(".")[0] in CITES:
         return name

@@ -18,36 +18,36 @@ PRIVATE = tuple(
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def origin(given: str) -> str:
-    """Return *given* as browsers write an origin; raise ValueError for what no browser sends."""
-    if given == "*":
-        return given
-    found = urlsplit(given.rstrip("/"))
-    host, usual = found.hostname or "", {"http": 80, "https": 443}.get(found.scheme)
-    extra = found.path or found.query or found.fragment or found.username is not None
-    if usual is None or extra or not _HOST.fullmatch(host) or found.port == 0:
+def origin(text: str) -> str:
+    """Return *text* as browsers write an origin; raise ValueError for what no browser sends."""
+    if text == "*":
+        return text
+    parts = urlsplit(text.rstrip("/"))
+    host, usual = parts.hostname or "", {"http": 80, "https": 443}.get(parts.scheme)
+    extra = parts.path or parts.query or parts.fragment or parts.username is not None
+    if usual is None or extra or not _HOST.fullmatch(host) or parts.port == 0:
         raise ValueError("not an origin")
     shown = f"[{host}]" if ":" in host else host
-    return f"{found.scheme}://{shown}" + (f":{found.port}" if found.port not in {None, usual} else "")
+    return f"{parts.scheme}://{shown}" + (f":{parts.port}" if parts.port not in {None, usual} else "")
 
 
-def network(given: str) -> Network:
+def network(text: str) -> Network:
     """Return the network of an address or of `address/bits`; raise ValueError for anything else, and for all there is.
 
     With every address trusted, each caller's own word for who it is would be believed.
     """
-    found = ipaddress.ip_network(given)
-    if not found.prefixlen:
+    parsed = ipaddress.ip_network(text)
+    if not parsed.prefixlen:
         raise ValueError("every address")
-    return found
+    return parsed
 
 
-def host_pattern(given: str) -> str:
+def host_pattern(text: str) -> str:
     """Return a name, an address, or `*.` before a name; raise ValueError for anything else."""
-    found = given.lower().removeprefix("[").removesuffix("]").removesuffix(".")
-    if not _PATTERN.fullmatch(found):
+    pattern = text.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+    if not _PATTERN.fullmatch(pattern):
         raise ValueError("not a name")
-    return found
+    return pattern
 
 
 def fits(host: str, patterns: Collection[str]) -> bool:
@@ -59,14 +59,14 @@ def fits(host: str, patterns: Collection[str]) -> bool:
 def place_of(address: str) -> str:
     """Return what counts as one place: an IPv4 address, or the /64 network of an IPv6 one, which one person has."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(found) if found.is_loopback else str(ipaddress.ip_network((found, 64), strict=False))
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(parsed) if parsed.is_loopback else str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 def is_loopback(address: str) -> bool:
@@ -83,16 +83,16 @@ def is_shared(address: str) -> bool:
     That is a proxy, named to us or not; what is no address is a local socket's.
     """
     try:
-        found = ipaddress.ip_network(place_of(address))
+        parsed = ipaddress.ip_network(place_of(address))
     except ValueError:
         return True
-    return found.is_loopback or found.is_link_local or within(address, PRIVATE)
+    return parsed.is_loopback or parsed.is_link_local or within(address, PRIVATE)
 
 
 def within(address: str, networks: Collection[Network]) -> bool:
     """Return whether *address* is of one of *networks*."""
     try:
-        found = ipaddress.ip_network(place_of(address))
+        parsed = ipaddress.ip_network(place_of(address))
     except ValueError:
         return False
-    return any(found.version == each.version and found.overlaps(each) for each in networks)
+    return any(parsed.version == each.version and parsed.overlaps(each) for each in networks)

@@ -60,10 +60,10 @@ def read_agents(folder: Path, *, channels: Channels, check: Callable[[str, str],
     return AgentFiles(agents, broken)
 
 
-def usable(found: AgentFiles, check: Callable[[Definition], None]) -> AgentFiles:
-    """Return *found* with those among the broken that *check* refuses, by `InvalidInput`."""
-    agents, broken = dict[Path, Definition](), dict(found.broken)
-    for path, made in found.agents.items():
+def usable(files: AgentFiles, check: Callable[[Definition], None]) -> AgentFiles:
+    """Return *files* with those among the broken that *check* refuses, by `InvalidInput`."""
+    agents, broken = dict[Path, Definition](), dict(files.broken)
+    for path, made in files.agents.items():
         try:
             check(made)
         except InvalidInput as error:
@@ -74,8 +74,8 @@ def usable(found: AgentFiles, check: Callable[[Definition], None]) -> AgentFiles
 
 
 def _check_name(path: Path, made: Definition, others: Mapping[Path, Definition]) -> None:
-    for other, known in others.items():
-        if made.name == known.name:
+    for other, definition in others.items():
+        if made.name == definition.name:
             raise ConfigError(f"{path}: `name`: `{made.name}` is defined in `{other.name}` too; rename one of them.")
 
 
@@ -84,24 +84,24 @@ def read_agent(path: Path, env_file: Path | None = ENV_FILE) -> Definition:
 
     A hook's `secret: ${NAME}` is taken from the environment, or from *env_file*: no file has to contain a secret.
     """
-    given = read_config(path)
-    for place, config in enumerate(_configs(given)):
+    content = read_config(path)
+    for place, config in enumerate(_configs(content)):
         if name := _VARIABLE.fullmatch(str(config.get("secret"))):
             config["secret"] = _variable(name[1], f"{path}: `hooks[{place}].config.secret`", env_file)
     try:
-        made = msgspec.convert(gathered(given) if isinstance(given, dict) else given, Definition)
+        made = msgspec.convert(gathered(content) if isinstance(content, dict) else content, Definition)
     except InvalidInput as error:
         raise ConfigError(f"{path}: {error}") from None
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {_field_fault(error, given)}") from None
+        raise ConfigError(f"{path}: {_field_fault(error, content)}") from None
     if not made.name.strip() or not made.instructions.strip():
         raise ConfigError(f"{path}: `name` and `instructions` must not be empty.")
     return made
 
 
-def _configs(given: Any) -> list[dict[str, Any]]:
-    """Return the configs of the hooks in *given*, an empty one for what has none: its shape is checked later."""
-    hooks: Any = given.get("hooks") if isinstance(given, dict) else None
+def _configs(content: Any) -> list[dict[str, Any]]:
+    """Return the configs of the hooks in *content*, an empty one for what has none: its shape is checked later."""
+    hooks: Any = content.get("hooks") if isinstance(content, dict) else None
     listed = cast("list[Any]", hooks) if isinstance(hooks, list) else []
     configs: list[Any] = [hook.get("config") if isinstance(hook, dict) else None for hook in listed]
     return [config if isinstance(config, dict) else {} for config in configs]
@@ -137,12 +137,12 @@ def _models(made: Definition) -> Iterator[tuple[str, str]]:
         yield "compaction.model", made.compaction.model
 
 
-def _field_fault(error: msgspec.ValidationError, given: Any) -> str:
-    """Return why *given* is no agent, in a sentence that begins with the field."""
+def _field_fault(error: msgspec.ValidationError, content: Any) -> str:
+    """Return why *content* is no agent, in a sentence that begins with the field."""
     where, why = misfit(error, Definition)
     fields = Definition.__struct_fields__
-    if not where and isinstance(given, dict):  # a required field may only be misspelt
-        strange = [str(name) for name in cast("dict[Any, Any]", given) if name not in fields]
+    if not where and isinstance(content, dict):  # a required field may only be misspelt
+        strange = [str(name) for name in cast("dict[Any, Any]", content) if name not in fields]
         missing = [name for name in fields if f"`{name}`" in why]
         if typo := next((name for name in strange if difflib.get_close_matches(name, missing)), None):
             return unknown_field(typo, fields)

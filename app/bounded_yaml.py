@@ -27,10 +27,10 @@ class InvalidYaml(Exception):
 def read_yaml(path: Path) -> Any:
     """Return what the file at *path* holds; raises `InvalidYaml`, `OSError` and `UnicodeDecodeError`."""
     with path.open("rb") as file:
-        found = file.read(MAX_BYTES + 1)
-    if len(found) > MAX_BYTES:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
         raise InvalidYaml(f"it has more than {MAX_BYTES:,} bytes")
-    return parse_yaml(found.decode("utf-8"))
+    return parse_yaml(content.decode("utf-8"))
 
 
 def parse_yaml(text: str, most: int = MAX_VALUES) -> Any:

@@ -140,8 +140,8 @@ async def running_core(
 
     On Postgres a core of the *kind* `web` drives nothing.
     """
-    async with running(settings, models, kind=kind, tools=tools, grace=GRACE) as found:
-        yield found.core
+    async with running(settings, models, kind=kind, tools=tools, grace=GRACE) as composed:
+        yield composed.core
 
 
 @dataclass(frozen=True, slots=True)

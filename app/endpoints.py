@@ -60,34 +60,34 @@ class Endpoint:
     vision: Vision | None = None
 
 
-def read_endpoints(given: str | None, env_file: Path | None) -> dict[str, Endpoint]:
-    """Return the named providers: of *given*, a file's path or a JSON object, or of `providers.yaml` if there is one.
+def read_endpoints(setting: str | None, env_file: Path | None) -> dict[str, Endpoint]:
+    """Return the named providers: of *setting*, a file's path or a JSON object, or of `providers.yaml` if there is one.
 
     `${NAME}` in a key, a header or a query is taken from the environment, or from *env_file*; where it is not set, the
     provider lacks it. Raises `ConfigError` with one line that names the place, the entry and what to do, and holds no
     value.
     """
-    where, found = _source(given)
-    if not isinstance(found, dict):
+    where, providers = _source(setting)
+    if not isinstance(providers, dict):
         raise ConfigError(f"{where}: gives no providers; write `name: {{kind: …, key: …}}` for each.")
     filed: Mapping[str, str | None] = dotenv_values(env_file) if env_file else {}
 
     def variable(name: str) -> str:
         return (os.environ.get(name) or filed.get(name) or "").strip()
 
-    entries = cast("dict[Any, Any]", found)
+    entries = cast("dict[Any, Any]", providers)
     return {str(name): _endpoint(f"{where}: `{name}`", str(name), each, variable) for name, each in entries.items()}
 
 
-def _source(given: str | None) -> tuple[str, Any]:
+def _source(setting: str | None) -> tuple[str, Any]:
     """Return where the providers are written, and what is there: nothing when no file is named and none is there."""
-    if given is not None and given.lstrip().startswith("{"):
+    if setting is not None and setting.lstrip().startswith("{"):
         try:
-            return SETTING, json.loads(given)
+            return SETTING, json.loads(setting)
         except (ValueError, RecursionError):
             raise ConfigError(f"{SETTING}: is no JSON object; correct it, or name a file.") from None
-    path = Path(given or DEFAULT_FILE)
-    if given is None and not path.exists():
+    path = Path(setting or DEFAULT_FILE)
+    if setting is None and not path.exists():
         return str(path), {}
     try:
         return str(path), read_yaml(path) or {}
@@ -99,14 +99,14 @@ def _source(given: str | None) -> tuple[str, Any]:
         raise ConfigError(f"{path}: {error}; correct the YAML.") from None
 
 
-def _endpoint(where: str, name: str, given: Any, variable: Callable[[str], str]) -> Endpoint:
+def _endpoint(where: str, name: str, value: Any, variable: Callable[[str], str]) -> Endpoint:
     if not _NAME.fullmatch(name) or name in _RESERVED:
         raise ConfigError(f"{where}: is no name of a provider; give {NAMES}.")
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise ConfigError(
             f"{where}: is no record; give it `kind`, and `base_url`, `key`, `headers`, `query`, `vision` as needed."
         )
-    entry = cast("dict[Any, Any]", given)
+    entry = cast("dict[Any, Any]", value)
     if strange := next((str(each) for each in entry if each not in _FIELDS), None):
         near = difflib.get_close_matches(strange, _FIELDS, 1)
         remedy = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(f'`{each}`' for each in _FIELDS)}."
@@ -131,29 +131,28 @@ def _endpoint(where: str, name: str, given: Any, variable: Callable[[str], str])
     return made
 
 
-def _kind(where: str, name: str, given: Any) -> ProviderKind:
-    known = ", ".join(f"`{kind}`" for kind in KINDS)
-    if given not in KINDS:
-        raise ConfigError(f"{where}: `kind` must be one of {known}.")
-    if name in KINDS and name != given:
-        raise ConfigError(f"{where}: is of the kind `{given}`; give it another name than that of a kind.")
-    return given
+def _kind(where: str, name: str, kind: Any) -> ProviderKind:
+    if kind not in KINDS:
+        raise ConfigError(f"{where}: `kind` must be one of {', '.join(f'`{each}`' for each in KINDS)}.")
+    if name in KINDS and name != kind:
+        raise ConfigError(f"{where}: is of the kind `{kind}`; give it another name than that of a kind.")
+    return kind
 
 
-def _address(where: str, given: Any) -> str | None:
-    if given is None:
+def _address(where: str, url: Any) -> str | None:
+    if url is None:
         return None
     try:
-        return web_address(str(given))
+        return web_address(str(url))
     except ValueError:
         remedy = "give one such as https://example.com/v1, without a name, password or query in it (see `query`)"
         raise ConfigError(f"{where}: `base_url` is no http address; {remedy}.") from None
 
 
-def _vision(where: str, given: Any) -> Vision | None:
-    match given:
+def _vision(where: str, value: Any) -> Vision | None:
+    match value:
         case None | bool():
-            return given
+            return value
         case [*names] if all(isinstance(name, str) and name.strip() for name in names):
             return tuple(map(str, names))
         case _:
@@ -161,32 +160,32 @@ def _vision(where: str, given: Any) -> Vision | None:
             raise ConfigError(f"{where}: `vision` says not which models see pictures; {remedy}.")
 
 
-def _headers(where: str, given: Any, variable: Callable[[str], str]) -> dict[str, SecretStr]:
-    found = _texts(where, "headers", given, variable)
-    for name, value in found.items():
+def _headers(where: str, fields: Any, variable: Callable[[str], str]) -> dict[str, SecretStr]:
+    headers = _texts(where, "headers", fields, variable)
+    for name, value in headers.items():
         if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS:
             raise ConfigError(f"{where}: `headers`: `{name[:40]}` cannot be set; take it out.")
         text = value.get_secret_value()
         if not (text.isascii() and text.isprintable()):
             raise ConfigError(f"{where}: `headers.{name}` is not one line of ASCII; correct it.")
-    return found
+    return headers
 
 
-def _texts(where: str, name: str, given: Any, variable: Callable[[str], str]) -> dict[str, SecretStr]:
-    """Return *given* as texts by name; they may be secrets."""
-    if given is None:
+def _texts(where: str, name: str, fields: Any, variable: Callable[[str], str]) -> dict[str, SecretStr]:
+    """Return *fields* as texts by name; they may be secrets."""
+    if fields is None:
         return {}
-    if not isinstance(given, dict):
+    if not isinstance(fields, dict):
         raise ConfigError(f"{where}: `{name}` gives no names and texts; write `name: text` for each.")
-    entries = cast("dict[Any, Any]", given)
+    entries = cast("dict[Any, Any]", fields)
     return {str(key): SecretStr(_filled(f"{where}: `{name}.{key}`", value, variable)) for key, value in entries.items()}
 
 
-def _filled(where: str, given: Any, variable: Callable[[str], str]) -> str:
-    """Return the text *given* with variables of the environment in the place of their names; one not set stays."""
-    if not isinstance(given, str):  # YAML makes a date of 2024-10-21, and a number of 1.0
+def _filled(where: str, template: Any, variable: Callable[[str], str]) -> str:
+    """Return *template* with variables of the environment in the place of their names; one not set stays."""
+    if not isinstance(template, str):  # YAML makes a date of 2024-10-21, and a number of 1.0
         raise ConfigError(f"{where}: is no text; write it in quotes.")
-    text = _VARIABLE.sub(lambda found: variable(found[1]) or found[0], given).strip()
+    text = _VARIABLE.sub(lambda match: variable(match[1]) or match[0], template).strip()
     if not text:
         raise ConfigError(f"{where}: is empty; give a text, or take it out.")
     return text
@@ -197,8 +196,8 @@ def _unset(where: str, entry: Mapping[str, Any], variable: Callable[[str], str])
     texts = {"key": entry.get("key") or ""}
     for group in ("headers", "query"):
         texts |= {f"{group}.{name}": text for name, text in (entry.get(group) or {}).items()}
-    found = [(name, place) for place, text in texts.items() for name in _VARIABLE.findall(text)]
-    return " and ".join(f"{name} ({where}: `{place}`)" for name, place in found if not variable(name))
+    references = [(name, place) for place, text in texts.items() for name in _VARIABLE.findall(text)]
+    return " and ".join(f"{name} ({where}: `{place}`)" for name, place in references if not variable(name))
 
 
 def _word(where: str, text: str) -> str:

@@ -80,22 +80,22 @@ class StillFiles:
         return nullcontext()
 
 
-async def read_once(settings: Settings, given: Sequence[Tool] | None, channels: Channels) -> StillFiles:
-    """Return the own tools, loaded unless others are *given*, and the agents; raise ConfigError for a broken file.
+async def read_once(settings: Settings, tools: Sequence[Tool] | None, channels: Channels) -> StillFiles:
+    """Return the own tools, loaded unless *tools* are used, and the agents; raise ConfigError for a broken file.
 
     Which tools there are is known when the core runs: some are in its database.
     """
     own = OwnTools.of(settings)
-    if given is None:
+    if tools is None:
         await own.refresh()
         own.check()
     check = partial(check_agents_model, settings)
-    found = read_agents(settings.agents, channels=channels, check=check)
-    for fault in found.broken.values():
+    files = read_agents(settings.agents, channels=channels, check=check)
+    for fault in files.broken.values():
         raise ConfigError(fault)
-    if given is not None:
-        return StillFiles(own, found.agents, None)
-    return StillFiles(own, found.agents, ToolFiles(settings.tools), read_mcp_file(settings))
+    if tools is not None:
+        return StillFiles(own, files.agents, None)
+    return StillFiles(own, files.agents, ToolFiles(settings.tools), read_mcp_file(settings))
 
 
 def places_of(own: OwnTools, filed: ToolFiles | None) -> Mapping[str, str]:
@@ -111,8 +111,8 @@ async def load_servers(core: Core, servers: Sequence[McpServer]) -> None:
         raise ConfigError(f"PARLEY_MCP: {error}") from None
 
 
-def toolset_with(own: OwnTools, given: Sequence[Tool] | None = None, drawer: SpecCheck | None = None) -> Toolset:
-    """Return *own* tools beside those *given*, which are those that ship when None; *drawer* tries charts out."""
-    shipped = {tool.spec.name: tool for tool in (BUILTIN if given is None else given)}
+def toolset_with(own: OwnTools, tools: Sequence[Tool] | None = None, drawer: SpecCheck | None = None) -> Toolset:
+    """Return *own* tools beside *tools*, by default those that ship; *drawer* tries charts out."""
+    shipped = {tool.spec.name: tool for tool in (BUILTIN if tools is None else tools)}
     # Each kind of tools is one toolset here.
-    return Merged((Static(shipped if given is not None else {**shipped, **render_tools(drawer)}), own))
+    return Merged((Static(shipped if tools is not None else {**shipped, **render_tools(drawer)}), own))

@@ -34,8 +34,8 @@ from app.serving.server import EVERY, Server, config, listening, place_of, room_
 from app.serving.signals import Signals
 from app.settings import DEMO, SERVER_FILE, Settings
 from app.storage.at_rest import private_files, secure
-from app.storage.keys import ApiKey, known_api_key, load_api_key, load_keys, prepare_data
-from app.storage.lock import known, owned
+from app.storage.keys import ApiKey, find_api_key, load_api_key, load_keys, prepare_data
+from app.storage.lock import address_place, owned
 from channels.spec import ChannelSpec
 from channels.web.identity import TokenSigner
 
@@ -69,13 +69,13 @@ def work(settings: Settings, *, tools: Sequence[Tool] | None = None, health_port
 def listen(settings: Settings, *, channel: str, tools: Sequence[Tool] | None = None) -> None:
     """Receive from *channel* by connections opened here, and drive runs, until a signal comes; raise ConfigError."""
     logs.complete(settings.log)
-    found = next(each for each in CHANNELS if each.name == channel)
-    if (missing := found.no_socket(settings)) is not None:
+    spec = next(each for each in CHANNELS if each.name == channel)
+    if (missing := spec.no_socket(settings)) is not None:
         raise ConfigError(missing)
     if settings.postgres is None:
         prepare_data(settings)
     with private_files(), owned(settings) if settings.postgres is None else nullcontext():
-        _run(_listen(settings, tools, found))
+        _run(_listen(settings, tools, spec))
 
 
 def check_shared(settings: Settings, command: str) -> None:
@@ -96,7 +96,7 @@ def _run(main: Coroutine[Any, Any, None]) -> None:
 def _place(settings: Settings) -> Iterator[bool]:
     """Give whether the commands of this machine find this server by PARLEY_DATA; on SQLite it is its only owner."""
     if settings.postgres is not None:
-        with known(settings) as first:
+        with address_place(settings) as first:
             secure(settings)
             yield first
         return
@@ -117,21 +117,21 @@ async def _serve(
     with Signals().taken() as signals, listening(settings.host, settings.port) as sock:
         async with (
             running_models(settings, SystemClock()) as models,
-            running(settings, models, kind=kind, tools=tools, grace=_grace(settings), live=live) as found,
+            running(settings, models, kind=kind, tools=tools, grace=_grace(settings), live=live) as composed,
             # On Postgres each of many servers would receive by a socket of its own: there `parley slack` does.
-            serving_channels(found.core, found.database, settings, socket=settings.postgres is None) as routes,
+            serving_channels(composed.core, composed.database, settings, socket=settings.postgres is None) as routes,
         ):
             api_key, tokens = load_api_key(settings), TokenSigner(load_keys(settings).derive)
-            credentials = _credentials(settings, found.core, tokens, api_key, readers)
+            credentials = _credentials(settings, composed.core, tokens, api_key, readers)
             app = create_app(
-                found.core,
+                composed.core,
                 settings,
                 tokens=tokens,
                 api_key=api_key,
                 readers=readers,
                 connections=connections,
-                look=found.look,
-                broken=found.files.broken,
+                look=composed.look,
+                broken=composed.files.broken,
                 channels=routes,
                 credentials=credentials,
             )
@@ -140,15 +140,15 @@ async def _serve(
 
                 def started() -> None:
                     announce()
-                    greet(settings, url, api_key, found.files.broken() if found.files.broken else ())
+                    greet(settings, url, api_key, composed.files.broken() if composed.files.broken else ())
                     up.set()
 
                 server = _server(app, settings, readers, connections, started)
                 signals.ask(lambda: server.handle_exit(signal.SIGTERM, None))
                 end = partial(server.handle_exit, signal.SIGTERM, None)
                 prepare = None if kind == "web" else models.prepare
-                following = credentials.following(), found.files.following(found.core)
-                async with following[0], following[1], _settling(up, prepare), _working(found.core, end):
+                following = credentials.following(), composed.files.following(composed.core)
+                async with following[0], following[1], _settling(up, prepare), _working(composed.core, end):
                     await server.serve(sockets=[sock])
 
 
@@ -161,40 +161,40 @@ def _server(
 
 
 async def _work(settings: Settings, tools: Sequence[Tool] | None, health_port: int | None) -> None:
-    readers, asked, up = Readers(), asyncio.Event(), asyncio.Event()
+    readers, stop, up = Readers(), asyncio.Event(), asyncio.Event()
     watch = create_watch(Starting())
     with Signals().taken() as signals:
         async with (
             _watched(watch, settings.host, health_port) as url,
             running_models(settings, SystemClock()) as models,
-            running(settings, models, kind="worker", tools=tools, grace=settings.grace) as found,
+            running(settings, models, kind="worker", tools=tools, grace=settings.grace) as composed,
         ):
-            watch.state.ready = Ready(found.core, readers, found.look)
-            watch.state.metrics, watch.state.api_key = Metrics(found.core), known_api_key(settings)
-            signals.ask(lambda: (readers.close(), asked.set()))
+            watch.state.ready = Ready(composed.core, readers, composed.look)
+            watch.state.metrics, watch.state.api_key = Metrics(composed.core), find_api_key(settings)
+            signals.ask(lambda: (readers.close(), stop.set()))
             greet(settings, url)
             up.set()
             tokens = TokenSigner(load_keys(settings).derive)
-            credentials = Credentials(found.core.access, tokens, None, readers=readers, shared=True)
+            credentials = Credentials(composed.core.access, tokens, None, readers=readers, shared=True)
             watch.state.credentials = credentials
             async with credentials.following(), _settling(up, models.prepare), _learning(watch, settings):
-                await _until(asked, found.core)
+                await _until(stop, composed.core)
 
 
 async def _listen(settings: Settings, tools: Sequence[Tool] | None, channel: ChannelSpec[Settings]) -> None:
-    asked, up = asyncio.Event(), asyncio.Event()
+    stop, up = asyncio.Event(), asyncio.Event()
     with Signals().taken() as signals:
         async with (
             running_models(settings, SystemClock()) as models,
-            running(settings, models, kind="both", tools=tools, grace=_grace(settings)) as found,
-            serving_channels(found.core, found.database, settings, socket=True, channels=(channel,)),
+            running(settings, models, kind="both", tools=tools, grace=_grace(settings)) as composed,
+            serving_channels(composed.core, composed.database, settings, socket=True, channels=(channel,)),
         ):
-            signals.ask(asked.set)
+            signals.ask(stop.set)
             where = channel.name.capitalize()
             say(f"Parley listens to {where}; Ctrl-C ends it.\nModel:   {model_line(settings)}")
             up.set()
             async with _settling(up, models.prepare):
-                await _until(asked, found.core)
+                await _until(stop, composed.core)
 
 
 def _connections(settings: Settings) -> Connections:
@@ -221,7 +221,7 @@ async def _learn(watch: FastAPI, settings: Settings) -> None:
     while watch.state.api_key is None:
         await asyncio.sleep(CHECK_EVERY)
         with suppress(ConfigError):  # the database is unavailable: readiness and the engine report it
-            watch.state.api_key = await asyncio.to_thread(known_api_key, settings)
+            watch.state.api_key = await asyncio.to_thread(find_api_key, settings)
 
 
 @asynccontextmanager
@@ -238,11 +238,11 @@ async def _working(core: Core, end: Callable[[], None]) -> AsyncIterator[None]:
         await looking
 
 
-async def _until(asked: asyncio.Event, core: Core) -> None:
-    """Return once an end is *asked* for; raise ConfigError when the engine has stopped: a supervisor restarts us."""
+async def _until(stop: asyncio.Event, core: Core) -> None:
+    """Return once *stop* is set; raise ConfigError when the engine has stopped: a supervisor restarts us."""
     while core.is_working:
         with suppress(TimeoutError):
-            await asyncio.wait_for(asked.wait(), CHECK_EVERY)
+            await asyncio.wait_for(stop.wait(), CHECK_EVERY)
             return
     raise ConfigError("The engine of this process has stopped; the log says why. Start the process again.")
 
@@ -314,8 +314,8 @@ def greet(settings: Settings, url: str | None, api_key: ApiKey | None = None, br
         lines += [f"Page:    {page}"] if (page := page_line(settings, url)) else []
         lines += [f"Console: {url}/operator (asks for an API key)"]
         lines += _key_lines(api_key)
-        found = [(channel.name, channel.receives(settings, settings.public_url or url)) for channel in CHANNELS]
-        lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in found if how is not None]
+        ways = [(channel.name, channel.receives(settings, settings.public_url or url)) for channel in CHANNELS]
+        lines += [f"{name.capitalize() + ':':<8} {how}" for name, how in ways if how is not None]
     lines.append(f"Model:   {model_line(settings)}")
     say("\n".join([*lines, *broken]))
 

@@ -58,39 +58,39 @@ def read_servers(
         return []
     text = _text(path)
     try:
-        given = json.loads(text)
+        content = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigError(f"{path}, line {error.lineno}: this is not JSON ({error.msg}); correct it.") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply; {_REMEDY}.") from None
-    listed: Any = cast("dict[str, Any]", given).get("mcpServers") if isinstance(given, dict) else None
+    listed: Any = cast("dict[str, Any]", content).get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(listed, dict):
         raise ConfigError(f'{path}: write {{"mcpServers": {{"name": {{…}}}}}}; {_REMEDY}.')
     servers = cast("dict[str, Any]", listed)
     if len(servers) > MAX_SERVERS:
         raise ConfigError(f"{path}: {len(servers)} servers are more than {MAX_SERVERS}; take some out.")
-    known = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     notes: list[str] = []
-    found: dict[str, McpServer] = {}
+    by_name: dict[str, McpServer] = {}
     for name, entry in servers.items():
-        read = _ServerEntry(path, text, name, known, unset)
+        read = _ServerEntry(path, text, name, variables, unset)
         server = read.server(entry)
-        if server.name in found:
+        if server.name in by_name:
             raise read.fault("", f"two servers would be called `{server.name}`; rename one.")
-        found[server.name] = server
+        by_name[server.name] = server
         notes += read.notes
     if notes:
         _log.warning("mcp.file", file=str(path), notes=notes, remedy=_REMEDY)
-    return list(found.values())
+    return list(by_name.values())
 
 
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            found = file.read(MAX_BYTES + 1)
-        if len(found) > MAX_BYTES:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
             raise ConfigError(f"{path}: larger than {MAX_BYTES:,} bytes; a file of servers is not.")
-        return found.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"PARLEY_MCP: there is no file `{path}`; make it, or leave it unset.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -110,10 +110,10 @@ class _ServerEntry:
             raise self.fault("", "an object with `command` or `url`.")
         fields = cast("dict[str, Any]", entry)
         made: dict[str, Any] = {"name": self._plain_name(), "transport": self._transport(fields)}
-        for given, value in fields.items():
-            key = _AS.get(given, given)
-            if key != given and key in fields:
-                raise self.fault(given, f"`{key}` says the same; leave one out.")
+        for name, value in fields.items():
+            key = _AS.get(name, name)
+            if key != name and key in fields:
+                raise self.fault(name, f"`{key}` says the same; leave one out.")
             if key in _SAME:
                 made[key] = self._filled(key, value)
             elif key == "disabled":
@@ -145,21 +145,21 @@ class _ServerEntry:
         return value / 1000 if isinstance(value, int | float) and value > MAX_TIMEOUT else value
 
     def _transport(self, fields: Mapping[str, Any]) -> str:
-        said = next((fields[key] for key in ("type", "transport", "transportType") if key in fields), None)
-        if said is None:
+        kind = next((fields[key] for key in ("type", "transport", "transportType") if key in fields), None)
+        if kind is None:
             return "stdio" if "command" in fields else "http"
-        if said == "sse":
+        if kind == "sse":
             remedy = "write the address of its streamable HTTP endpoint, and `http`"
             raise self.fault("type", f"servers over HTTP+SSE are not connected to, which MCP has given up; {remedy}.")
-        found = _TRANSPORTS.get(re.sub("[-_]", "", str(said)).lower())
-        if found is None:
+        transport = _TRANSPORTS.get(re.sub("[-_]", "", str(kind)).lower())
+        if transport is None:
             raise self.fault("type", "`http` or `stdio`.")
-        return found
+        return transport
 
     def _filled(self, key: str, value: object) -> object:
         """Return *value* with the variables of the environment in its texts."""
         if isinstance(value, str):
-            return _VARIABLE.sub(lambda found: self._value(key, found[1], found[2]), value)
+            return _VARIABLE.sub(lambda match: self._value(key, match[1], match[2]), value)
         if isinstance(value, dict):
             inside = cast("dict[str, object]", value).items()
             return {name: self._filled(f"{key}.{name}", each) for name, each in inside}
@@ -168,10 +168,10 @@ class _ServerEntry:
         return value
 
     def _value(self, key: str, name: str, default: str | None) -> str:
-        found = self._environment.get(name) or default or self._unset
-        if found is None:
+        text = self._environment.get(name) or default or self._unset
+        if text is None:
             raise self.fault(key, f"the variable {name} is not set; set it, or write ${{{name}:-default}}.")
-        return found
+        return text
 
     def fault(self, key: str, message: str) -> ConfigError:
         """Return the error at *key* of the entry, with the line that names the server, or the key after it."""

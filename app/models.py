@@ -95,8 +95,8 @@ def _connected(settings: Settings) -> Iterator[Connected]:
                 yield compatible(api_key=key, base_url=endpoint.base_url or OPENAI_URL, **rest)
 
 
-def _plain(given: Mapping[str, SecretStr]) -> dict[str, str]:
-    return {name: each.get_secret_value() for name, each in given.items()}
+def _plain(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: each.get_secret_value() for name, each in secrets.items()}
 
 
 def notice(settings: Settings, model: str | None = None) -> str:

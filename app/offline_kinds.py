@@ -27,10 +27,10 @@ class OfflineKinds:
             "mcp": Wrapping(McpConfig),
         }
 
-    def check(self, definition: ToolDefinition, known: Mapping[str, Tool]) -> None:
-        """Raise `InvalidInput` for what a server with the tools *known* would refuse; MCP servers may have more."""
+    def check(self, definition: ToolDefinition, tools: Mapping[str, Tool]) -> None:
+        """Raise `InvalidInput` for what a server with *tools* would refuse; MCP servers may have more."""
         try:
-            check_definition(definition, self._kinds[definition.kind], known)
+            check_definition(definition, self._kinds[definition.kind], tools)
         except InvalidInput as error:
             is_served = str(definition.config.get("tool")).startswith(PREFIX)
             if not (error.path == "config.tool" and is_served):

@@ -57,27 +57,27 @@ REMEDIES = {
 }
 
 
-def web_address(given: str) -> str:
-    """Return *given* without a closing slash; raise ValueError when it is no http address, or holds a secret."""
-    found = urlsplit(given.strip())
+def web_address(text: str) -> str:
+    """Return *text* without a closing slash; raise ValueError when it is no http address, or holds a secret."""
+    parts = urlsplit(text.strip())
     # A port that is none raises as it is read.
-    plain = found.scheme in ("http", "https") and found.hostname and found.port != 0
-    if not plain or found.username is not None or found.query or found.fragment or not given.isprintable():
+    plain = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    if not plain or parts.username is not None or parts.query or parts.fragment or not text.isprintable():
         raise ValueError("not an http address")
-    return given.strip().rstrip("/")
+    return text.strip().rstrip("/")
 
 
-def json_object(given: str) -> dict[str, Any]:
-    """Return the JSON object in *given*; raise ValueError, without what was given, when it is none."""
+def json_object(text: str) -> dict[str, Any]:
+    """Return the JSON object in *text*; raise ValueError, without what was given, when it is none."""
     try:
-        found: object = json.loads(given)
+        value: object = json.loads(text)
     except ValueError:
         raise ValueError("not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - what pydantic reports
-    if len(given.encode()) > MAX_CONTEXT:
+    if len(text.encode()) > MAX_CONTEXT:
         raise ValueError(f"more than {MAX_CONTEXT:,} bytes")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", value)
 
 
 def check_database(url: str) -> None:
@@ -98,10 +98,10 @@ def check_database(url: str) -> None:
 
 def _check_postgres(url: str) -> None:
     try:
-        found = urlsplit(url)
+        parts = urlsplit(url)
         # An unescaped one of these ends the password early, and each driver parses the rest in its own way.
-        apart = found.netloc.count("@") <= 1 and "@" not in found.path
-        whole = apart and url.isprintable() and not found.fragment and found.port != 0
+        apart = parts.netloc.count("@") <= 1 and "@" not in parts.path
+        whole = apart and url.isprintable() and not parts.fragment and parts.port != 0
     except ValueError:
         whole = False
     if not whole:
@@ -113,7 +113,7 @@ def _check_postgres(url: str) -> None:
 
 def fault(error: ValidationError) -> str:
     """Say which setting is wrong and what to do, never what was given: it may be a secret."""
-    found = error.errors(include_url=False, include_input=False)[0]
-    name = str(found["loc"][0]) if found["loc"] else "a setting"
-    fault = found["msg"].removeprefix("Value error, ").lower()
+    details = error.errors(include_url=False, include_input=False)[0]
+    name = str(details["loc"][0]) if details["loc"] else "a setting"
+    fault = details["msg"].removeprefix("Value error, ").lower()
     return f"{name} cannot be used ({fault}); {REMEDIES.get(name, 'correct it')}, or leave it unset."

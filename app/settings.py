@@ -91,59 +91,59 @@ class Settings(BaseSettings):
 
     @field_validator("origins", mode="before")
     @classmethod
-    def _split(cls, given: object) -> object:
-        if not isinstance(given, str):
-            return given
-        return tuple(origin(part.strip()) for part in given.split(",") if part.strip())
+    def _split(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return tuple(origin(part.strip()) for part in value.split(",") if part.strip())
 
     @field_validator("frame_ancestors", mode="before")
     @classmethod
-    def _each_named(cls, given: object) -> object:
-        found = cls._split(given)
-        if isinstance(found, tuple) and "*" in found:
+    def _each_named(cls, value: object) -> object:
+        origins = cls._split(value)
+        if isinstance(origins, tuple) and "*" in origins:
             raise ValueError("every site")
-        return found
+        return origins
 
     @field_validator("proxies", mode="before")
     @classmethod
-    def _networks(cls, given: object) -> object:
-        return tuple(network(part) for part in given.replace(",", " ").split()) if isinstance(given, str) else given
+    def _networks(cls, value: object) -> object:
+        return tuple(network(part) for part in value.replace(",", " ").split()) if isinstance(value, str) else value
 
     @field_validator("demo_tool_context", mode="before")
     @classmethod
-    def _object(cls, given: object) -> object:
-        return json_object(given) if isinstance(given, str) else given
+    def _object(cls, value: object) -> object:
+        return json_object(value) if isinstance(value, str) else value
 
     @field_validator("hosts", mode="before")
     @classmethod
-    def _names(cls, given: object) -> object:
+    def _names(cls, value: object) -> object:
         return (
-            tuple(host_pattern(part) for part in given.replace(",", " ").split()) if isinstance(given, str) else given
+            tuple(host_pattern(part) for part in value.replace(",", " ").split()) if isinstance(value, str) else value
         )
 
     @field_validator("fetch_allow", mode="before")
     @classmethod
-    def _entries(cls, given: object) -> object:
-        return tuple(given.replace(",", " ").split()) if isinstance(given, str) else given
+    def _entries(cls, value: object) -> object:
+        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
     @field_validator("clock")
     @classmethod
-    def _zone(cls, given: str) -> str:
-        if given != OFF and not is_zone(given):
+    def _zone(cls, value: str) -> str:
+        if value != OFF and not is_zone(value):
             raise ValueError("no time zone")
-        return given
+        return value
 
     @field_validator("secret_key")
     @classmethod
-    def _long(cls, given: SecretStr | None) -> SecretStr | None:
-        if given is not None and len(given.get_secret_value()) < MIN_SECRET:
+    def _long(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < MIN_SECRET:
             raise ValueError("too short")
-        return given
+        return value
 
     @field_validator("anthropic_base_url", "openai_base_url", "url", "slack_api_url", "public_url", "quickchart_url")
     @classmethod
-    def _web_address(cls, given: str | None) -> str | None:
-        return None if given is None else web_address(given)
+    def _web_address(cls, value: str | None) -> str | None:
+        return None if value is None else web_address(value)
 
     @field_validator(
         "anthropic_api_key",
@@ -154,19 +154,19 @@ class Settings(BaseSettings):
         mode="before",
     )
     @classmethod
-    def _stripped(cls, given: object) -> object:
+    def _stripped(cls, value: object) -> object:
         """Take a key as a file with a last newline holds it; one of blanks alone is none."""
-        return given.strip() or None if isinstance(given, str) else given
+        return value.strip() or None if isinstance(value, str) else value
 
     @field_validator(
         "api_key", "anthropic_api_key", "openai_api_key", "slack_bot_token", "slack_signing_secret", "slack_app_token"
     )
     @classmethod
-    def _one_word(cls, given: SecretStr | None) -> SecretStr | None:
-        text = given.get_secret_value() if given else "x"
+    def _one_word(cls, value: SecretStr | None) -> SecretStr | None:
+        text = value.get_secret_value() if value else "x"
         if not (text.isascii() and text.isprintable()) or " " in text:
             raise ValueError("not one word")
-        return given
+        return value
 
     @property
     def loopback(self) -> bool:
@@ -183,7 +183,7 @@ class Settings(BaseSettings):
             "PARLEY_PUBLIC_URL": self.public_url,
             "PARLEY_HOSTS": self.hosts,
         }
-        return next((name for name, given in others.items() if given), None)
+        return next((name for name, value in others.items() if value), None)
 
     @property
     def is_named(self) -> bool:
@@ -227,21 +227,21 @@ class Settings(BaseSettings):
     def endpoints(self) -> Mapping[str, Endpoint]:
         """The providers that can be asked with what is set, by name; those of a file stand for the variables'."""
         anthropic, openai = self.anthropic_api_key, self.openai_api_key
-        found = dict[str, Endpoint]()
+        own = dict[str, Endpoint]()
         if anthropic is not None:
-            found["anthropic"] = Endpoint("anthropic", self.anthropic_base_url, anthropic, needs="ANTHROPIC_API_KEY")
+            own["anthropic"] = Endpoint("anthropic", self.anthropic_base_url, anthropic, needs="ANTHROPIC_API_KEY")
         if openai is not None:
-            found["openai"] = Endpoint("openai", self.openai_base_url, openai, needs="OPENAI_API_KEY")
+            own["openai"] = Endpoint("openai", self.openai_base_url, openai, needs="OPENAI_API_KEY")
         if self.openai_base_url is not None or openai is not None:
             needs = "OPENAI_BASE_URL" if openai is None else "OPENAI_API_KEY"
-            found["openai-compatible"] = Endpoint("openai-compatible", self.openai_base_url, openai, needs=needs)
-        return {name: each for name, each in {**found, **self._named}.items() if not each.lacks}
+            own["openai-compatible"] = Endpoint("openai-compatible", self.openai_base_url, openai, needs=needs)
+        return {name: each for name, each in {**own, **self._named}.items() if not each.lacks}
 
     @property
     def needs(self) -> Mapping[str, str]:
         """What to set for each provider that is known, and cannot be asked before."""
-        known = {**NEEDS, **{name: each.lacks for name, each in self._named.items()}}
-        return {name: lacks for name, lacks in known.items() if name not in self.endpoints}
+        needs = {**NEEDS, **{name: each.lacks for name, each in self._named.items()}}
+        return {name: lacks for name, lacks in needs.items() if name not in self.endpoints}
 
     @property
     def named(self) -> Mapping[str, Endpoint]:
@@ -282,10 +282,10 @@ def load_settings(env_file: Path | None = Path(".env"), *, serving: bool = True)
 
 def with_providers(settings: Settings, env_file: Path | None) -> Settings:
     """Return *settings* with the named providers of PARLEY_PROVIDERS; raises ConfigError."""
-    found = settings.model_copy()
-    given = settings.named_providers.get_secret_value() if settings.named_providers else None
-    found._named = read_endpoints(given, env_file)  # noqa: SLF001 - a copy's own
-    return found
+    copy = settings.model_copy()
+    providers = settings.named_providers.get_secret_value() if settings.named_providers else None
+    copy._named = read_endpoints(providers, env_file)  # noqa: SLF001 - a copy's own
+    return copy
 
 
 def check(settings: Settings) -> None:
@@ -369,9 +369,9 @@ def check_model(settings: Settings, name: str, where: str) -> None:
     is_written = bool(model) and not any(character.isspace() for character in model)
     if provider not in NEEDS and provider not in settings.named:
         hint = f"`{provider}` is no provider" if colon and provider != DEMO else "a model is written `provider:model`"
-        known = ", ".join(f"`{each}:<model>`" for each in dict.fromkeys((*NEEDS, *settings.named)))
+        models = ", ".join(f"`{each}:<model>`" for each in dict.fromkeys((*NEEDS, *settings.named)))
         fault = MissingProvider if is_written and provider != DEMO else ConfigError
-        raise fault(f"{where}: `{name}` is unknown, {hint}; use {known} or `demo`.")
+        raise fault(f"{where}: `{name}` is unknown, {hint}; use {models} or `demo`.")
     if not is_written:
         raise ConfigError(f"{where}: `{name}` names no model; write `{provider}:<model>`, without spaces.")
     if provider not in settings.providers:

@@ -27,12 +27,12 @@ async def warn(core: Core, settings: Settings, models: Models, today: date, look
             tool=tool,
             remedy=f"bring it back or take it out of `tools`. {looked_for}",
         )
-    known = await core.tools.toolset.tools(Scope())
+    tools = await core.tools.toolset.tools(Scope())
     async for agent in _agents(core):
         if agent.source == "api":  # those of files were warned of when they were read
             warn_open(agent.definition)
             warn_of_router(agent.definition, searches=core.agents.searches(agent.definition))
-        named = [*names_of(agent.definition.tools), *wrapped(agent.definition, known)]
+        named = [*names_of(agent.definition.tools), *wrapped(agent.definition, tools)]
         for place, matcher in unmatched(agent.definition, named):
             if is_name(matcher):  # a glob was warned of when the agent was made
                 fields = {"agent": agent.definition.name, "hook": place + 1, "matcher": matcher}

@@ -82,8 +82,8 @@ class ToolFiles:
                 tools[path] = filed
             else:
                 broken[path] = fault
-        kept = {path: self._taken.tools[path] for path in broken if path in self._taken.tools}
-        self._taken = TakenFiles(dict(sorted({**tools, **kept}.items())), dict(sorted(broken.items())))
+        previous = {path: self._taken.tools[path] for path in broken if path in self._taken.tools}
+        self._taken = TakenFiles(dict(sorted({**tools, **previous}.items())), dict(sorted(broken.items())))
         self._places = {each.definition.name: each.place for each in self._all()}
 
     async def store(self, core: Core) -> None:
@@ -117,20 +117,20 @@ def read_tools(folder: Path) -> TakenFiles:
         )
     for path in paths[:MAX_FILES]:
         try:
-            found = _read(path)
-            _check_names(found, names)
+            definitions = _read(path)
+            _check_names(definitions, names)
         except ConfigError as error:
             broken[path] = str(error)
         else:
-            tools[path] = found
-            names.update({each.definition.name: each for each in found})
+            tools[path] = definitions
+            names.update({each.definition.name: each for each in definitions})
     return TakenFiles(tools, broken)
 
 
-def _check_names(found: Sequence[FiledTool], others: Mapping[str, FiledTool]) -> None:
-    """Raise ConfigError when a tool that was *found* has the name of another one, or of one of *others*."""
+def _check_names(definitions: Sequence[FiledTool], others: Mapping[str, FiledTool]) -> None:
+    """Raise ConfigError when one of *definitions* has the name of another one, or of one of *others*."""
     names = dict(others)
-    for each in found:
+    for each in definitions:
         name = each.definition.name
         if name in names:
             fault = f"the tool `{name}` is defined at {names[name].place} too; rename one of them."
@@ -148,20 +148,20 @@ def _files(folder: Path) -> list[Path]:
 
 def _read(path: Path) -> list[FiledTool]:
     """Return the definitions in the file at *path*; raise ConfigError."""
-    given = read_config(path)
-    if isinstance(given, list):
-        return [_converted(path, each, place) for place, each in enumerate(cast("list[Any]", given))]
-    return [_converted(path, given, None)]
+    content = read_config(path)
+    if isinstance(content, list):
+        return [_converted(path, each, place) for place, each in enumerate(cast("list[Any]", content))]
+    return [_converted(path, content, None)]
 
 
-def _converted(path: Path, given: Any, index: int | None) -> FiledTool:
-    if not isinstance(given, dict):
+def _converted(path: Path, value: Any, index: int | None) -> FiledTool:
+    if not isinstance(value, dict):
         where = _at(path, index)
         raise ConfigError(
             f"{where}: defines no tool; write `name`, `kind`, `description` and `config`, or a list of these."
         )
     try:
-        return FiledTool(path, msgspec.convert(given, ToolDefinition), index)
+        return FiledTool(path, msgspec.convert(value, ToolDefinition), index)
     except msgspec.ValidationError as error:
         where, why = misfit(error, ToolDefinition)
         named = f"`{where}`: " if where else ""
@@ -179,10 +179,10 @@ def _at(path: Path, index: int | None, field: str = "") -> str:
         return str(path)
     line = node.start_mark.line
     for step in steps:
-        found = _inside(node, step)
-        if found is None:
+        position = _inside(node, step)
+        if position is None:
             break
-        line, node = found
+        line, node = position
     return f"{path}:{line + 1}"
 
 

@@ -206,10 +206,10 @@ class OpenProject:
         return await self._reply(approval.run, timeout)
 
     def _agent(self) -> str:
-        if (found := default_agent((name, True) for name in self._agents)) is not None:
-            return found
-        known = ", ".join(f"`{name}`" for name in self._agents) or "none"
-        raise ConfigError(f"Which agent? Give `agent=` the name of one; there are: {known}.")
+        if (default := default_agent((name, True) for name in self._agents)) is not None:
+            return default
+        names = ", ".join(f"`{name}`" for name in self._agents) or "none"
+        raise ConfigError(f"Which agent? Give `agent=` the name of one; there are: {names}.")
 
     async def _reply(self, run: str, timeout: float) -> AgentReply:
         """Return the reply of *run* once it has ended or waits."""
@@ -227,12 +227,12 @@ class OpenProject:
         return await self._replied(await self.core.run(run), calls)
 
     async def _replied(self, run: RunObject, calls: Mapping[str, MadeCall]) -> AgentReply:
-        asked = await self.core.approvals.list(status="open", run=run.id, limit=100)
+        open_approvals = await self.core.approvals.list(status="open", run=run.id, limit=100)
         return AgentReply(
             text=run.text,
             status=run.status,
             calls=tuple(calls.values()),
-            approvals=asked.items,
+            approvals=open_approvals.items,
             run=run.id,
             session=run.session,
             error=run.error,
@@ -306,10 +306,10 @@ def _agents(folder: Path) -> Mapping[Path, Definition]:
 
     if not folder.is_dir():
         raise ConfigError(f"There is no folder `{folder}`; give `open_project` the folder of the project.")
-    found = read_agents(folder, channels=Channels(CHANNELS), check=any_model)
-    for fault in found.broken.values():
+    files = read_agents(folder, channels=Channels(CHANNELS), check=any_model)
+    for fault in files.broken.values():
         raise ConfigError(fault)
-    return {path: _without_models(made) for path, made in found.agents.items()}
+    return {path: _without_models(made) for path, made in files.agents.items()}
 
 
 def _without_models(made: Definition) -> Definition:
@@ -340,5 +340,5 @@ def _note(calls: dict[str, MadeCall], fact: Fact) -> None:
             return
 
 
-def _actor(given: str | Actor) -> Actor:
-    return Actor(id=given, kind="user") if isinstance(given, str) else given
+def _actor(actor: str | Actor) -> Actor:
+    return Actor(id=actor, kind="user") if isinstance(actor, str) else actor

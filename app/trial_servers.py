@@ -42,8 +42,8 @@ class PlayedServers:
         self._played = {server: {tool.spec.name: tool for tool in tools} for server, tools in played.items()}
         names = [each.name for each in self.servers]
         if strange := [name for name in played if name not in names]:
-            known = ", ".join(f"`{name}`" for name in names) or "none"
-            raise ConfigError(f"`servers`: there is no MCP server `{strange[0]}` in `{path}`; it has: {known}.")
+            listed = ", ".join(f"`{name}`" for name in names) or "none"
+            raise ConfigError(f"`servers`: there is no MCP server `{strange[0]}` in `{path}`; it has: {listed}.")
 
     async def load(self, core: Core) -> None:
         """Store the servers, and ask those that are played what they offer; raise ConfigError if one cannot work."""
@@ -87,11 +87,11 @@ class PlayedServers:
 
 def _listed(tool: Tool) -> McpTool:
     spec = tool.spec
-    said = McpAnnotations(read_only=spec.effect == "read", idempotent=spec.idempotent or None)
+    annotations = McpAnnotations(read_only=spec.effect == "read", idempotent=spec.idempotent or None)
     return McpTool(
         name=spec.name,
         description=spec.description,
         parameters=spec.parameters,
         title=spec.title,
-        annotations=said,
+        annotations=annotations,
     )

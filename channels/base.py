@@ -151,6 +151,7 @@ class Piece:
 class Question:
     """What people are asked about a call; *arguments* are those that run if they say yes, *yes* counts who did.
 
+    With a *form*, the JSON Schema of an object, the tool itself asks; *arguments* are what it is filled with at first.
     *until* is when it is over, in milliseconds; *by* and *reason* say how it was decided.
     """
 
@@ -164,6 +165,7 @@ class Question:
     detail: str | None = None
     edit: bool = False
     remember: bool = False
+    form: dict[str, Any] | None = None
     status: ApprovalStatus = "open"
     yes: int = 0
     edited: bool = False

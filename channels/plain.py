@@ -11,6 +11,7 @@ from agent_core import Actor, Decider, Decision, InvalidInput
 from channels.base import CallView, ConversationView, Question, RunView, ShownRender
 from channels.figures import figure
 from channels.legible import doubt, exact, lasted, one_line, unmistakable
+from channels.typed_forms import read_answers, typed_fields
 
 _PEOPLE = {
     "asker": "the person who asked",
@@ -26,6 +27,8 @@ def question_lines(question: Question) -> Iterator[str]:
     if question.detail:
         yield f"  {_certain(question.detail)}"
     yield f"  {_certain(question.tool)}"
+    for field in typed_fields(question.form or {}, question.arguments):
+        yield f"    {field.described}"
     for name, value in question.arguments.items():
         yield f"    {name if name.isascii() and name.isidentifier() else exact(name)}: {exact(value)}"
         if why := doubt(f"{name} {value}"):
@@ -71,6 +74,10 @@ def people(responders: Sequence[str]) -> str:
 
 def keys(question: Question) -> Iterator[str]:
     """Give the lines that say how an answer to *question* is typed."""
+    if question.form is not None:
+        names = "; ".join(f"{one_line(each.name)}=…" for each in typed_fields(question.form, question.arguments))
+        yield f"  e {names} answers it · y sends it as it is · n [why] declines it"
+        return
     edit = f" · e {exact(question.arguments)} allows it so" if question.edit else ""
     remember = " · a allows the tool for the rest of this conversation" if question.remember else ""
     yield f"  y allows it · n [why] denies it{edit}{remember}"
@@ -97,9 +104,19 @@ def vote(question: Question, actor: Actor, line: str) -> Decision | None:
         case "a" if question.remember and not rest:
             return replace(yes, remember=True)
         case "e" if question.edit:
-            return replace(yes, arguments=read_arguments(rest))
+            return replace(yes, arguments=_typed(question, rest))
         case _:
             return None
+
+
+def _typed(question: Question, text: str) -> dict[str, Any]:
+    """Return the arguments that are typed: as JSON, or the fields of a form; raises `InvalidInput`."""
+    if question.form is None or text.lstrip().startswith("{"):
+        return read_arguments(text)
+    try:
+        return read_answers(question.form, question.arguments, text)
+    except ValueError as error:
+        raise InvalidInput("arguments", str(error)) from None
 
 
 def is_running(call: CallView) -> bool:

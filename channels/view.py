@@ -357,6 +357,7 @@ def _question(fact: ApprovalRequested, time: int) -> Question:
         detail=fact.detail,
         edit=fact.edit,
         remember=fact.remember,
+        form=fact.form,
     )
 
 

@@ -31,14 +31,14 @@ def pins(lock: str) -> dict[str, str]:
     return {canonicalize_name(re.split(r"[=\s\[;]", entry, maxsplit=1)[0]): entry for entry in entries if entry}
 
 
-def closure(wanted: list[str], known: dict[str, str]) -> set[str]:
-    """Return the names in *known* that the requirements *wanted* need, with their extras, on some platform."""
+def closure(wanted: list[str], entries: dict[str, str]) -> set[str]:
+    """Return the names in *entries* that the requirements *wanted* need, with their extras, on some platform."""
     todo, seen = [Requirement(each) for each in wanted], set[tuple[str, str]]()
     while todo:
         requirement = todo.pop()
         name = canonicalize_name(requirement.name)
         for extra in ("", *requirement.extras):
-            if name in known and (name, extra) not in seen:
+            if name in entries and (name, extra) not in seen:
                 seen.add((name, extra))
                 todo += [each for each in needs(name) if concerns(each, extra)]
     return {name for name, _ in seen}
@@ -65,9 +65,9 @@ def described() -> dict[str, Any]:
 
 def lock(wanted: list[str]) -> str:
     """Return the lock of what the requirements *wanted* need."""
-    known = pins((ROOT / "requirements-dev.lock").read_text("utf-8"))
-    needed = closure(wanted, known)
-    return "".join(f"{entry}\n" for name, entry in sorted(known.items()) if name in needed)
+    entries = pins((ROOT / "requirements-dev.lock").read_text("utf-8"))
+    needed = closure(wanted, entries)
+    return "".join(f"{entry}\n" for name, entry in sorted(entries.items()) if name in needed)
 
 
 def runtime() -> str:
@@ -100,10 +100,10 @@ def bill() -> str:
 
 def component(name: str, entry: str) -> dict[str, object]:
     """Return a package of the lock as a component, with its licence where its metadata names one by expression."""
-    found = re.search(r"==([^\s;\\]+)", entry)
-    assert found, entry
-    purl = f"pkg:pypi/{name}@{found[1]}"
-    made: dict[str, object] = {"type": "library", "bom-ref": purl, "name": name, "version": found[1], "purl": purl}
+    version = re.search(r"==([^\s;\\]+)", entry)
+    assert version, entry
+    purl = f"pkg:pypi/{name}@{version[1]}"
+    made: dict[str, object] = {"type": "library", "bom-ref": purl, "name": name, "version": version[1], "purl": purl}
     try:
         about = metadata.metadata(name)
         expression = next(iter(about.get_all("License-Expression") or ()), None)

@@ -82,10 +82,7 @@ BOUND = re.compile(
     rf"|\((?:{VAGUE}) :=|^_?(?:MOST|LONGEST|LEAST|LARGEST)(?:_[A-Z_]+)? = "
 )
 """A variable or a parameter with such a name, or a bound that is not `MAX_…` or `MIN_…`."""
-PLAIN = re.compile(
-    r"agent_core/(?:domain|loop|engine|store|providers|hooks|net|caching|renders)/"
-    r"|agent_core/runtime/(?!mcp/|tools/)|channels/(?!web/)|migrations/"
-)
+PLAIN = re.compile(r"(?:agent_core|app|channels|migrations|parley|scripts)/(?!(?:tools|runtime)/mcp/|api/|cli/mcp)")
 """Where names are so; the other folders follow."""
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 HEAD = struct.Struct("!?I")
 LENGTH = struct.Struct("!I")
-LARGEST_ANSWER = 16_000_000
+MAX_ANSWER = 16_000_000
 _PR_SET_PDEATHSIG = 1
 Work = Callable[[bytes], tuple[bool, bytes]]
 

@@ -12,7 +12,7 @@ SHARE = 2
 """Jobs of one owner in the queue; what it asks beyond them waits for its own, and takes no place of others."""
 APART = 8
 """Places in the queue that are operators' alone: what people send never fills them."""
-MOST_OF_ONE = 8
+MAX_OF_ONE = 8
 """Jobs of one owner at once, its waiting ones included."""
 _BARRED_FOR = 60_000
 """Milliseconds within which two killed jobs bar their owner, and for how long."""
@@ -49,7 +49,7 @@ class FairQueue:
         """Count a job of *owner*; raise QueueFull when too many wait, OwnerBarred when the owner is."""
         self.check(owner)
         others = (each for name, each in self._jobs.items() if (name in self._apart) == apart)
-        if self._jobs[owner] >= MOST_OF_ONE or (
+        if self._jobs[owner] >= MAX_OF_ONE or (
             self._jobs[owner] < SHARE and sum(min(SHARE, each) for each in others) >= (APART if apart else self._most)
         ):
             raise QueueFull

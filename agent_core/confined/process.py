@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_core.clock import Clock
-from agent_core.confined.child import HEAD, LARGEST_ANSWER, LENGTH
+from agent_core.confined.child import HEAD, LENGTH, MAX_ANSWER
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_SECONDS = 60.0
@@ -53,17 +53,17 @@ class ConfinedProcess:
             started = cls(*_spawn(worker, megabytes, arguments))
         except OSError as error:
             raise ProcessUnavailable(f"cannot start ({error.strerror}).") from None
-        ready, said = False, b""
+        ready, message = False, b""
         try:
             async with asyncio.timeout(_START_SECONDS):
-                ready, said = await started._receive()
+                ready, message = await started._receive()
         except (TimeoutError, ProcessLost):
             raise ProcessUnavailable("does not start; is there enough memory, and is all installed?") from None
         finally:
             if not ready:
                 await started.kill()
         if not ready:
-            raise ProcessUnavailable(f"does not start: {said.decode(errors='replace')[:200]}")
+            raise ProcessUnavailable(f"does not start: {message.decode(errors='replace')[:200]}")
         return started
 
     @property
@@ -133,7 +133,7 @@ class ConfinedProcess:
 
     async def _receive(self) -> tuple[bool, bytes]:
         ok, size = HEAD.unpack(await self._exactly(HEAD.size))
-        if size > LARGEST_ANSWER:
+        if size > MAX_ANSWER:
             raise ProcessLost
         return ok, await self._exactly(size)
 

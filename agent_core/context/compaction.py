@@ -68,16 +68,16 @@ def bounds(context: int | None, room: int, rates: TokenRates | None) -> PromptBo
 
 
 def threshold(
-    given: PromptBounds, history: PromptHistory, *, prefix: int, kept: int, growth: int = GROWTH
+    bounds: PromptBounds, history: PromptHistory, *, prefix: int, tail: int, growth: int = GROWTH
 ) -> int | None:
     """Return the tokens of a prompt beyond which a compaction pays (C*), between quality and the limit; None: never."""
-    rates, limit = given.rates, given.limit
+    rates, limit = bounds.rates, bounds.limit
     if rates is None:
         return limit
     missed = min(1.0, (history.medium + history.long) / history.calls) if history.calls else 0.0
-    cost = rates.read * (prefix + kept) + rates.output * given.summary + rates.write * kept
+    cost = rates.read * (prefix + tail) + rates.output * bounds.summary + rates.write * tail
     each = rates.read + max(0.0, rates.write - rates.read) * missed
-    best = prefix + kept + round(sqrt(2 * growth * cost / each)) if each else limit
+    best = prefix + tail + round(sqrt(2 * growth * cost / each)) if each else limit
     if best is None:
         return None
     best = max(best, QUALITY_OF_CHEAP_READS if rates.read <= CHEAP else QUALITY)
@@ -85,7 +85,7 @@ def threshold(
 
 
 def pays_at_idle(
-    rates: TokenRates, history: PromptHistory, *, tokens: int, prefix: int, kept: int, cost: float
+    rates: TokenRates, history: PromptHistory, *, tokens: int, prefix: int, tail: int, cost: float
 ) -> bool:
     """Return whether a compaction that costs *cost* now is cheaper than to write the window again after the cache.
 
@@ -93,7 +93,7 @@ def pays_at_idle(
     """
     returns = history.medium + history.long
     chance = (returns + _PRIOR_RETURNS) / (returns + _PRIOR_RETURNS + _PRIOR_LEAVES)
-    return chance * rates.write * (tokens - prefix - kept) > cost
+    return chance * rates.write * (tokens - prefix - tail) > cost
 
 
 def expected(
@@ -120,7 +120,7 @@ def weight(entries: Sequence[WindowEntry]) -> Weight:
 
 def filling(
     window: Window,
-    given: PromptBounds,
+    bounds: PromptBounds,
     calibration: Calibration,
     *,
     tokens: int,
@@ -130,14 +130,14 @@ def filling(
     kind: Literal["summary", "cut", "off"] = "summary",
 ) -> WindowFill:
     """Return how full *window* is for a prompt of so many *tokens*: what this *kind* decides on, or all (*look*)."""
-    least = given.limit if kind == "cut" else _least(given)
+    least = bounds.limit if kind == "cut" else _least(bounds)
     calm = WindowFill(
         tokens=tokens,
         estimated=tokens,
         prefix=prefix,
         taken=taken,
         head=window.head,
-        summary=given.summary,
+        summary=bounds.summary,
         failures=window.history.failures,
         timed_out=window.history.timed_out > 0,
     )
@@ -145,12 +145,12 @@ def filling(
     if kind == "off" or (not look and (least is None or sure <= least)):
         return calm
     tails, prunes = _tails(window, calibration), _prunes(window, calibration)
-    kept, limit = (tails[-1].tokens if tails else 0) + taken, given.limit
+    tail, limit = (tails[-1].tokens if tails else 0) + taken, bounds.limit
     return msgspec.structs.replace(
         calm,
         tokens=tokens if limit is None or sure <= limit else max(sure, limit + 1),
         limit=limit,
-        threshold=threshold(given, window.history, prefix=prefix, kept=kept, growth=_growth(window, calibration)),
+        threshold=threshold(bounds, window.history, prefix=prefix, tail=tail, growth=_growth(window, calibration)),
         tails=tails,
         steps=_steps(window, calibration),
         prune=_freed(prunes, tails[-1].entries) if tails else None,
@@ -159,9 +159,9 @@ def filling(
     )
 
 
-def _least(given: PromptBounds) -> int | None:
+def _least(bounds: PromptBounds) -> int | None:
     """Return the tokens up to which no compaction is due, whatever the window holds."""
-    floors = [given.limit, given.rates.above if given.rates else None, QUALITY if given.rates else None]
+    floors = [bounds.limit, bounds.rates.above if bounds.rates else None, QUALITY if bounds.rates else None]
     return min((floor for floor in floors if floor is not None), default=None)
 
 
@@ -191,12 +191,12 @@ def _steps(window: Window, calibration: Calibration) -> tuple[Tail, ...]:
     if not places:
         return ()
     seq, end = window.kept_seq, len(window.entries)
-    size, own = end, window.entries[window.asked :]
-    kept = sum(calibration.tokens(entry.weight) for entry in own if entry.seq == seq)
+    size, own = end, window.entries[window.newest_question :]
+    tokens = sum(calibration.tokens(entry.weight) for entry in own if entry.seq == seq)
     tails: list[Tail] = []
     for place in reversed(places):
-        kept += sum(calibration.tokens(entry.weight) for entry in window.entries[place:end])
-        tails.append(Tail(size - place, kept))
+        tokens += sum(calibration.tokens(entry.weight) for entry in window.entries[place:end])
+        tails.append(Tail(size - place, tokens))
         end = place
     return tuple(reversed(tails))
 
@@ -216,8 +216,8 @@ def _own(window: Window, prunes: Sequence[Tail]) -> tuple[Tail, ...]:
     size = len(window.entries)
     places = (i for i in range(size - 1, -1, -1) if window.entries[i].message.role == "tool")
     newest = [size - place for place in islice(places, _FEW + 1)]
-    found = [_freed(prunes, newest[few - 1]) for few in (_FEW, 1) if len(newest) > few]
-    return tuple(each for each in found if each is not None)
+    savings = [_freed(prunes, newest[few - 1]) for few in (_FEW, 1) if len(newest) > few]
+    return tuple(each for each in savings if each is not None)
 
 
 def _unread(prunes: Sequence[Tail]) -> Tail | None:

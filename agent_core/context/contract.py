@@ -51,13 +51,13 @@ def persona_text(persona: Persona | None) -> str:
     """Return *persona* as the prompt has it: a line or paragraph for each of its texts, in a fixed order."""
     if persona is None:
         return ""
-    given = ((label, (getattr(persona, name) or "").strip()) for name, label in _LABELS)
-    return "\n".join(label + (":\n" if "\n" in text else ": ") + text for label, text in given if text)
+    texts = ((label, (getattr(persona, name) or "").strip()) for name, label in _LABELS)
+    return "\n".join(label + (":\n" if "\n" in text else ": ") + text for label, text in texts if text)
 
 
 def _lines(tools: Collection[str]) -> Iterator[str]:
     shows = [line for name, line in (("render_table", _TABLES), ("render_chart", _CHARTS)) if name in tools]
     if shows:
-        said = "; ".join(shows)
-        yield f"{said[0].upper()}{said[1:]}. {_SEEN}"
+        sentence = "; ".join(shows)
+        yield f"{sentence[0].upper()}{sentence[1:]}. {_SEEN}"
         yield _HANDLES

@@ -6,7 +6,7 @@ from agent_core.context.quoted import legible
 from agent_core.domain.decisions import ApprovalDecided, HookRuled
 from agent_core.domain.messages import Actor, CallOutcome
 
-MOST = 10_000
+MAX_ARGUMENTS = 10_000
 """Characters of arguments that are repeated to the model."""
 _NOT_RUN = frozenset({"denied", "cancelled"})
 
@@ -29,7 +29,7 @@ class Edit(msgspec.Struct, frozen=True):
         if self.by_rule:
             return f"ran with other arguments, changed by {who} and by a rule"
         text = self.arguments.decode()
-        shown = text if len(text) <= MOST else f"{text[:MOST]}…"
+        shown = text if len(text) <= MAX_ARGUMENTS else f"{text[:MAX_ARGUMENTS]}…"
         return f"ran with arguments {shown}, changed by {who}"
 
 

@@ -19,13 +19,13 @@ PAGE_TOKENS = 3_000
 """Tokens of a PDF page at most: its text (1,500 to 3,000) and its picture; a fixed estimate."""
 PAGE_BYTES = 50_000
 """Bytes of a PDF page, by which pages are counted without opening the file."""
-_MOST_PAGES = 600
+_MAX_PAGES = 600
 _UNPACKED = 4
 """Times that the text of an office document is larger than its file, at most: most hold more than text."""
 _PER_PART = 24
 """Bytes of JSON around a part."""
 _WEIGHT = 0.3
-_LEAST = 200
+_MIN_TOKENS = 200
 """Tokens of a prompt below which its scaffolding, not its text, makes the ratio."""
 
 
@@ -58,7 +58,7 @@ class Calibration(msgspec.Struct, frozen=True):
 
         None for one so short that its scaffolding makes the ratio.
         """
-        if measured < _LEAST:
+        if measured < _MIN_TOKENS:
             return None
         return abs((self.tokens(weight) if estimated is None else estimated) - measured) / measured
 
@@ -119,7 +119,7 @@ def _of_file(file: File) -> Weight:
     if kind.startswith("image/"):
         return Weight(_PER_PART, IMAGE_TOKENS)
     if kind == "application/pdf" and (file.text is None or is_whole(file)):
-        pages = file.pages or min(max(1, -(-file.size // PAGE_BYTES)), _MOST_PAGES)
+        pages = file.pages or min(max(1, -(-file.size // PAGE_BYTES)), _MAX_PAGES)
         return Weight(_PER_PART, pages * PAGE_TOKENS)
     if file.text is not None:  # of what is packed the text may be larger
         return Weight(_PER_PART + min(_UNPACKED * file.size, MAX_FILE_TEXT), 0)

@@ -12,16 +12,16 @@ _CHARACTERS_PER_TOKEN = 2
 """Characters of a message that was too long, for each token of room: less than most texts have."""
 
 
-def asking(tokens: int, frames: Frames, encode: Encode, rest: Sequence[WindowEntry] = ()) -> WindowEntry:
+def summary_request(tokens: int, frames: Frames, encode: Encode, rest: Sequence[WindowEntry] = ()) -> WindowEntry:
     """Return the message that asks for a summary of about *tokens* tokens, after those that it is about.
 
     The *rest* of the window, which stays as it is, stands between them.
     """
-    text = instruction(tokens, kept=sum(entry.border for entry in rest))
+    text = instruction(tokens, tail=sum(entry.border for entry in rest))
     return WindowEntry(0, Message("user", (Text(frames.context("note", text)),)), encode)
 
 
-def going_on(summary: str, frames: Frames, encode: Encode) -> WindowEntry:
+def summary_so_far(summary: str, frames: Frames, encode: Encode) -> WindowEntry:
     """Return the message that stands for the pieces before one, of which there is a *summary*."""
     return WindowEntry(0, Message("user", (Text(frames.context("summary", in_window(summary))),)), encode, summary=True)
 
@@ -34,29 +34,29 @@ def pieces(entries: Sequence[WindowEntry], room: int | None, calibration: Calibr
     """
     if room is None or sum(calibration.tokens(entry.weight) for entry in entries) <= room:
         return [list(entries)]
-    found: list[list[WindowEntry]] = []
+    result: list[list[WindowEntry]] = []
     left = 0
     for group in _groups(plain(entries)):
         tokens = sum(calibration.tokens(entry.weight) for entry in group)
         if tokens > room:
             group = [_shortened(entry, room // len(group)) for entry in group]  # noqa: PLW2901 - the same, as it fits
             tokens = room
-        if not found or tokens > left:
-            found.append([])
+        if not result or tokens > left:
+            result.append([])
             left = room
-        found[-1] += group
+        result[-1] += group
         left -= tokens
-    return found
+    return result
 
 
 def plain(entries: Sequence[WindowEntry]) -> list[WindowEntry]:
     """Return *entries* without reasoning and native items, which models refuse once what precedes them has changed."""
-    found: list[WindowEntry] = []
+    result: list[WindowEntry] = []
     for entry in entries:
         parts = tuple(part for part in entry.message.parts if not isinstance(part, Reasoning))
         if parts:
-            found.append(entry.changed(Message(entry.message.role, parts)))
-    return found
+            result.append(entry.changed(Message(entry.message.role, parts)))
+    return result
 
 
 def _groups(entries: Sequence[WindowEntry]) -> list[list[WindowEntry]]:

@@ -23,7 +23,7 @@ STOPPED_NOTE = "[The answer above was stopped before its end.]"
 CORRECTION = "[Correction of an earlier message]"
 LENGTH = 10
 """Characters of a marker: 60 random bits."""
-MOST_READY = 1_000_000
+MAX_READY = 1_000_000
 """Characters of texts whose form in the window is known before it is asked for: ten of the longest messages."""
 _NAMES = (
     "note",
@@ -87,9 +87,9 @@ class Frames:
         looks = _OF_TOOLS if of_tools else _OF_PEOPLE
         for text, times in Counter(texts).items():
             self._ready[text, of_tools] = self._escaped(text, looks), times
-        known = list(self._ready)
-        excess = sum(len(text) for text, _ in known) - MOST_READY
-        for key in known:
+        keys = list(self._ready)
+        excess = sum(len(text) for text, _ in keys) - MAX_READY
+        for key in keys:
             if excess <= 0:
                 break
             self._ready.pop(key, None)
@@ -149,25 +149,25 @@ class Frames:
         parts = (Text(f"{text_of(parts[:1])} ({result.outcome})"), *parts[1:])
         text = "\n".join(part.text for part in parts if isinstance(part, Text))
         name = "untrusted" if result.untrusted else "output"
-        said = self._framed(name, text) if self.marker else f"[{name}] {text}"
-        return (Text(said), *(part for part in parts if not isinstance(part, Text)))
+        framed = self._framed(name, text) if self.marker else f"[{name}] {text}"
+        return (Text(framed), *(part for part in parts if not isinstance(part, Text)))
 
     def _framed(self, name: str, text: str) -> str:
         gap = "\n" if "\n" in text else " "
         return f"[{name} {self.marker}] {text}{gap}[/{name} {self.marker}]"
 
     def _of_people(self, text: str) -> str:
-        found = self._found(text, of_tools=False)
-        return self._escaped(text, _OF_PEOPLE) if found is None else found
+        escaped = self._take_ready(text, of_tools=False)
+        return self._escaped(text, _OF_PEOPLE) if escaped is None else escaped
 
     def _of_tools(self, text: str) -> str:
-        found = self._found(text, of_tools=True)
-        return self._escaped(text, _OF_TOOLS) if found is None else found
+        escaped = self._take_ready(text, of_tools=True)
+        return self._escaped(text, _OF_TOOLS) if escaped is None else escaped
 
-    def _found(self, text: str, *, of_tools: bool) -> str | None:
-        if not self._ready or (found := self._ready.pop((text, of_tools), None)) is None:
+    def _take_ready(self, text: str, *, of_tools: bool) -> str | None:
+        if not self._ready or (entry := self._ready.pop((text, of_tools), None)) is None:
             return None
-        escaped, times = found
+        escaped, times = entry
         if times > 1:
             self._ready[text, of_tools] = escaped, times - 1
         return escaped
@@ -178,8 +178,8 @@ class Frames:
         if is_plain(text, self.marker):
             return text
         read = as_read(text)
-        opens = {found.start() for found in looks.finditer(read)}
-        marks = {found.start(): found.end() for found in _spelling_of(self.marker).finditer(read)}
+        opens = {match.start() for match in looks.finditer(read)}
+        marks = {match.start(): match.end() for match in _spelling_of(self.marker).finditer(read)}
         return _rewritten(text, opens, marks, self.marker[:3]) if opens or marks else text
 
 

@@ -22,7 +22,7 @@ _NO_FAULT = frozenset({"cancelled", "outdated"})
 class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A fold of a session's facts, its child runs left out.
 
-    *last* is the newest call that was answered, *asked* the newest one at all, its usage unknown. *rewritten* is the
+    *last* is the newest call that was answered, *newest_call* the newest one, its usage unknown. *rewritten* is the
     first reason why the prompt no longer begins as *last* did: its `compaction`, the `snapshot` (also one frozen again
     to leave out reasoning), or a paused `answer` that was given up; None while it does. *refreezable*: the window was
     compacted since the snapshot was frozen and since a run began. *failures* counts the summaries in a row that could
@@ -35,7 +35,7 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     last: PromptCall | None = None
-    asked: PromptCall | None = None
+    newest_call: PromptCall | None = None
     rewritten: str | None = None
     refreezable: bool = False
     calls: int = 0
@@ -72,8 +72,8 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
                 return replace(self, refreezable=False, newest=time)
             case e.ContextCompacted():
                 is_kept = body.kind == "prune"
-                kept, clocked = (self.tools_note, self.clocked) if is_kept else ("", 0)
-                seen = replace(self.rewriting("compaction"), tools_note=kept, clocked=clocked)
+                note, clocked = (self.tools_note, self.clocked) if is_kept else ("", 0)
+                seen = replace(self.rewriting("compaction"), tools_note=note, clocked=clocked)
                 return replace(seen, refreezable=True, failures=0, timed_out=0, newest=time)
             case e.SnapshotFrozen():
                 seen = self if body.reason in _OF_A_RUN else replace(self, tools_note="", unavailable=())
@@ -102,7 +102,7 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     def _started(self, body: e.StepStarted, time: int, entries: int) -> "PromptHistory":
         controls = self._controls if body.controls is None else body.controls
-        asked = PromptCall(
+        call = PromptCall(
             time=time,
             model=str(controls.get("model") or ""),
             snapshot=body.snapshot,
@@ -117,14 +117,14 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
             medium=self.medium + (SHORT_LIFE < pause <= LONG_LIFE),
             long=self.long + (pause > LONG_LIFE),
             newest=time,
-            asked=asked,
+            newest_call=call,
             _is_open=True,
             _rewritten=None,
             _controls=controls,
         )
 
     def _answered(self, body: e.StepCompleted | e.StepFailed, time: int) -> "PromptHistory":
-        if not self._is_open or self.asked is None or body.usage is None:
+        if not self._is_open or self.newest_call is None or body.usage is None:
             return replace(self, newest=time, _is_open=False)
-        last = replace(self.asked, usage=body.usage)
+        last = replace(self.newest_call, usage=body.usage)
         return replace(self, last=last, rewritten=self._rewritten, newest=time, _is_open=False)

@@ -52,7 +52,7 @@ class SharedUse(msgspec.Struct, frozen=True):
         """Return the uses with one more, *now*."""
         pauses, pause = self.pauses, now - self.last
         if pause > SHORT_LIFE:
-            pauses = (*(known for known in pauses if known[0] > now - _DAY), (now, pause))
+            pauses = (*(entry for entry in pauses if entry[0] > now - _DAY), (now, pause))
         return msgspec.structs.replace(self, last=max(now, self.last), pauses=pauses)
 
     def is_long(self, prices: CachePrices) -> bool:

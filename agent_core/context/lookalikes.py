@@ -40,7 +40,7 @@ _READ = {
     **dict.fromkeys(_CLOSES, "]"),
     "\u2026": "\u2026",  # what a marker that was cut ends in; its compatibility form is three dots
 }
-_MOST_KNOWN = 8_192
+_MAX_SIGNS = 8_192
 _OPENING = re.compile(f"[{re.escape(_OPENS)}]")
 # What has no ink of its own, and so may hide within a word.
 _NO_INK = re.compile(
@@ -54,10 +54,10 @@ class _Table(dict[str, str]):
     """What each character reads as, found when it is met first; so much is kept that strangers cannot fill memory."""
 
     def __missing__(self, sign: str) -> str:
-        found = _read(sign)
-        if len(self) < _MOST_KNOWN:
-            self[sign] = found
-        return found
+        reading = _read(sign)
+        if len(self) < _MAX_SIGNS:
+            self[sign] = reading
+        return reading
 
 
 _TABLE = _Table()

@@ -62,7 +62,7 @@ def missed(
     caching: Caching,
     messages: Sequence[Message] = (),
 ) -> CacheMiss | None:
-    """Return why step *n*, the call `history.asked`, read less than it was expected to (*short*, see `shortfall`).
+    """Return why step *n*, `history.newest_call`, read less than it was expected to (*short*, see `shortfall`).
 
     *snapshots* are those of the call before it and of this one; *sent* the tool choices that the API got; *messages*
     the window's. A snapshot that was frozen again after a compaction loses its part on purpose: that is no miss.
@@ -81,7 +81,7 @@ def _cause(
     messages: Sequence[Message],
 ) -> tuple[MissCause, str]:
     """Return the cause and which part changed; what has expired was lost whatever else changed."""
-    before, now = history.last, history.asked
+    before, now = history.last, history.newest_call
     assert before is not None
     assert now is not None
     if now.time - before.time > _life(before.usage, caching):

@@ -7,7 +7,7 @@ from agent_core.context.estimates import weight_of_parts
 from agent_core.context.frames import Frames
 from agent_core.domain.messages import File, Message, Part, Text, ToolResult
 
-LEAST = 600
+MIN_SAVING = 600
 """Bytes of a result below which a placeholder would save next to nothing; an image or a page is always beyond it."""
 _READ = "was left out to make room; call it again if it is needed."
 _UNREAD = (
@@ -33,7 +33,7 @@ def pruned(message: Message, tools: Mapping[str, str], frames: Frames, *, unread
 
 def _is_large(result: ToolResult) -> bool:
     weight = weight_of_parts(result.parts)
-    return weight.bytes > LEAST or weight.tokens > 0
+    return weight.bytes > MIN_SAVING or weight.tokens > 0
 
 
 def _placeholder(part: Part, tools: Mapping[str, str], frames: Frames, remedy: str) -> Part:
@@ -43,7 +43,7 @@ def _placeholder(part: Part, tools: Mapping[str, str], frames: Frames, remedy: s
     files = [f"`{each.name}`" for each in part.parts if isinstance(each, File)]
     size = f"{sum(map(len, texts)):,} characters" + (f" and {', '.join(files)}" if files else "")
     tool = tools.get(part.call, "a tool")
-    said = f"The result of `{tool}`, {size}, {remedy}"
-    found = [match for text in texts if (match := _HANDLE.findall(text))]
-    handle = (Text(found[-1][-1]),) if found else ()
-    return ToolResult(part.call, part.outcome, (Text(frames.context("note", said)), *handle))
+    note = f"The result of `{tool}`, {size}, {remedy}"
+    handles = [match for text in texts if (match := _HANDLE.findall(text))]
+    handle = (Text(handles[-1][-1]),) if handles else ()
+    return ToolResult(part.call, part.outcome, (Text(frames.context("note", note)), *handle))

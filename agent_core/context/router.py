@@ -145,10 +145,10 @@ def offer_of(definition: Definition, tools: Sequence[ToolSpec], limit: int, *, s
     """
     routed = [spec for spec in tools if _is_routed(spec)]
     if definition.router != "off" and routed and (len(routed) > limit or not limit):
-        kept = [spec for spec in tools if not _is_routed(spec)]
+        pinned = [spec for spec in tools if not _is_routed(spec)]
         if definition.router == "native" and searches and all(spec.name != SEARCH_TOOLS for spec in tools):
-            return Offer((*kept, _CALLS_FOUND, _SEARCHES), routed)
-        return Offer((*kept, _CALLS, _LISTS, _USES), routed)
+            return Offer((*pinned, _CALLS_FOUND, _SEARCHES), routed)
+        return Offer((*pinned, _CALLS, _LISTS, _USES), routed)
     return Offer((*tools, _CALLS_NEW) if grows(definition) else tools)
 
 
@@ -164,12 +164,12 @@ def unwrapped(name: str, arguments: Mapping[str, Any] | None) -> tuple[str, dict
     """
     if name != CALL_TOOL or arguments is None or not arguments.keys() <= {"name", "arguments"}:
         return None
-    tool, given = arguments.get("name"), arguments.get("arguments", {})
-    if isinstance(given, str):
-        given = _decoded(given)
-    if not isinstance(tool, str) or tool == CALL_TOOL or not isinstance(given, dict):
+    tool, tool_arguments = arguments.get("name"), arguments.get("arguments", {})
+    if isinstance(tool_arguments, str):
+        tool_arguments = _decoded(tool_arguments)
+    if not isinstance(tool, str) or tool == CALL_TOOL or not isinstance(tool_arguments, dict):
         return None
-    return tool, cast("dict[str, Any]", given)
+    return tool, cast("dict[str, Any]", tool_arguments)
 
 
 def closed(agent: Agent, name: str, opened: Iterable[str]) -> str | None:
@@ -211,16 +211,16 @@ def listing(routed: Sequence[ToolSpec], query: str | None = None) -> str:
     return _written(f"Resources that fit `{query}`, best first:", ranked)
 
 
-def found(routed: Sequence[ToolSpec], query: str, limit: int = FOUND) -> tuple[str, tuple[LoadedTool, ...]]:
+def search(routed: Sequence[ToolSpec], query: str, limit: int = FOUND) -> tuple[str, tuple[LoadedTool, ...]]:
     """Return the tools *routed* that fit *query*, the best first, and what a model reads that cannot load them.
 
     A tool that the query names comes before all others. Nothing is found beyond *limit*, nor what would be too long.
     """
-    asked = {word.strip("`'\",.;:") for word in query.split()}
+    names = {word.strip("`'\",.;:") for word in query.split()}
     scores = _scores(_groups(routed), _terms(query))
     ranked = sorted(
-        (spec for spec in routed if spec.name in asked or scores[spec.name] > 0),
-        key=lambda spec: (spec.name not in asked, -scores[spec.name], spec.name),
+        (spec for spec in routed if spec.name in names or scores[spec.name] > 0),
+        key=lambda spec: (spec.name not in names, -scores[spec.name], spec.name),
     )
     tools: list[LoadedTool] = []
     shown: list[str] = []
@@ -241,8 +241,8 @@ def definitions(routed: Sequence[ToolSpec], name: str, only: Sequence[str] | Non
 
     Those that would be too long at once are named, to be asked for.
     """
-    found = [spec for spec in routed if resource_of(spec) == canonical(name)]
-    chosen = [spec for spec in found if only is None or spec.name in only] or found
+    group = [spec for spec in routed if resource_of(spec) == canonical(name)]
+    chosen = [spec for spec in group if only is None or spec.name in only] or group
     if not chosen:
         return None
     shown: list[str] = []
@@ -322,8 +322,8 @@ def _ranked(groups: Mapping[str, Sequence[ToolSpec]], wanted: Sequence[str]) -> 
     """Return the groups that have a word that is *wanted*, the best first, with the best of their tools first."""
     scores = _scores(groups, wanted)
     best = {name: max(scores[spec.name] for spec in tools) for name, tools in groups.items()}
-    found = sorted((name for name in groups if best[name] > 0), key=lambda name: (-best[name], name))
-    return [(name, sorted(groups[name], key=lambda spec: (-scores[spec.name], spec.name))) for name in found]
+    ranked = sorted((name for name in groups if best[name] > 0), key=lambda name: (-best[name], name))
+    return [(name, sorted(groups[name], key=lambda spec: (-scores[spec.name], spec.name))) for name in ranked]
 
 
 def _scores(groups: Mapping[str, Sequence[ToolSpec]], wanted: Sequence[str]) -> Mapping[str, float]:
@@ -345,18 +345,18 @@ def _singulars(text: str) -> frozenset[str]:
 
 def _weight(term: str, words: _Words) -> float:
     """Return how much a tool with *words* is about *term*."""
-    name, said = words
-    total = _DESCRIPTION if term in said else 0.0
+    name, description = words
+    total = _DESCRIPTION if term in description else 0.0
     if term in name:
         return total + _NAME
     is_like = any(word.startswith(term) or (len(word) > _SHORT and term.startswith(word)) for word in name)
     return total + _NAME * _BEGINNING if is_like else total
 
 
-def _rarity(term: str, known: Collection[_Words]) -> float:
+def _rarity(term: str, tools: Collection[_Words]) -> float:
     """Return how much *term* tells tools apart: less the more of them have it."""
-    having = sum(term in name or term in said for name, said in known)
-    return math.log(1 + len(known) / (1 + having))
+    having = sum(term in name or term in text for name, text in tools)
+    return math.log(1 + len(tools) / (1 + having))
 
 
 def _terms(query: str) -> list[str]:

@@ -31,9 +31,9 @@ def freeze(
     and numbers that are equal one form. *routed* tools come with their hash, see `freeze_routed`.
     """
     ordered = _ordered(tools)
-    said = {name: text for name, text in texts.items() if text}
+    present = {name: text for name, text in texts.items() if text}
     # The fourth member is always there: no snapshot has the hash of one that was stored before keys were sorted.
-    prefix = [model, instructions, [(t.name, t.description, t.parameters) for t in ordered], said]
+    prefix = [model, instructions, [(t.name, t.description, t.parameters) for t in ordered], present]
     digest = _digest([*prefix, routed_hash] if routed else prefix)
     return Snapshot(digest, model, instructions, ordered, **texts, routed=routed, routed_hash=routed_hash)
 
@@ -75,13 +75,13 @@ def variant(
     """
     specs = snapshot.tools if tools is None else tuple(tools)
     texts: dict[str, Any] = {name: getattr(snapshot, name) for name in _KEPT}
-    said = snapshot.instructions
+    text = snapshot.instructions
     if tools is not None or instructions is not None:
-        said = definition.instructions if instructions is None else instructions
+        text = definition.instructions if instructions is None else instructions
         if tools is not None or not snapshot.contract:
             texts["contract"] = contract_of(definition.operating_contract, [spec.name for spec in specs])
     texts |= {"routed": snapshot.routed, "routed_hash": snapshot.routed_hash}
-    return freeze(model=model or snapshot.model, instructions=said, tools=specs, **texts)
+    return freeze(model=model or snapshot.model, instructions=text, tools=specs, **texts)
 
 
 def _digest(content: object) -> str:

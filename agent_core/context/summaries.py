@@ -30,19 +30,19 @@ _REPEATED = (
     "way: go on with it where the summary ends, and do not begin again."
 )
 _WORDS_PER_TOKEN = 0.6
-_LEAST_WORDS = 60
+_MIN_WORDS = 60
 _CHARACTERS_PER_TOKEN = 8
 _LEFT_OUT = "\n[… {count:,} characters were left out of this message because it is too long to be read …]\n"
 
 
-def instruction(tokens: int, *, kept: int = 0) -> str:
-    """Return the request for a summary of about *tokens* tokens at most, of what came before the last *kept* messages.
+def instruction(tokens: int, *, tail: int = 0) -> str:
+    """Return the request for a summary of about *tokens* tokens at most, of what came before the last *tail* messages.
 
     These are those of people, who may have written several at once: then a little is both summed up and kept.
     """
-    text = INSTRUCTION.format(words=max(_LEAST_WORDS, round(tokens * _WORDS_PER_TOKEN) // 10 * 10))
-    what = "the newest message that people wrote" if kept == 1 else f"the newest {kept} messages that people wrote"
-    return text + _KEPT.format(what=what) if kept else text
+    text = INSTRUCTION.format(words=max(_MIN_WORDS, round(tokens * _WORDS_PER_TOKEN) // 10 * 10))
+    what = "the newest message that people wrote" if tail == 1 else f"the newest {tail} messages that people wrote"
+    return text + _KEPT.format(what=what) if tail else text
 
 
 def bounded(text: str, tokens: int) -> str:

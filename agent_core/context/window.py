@@ -165,10 +165,10 @@ class Window:
 
     def weight(self, count: int) -> Weight:
         """Return what the first *count* entries weigh; while the window only grows those that are new are added."""
-        entries, known, weight = self._weighed
-        if entries is not self.entries or known > count:
-            known, weight = 0, NOTHING
-        weight = total([weight, *(entry.weight for entry in self.entries[known:count])])
+        entries, measured, weight = self._weighed
+        if entries is not self.entries or measured > count:
+            measured, weight = 0, NOTHING
+        weight = total([weight, *(entry.weight for entry in self.entries[measured:count])])
         self._weighed = self.entries, min(count, len(self.entries)), weight
         return weight
 
@@ -177,16 +177,16 @@ class Window:
         return total(weight_of(self._pending[seq]) for seq in seqs if seq in self._pending)
 
     @property
-    def asked(self) -> int | None:
+    def newest_question(self) -> int | None:
         """Return the place of the newest messages of people, None without any."""
         return next((i for i in range(len(self.entries) - 1, -1, -1) if self.entries[i].border), None)
 
     @property
     def steps(self) -> Sequence[int]:
-        """Return the places after `asked` where a later step of the run begins: after results, so with all of them."""
-        if self.asked is None:
+        """Return the places after `newest_question` where a later step of the run begins: after all results of one."""
+        if self.newest_question is None:
             return ()
-        places = range(self.asked + 2, len(self.entries) + 1)
+        places = range(self.newest_question + 2, len(self.entries) + 1)
         return [
             i
             for i in places
@@ -220,14 +220,14 @@ class Window:
     @property
     def kept_seq(self) -> int | None:
         """Return the seq of the step that took the newest messages of people."""
-        return None if self.asked is None else self.entries[self.asked].seq
+        return None if self.newest_question is None else self.entries[self.newest_question].seq
 
     def compacted(
         self, kind: CompactionKind, from_seq: int, *, kept_seq: int | None = None, by: Calibration = UNCALIBRATED
     ) -> e.ContextCompacted:
         """Return the fact that compacts the window from *from_seq* on, with its tokens as they are estimated *by*."""
-        kept = [entry for entry in self.entries if entry.seq >= from_seq or entry.seq == kept_seq]
-        left = self._pruned(from_seq) if kind == "prune" else kept
+        rest = [entry for entry in self.entries if entry.seq >= from_seq or entry.seq == kept_seq]
+        left = self._pruned(from_seq) if kind == "prune" else rest
         before, after = (by.tokens(total(entry.weight for entry in each)) for each in (self.entries, left))
         return e.ContextCompacted(
             kind=kind, from_seq=from_seq, tokens_before=before, tokens_after=after, kept_seq=kept_seq
@@ -340,7 +340,7 @@ class Window:
         while self.entries and self.entries[-1].paused:
             given_up.append(self.entries.pop())
             self._weighed = self.entries, 0, NOTHING
-        if given_up and self.history.asked and len(self.entries) < self.history.asked.entries:
+        if given_up and self.history.newest_call and len(self.entries) < self.history.newest_call.entries:
             self.history = self.history.rewriting("answer")
         for entry in reversed(given_up):
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning) and not _is_blank(p))
@@ -351,12 +351,12 @@ class Window:
         """Return the entries after *body*; a summary's seq is before those that it precedes."""
         if body.kind == "prune":
             return self._pruned(body.from_seq)
-        kept = [entry for entry in self.entries if entry.seq >= body.from_seq or entry.seq == body.kept_seq]
+        rest = [entry for entry in self.entries if entry.seq >= body.from_seq or entry.seq == body.kept_seq]
         if body.summary is None:
-            return kept
+            return rest
         text = in_window(body.summary, repeats=body.kept_seq is not None)
         message = Message("user", (Text(self.frames.context("summary", text)),))
-        return [WindowEntry(body.window_seq - 1, message, self._encode, summary=True), *kept]
+        return [WindowEntry(body.window_seq - 1, message, self._encode, summary=True), *rest]
 
     def _pruned(self, from_seq: int) -> list[WindowEntry]:
         """Return the entries with placeholders for the large results before *from_seq*; no step has read the last."""
@@ -372,28 +372,28 @@ class Window:
     def _forget_reasoning(self) -> None:
         """Drop the reasoning of all earlier answers: newer models refuse it once the prefix has changed."""
         self._native = None
-        kept: list[WindowEntry] = []
+        entries: list[WindowEntry] = []
         for entry in self.entries:
             parts = tuple(p for p in entry.message.parts if not isinstance(p, Reasoning))
             if len(parts) == len(entry.message.parts) and entry.message.native is None:
-                kept.append(entry)
+                entries.append(entry)
             elif parts:
-                kept.append(entry.changed(Message(entry.message.role, parts)))
-        self.entries = kept
+                entries.append(entry.changed(Message(entry.message.role, parts)))
+        self.entries = entries
 
 
 def files_of(parts: Sequence[Part]) -> Sequence[str]:
     """Return the blob ids of what models are shown of the files in *parts*, in the results of tools too."""
-    found: list[str] = []
+    blobs: list[str] = []
     for part in parts:
         if isinstance(part, File):
             if part.text is None or is_whole(part):
-                found.append(part.file)
+                blobs.append(part.file)
             if part.text is not None:
-                found.append(part.text)
+                blobs.append(part.text)
         elif isinstance(part, ToolResult):
-            found += files_of(part.parts)
-    return found
+            blobs += files_of(part.parts)
+    return blobs
 
 
 def _is_blank(part: Part) -> bool:

@@ -9,7 +9,7 @@ PREFIX = "mcp__"
 """What the names of all tools of MCP servers begin with: `mcp__{server}__{tool}`."""
 
 
-class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """The operator's connection to a server by OAuth 2; *client_secret* may refer to a secret.
 
     *grant* `client_credentials` needs a client and its secret; `authorization_code` a login, in which an operator

@@ -1,5 +1,6 @@
 """The login of an operator at an MCP server: what it gave, how it is, and the one that is under way. Pure."""
 
+from shlex import quote
 from typing import Literal
 
 import msgspec
@@ -8,7 +9,8 @@ from agent_core.domain.mcp import McpServer
 from agent_core.errors import Conflict
 
 LoginStatus = Literal["none", "ok", "expired", "ended"]
-REMEDY = "run `parley mcp login {}`"
+_SECRET_FIELDS = frozenset({"access_token", "refresh_token", "secret", "verifier", "state"})
+"""Fields of a login that its `repr` leaves out: what it shows may come into a log or a trace."""
 
 
 class LoginFailed(Conflict):
@@ -18,12 +20,18 @@ class LoginFailed(Conflict):
 
 
 class LoginClient(msgspec.Struct, frozen=True, kw_only=True):
-    """The client that logged in; *secret* is that of one which was registered, a configured one's is in its server."""
+    """The client that logged in; *secret* is that of one which was registered, a configured one's is in its server.
+
+    Its `repr`, and that of logins, holds no secret.
+    """
 
     id: str
     auth: Literal["basic", "post", "none"]
     secret: str | None = None
     is_configured: bool = False
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
 
 class McpLogin(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +52,9 @@ class McpLogin(msgspec.Struct, frozen=True, kw_only=True):
     refresh_token: str | None
     given_at: int
     until: int | None
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
 
 class PendingLogin(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,9 +77,15 @@ class PendingLogin(msgspec.Struct, frozen=True, kw_only=True):
     names_issuer: bool
     until: int
 
+    def __repr__(self) -> str:
+        return _shown(self)
+
 
 class LoginState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a login without its tokens; *ended* says why it is of no more use."""
+    """What is known of a login without its tokens; *ended* says why it is of no more use.
+
+    *lacks* is the scope that it would need for what the server has refused.
+    """
 
     issuer: str
     scope: str | None
@@ -76,6 +93,7 @@ class LoginState(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int | None
     renewable: bool
     ended: str | None = None
+    lacks: str | None = None
 
 
 class LoginObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +125,10 @@ def login_object(server: McpServer, state: LoginState | None, now: int) -> Login
     if not uses_login(server) or (state is None and server.oauth is None):
         return None
     status = status_of_login(state, now)
+    if status == "ok" and state is not None and state.lacks is not None:
+        remedy, why = remedy_of(server.name, state.lacks), f"calls were refused, which need the scope `{state.lacks}`"
+    else:
+        remedy, why = None if status == "ok" else remedy_of(server.name), None
     whys = {"none": "not logged in", "expired": "the login has expired", "ok": None}
     return LoginObject(
         status=status,
@@ -114,9 +136,14 @@ def login_object(server: McpServer, state: LoginState | None, now: int) -> Login
         scope=state and state.scope,
         since_at=state and state.since,
         expires_at=state and state.expires_at,
-        why=state.ended if state is not None and state.ended else whys[status],
-        remedy=None if status == "ok" else REMEDY.format(server.name),
+        why=state.ended if state is not None and state.ended else why or whys[status],
+        remedy=remedy,
     )
+
+
+def remedy_of(server: str, scope: str | None = None) -> str:
+    """Return the command that logs in at *server*, for *scope* where one is needed."""
+    return f"run `parley mcp login {server}{f' --scope {quote(scope)}' if scope else ''}`"
 
 
 def status_of_login(state: LoginState | None, now: int) -> LoginStatus:
@@ -138,3 +165,9 @@ def state_of(login: McpLogin) -> LoginState:
         expires_at=login.until,
         renewable=login.refresh_token is not None,
     )
+
+
+def _shown(value: msgspec.Struct) -> str:
+    """Return *value* as its `repr` without secrets."""
+    fields = ((name, getattr(value, name)) for name in value.__struct_fields__ if name not in _SECRET_FIELDS)
+    return f"{type(value).__name__}({', '.join(f'{name}={each!r}' for name, each in fields)})"

@@ -1,9 +1,10 @@
-"""What does not fit a type, said for its author: an unknown field comes with the likely one and all that are known."""
+"""Fields that a type does not have: named for their author, and left out of what a newer version stored."""
 
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from functools import cache
+from typing import Any, get_args
 
 import msgspec
 from msgspec import inspect
@@ -48,6 +49,27 @@ def fields_at(where: str, kind: Any) -> tuple[str, ...]:
         types = [inner for each in _alternatives(types) for inner in _inner(each, step[1])]
     structs = [each for each in _alternatives(types) if isinstance(each, inspect.StructType)]
     return tuple(dict.fromkeys(field.encode_name for each in structs for field in each.fields))
+
+
+def known_fields(
+    value: dict[str, Any], kind: type[msgspec.Struct], groups: tuple[type[msgspec.Struct], ...]
+) -> dict[str, Any]:
+    """Return the fields of *value* that *kind* has, and of those in it that are one of *groups* likewise."""
+    fields: dict[str, Any] = {}
+    for name, group in _groups(kind, groups).items():
+        if name in value:
+            field = value[name]
+            fields[name] = field if group is None or field is None else known_fields(field, group, groups)
+    return fields
+
+
+@cache
+def _groups(
+    kind: type[msgspec.Struct], groups: tuple[type[msgspec.Struct], ...]
+) -> dict[str, type[msgspec.Struct] | None]:
+    """Return the fields of *kind* with the group that each holds: to look at annotations costs a millisecond."""
+    types_of = {field.name: get_args(field.type) or (field.type,) for field in msgspec.structs.fields(kind)}
+    return {name: next((each for each in types if each in groups), None) for name, types in types_of.items()}
 
 
 def _alternatives(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:

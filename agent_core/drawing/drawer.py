@@ -16,11 +16,11 @@ from agent_core.confined.fairness import FairQueue, OwnerBarred, QueueFull
 from agent_core.confined.process import ConfinedProcess, ProcessLost, ProcessUnavailable, TooMuch
 from agent_core.drawing.errors import DrawingFailed, DrawingUnavailable, reported
 from agent_core.drawing.finished import FinishedDrawings
-from agent_core.drawing.renderer import LARGEST_JOB
+from agent_core.drawing.renderer import MAX_JOB
 
 __all__ = ["Drawer", "DrawingBounds", "DrawingFailed", "DrawingUnavailable"]
 _MEGABYTE = 1 << 20
-_LARGEST_SCALE = 4.0
+_MAX_SCALE = 4.0
 _WORKER = Path(__file__).with_name("renderer.py")
 _LESS = "draw fewer rows, marks or categories, or aggregate the data first"
 
@@ -31,7 +31,7 @@ class DrawingBounds:
 
     *processes* draw side by side, and *waiting* jobs wait for them, few of one owner. A job has *seconds*; a process
     that holds more than *resident* megabytes meanwhile, or allocates more than *allocated*, is killed. It is replaced
-    after *jobs* and ended when *idle* seconds pass without one. Finished drawings take *kept* bytes at most.
+    after *jobs* and ended when *idle* seconds pass without one. Finished drawings take *cache* bytes at most.
     """
 
     processes: int = 1
@@ -41,7 +41,7 @@ class DrawingBounds:
     allocated: int = 1024
     jobs: int = 200
     idle: float = 60.0
-    kept: int = 16 * _MEGABYTE
+    cache: int = 16 * _MEGABYTE
 
 
 BOUNDS = DrawingBounds()
@@ -64,7 +64,7 @@ class Drawer:
 
     def __init__(self, bounds: DrawingBounds = BOUNDS, *, clock: Clock | None = None) -> None:
         self._bounds, self._clock = bounds, clock or SystemClock()
-        self._finished = FinishedDrawings(bounds.kept, self._clock)
+        self._finished = FinishedDrawings(bounds.cache, self._clock)
         self._room: _Room | None = None
 
     async def png(self, spec: Mapping[str, Any], *, scale: float = 2.0, dark: bool = False, owner: str = "") -> bytes:
@@ -102,13 +102,13 @@ class Drawer:
         scale: float = 2.0,
         dark: bool = False,
     ) -> bytes:
-        if not 0 < scale <= _LARGEST_SCALE:
-            raise DrawingFailed(f"The scale of a drawing is more than 0 and at most {_LARGEST_SCALE:g}.")
+        if not 0 < scale <= _MAX_SCALE:
+            raise DrawingFailed(f"The scale of a drawing is more than 0 and at most {_MAX_SCALE:g}.")
         message = _written({"form": form, "spec": dict(spec), "scale": scale, "dark": dark})
         digest = sha256(message).digest()
-        found = self._finished.get(digest)
-        if found is not None:
-            return found
+        drawing = self._finished.get(digest)
+        if drawing is not None:
+            return drawing
         if self._room is None or not self._room.is_here():
             if self._room is not None:
                 self._room.abandon()
@@ -275,6 +275,6 @@ def _written(job: dict[str, Any]) -> bytes:
         message = msgspec.json.encode(job)
     except (TypeError, ValueError, RecursionError) as error:
         raise DrawingFailed(f"The chart is no JSON: {str(error)[:200]}.") from None
-    if len(message) > LARGEST_JOB:
-        raise DrawingFailed(f"The chart has {len(message):,} bytes, and at most {LARGEST_JOB:,} are drawn; {_LESS}.")
+    if len(message) > MAX_JOB:
+        raise DrawingFailed(f"The chart has {len(message):,} bytes, and at most {MAX_JOB:,} are drawn; {_LESS}.")
     return message

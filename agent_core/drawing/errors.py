@@ -6,7 +6,7 @@ from agent_core.errors import DrawingFailed, DrawingUnavailable
 
 __all__ = ["DrawingFailed", "DrawingUnavailable", "reported"]
 
-_LONGEST = 400
+_MAX_MESSAGE = 400
 _STEPS = ("Vega-Lite to SVG conversion failed:", "Error:", "TypeError:", "RangeError:", "SyntaxError:")
 _INTERNAL = ("Cannot read propert", "Cannot destructure", "Cannot set propert", "Cannot convert", "undefined")
 _UNKNOWN = (
@@ -22,7 +22,7 @@ def reported(message: str) -> DrawingFailed:
     for step in _STEPS:
         text = text.strip().removeprefix(step)
     text = _PLACE.sub("…", text.strip().partition("\n")[0])
-    text = "".join(each for each in text if each.isprintable())[:_LONGEST]
+    text = "".join(each for each in text if each.isprintable())[:_MAX_MESSAGE]
     if not text or text.startswith(_INTERNAL) or "is not a function" in text:
         # What is wrong is somewhere in the specification: a cause that is guessed sends a model the wrong way.
         return DrawingFailed(f"The chart cannot be drawn: {_UNKNOWN.format(f' ({text})' if text else '')}")

@@ -13,7 +13,7 @@ from agent_core.renders.values import PlainChart, PlainSeries
 _VERSION = "4"
 """Of Chart.js: the service takes 2.9.4 unless it is named."""
 _PICTURE = {"width": 600, "height": 360, "devicePixelRatio": 2, "format": "png", "backgroundColor": "white"}
-_LONGEST = 3000
+_MAX_LINK = 3000
 """Characters of a link: what channels take as the address of an image, and servers as a request."""
 _SAFE = "!*'(),:;@$/"
 _PUBLIC = "quickchart.io"
@@ -44,7 +44,7 @@ class QuickChart:
         wanted = chart_js(chart)
         config = quote(msgspec.json.encode(wanted).decode(), safe=_SAFE)
         link = f"{self._url}/chart?v={_VERSION}&w=600&h=360&devicePixelRatio=2&bkg=white&f=png&c={config}"
-        if len(link) <= _LONGEST:
+        if len(link) <= _MAX_LINK:
             return link
         return await self._stored(wanted) if self._is_public else None
 
@@ -58,11 +58,11 @@ class QuickChart:
                 body=body,
                 bounds=_CREATED,
             )
-            found = msgspec.json.decode(answer.body, type=_Created)
+            reply = msgspec.json.decode(answer.body, type=_Created)
         except (FetchFailed, msgspec.DecodeError, UnicodeDecodeError):
             return None
-        is_theirs = found.url.startswith(f"{self._url}/") and len(found.url) <= _LONGEST and found.url.isprintable()
-        return found.url if answer.status == _OK and found.success and is_theirs else None
+        is_theirs = reply.url.startswith(f"{self._url}/") and len(reply.url) <= _MAX_LINK and reply.url.isprintable()
+        return reply.url if answer.status == _OK and reply.success and is_theirs else None
 
 
 class _Created(msgspec.Struct):
@@ -128,10 +128,10 @@ def _scales(chart: PlainChart) -> dict[str, Any]:
 
 def _ticks(format: str | None) -> dict[str, Any]:
     """Return how numbers along an axis are written, as `Intl.NumberFormat` takes it."""
-    found = NUMERIC.fullmatch(format or "")
-    if found is None:
+    match = NUMERIC.fullmatch(format or "")
+    if match is None:
         return {}
-    kind, currency, decimals = found.groups()
+    kind, currency, decimals = match.groups()
     styles = {
         "percent": {"style": "percent", "maximumFractionDigits": 1},
         None: {"style": "currency", "currency": currency},

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LARGEST_JOB = 4_000_000
-LARGEST_DRAWING = 16_000_000
+MAX_JOB = 4_000_000
+MAX_DRAWING = 16_000_000
 PIXELS = 12_000_000
 """The most that is drawn: 4,000 x 3,000 px take 48 MB as a picture in memory."""
 _VEGA_LITE = "6.4"
@@ -62,7 +62,7 @@ class Renderer:
                 body = svg.encode()
             case _:
                 body = b""
-        if len(body) > LARGEST_DRAWING:
+        if len(body) > MAX_DRAWING:
             return False, b"the drawing has too many marks; aggregate the data, or draw fewer rows"
         return True, body
 
@@ -135,8 +135,8 @@ def fitting(svg: str, scale: float) -> float:
 
     Steps and facets make large drawings out of small numbers, so what counts is what came out.
     """
-    found = [re.search(rf'<svg[^>]*? {side}="([\d.]+)"', svg[:2000]) for side in ("width", "height")]
-    width, height = (float(each[1]) if each else 0.0 for each in found)
+    sides = [re.search(rf'<svg[^>]*? {side}="([\d.]+)"', svg[:2000]) for side in ("width", "height")]
+    width, height = (float(each[1]) if each else 0.0 for each in sides)
     fits = min(scale, math.sqrt(PIXELS / max(1.0, width * height)))
     if fits < min(scale, 1.0):
         raise ValueError(

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
+from agent_core.domain.masking import scrubbed
 from agent_core.errors import ParleyError
 from agent_core.net.bounds import Bounds, Fetched, FetchPort
 from agent_core.net.errors import FetchFailed
@@ -124,8 +125,6 @@ _SECRETS = ("code", "code_verifier", "refresh_token")
 
 
 def _without(text: str, client: OAuthClient, form: Mapping[str, str | None]) -> str:
-    sent = [form.get(name) or "" for name in _SECRETS]
-    own = (client.secret, quote(client.secret, safe=""), client.basic) if client.secret else ()
-    for secret in (*own, *sent):
-        text = text.replace(secret, "[secret]") if secret else text
-    return text
+    """Return *text* without what was sent, however the endpoint spells it."""
+    sent = {name.replace("_", " "): form.get(name) or "" for name in _SECRETS}
+    return scrubbed(text, {**sent, "client secret": client.secret, "credentials": client.basic})

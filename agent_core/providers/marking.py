@@ -16,6 +16,10 @@ from agent_core.providers.base import CacheUnknown, CallFailed
 Lacks = Literal["ttl", "all", "search"]
 """What a request was left without: the lifetimes of cache marks, the marks, or these and what a search loads."""
 
+Head = tuple[str, str]
+"""A session, and the hash of the snapshot that its requests begin with."""
+
+_MAX_HEADS = 10_000
 REMEMBERED = 3_600_000
 """Milliseconds for which a model gets no fields after it refused them: by then its server may have been repaired."""
 _log = structlog.get_logger("parley.providers")
@@ -105,18 +109,40 @@ class OptionalFields:
     def __init__(self, provider: str, clock: Clock | None = None) -> None:
         self._provider, self._clock = provider, clock or SystemClock()
         self._refusing = dict[tuple[str, Lacks], int]()
+        self._without = dict[tuple[str, Lacks, Head], None]()
 
     def taken(self, model: str, what: Lacks = "all") -> bool:
         """Return whether *model* gets *what*."""
         since = self._refusing.get((model, what))
         return since is None or self._clock.now() - since >= REMEMBERED
 
-    def without(self, model: str, body: Callable[[], bytes], lacks: Lacks = "all") -> Spare:
-        """Return what to ask *model* instead, once it says that it does not know what *body* *lacks*."""
-        return Spare(body, partial(self._learn, model, lacks), lacks)
+    def taken_by(self, head: Head, model: str, what: Lacks) -> bool:
+        """Return whether requests of *model* with *head* get *what*, which is in the prefix that they share.
 
-    def _learn(self, model: str, lacks: Lacks, refusal: CallFailed) -> None:
+        Once one went without, all do: what is remembered of the model ends, and a running session's prefix stays.
+        """
+        if (key := (model, what, head)) in self._without or not self.taken(model, what):
+            self._decide(key)
+            return False
+        return True
+
+    def _decide(self, key: tuple[str, Lacks, Head]) -> None:
+        self._without.pop(key, None)
+        self._without[key] = None
+        if len(self._without) > _MAX_HEADS:
+            del self._without[next(iter(self._without))]
+
+    def without(self, model: str, body: Callable[[], bytes], lacks: Lacks = "all", head: Head | None = None) -> Spare:
+        """Return what to ask *model* instead, once it says that it does not know what *body* *lacks*.
+
+        With a *head* all later requests with it lack that too.
+        """
+        return Spare(body, partial(self._learn, model, lacks, head), lacks)
+
+    def _learn(self, model: str, lacks: Lacks, head: Head | None, refusal: CallFailed) -> None:
         """Note that *model* answers a request that *lacks* what it gave *refusal* to."""
+        if head is not None:
+            self._decide((model, lacks, head))
         if self.taken(model, lacks):
             event = "search.refused" if lacks == "search" else "cache.refused"
             _log.warning(event, provider=self._provider, model=model, said=refusal.message, remedy=_REMEDIES[lacks])

@@ -127,6 +127,13 @@ def joined(start: bytes, wires: Iterable[bytes], end: bytes) -> bytes:
     return b"".join(pieces)
 
 
+class RewrittenEntry(NamedTuple):
+    """A message of the window with another request JSON than it was given, for a server that refused that."""
+
+    message: Message
+    wire: bytes
+
+
 class Starts:
     """The starts of requests, made once per snapshot and its cache marks; the least recently used one is dropped."""
 

@@ -136,7 +136,7 @@ class Driver:
         seen = self._state.preview(self._held)
         await ready_for_bodies(self._window, self._held)
         window = self._window.preview(self._held) if self._held else self._window
-        fill, last = self._ports.compactor.fill(window, self._agent, seen), window.history.asked
+        fill, last = self._ports.compactor.fill(window, self._agent, seen), window.history.newest_call
         seen = seen.with_window(
             size=len(window.entries), border=window.border, fill=fill, sources_asked=self._has_asked, last=last
         )

@@ -318,7 +318,7 @@ class Openings:
         opening: list[FactBody] = [*input_facts(prepared), e.RunStarted(epoch=1), *frozen]
         state = RunState(prepared.run).preview(opening)
         arriving = weight_of_parts(inbound.all_parts)
-        fill, last = self._segments.compactor.fill(window, agent, state, more=arriving), window.history.asked
+        fill, last = self._segments.compactor.fill(window, agent, state, more=arriving), window.history.newest_call
         state = state.with_window(size=len(window.entries), border=window.border, fill=fill, last=last)
         move = react(state, agent)
         step = tuple(announce(move, state, agent)) if isinstance(move, Ask) else ()

@@ -212,11 +212,11 @@ def flat(deltas: int, *, text: str = "word ", per_batch: int = 1, rate: float = 
 def _cut(texts: tuple[str, ...], pieces: int) -> tuple[str, ...]:
     if pieces == 1:
         return texts
-    found: list[str] = []
+    parts: list[str] = []
     for text in texts:
         borders = [len(text) * n // pieces for n in range(pieces + 1)]
-        found += [text[start:end] for start, end in pairwise(borders) if end > start]
-    return tuple(found)
+        parts += [text[start:end] for start, end in pairwise(borders) if end > start]
+    return tuple(parts)
 
 
 def _parse(raw: str) -> dict[str, Any] | None:

@@ -28,8 +28,8 @@ def context_headers(keys: Iterable[str], context: CallContext) -> dict[str, str]
     }
     listed = list(keys)
     usable = [key for place, key in enumerate(listed) if not repeats(key, listed[:place])]
-    found = {key: own[key] if key in own else context.tool_context.get(key) for key in usable}
-    return {_name(key): _value(value) for key, value in found.items() if isinstance(value, str | int | float)}
+    values = {key: own[key] if key in own else context.tool_context.get(key) for key in usable}
+    return {_name(key): _value(value) for key, value in values.items() if isinstance(value, str | int | float)}
 
 
 def repeats(key: str, before: Iterable[str]) -> bool:

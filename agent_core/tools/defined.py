@@ -29,9 +29,9 @@ class CatalogTool:
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:
         """Run with *arguments* and the presets, checked as the definition is now: the model may know an older one."""
-        given = [name for name in self._preset if name in arguments]
-        if given:
-            listed = ", ".join(f"`$.{name}`" for name in given)
+        presets = [name for name in self._preset if name in arguments]
+        if presets:
+            listed = ", ".join(f"`$.{name}`" for name in presets)
             return ToolError(f"The arguments do not fit `{self.spec.name}`: {listed}: there is no such property.")
         merged = {**arguments, **self._preset}
         if faults := problems(self._parameters, merged):
@@ -72,8 +72,8 @@ def without_new_presets(tool: Tool, frozen: ToolSpec, arguments: dict[str, Any])
     """
     if not isinstance(tool, CatalogTool):
         return arguments
-    known: dict[str, Any] = frozen.parameters.get("properties", {})
-    new = known.keys() & tool.definition.preset.keys()
+    properties: dict[str, Any] = frozen.parameters.get("properties", {})
+    new = properties.keys() & tool.definition.preset.keys()
     return {name: value for name, value in arguments.items() if name not in new}
 
 

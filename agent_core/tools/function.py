@@ -47,9 +47,9 @@ class FunctionTool(Generic[P, R]):
             return ToolError(f"The arguments do not fit `{self.spec.name}`: {_problems(error)}")
         run = cast("Callable[..., object]", self.function)
         if inspect.iscoroutinefunction(run):
-            return outcome(await run(**values, **self.signature.given(context)))
-        given = self.signature.given(_from_thread(context))
-        result = await in_thread(partial(_no_stop, run, {**values, **given}))
+            return outcome(await run(**values, **self.signature.context_argument(context)))
+        injected = self.signature.context_argument(_from_thread(context))
+        result = await in_thread(partial(_no_stop, run, {**values, **injected}))
         return outcome(await result if inspect.isawaitable(result) else result)
 
 

@@ -21,10 +21,10 @@ class KindFactory(Protocol):
         """
         ...
 
-    def tool(self, definition: ToolDefinition, known: Mapping[str, Tool], /) -> Tool | None:
+    def tool(self, definition: ToolDefinition, tools: Mapping[str, Tool], /) -> Tool | None:
         """Return the tool of a checked *definition*; None while something that it needs is not here.
 
-        Its spec (`spec_of`) has all parameters, those with a preset too, and its `call` gets them merged. *known* are
+        Its spec (`spec_of`) has all parameters, those with a preset too, and its `call` gets them merged. *tools* are
         the tools that are not defined: those that ship, of Python files, and of MCP servers. It does no I/O.
         """
         ...

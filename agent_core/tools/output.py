@@ -5,9 +5,9 @@ import json
 from typing import Any, NoReturn
 
 JQ = "jq:"
-LONGEST = 500
+MAX_EXPRESSION = 500
 """Characters of an expression."""
-LARGEST_RESULT = 1_000_000
+MAX_RESULT = 1_000_000
 """Characters of what an expression may make; what the model reads of it is the tool's `result_limit`."""
 
 
@@ -19,8 +19,8 @@ def check_output(expression: str) -> None:
     """Raise ValueError for an expression that cannot work; a jq program is only compiled when it runs."""
     if not expression.strip():
         raise ValueError("it is empty; leave it out to show the result as it is.")
-    if len(expression) > LONGEST:
-        raise ValueError(f"it has {len(expression)} characters; {LONGEST} are allowed.")
+    if len(expression) > MAX_EXPRESSION:
+        raise ValueError(f"it has {len(expression)} characters; {MAX_EXPRESSION} are allowed.")
     if expression.startswith(JQ):
         from agent_core.tools.mapping import jq  # noqa: PLC0415 - only a definition with jq needs it
 
@@ -61,16 +61,16 @@ def _mapped(expression: str, text: str) -> str:
     from agent_core.tools.mapping import jmes  # noqa: PLC0415 - as above
 
     try:
-        found = jmes.search(expression, _read(text), LARGEST_RESULT)
-        made = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+        value = jmes.search(expression, _read(text), MAX_RESULT)
+        made = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except OutputFailed:
         raise
     except RecursionError:
         raise OutputFailed("The result, or the output expression, is nested too deeply.") from None
     except (ValueError, TypeError) as error:  # those of the library are ValueErrors
         raise OutputFailed(f"The output expression cannot be applied: {str(error).splitlines()[0][:200]}") from None
-    if len(made) > LARGEST_RESULT:
-        raise OutputFailed(f"The output expression makes more than {LARGEST_RESULT} characters.")
+    if len(made) > MAX_RESULT:
+        raise OutputFailed(f"The output expression makes more than {MAX_RESULT} characters.")
     return made.encode("utf-8", "replace").decode()  # JSON can escape half a character
 
 

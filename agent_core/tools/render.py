@@ -99,12 +99,12 @@ def _shown(made: MadeRender, context: CallContext) -> Done:
 
 async def _rows(arguments: Mapping[str, Any], context: CallContext) -> Sequence[Row]:
     """Return the rows that *arguments* name or hold; raises `InvalidInput`, `NotFound`."""
-    handle, given = arguments.get("from_result"), arguments.get("rows")
+    handle, rows = arguments.get("from_result"), arguments.get("rows")
     if handle is None:
-        if not given:
+        if not rows:
             raise InvalidInput("rows", "give `rows`, or the handle of a result in `from_result`.")
-        return _checked_numbers(given)
-    if given:
+        return _checked_numbers(rows)
+    if rows:
         raise InvalidInput("rows", "leave them out: `from_result` has the rows.")
     return await context.rows(handle)
 
@@ -120,25 +120,25 @@ def _checked_numbers(rows: Sequence[Row]) -> Sequence[Row]:
 
 def _table(arguments: Mapping[str, Any], rows: Sequence[Row]) -> MadeRender:
     """Return the table of *rows*; raises `InvalidInput`."""
-    known, handle = r.columns_of(rows), arguments.get("from_result")
-    columns = _columns(arguments, known)
+    names, handle = r.columns_of(rows), arguments.get("from_result")
+    columns = _columns(arguments, names)
     if handle is None:
         check_size(len(rows), MAX_TABLE_ROWS, handle=None)
         check_declared(rows, columns)
-    found = chosen(rows, arguments, known)
-    check_size(len(found), MAX_TABLE_ROWS, handle=handle)
-    return made_table(found, columns, arguments.get("title"))
+    selection = chosen(rows, arguments, names)
+    check_size(len(selection), MAX_TABLE_ROWS, handle=handle)
+    return made_table(selection, columns, arguments.get("title"))
 
 
-def _columns(arguments: Mapping[str, Any], known: Sequence[str]) -> tuple[TableColumn, ...]:
-    """Return the columns to show, all those *known* of a result when none are chosen; raises `InvalidInput`."""
-    handle, given = arguments.get("from_result"), arguments.get("columns")
-    if not given and handle is None:
-        raise InvalidInput("columns", f"declare them; the rows have: {r.listed(known)}.")
-    columns = columns_of(given) if given else columns_named(known)
+def _columns(arguments: Mapping[str, Any], names: Sequence[str]) -> tuple[TableColumn, ...]:
+    """Return the columns to show, all of a result, by their *names*, when none are chosen; raises `InvalidInput`."""
+    handle, declared = arguments.get("from_result"), arguments.get("columns")
+    if not declared and handle is None:
+        raise InvalidInput("columns", f"declare them; the rows have: {r.listed(names)}.")
+    columns = columns_of(declared) if declared else columns_named(names)
     for place, each in enumerate(columns):
-        if handle is not None and each.key not in known:
-            path, has = f"columns[{place}]", r.listed(known)
+        if handle is not None and each.key not in names:
+            path, has = f"columns[{place}]", r.listed(names)
             raise InvalidInput(path, f"`{handle}` has no column `{each.key[:100]}`; it has: {has}.")
     return columns
 
@@ -154,12 +154,12 @@ def _chart(arguments: Mapping[str, Any], rows: Sequence[Row] | None) -> MadeRend
         raise InvalidInput(error.path.replace("$", "vega_lite_spec", 1), error.message) from None
 
 
-def _specification(given: _Object | str) -> _Object:
-    """Return a copy of the specification *given*, also one that a model wrote as text; raises `InvalidInput`."""
-    if not isinstance(given, str):
-        return dict(given)
+def _specification(spec: _Object | str) -> _Object:
+    """Return a copy of *spec*, also of one that a model wrote as text; raises `InvalidInput`."""
+    if not isinstance(spec, str):
+        return dict(spec)
     try:
-        return msgspec.json.decode(given, type=dict[str, Any])
+        return msgspec.json.decode(spec, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         message = "this text is not a JSON object; give the specification as an object, not as text."
         raise InvalidInput("vega_lite_spec", message) from None
@@ -168,13 +168,13 @@ def _specification(given: _Object | str) -> _Object:
 def _drawn_rows(arguments: Mapping[str, Any], spec: _Object, rows: Sequence[Row]) -> Sequence[Row]:
     if spec.get("data"):
         raise InvalidInput("vega_lite_spec.data", "leave it out: `from_result` has the data.")
-    known = r.columns_of(rows)
+    names = r.columns_of(rows)
     for place, name in enumerate(arguments.get("columns") or ()):
-        if name not in known:
-            raise InvalidInput(f"columns[{place}]", f"there is no column `{name[:100]}`; it has: {r.listed(known)}.")
-    found = chosen(rows, arguments, known)
-    check_size(len(found), MAX_CHART_ROWS, handle=arguments["from_result"])
-    return r.select(found, arguments.get("columns") or drawn_columns(spec, known))
+        if name not in names:
+            raise InvalidInput(f"columns[{place}]", f"there is no column `{name[:100]}`; it has: {r.listed(names)}.")
+    selection = chosen(rows, arguments, names)
+    check_size(len(selection), MAX_CHART_ROWS, handle=arguments["from_result"])
+    return r.select(selection, arguments.get("columns") or drawn_columns(spec, names))
 
 
 _TITLE = {"type": "string", "maxLength": 200}

@@ -41,7 +41,7 @@ class SearchTools:
     routed: Sequence[ToolSpec]
 
     async def call(self, arguments: dict[str, Any], context: CallContext) -> Outcome:  # noqa: ARG002 - the port has it
-        text, tools = router.found(self.routed, arguments["query"], arguments.get("limit", router.FOUND))
+        text, tools = router.search(self.routed, arguments["query"], arguments.get("limit", router.FOUND))
         return Done((Text(text),), loaded=tools)
 
 
@@ -60,10 +60,10 @@ def router_tools(agent: Agent) -> Mapping[str, Tool]:
     if not agent.calls_by_name:
         return {}
     routed = agent.snapshot.routed
-    found: dict[str, Tool] = {CALL_TOOL: CallTool(agent.tools[CALL_TOOL])}
+    tools: dict[str, Tool] = {CALL_TOOL: CallTool(agent.tools[CALL_TOOL])}
     if agent.snapshot.searches:
-        found[SEARCH_TOOLS] = SearchTools(agent.tools[SEARCH_TOOLS], routed)
+        tools[SEARCH_TOOLS] = SearchTools(agent.tools[SEARCH_TOOLS], routed)
     elif routed:
-        found[LIST_RESOURCES] = ListResources(agent.tools[LIST_RESOURCES], routed)
-        found[USE_RESOURCE] = UseResource(agent.tools[USE_RESOURCE], routed)
-    return found
+        tools[LIST_RESOURCES] = ListResources(agent.tools[LIST_RESOURCES], routed)
+        tools[USE_RESOURCE] = UseResource(agent.tools[USE_RESOURCE], routed)
+    return tools

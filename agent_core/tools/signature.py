@@ -37,7 +37,7 @@ class Signature:
         docstring = docstring_parser.parse(inspect.getdoc(function) or "")
         if not docstring.description:
             _refuse(function, "has no docstring; its first sentence says what the tool does.")
-        said = {each.arg_name.lstrip("*"): each.description or "" for each in docstring.params}
+        descriptions = {each.arg_name.lstrip("*"): each.description or "" for each in docstring.params}
         hints = _hints(function)
         context, names, fields = None, dict[str, str](), dict[str, Any]()
         for name, parameter in _parameters(function, hints):
@@ -47,7 +47,7 @@ class Signature:
             # Fields get numbers and the parameter's name as alias, for a parameter may be called `copy` or `_x`.
             field = f"p{len(names)}"
             names[field] = name
-            fields[field] = (hints[name], _field(name, parameter, said.get(name)))
+            fields[field] = (hints[name], _field(name, parameter, descriptions.get(name)))
         model = _model(function, fields)
         return cls(docstring.description.strip(), _schema(function, model), model, names, context)
 
@@ -56,7 +56,7 @@ class Signature:
         values = self.model.model_validate(arguments)
         return {name: getattr(values, field) for field, name in self.names.items() if field in values.model_fields_set}
 
-    def given(self, context: CallContext) -> dict[str, CallContext]:
+    def context_argument(self, context: CallContext) -> dict[str, CallContext]:
         """Return *context* under the name of the parameter that wants it."""
         return {self.context: context} if self.context else {}
 

@@ -48,10 +48,10 @@ class Refreshable(Protocol):
 class Static:
     """The same tools for every scope."""
 
-    known: Mapping[str, Tool]
+    by_name: Mapping[str, Tool]
 
     async def tools(self, _scope: Scope, /) -> Mapping[str, Tool]:
-        return self.known
+        return self.by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class Merged:
     sets: tuple[Toolset, ...]
 
     async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
-        found: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for each in self.sets:
-            found = {**await each.tools(scope), **found}
-        return found
+            tools = {**await each.tools(scope), **tools}
+        return tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class Only:
     allow: tuple[str, ...]
 
     async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
-        found = await self.inner.tools(scope)
-        return {name: tool for name, tool in found.items() if any(fnmatchcase(name, glob) for glob in self.allow)}
+        tools = await self.inner.tools(scope)
+        return {name: tool for name, tool in tools.items() if any(fnmatchcase(name, glob) for glob in self.allow)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class Prefixed:
     prefix: str
 
     async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
-        found = await self.inner.tools(scope)
-        return {f"{self.prefix}{name}": _Renamed(tool, f"{self.prefix}{name}") for name, tool in found.items()}
+        tools = await self.inner.tools(scope)
+        return {f"{self.prefix}{name}": _Renamed(tool, f"{self.prefix}{name}") for name, tool in tools.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ class Noted:
     note: Callable[[Collection[str]], None]
 
     async def tools(self, scope: Scope, /) -> Mapping[str, Tool]:
-        found = await self.inner.tools(scope)
-        self.note(found)
-        return found
+        tools = await self.inner.tools(scope)
+        self.note(tools)
+        return tools
 
     async def refresh(self) -> None:
         if isinstance(self.inner, Refreshable):
@@ -130,23 +130,23 @@ def toolset_of(tools: Toolset | Mapping[str, Tool]) -> Toolset:
 
 async def tools_with(toolset: Toolset, scope: Scope, names: Iterable[str]) -> Mapping[str, Tool]:
     """Return the tools of *scope*; if one of *names* is not among them, another process may have just made it."""
-    found = await toolset.tools(scope)
-    if isinstance(toolset, Refreshable) and any(name not in found for name in names):
+    tools = await toolset.tools(scope)
+    if isinstance(toolset, Refreshable) and any(name not in tools for name in names):
         await toolset.refresh()
-        found = await toolset.tools(scope)
-    return found
+        tools = await toolset.tools(scope)
+    return tools
 
 
-def unknown_server(name: str, known: Collection[str]) -> str:
+def unknown_server(name: str, servers: Collection[str]) -> str:
     """Return the sentence on a *name* that no MCP server has, with the likely one."""
-    listed = ", ".join(f"`{each}`" for each in sorted(known)) or "none"
-    return f"there is no MCP server `{name[:100]}`{hint(name, known)}; the servers are: {listed}."
+    listed = ", ".join(f"`{each}`" for each in sorted(servers)) or "none"
+    return f"there is no MCP server `{name[:100]}`{hint(name, servers)}; the servers are: {listed}."
 
 
-def unknown_tool(name: str, known: Collection[str], looked_for: str = "") -> str:
-    """Return what is wrong with the *name* of a tool that is not *known*, with the likely one if there is one.
+def unknown_tool(name: str, tools: Collection[str], looked_for: str = "") -> str:
+    """Return what is wrong with the *name* of a tool that is not among *tools*, with the likely one if there is one.
 
     *looked_for* is a sentence on where tools come from.
     """
-    text = f"there is no tool `{name}`{hint(name, known)}; the tools are: {', '.join(sorted(known)) or 'none'}."
+    text = f"there is no tool `{name}`{hint(name, tools)}; the tools are: {', '.join(sorted(tools)) or 'none'}."
     return f"{text} {looked_for}" if looked_for else text

@@ -58,9 +58,9 @@ class Wrapping:
         if definition.context:
             raise InvalidInput("context", "the tool that it names, or its server, says it; leave it out.")
 
-    def tool(self, definition: ToolDefinition, known: Mapping[str, Tool], /) -> Tool | None:
+    def tool(self, definition: ToolDefinition, tools: Mapping[str, Tool], /) -> Tool | None:
         config = self._read(definition)
-        inner = known.get(config.tool) if isinstance(config, PythonConfig) else _served(config, known)
+        inner = tools.get(config.tool) if isinstance(config, PythonConfig) else _served(config, tools)
         return None if inner is None else Wrapped(_spec(definition, inner.spec), inner)
 
     async def faults(self, definition: ToolDefinition, /) -> Sequence[str]:  # noqa: ARG002 - of the port
@@ -70,10 +70,10 @@ class Wrapping:
         return msgspec.convert(definition.config, self._config)
 
 
-def _served(config: McpConfig, known: Mapping[str, Tool]) -> Tool | None:
+def _served(config: McpConfig, tools: Mapping[str, Tool]) -> Tool | None:
     """Return the tool that *config* names; the name that agents have it by may end in a hash."""
-    likely = known.get(f"{PREFIX}{config.server}__{config.tool}")
-    return next((each for each in (likely, *known.values()) if _is(each, config)), None)
+    likely = tools.get(f"{PREFIX}{config.server}__{config.tool}")
+    return next((each for each in (likely, *tools.values()) if _is(each, config)), None)
 
 
 def _is(tool: Tool | None, config: McpConfig) -> bool:

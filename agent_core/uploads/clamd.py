@@ -9,7 +9,7 @@ from agent_core.errors import Unavailable
 
 _CHUNK = 65_536
 _SECONDS = 30.0
-_LONGEST = 100
+_MAX_NAME = 100
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -23,14 +23,14 @@ class ClamdCheck:
         """Return the name of what clamd found in *data*; raises `Unavailable` when it does not say."""
         try:
             async with asyncio.timeout(self._seconds):
-                said = await self._ask(data)
+                answer = await self._ask(data)
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             raise Unavailable("The check of files cannot be reached now; send the file again in a moment.") from None
-        verdict = said.decode("utf-8", "replace").partition("stream:")[2].strip("\0\n ")
+        verdict = answer.decode("utf-8", "replace").partition("stream:")[2].strip("\0\n ")
         if verdict == "OK":
             return None
         if verdict.endswith(" FOUND"):
-            return visible(verdict.removesuffix(" FOUND"))[:_LONGEST]
+            return visible(verdict.removesuffix(" FOUND"))[:_MAX_NAME]
         raise Unavailable("The check of files gave no answer about this file; is it larger than clamd takes?")
 
     async def _ask(self, data: bytes) -> bytes:

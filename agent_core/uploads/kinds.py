@@ -22,8 +22,8 @@ def kind_of(data: bytes, name: str, declared: str | None) -> str:
     """
     if not data:
         raise InvalidInput("file", "is empty; send a file that holds something.")
-    found: Any = filetype.guess(data[:_HEAD])  # pyright: ignore[reportUnknownMemberType]
-    mime: str = "" if found is None else _SAME.get(found.mime, found.mime) or ""
+    guess: Any = filetype.guess(data[:_HEAD])  # pyright: ignore[reportUnknownMemberType]
+    mime: str = "" if guess is None else _SAME.get(guess.mime, guess.mime) or ""
     named = kind_of_name(name)
     if mime in FILE_KINDS:
         return mime

@@ -16,13 +16,13 @@ from typing import Any
 
 LONG_EDGE = 1568
 """Pixels: models see no more of an image."""
-MOST_PIXELS = 40_000_000
-LARGEST_IMAGE = 3_700_000
+MAX_PIXELS = 40_000_000
+MAX_IMAGE = 3_700_000
 """Bytes: with Base64 around it under 5 MB, which is what one image may have at the strictest vendor."""
-MOST_TEXT = 100_000
+MAX_TEXT = 100_000
 """Characters of a document's text: as many as a message may have."""
-MOST_READ_PAGES = 1_000
-MOST_UNZIPPED, MOST_ENTRIES = 100_000_000, 10_000
+MAX_READ_PAGES = 1_000
+MAX_UNZIPPED, MAX_ENTRIES = 100_000_000, 10_000
 """Bytes and files in an office document once it is unpacked."""
 _FORMATS_IN_USE = ("Png", "Jpeg", "WebP", "Gif", "Mpo", "Tiff")
 """Those of Pillow's modules; Exif is read as TIFF is."""
@@ -69,7 +69,7 @@ def _images() -> Callable[[bytes], Taken]:
 
     for name in _FORMATS_IN_USE:
         importlib.import_module(f"PIL.{name}ImagePlugin")
-    Image.MAX_IMAGE_PIXELS = MOST_PIXELS
+    Image.MAX_IMAGE_PIXELS = MAX_PIXELS
     warnings.simplefilter("error", Image.DecompressionBombWarning)
     formats = ("PNG", "JPEG", "WEBP", "GIF")
 
@@ -80,7 +80,7 @@ def _images() -> Callable[[bytes], Taken]:
             image.thumbnail((LONG_EDGE, LONG_EDGE))
             image = ImageOps.exif_transpose(image)
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-            raise NotTaken(f"is an image of more than {MOST_PIXELS // 1_000_000} megapixels.") from None
+            raise NotTaken(f"is an image of more than {MAX_PIXELS // 1_000_000} megapixels.") from None
         has_alpha = "A" in image.getbands() or "transparency" in image.info
         image = image.convert("RGBA" if has_alpha else "RGB")
         image.info = {}  # no comment, profile or Exif goes on
@@ -100,7 +100,7 @@ def _written(image: Any, wanted: str) -> Taken:
     """Return *image* in the format that is *wanted*, or smaller as JPEG until it has few enough bytes."""
     if wanted == "PNG":
         image.save(out := io.BytesIO(), "PNG")
-        if out.tell() <= LARGEST_IMAGE:
+        if out.tell() <= MAX_IMAGE:
             return {"mime": "image/png"}, out.getvalue()
         wanted = "JPEG"
     if wanted == "JPEG" and image.mode == "RGBA":
@@ -111,7 +111,7 @@ def _written(image: Any, wanted: str) -> Taken:
     while True:
         for quality in _QUALITIES:
             image.save(out := io.BytesIO(), wanted, quality=quality)
-            if out.tell() <= LARGEST_IMAGE:
+            if out.tell() <= MAX_IMAGE:
                 return {"mime": f"image/{wanted.lower()}"}, out.getvalue()
         image = image.resize((max(1, image.width * 3 // 4), max(1, image.height * 3 // 4)))
 
@@ -130,7 +130,7 @@ def _pdfs() -> Callable[[bytes], Taken]:
             raise NotTaken("is no PDF that can be opened.") from None
         if not len(pdf):
             raise NotTaken("is a PDF without pages.")
-        pages = min(len(pdf), MOST_READ_PAGES)
+        pages = min(len(pdf), MAX_READ_PAGES)
         texts = (pdf[n].get_textpage().get_text_range().strip() for n in range(pages))
         text = _bounded(f"[Page {n}]\n{page}" for n, page in enumerate(texts, 1) if page)
         return {"text": text or f"(A PDF of {len(pdf)} pages without text: they are pictures.)", "pages": len(pdf)}, b""
@@ -186,18 +186,18 @@ def _unzippable(data: bytes) -> None:
     """Refuse an archive that would be too much once unpacked; what it says of itself is what is unpacked at most."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = archive.infolist()
-    if len(entries) > MOST_ENTRIES or sum(each.file_size for each in entries) > MOST_UNZIPPED:
-        raise NotTaken(f"would have more than {MOST_UNZIPPED // 1_000_000} MB once it is unpacked.")
+    if len(entries) > MAX_ENTRIES or sum(each.file_size for each in entries) > MAX_UNZIPPED:
+        raise NotTaken(f"would have more than {MAX_UNZIPPED // 1_000_000} MB once it is unpacked.")
 
 
 def _bounded(texts: Iterable[str]) -> str:
-    """Return *texts* as lines, up to `MOST_TEXT` characters."""
-    kept, left = list[str](), MOST_TEXT
+    """Return *texts* as lines, up to `MAX_TEXT` characters."""
+    pieces, left = list[str](), MAX_TEXT
     for text in texts:
         if len(text) >= left:
-            kept.append(text[:left])
-            kept.append(f"[The rest is left out: this is the beginning, of {MOST_TEXT:,} characters.]")
+            pieces.append(text[:left])
+            pieces.append(f"[The rest is left out: this is the beginning, of {MAX_TEXT:,} characters.]")
             break
-        kept.append(text)
+        pieces.append(text)
         left -= len(text) + 1
-    return "\n".join(kept)
+    return "\n".join(pieces)

@@ -24,9 +24,9 @@ def list_approvals(
 ) -> None:
     """List approvals, the oldest first: since when, who asks, the exact call, who may decide, and the id."""
     wanted = None if status == "any" else status
-    found = every("/v1/approvals", status=wanted, session=session, run=run)
+    items = every("/v1/approvals", status=wanted, session=session, run=run)
     listed(
-        found,
+        items,
         COLUMNS if status == "open" else (*COLUMNS, Column("STATUS", lambda each: each["status"], True)),
         as_json=as_json,
     )
@@ -54,9 +54,10 @@ def decide(
         "actor": actor,
         "surface": "terminal",
     }
-    found = request("POST", f"/v1/approvals/{quote(id, safe='')}", body=body)
-    yes = sum(vote["approved"] for vote in found["votes"])
-    row(found["id"], found["status"], *([f"{yes} of {found['quorum']} said yes"] if found["status"] == "open" else ()))
+    approval = request("POST", f"/v1/approvals/{quote(id, safe='')}", body=body)
+    yes = sum(vote["approved"] for vote in approval["votes"])
+    progress = [f"{yes} of {approval['quorum']} said yes"] if approval["status"] == "open" else []
+    row(approval["id"], approval["status"], *progress)
 
 
 @approvals.command("audit")
@@ -98,6 +99,6 @@ COLUMNS = (
 def _arguments(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
-    from app.cli.given import json_object
+    from app.cli.json_option import json_object
 
     return json_object("--arguments", text, "write all of them as one JSON object.")

@@ -63,7 +63,7 @@ class Client:
     async def call(self, method: str, path: str, *, body: Any = None, **query: str | int | None) -> Any:
         """Return the answer's JSON, None for an empty answer; *path* has no query of its own."""
         try:
-            answer = await self._http.request(method, path, params=_given(query), json=body)
+            answer = await self._http.request(method, path, params=_without_none(query), json=body)
         except httpx.TransportError as error:
             raise self._unreachable() from error
         _check(answer)
@@ -72,7 +72,7 @@ class Client:
     async def bytes(self, method: str, path: str, *, body: Any = None, **query: str | int | None) -> bytes:
         """Return the answer as it is, such as a picture."""
         try:
-            answer = await self._http.request(method, path, params=_given(query), json=body)
+            answer = await self._http.request(method, path, params=_without_none(query), json=body)
         except httpx.TransportError as error:
             raise self._unreachable() from error
         _check(answer)
@@ -91,7 +91,7 @@ class Client:
 
     async def lines(self, path: str, **query: str | int | None) -> AsyncIterator[dict[str, Any]]:
         """Yield the lines of an answer in JSON Lines as they come."""
-        async with self._stream(path, params=_given(query)) as answer:
+        async with self._stream(path, params=_without_none(query)) as answer:
             rest = b""
             async for chunk in answer.aiter_bytes():  # cut as bytes: text may hold what Python calls line ends
                 *whole, rest = (rest + chunk).split(b"\n")
@@ -202,7 +202,7 @@ def segment(id: str) -> str:
     return quote(id, safe="")
 
 
-def _given(query: dict[str, str | int | None]) -> dict[str, str | int]:
+def _without_none(query: dict[str, str | int | None]) -> dict[str, str | int]:
     """Return the parameters that have a value."""
     return {name: value for name, value in query.items() if value is not None}
 

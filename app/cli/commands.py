@@ -173,9 +173,9 @@ def apply_agents(path: Annotated[Path, typer.Argument(help="A YAML file, or a fo
     definitions = []
     for file in files:
         # A file is the whole definition: what it leaves out is reset to its default, which an absent field is not.
-        given = msgspec.to_builtins(read_agent(file))
-        controls = {**dict.fromkeys(Controls.__struct_fields__), **given["controls"]}
-        definitions.append({**given, "controls": controls})
+        definition = msgspec.to_builtins(read_agent(file))
+        controls = {**dict.fromkeys(Controls.__struct_fields__), **definition["controls"]}
+        definitions.append({**definition, "controls": controls})
     asyncio.run(_apply_all(definitions))
 
 

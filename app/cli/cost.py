@@ -78,11 +78,11 @@ def cost(
             raise typer.BadParameter("it draws one session; name one.", param_hint="--png")
         print_costs(by, first=first, end=end, as_json=as_json)
         return
-    found, picture = asyncio.run(_read(session, drawn=png is not None))
+    costs, picture = asyncio.run(_read(session, drawn=png is not None))
     if as_json:
-        line(found)
+        line(costs)
     else:
-        for text in described(found):
+        for text in described(costs):
             say(text)
     if png is not None and picture is not None:
         png.write_bytes(picture)
@@ -92,29 +92,29 @@ def cost(
 
 async def _read(session: str, *, drawn: bool) -> tuple[dict[str, Any], bytes | None]:
     async with connect() as client:
-        found = await client.call("GET", f"/v1/sessions/{quote(session, safe='')}/cost")
-        return found, await _picture(client, found) if drawn else None
+        cost = await client.call("GET", f"/v1/sessions/{quote(session, safe='')}/cost")
+        return cost, await _picture(client, cost) if drawn else None
 
 
-async def _picture(client: "Client", found: dict[str, Any]) -> bytes:
+async def _picture(client: "Client", cost: dict[str, Any]) -> bytes:
     from agent_core import ConfigError
     from app.cli.cost_chart import chart_of
 
-    spec = chart_of(found)
+    spec = chart_of(cost)
     if spec is None:
         raise ConfigError("There is nothing to draw: no model call of this session has a price; leave --png out.")
     body = {"kind": "chart", "title": spec["title"]["text"], "payload": {"spec": spec}}
     return await client.bytes("POST", "/v1/renders/preview", body=body, **{"as": "png"})
 
 
-def described(found: dict[str, Any]) -> list[str]:
+def described(cost: dict[str, Any]) -> list[str]:
     """Return what the API says of a session's cost as lines: a table of the calls, the sums, and the causes."""
-    calls = found["calls"]
+    calls = cost["calls"]
     if not calls:
         return ["No model has answered in this session yet: it has cost nothing."]
     digits = _digits(calls)
     rows = [_cells(call, digits) for call in calls]
-    return [*_table(rows), "", *_sums(found, digits), *_caveats(found)]
+    return [*_table(rows), "", *_sums(cost, digits), *_caveats(cost)]
 
 
 def _cells(call: dict[str, Any], digits: int) -> tuple[str, ...]:
@@ -149,16 +149,16 @@ def _because(call: dict[str, Any], digits: int) -> str:
     return ", ".join(f"{cause} {amount:+.{digits}f}" for cause, amount in shown)
 
 
-def _sums(found: dict[str, Any], digits: int) -> list[str]:
-    billed, ideal, uncached = (Decimal(found[name]) for name in ("billed", "ideal", "uncached"))
-    summed = sum(call["ideal"] is not None for call in found["calls"])
+def _sums(cost: dict[str, Any], digits: int) -> list[str]:
+    billed, ideal, uncached = (Decimal(cost[name]) for name in ("billed", "ideal", "uncached"))
+    summed = sum(call["ideal"] is not None for call in cost["calls"])
     amounts = f"billed {_usd(billed, digits)}, ideal {_usd(ideal, digits)}, without a cache {_usd(uncached, digits)}"
     lines = [f"{_many(summed, 'model call')}: {amounts}."]
     more = billed - ideal
-    if not found["causes"]:
+    if not cost["causes"]:
         return [*lines, "No cache could have made it cheaper."] if summed else lines
     lines.append(f"Billed more than the ideal: {_usd(more, digits)}{_share(more, ideal)}. The causes:")
-    causes = sorted(found["causes"].items(), key=lambda each: -Decimal(each[1]))
+    causes = sorted(cost["causes"].items(), key=lambda each: -Decimal(each[1]))
     shares = [f"{Decimal(amount):+.{digits}f}" for _, amount in causes]
     room, width = max(len(cause) for cause, _ in causes), max(map(len, shares))
     for (cause, _), amount in zip(causes, shares, strict=True):
@@ -166,13 +166,13 @@ def _sums(found: dict[str, Any], digits: int) -> list[str]:
     return lines
 
 
-def _caveats(found: dict[str, Any]) -> list[str]:
+def _caveats(cost: dict[str, Any]) -> list[str]:
     lines: list[str] = []
-    if found["unknown"]:
-        names = f" (no price: {', '.join(map(one_line, found['unpriced']))})" if found["unpriced"] else ""
-        lines.append(f"{_many(found['unknown'], 'call')} in no sum: tokens or price are not known{names}.")
-    if found["apart"]:
-        lines.append(f"{_many(found['apart'], 'call')} of child runs in no sum; billed: ${found['apart_billed']}.")
+    if cost["unknown"]:
+        names = f" (no price: {', '.join(map(one_line, cost['unpriced']))})" if cost["unpriced"] else ""
+        lines.append(f"{_many(cost['unknown'], 'call')} in no sum: tokens or price are not known{names}.")
+    if cost["apart"]:
+        lines.append(f"{_many(cost['apart'], 'call')} of child runs in no sum; billed: ${cost['apart_billed']}.")
     return lines
 
 

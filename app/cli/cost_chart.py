@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-MOST_BARS = 60
+MAX_BARS = 60
 """Bars side by side; of more calls several share one."""
 IDEAL = "ideal"
 COLORS = {
@@ -24,20 +24,20 @@ COLORS = {
 }
 
 
-def chart_of(found: dict[str, Any]) -> dict[str, Any] | None:
+def chart_of(cost: dict[str, Any]) -> dict[str, Any] | None:
     """Return a specification of what the API says of a session's cost; None when no call has a price."""
-    calls = [call for call in found["calls"] if call["ideal"] is not None]
+    calls = [call for call in cost["calls"] if call["ideal"] is not None]
     if not calls:
         return None
-    each = -(-len(calls) // MOST_BARS)
+    each = -(-len(calls) // MAX_BARS)
     groups = [calls[n : n + each] for n in range(0, len(calls), each)]
     values = [value for n, group in enumerate(groups) for value in _values(n * each + 1, group)]
     parts = [part for part in COLORS if any(value["part"] == part for value in values)]
     title = {
         "text": f"What {len(calls):,} model call{'' if len(calls) == 1 else 's'} cost",
         "subtitle": (
-            f"billed ${Decimal(found['billed']):.4f}, ideal ${Decimal(found['ideal']):.4f}, "
-            f"without a cache ${Decimal(found['uncached']):.4f}"
+            f"billed ${Decimal(cost['billed']):.4f}, ideal ${Decimal(cost['ideal']):.4f}, "
+            f"without a cache ${Decimal(cost['uncached']):.4f}"
         ),
     }
     counted = "model call" if each == 1 else f"model call ({each} per bar)"

@@ -40,8 +40,8 @@ def _name(item: dict[str, Any]) -> str:
 
 
 def _tokens(item: dict[str, Any], *kinds: str) -> str:
-    known = [item["usage"][kind] for kind in kinds if item["usage"][kind] is not None]
-    return f"{sum(known):,}" if known else "?"
+    counts = [item["usage"][kind] for kind in kinds if item["usage"][kind] is not None]
+    return f"{sum(counts):,}" if counts else "?"
 
 
 def _usd(amount: str | None) -> str:
@@ -57,5 +57,5 @@ def _saved(item: dict[str, Any]) -> str:
 
 def _missing(item: dict[str, Any]) -> str:
     """Return how many calls the cost lacks, and why."""
-    found = ((item["unpriced"], "without a price"), (item["unmeasured"], "without tokens"))
-    return ", ".join(f"{count:,} {why}" for count, why in found if count) or "-"
+    gaps = ((item["unpriced"], "without a price"), (item["unmeasured"], "without tokens"))
+    return ", ".join(f"{count:,} {why}" for count, why in gaps if count) or "-"

@@ -63,10 +63,10 @@ def revoke(
     session: Annotated[str | None, typer.Option(help="Visitors' access to this session.")] = None,
 ) -> None:
     """Revoke visitors' tokens, or their access to a session; open streams end."""
-    given = {name: value for name, value in {"token": token, "actor": actor, "session": session}.items() if value}
-    if len(given) != 1:
+    body = {name: value for name, value in {"token": token, "actor": actor, "session": session}.items() if value}
+    if len(body) != 1:
         raise typer.BadParameter("give one of --token, --actor and --session.", param_hint="--token/--actor/--session")
-    done = request("POST", "/v1/web/revocations", body=given)
+    done = request("POST", "/v1/web/revocations", body=body)
     row(done["id"], done["kind"], done["at"])
 
 

@@ -5,7 +5,7 @@ import secrets
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
 import typer
@@ -15,9 +15,17 @@ from app.cli.printing import connect, request, row
 from app.printer import say
 from channels.legible import one_line, visible
 
+if TYPE_CHECKING:
+    from app.cli.client import Client
+
 WAIT = 300.0
 """Seconds for which the page may stay open."""
 _UNREADABLE = (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError)
+_PASTE_HELP = (
+    "For a browser on another machine: after you have logged in it shows a page that does not open. Copy the whole "
+    "address of that page, http://127.0.0.1:…/callback?…, and paste it here."
+)
+_SCOPE_HELP = "What is asked for, blanks between, as 'read write'; else what is configured or the server names."
 _PORT_HELP = "A fixed port of this machine, for clients that are registered with one; 0 takes a free one."
 _PATH = "/callback"
 _LONGEST = 16_384
@@ -28,13 +36,16 @@ _DONE = "Parley has the answer of this login. You may close this page, and go ba
 def login(
     name: Server,
     *,
-    paste: Annotated[
-        bool, typer.Option("--paste", help="The browser is on another machine: paste its address.")
-    ] = False,
+    paste: Annotated[bool, typer.Option("--paste", help=_PASTE_HELP)] = False,
     port: Annotated[int, typer.Option(min=0, max=65_535, help=_PORT_HELP)] = 0,
+    scope: Annotated[str | None, typer.Option(help=_SCOPE_HELP)] = None,
 ) -> None:
     """Log in at a server by your browser; the tokens stay with the running Parley, sealed."""
-    done = asyncio.run(_logged_in(name, port=port, paste=paste))
+    if paste:
+        begun = asyncio.run(_begun_to_paste(name, port, scope))
+        done = request("POST", f"{path_of(name)}/login/complete", body=_ended(begun, _pasted()))
+    else:
+        done = asyncio.run(_logged_in(name, port, scope))
     row(done["name"], "logged in", done["error"] or f"{len(done['tools'])} tools")
     if done["error"]:
         raise typer.Exit(1)
@@ -47,18 +58,48 @@ def logout(name: Server) -> None:
     row(name, "logged out")
 
 
-async def _logged_in(name: str, *, port: int, paste: bool) -> Any:
+async def _logged_in(name: str, port: int, scope: str | None) -> Any:
     async with connect() as client, _listening(port) as listener:
-        begun = await client.call("POST", f"{path_of(name)}/login", body={"redirect_uri": listener.address})
-        say(f"Log in at {visible(begun['issuer'])}; its tokens come from {visible(begun['token_endpoint'])}.")
-        say(f"Open this page:\n\n{one_line(begun['url'])}\n")
-        if paste:
-            say("Its last address does not open there: paste it here, whole.")
-            redirected = await asyncio.to_thread(typer.prompt, "Address")
-        else:
-            redirected = await _returned(begun["url"], listener)
-        body = {"ticket": begun["ticket"], "redirected": redirected}
+        begun = await _begun(client, name, listener.address, scope)
+        body = _ended(begun, await _returned(begun["url"], listener))
         return await client.call("POST", f"{path_of(name)}/login/complete", body=body)
+
+
+async def _begun_to_paste(name: str, port: int, scope: str | None) -> dict[str, Any]:
+    """Begin a login whose page leads to an address that nothing listens at, here or where the browser is."""
+    async with connect() as client:
+        async with _listening(port) as listener:
+            address = listener.address
+        return await _begun(client, name, address, scope)
+
+
+async def _begun(client: "Client", name: str, address: str, scope: str | None) -> dict[str, Any]:
+    """Begin a login, and print its page."""
+    wanted = {"redirect_uri": address} | ({} if scope is None else {"scope": scope})
+    begun = await client.call("POST", f"{path_of(name)}/login", body=wanted)
+    say(f"Log in at {visible(begun['issuer'])}; its tokens come from {visible(begun['token_endpoint'])}.")
+    say(f"Open this page:\n\n{one_line(begun['url'])}\n")
+    return begun
+
+
+def _ended(begun: dict[str, Any], redirected: str) -> dict[str, str]:
+    return {"ticket": begun["ticket"], "redirected": redirected}
+
+
+def _pasted() -> str:
+    """Return the address that is pasted.
+
+    It is read in the main thread, outside the event loop: one that waits in a thread keeps Ctrl-C waiting for a line.
+    """
+    say("The page ends at an address that does not open, http://127.0.0.1:…/callback?…: paste it here, whole.")
+    try:
+        redirected = input("Address: ").strip()
+    except EOFError:
+        redirected = ""
+    if not redirected:
+        say("No address was pasted: nothing is stored; log in again.")
+        raise typer.Exit(1)
+    return redirected
 
 
 async def _returned(page: str, listener: "_Listener") -> str:

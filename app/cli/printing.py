@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.cli.client import Client
 
 AsJson = Annotated[bool, typer.Option("--json", help="Each as a line of JSON.")]
-GAP, LEAST = 2, 14
+GAP, MIN_WIDTH = 2, 14
 """Columns of the terminal between two of a table, and the least that one takes whose text may be divided."""
 
 
@@ -110,7 +110,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[in
 def _least(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
     """Return how many columns of a terminal the table needs."""
     widths = _widths(columns, rows)
-    least = (width if column.whole else min(width, LEAST) for column, width in zip(columns, widths, strict=True))
+    least = (width if column.whole else min(width, MIN_WIDTH) for column, width in zip(columns, widths, strict=True))
     return sum(least) + GAP * (len(columns) - 1)
 
 
@@ -122,7 +122,7 @@ def _draw(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | 
     widths = _widths(columns, rows)
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
     for column, width in zip(columns, widths, strict=True):
-        least = width if column.whole else min(width, LEAST)
+        least = width if column.whole else min(width, MIN_WIDTH)
         table.add_column(Text(column.title), min_width=least, no_wrap=column.whole, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))

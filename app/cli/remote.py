@@ -55,8 +55,8 @@ class Remote:
 
     async def sessions(self, *, actor: str, limit: int) -> Page[SessionObject]:
         """Return the sessions that *actor* opened, newest first."""
-        found = await self.call("GET", "/v1/sessions", actor=actor, limit=limit)
-        return Page(tuple(_object(SessionObject, each) for each in found["items"]), found["next_cursor"])
+        page = await self.call("GET", "/v1/sessions", actor=actor, limit=limit)
+        return Page(tuple(_object(SessionObject, each) for each in page["items"]), page["next_cursor"])
 
     async def receive(self, session: str, inbound: Inbound) -> Receipt:
         """Post a message; its idempotency key makes a retry safe when the answer was lost."""
@@ -67,13 +67,13 @@ class Remote:
         }
         if inbound.controls.tool_context:
             body["controls"] = {"tool_context": inbound.controls.tool_context}
-        found = await self.call("POST", f"/v1/sessions/{segment(session)}/messages", body)
-        return Receipt(session=session, message=found["message_id"], run=found["run_id"], seq=found["seq"])
+        receipt = await self.call("POST", f"/v1/sessions/{segment(session)}/messages", body)
+        return Receipt(session=session, message=receipt["message_id"], run=receipt["run_id"], seq=receipt["seq"])
 
     async def cancel(self, run: str, *, by: Actor) -> RunObject:  # noqa: ARG002 - the server takes the key's holder
         """Cancel a run."""
-        found = await self.call("POST", f"/v1/runs/{segment(run)}/cancel")
-        return _object(RunObject, {"structured": None, **found, **found["output"]})
+        run_object = await self.call("POST", f"/v1/runs/{segment(run)}/cancel")
+        return _object(RunObject, {"structured": None, **run_object, **run_object["output"]})
 
     def follow(self, session: str, *, after: int = 0) -> AsyncGenerator[list[Event]]:
         """Yield batches of the session's events beyond seq *after*, reconnecting as often as needed."""
@@ -168,11 +168,11 @@ class RemoteApprovals:
     async def decide(self, decision: Decision, /) -> _Approval:
         """Send a vote in the person's own name, or as the operator (by the key) where only an operator may decide."""
         path, by = f"/v1/approvals/{segment(decision.approval)}", decision.by
-        asked = await self.get(decision.approval)
+        approval = await self.get(decision.approval)
         person = replace(by, is_operator=False)
-        may_by_key = may_respond(asked.responders, asked.asker, by, asked.speakers)
-        named = not may_by_key or may_respond(asked.responders, asked.asker, person, asked.speakers)
-        given = {
+        may_by_key = may_respond(approval.responders, approval.asker, by, approval.speakers)
+        named = not may_by_key or may_respond(approval.responders, approval.asker, person, approval.speakers)
+        body = {
             "approved": decision.approved,
             "remember": decision.remember,
             "surface": decision.surface,
@@ -180,7 +180,7 @@ class RemoteApprovals:
             "arguments": decision.arguments,
             "actor": msgspec.to_builtins(by.actor) if named else None,
         }
-        return msgspec.convert(await self._call("POST", path, given), _Approval)
+        return msgspec.convert(await self._call("POST", path, body), _Approval)
 
 
 async def running_server(settings: Settings) -> Client | None:
@@ -218,9 +218,9 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 def read_frame(frame: Frame) -> Event | None:
     """Return the event of *frame*; None for a live event of a later version."""
-    found = _ENVELOPE.decode(frame.data)
-    place = {"session": found.session, "run": found.run, "parent_run": found.parent_run}
-    time = _milliseconds(found.time)
+    envelope = _ENVELOPE.decode(frame.data)
+    place = {"session": envelope.session, "run": envelope.run, "parent_run": envelope.parent_run}
+    time = _milliseconds(envelope.time)
     if frame.id is not None:
         return Fact(seq=frame.id, type=frame.type, raw=frame.data, time=time, **place)
     if frame.type not in LIVE:
@@ -235,14 +235,14 @@ def _is_settled(settled: bool, event: Event, run: str | None) -> bool:  # noqa: 
     return event.type in _SETTLED
 
 
-def _object(cls: type[T], found: dict[str, Any]) -> T:
+def _object(cls: type[T], fields: dict[str, Any]) -> T:
     """Return the core's value of a JSON object, whose times are text."""
     times = {
         name: _milliseconds(datetime.fromisoformat(value))
-        for name, value in found.items()
+        for name, value in fields.items()
         if name.endswith("_at") and isinstance(value, str)
     }
-    return msgspec.convert({**found, **times}, cls)
+    return msgspec.convert({**fields, **times}, cls)
 
 
 def _milliseconds(time: datetime) -> int:

@@ -38,7 +38,7 @@ def _value(name: str) -> str:
     """Return the value: asked for without showing it, or what a pipe holds, less a line end."""
     if sys.stdin.isatty():
         return typer.prompt(f"Value of {name}", hide_input=True)
-    found = sys.stdin.read().removesuffix("\n").removesuffix("\r")
-    if not found:
+    value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    if not value:
         raise typer.BadParameter(f"standard input is empty; try: printf %s VALUE | parley secrets set {name}")
-    return found
+    return value

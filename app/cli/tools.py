@@ -20,8 +20,8 @@ CONTEXT = "Who asks, as a run would say it: a JSON object."
 @tools.command("list")
 def list_tools(*, as_json: AsJson = False) -> None:
     """List the tools of the server: what kind they are, whether they write, and where they come from."""
-    found = every("/v1/tools")
-    servers = _servers(found)
+    catalog = every("/v1/tools")
+    servers = _servers(catalog)
     columns = (
         Column("NAME", lambda each: each["name"], whole=True),
         Column("KIND", lambda each: each["kind"]),
@@ -29,7 +29,7 @@ def list_tools(*, as_json: AsJson = False) -> None:
         Column("FROM", lambda each: _origin(each, servers)),
         Column("DESCRIPTION", lambda each: short(each["description"], 80)),
     )
-    listed(found, columns, as_json=as_json)
+    listed(catalog, columns, as_json=as_json)
 
 
 @tools.command("show")
@@ -71,14 +71,14 @@ def call_tool(
     as_json: AsJson = False,
 ) -> None:
     """Call a tool outside of any conversation: what it writes is written. The exit code is 1 when the call failed."""
-    from app.cli.given import json_object
+    from app.cli.json_option import json_object
 
-    given = {} if arguments is None else json_object("ARGUMENTS", arguments, "write them as one JSON object.")
-    given |= dict(_argument(each) for each in arg or ())
+    values = {} if arguments is None else json_object("ARGUMENTS", arguments, "write them as one JSON object.")
+    values |= dict(_argument(each) for each in arg or ())
     context = None
     if tool_context is not None:
         context = json_object("--tool-context", tool_context, "write it as one JSON object.")
-    body = {"arguments": given, "tool_context": context}
+    body = {"arguments": values, "tool_context": context}
     done = request("POST", f"/v1/tools/{quote(name, safe='')}/call", body=body)
     if as_json:
         line(done)
@@ -104,19 +104,19 @@ def check_tools(
     wanted = names or [each["name"] for each in every("/v1/tools")]
     well = True
     for name in wanted:
-        found = request("POST", f"/v1/tools/{quote(name, safe='')}/test")
-        well = well and not found["faults"]
+        result = request("POST", f"/v1/tools/{quote(name, safe='')}/test")
+        well = well and not result["faults"]
         if as_json:
-            line(found)
+            line(result)
         else:
-            row(found["name"], *(found["faults"] or ["ok"]))
+            row(result["name"], *(result["faults"] or ["ok"]))
     if not well:
         raise typer.Exit(1)
 
 
-def _servers(found: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the MCP servers of the tools that are *found*, by the tools' names; none are asked for without need."""
-    if all(tool["kind"] != "mcp" for tool in found):
+def _servers(listed_tools: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the MCP servers of *listed_tools*, by the tools' names; none are asked for without need."""
+    if all(tool["kind"] != "mcp" for tool in listed_tools):
         return {}
     return {tool["name"]: server["name"] for server in every("/v1/mcp-servers") for tool in server["tools"]}
 
@@ -152,9 +152,9 @@ def _facts(tool: dict[str, Any]) -> list[tuple[str, str]]:
     return [(label, text) for label, text in facts if text]
 
 
-def _argument(given: str) -> tuple[str, Any]:
+def _argument(option: str) -> tuple[str, Any]:
     """Return the name and the value of an option `--arg name=value`."""
-    name, equals, text = given.partition("=")
+    name, equals, text = option.partition("=")
     if not equals or not name:
         raise typer.BadParameter("write NAME=VALUE.", param_hint="--arg")
     try:

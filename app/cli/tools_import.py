@@ -32,19 +32,19 @@ def import_tools(
     from app.openapi_import.document import document_of
     from app.openapi_import.importing import imported, written
 
-    found = imported(document_of(_read(document), document), only=only or (), server=server, source=document)
-    if not found.tools and not found.skipped:
+    result = imported(document_of(_read(document), document), only=only or (), server=server, source=document)
+    if not result.tools and not result.skipped:
         raise ConfigError(f"{document}: has no operation that fits; `--only` compares ids and tags.")
-    text = written(found, document)
+    text = written(result, document)
     if out is None:
         say(text)
-    elif found.tools:
-        say(f"wrote {_write(out, found, text, force=force)}: {len(found.tools)} tools")
-    for line in found.skipped:
+    elif result.tools:
+        say(f"wrote {_write(out, result, text, force=force)}: {len(result.tools)} tools")
+    for line in result.skipped:
         remark(f"skipped {line}")
-    for name, what in sorted(found.secrets.items()):
+    for name, what in sorted(result.secrets.items()):
         remark(f"parley secrets set {name}  # {what}")
-    if not found.tools:
+    if not result.tools:
         raise typer.Exit(1)
 
 
@@ -62,22 +62,22 @@ def _read(document: str) -> bytes:
 async def _fetched(url: str) -> bytes:
     from agent_core import ConfigError
     from agent_core.net.fetch import Bounds, Fetch, FetchFailed
-    from app.openapi_import.document import LARGEST
+    from app.openapi_import.document import MAX_BYTES
     from app.settings import load_settings
 
     fetch = Fetch(load_settings(serving=False).fetch_allow)
     try:
-        found = await fetch(url, bounds=Bounds(size=LARGEST))
+        answer = await fetch(url, bounds=Bounds(size=MAX_BYTES))
     except FetchFailed as error:
         raise ConfigError(f"{url}: {error}") from None
     finally:
         await fetch.close()
-    if found.status != 200:  # noqa: PLR2004 - HTTP's own number
-        raise ConfigError(f"{url}: answered {found.status}.")
-    return found.body
+    if answer.status != 200:  # noqa: PLR2004 - HTTP's own number
+        raise ConfigError(f"{url}: answered {answer.status}.")
+    return answer.body
 
 
-def _write(out: Path, found: "Imported", text: str, *, force: bool) -> Path:
+def _write(out: Path, result: "Imported", text: str, *, force: bool) -> Path:
     """Write *text* into the folder *out*; raise ConfigError rather than replace what another hand wrote.
 
     With *force* only a file that no import wrote is spared.
@@ -85,12 +85,12 @@ def _write(out: Path, found: "Imported", text: str, *, force: bool) -> Path:
     from agent_core import ConfigError
     from app.openapi_import.importing import HEADER, changed_since, file_name
 
-    path = out / file_name(found.title)
+    path = out / file_name(result.title)
     try:
         out.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.read_text("utf-8").startswith(HEADER):
             raise ConfigError(f"{path}: is there, and no import wrote it; move it, or choose another folder.")
-        if path.exists() and not force and (why := changed_since(path, found)) is not None:
+        if path.exists() and not force and (why := changed_since(path, result)) is not None:
             raise ConfigError(f"{path}: {why}; give --force to replace it, or choose another folder.")
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -10,7 +10,7 @@ import typer
 from app.cli.printing import AsJson, Column, age, every, listed, request, row
 
 web_keys = typer.Typer(help="Public keys of sites that sign their visitors' tokens.", no_args_is_help=True)
-MOST_BYTES = 16_000
+MAX_BYTES = 16_000
 File = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The public key: PEM, or a JWK as JSON.")
 ]
@@ -57,8 +57,8 @@ def remove_key(id: str) -> None:
 
 def _read(file: Path) -> Any:
     """Return what the API takes for the key in *file*: a JWK as an object, everything else as text."""
-    if file.stat().st_size > MOST_BYTES:
-        raise typer.BadParameter(f"a public key has at most {MOST_BYTES:,} bytes.", param_hint="FILE")
+    if file.stat().st_size > MAX_BYTES:
+        raise typer.BadParameter(f"a public key has at most {MAX_BYTES:,} bytes.", param_hint="FILE")
     try:
         text = file.read_text("utf-8")
     except UnicodeDecodeError:

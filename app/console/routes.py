@@ -108,13 +108,13 @@ async def log_in(request: Request, wired: Wired, body: LoginBody) -> Response:
 @router.post(f"{PLACE}/token", dependencies=[KnownHost, SameSite])
 async def make_token(request: Request, wired: Wired) -> Response:
     """Make a token of some minutes for the page of who is logged in; scripts may hold it, unlike the cookie."""
-    found = wired.credentials.login(request.cookies.get(COOKIE, ""))
-    if found is None:
+    current = wired.credentials.login(request.cookies.get(COOKIE, ""))
+    if current is None:
         refused = _refused("Log in with an API key.")
         if COOKIE in request.cookies:
             refused.delete_cookie(COOKIE, **_about(request, wired))
         return refused
-    login, operator = found
+    login, operator = current
     token = wired.tokens.operator_of(login, operator.actor, operator.scopes)
     return answer({"token": token.text, "expires_at": rfc3339(1000 * token.expires), **_who(operator)})
 
@@ -122,10 +122,10 @@ async def make_token(request: Request, wired: Wired) -> Response:
 @router.post(f"{PLACE}/logout", status_code=204, dependencies=[KnownHost, SameSite])
 async def log_out(request: Request, wired: Wired) -> Response:
     """End the login: its tokens and streams end with it, in other tabs too."""
-    found = wired.credentials.login(request.cookies.get(COOKIE, ""))
-    if found is not None:
-        await wired.credentials.revoke("token", found[0].id)
-        await _note(wired, found[1], "logout", 204)
+    current = wired.credentials.login(request.cookies.get(COOKIE, ""))
+    if current is not None:
+        await wired.credentials.revoke("token", current[0].id)
+        await _note(wired, current[1], "logout", 204)
     done = Response(status_code=204)
     done.delete_cookie(COOKIE, **_about(request, wired))
     return done

@@ -34,14 +34,14 @@ class Watched:
 
     def marks(self) -> Marks:
         """Return the mark of each file that is there now."""
-        found: dict[Path, Mark] = {}
+        marks: dict[Path, Mark] = {}
         for path in (*self._in_folders(), *self.files):
             try:
                 stat = path.stat()
             except OSError:  # gone, or not to be read: its loader says so
                 continue
-            found[path] = Mark(stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        return found
+            marks[path] = Mark(stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        return marks
 
     async def changes(self, seen: Marks) -> AsyncGenerator[Sequence[Path]]:
         """Yield the paths that have changed, come or gone since *seen*, then those since the last ones, for ever."""
@@ -65,13 +65,13 @@ class Watched:
 
     def _open_folders(self) -> list[Path]:
         """Return the folders that are there, and those in them, each once: links may lead to one again."""
-        found: dict[Path, Path] = {}
+        folders: dict[Path, Path] = {}
         open_ = [folder for folder in self.folders if folder.is_dir()]
         while open_:
             folder = open_.pop(0)
-            if found.setdefault(folder.resolve(), folder) is folder:
+            if folders.setdefault(folder.resolve(), folder) is folder:
                 open_ += [each for each in _in(folder) if each.is_dir() and each.name not in SKIPPED]
-        return list(found.values())
+        return list(folders.values())
 
     def _places(self) -> list[Path]:
         """Return the folders in which something may change, also by the making of one that is not there yet."""

@@ -77,8 +77,8 @@ class Workshop:
         await self.filed.load(core)
         await self.filed.store(core)
         broken = await self._load_servers(core)
-        known = await core.tools.toolset.tools(Scope())
-        definitions, faults = await asyncio.to_thread(self._read, core, known)
+        tools = await core.tools.toolset.tools(Scope())
+        definitions, faults = await asyncio.to_thread(self._read, core, tools)
         broken += faults
         try:
             await core.agents.sync_files(definitions)
@@ -94,14 +94,14 @@ class Workshop:
             return [str(error)]
         return []
 
-    def _read(self, core: Core, known: Mapping[str, Tool]) -> tuple[list[Definition], list[str]]:
-        """Return the agents that *core*, which has the tools *known*, can run, and why the others cannot be."""
+    def _read(self, core: Core, tools: Mapping[str, Tool]) -> tuple[list[Definition], list[str]]:
+        """Return the agents that *core* can run with *tools*, and why it cannot run the others."""
         folder = self._settings.agents
         if not folder.is_dir():
             return [], [f"{folder}: there is no such folder; make it again, and put the agents' files into it."]
         read = read_agents(folder, channels=self._channels, check=self._check_model)
-        found = usable(read, lambda made: core.agents.check(made, known, filed=True))
-        return list(found.agents.values()), list(found.broken.values())
+        files = usable(read, lambda made: core.agents.check(made, tools, filed=True))
+        return list(files.agents.values()), list(files.broken.values())
 
     def _check_model(self, name: str, where: str) -> None:
         check_agents_model(self._settings, name, where)

@@ -38,8 +38,8 @@ def _drawn() -> Finding:
         picture = asyncio.run(_draw())
     except DrawingFailed as error:
         return Finding("fail", "charts", f"no chart can be drawn here: {error}", _REMEDY)
-    took = (time.perf_counter() - began) * 1000
-    return Finding("ok", "charts", f"drawn on this machine, the first of {len(picture):,} bytes in {took:.0f} ms")
+    duration = (time.perf_counter() - began) * 1000
+    return Finding("ok", "charts", f"drawn on this machine, the first of {len(picture):,} bytes in {duration:.0f} ms")
 
 
 async def _draw() -> bytes:

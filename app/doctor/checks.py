@@ -35,7 +35,7 @@ from app.storage.lock import is_owned
 from app.storage.migrate import revision
 
 GIGABYTE = 1_000_000_000
-LEAST_FREE, LITTLE_FREE = GIGABYTE // 10, GIGABYTE
+MIN_FREE, LITTLE_FREE = GIGABYTE // 10, GIGABYTE
 TIMEOUT = 10.0
 """Seconds for a provider to answer."""
 _REFUSED = (401, 403)
@@ -61,15 +61,15 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
         settings = with_providers(settings, env_file)
     except ConfigError as error:
         yield Finding("fail", "providers", str(error))
-    own, said = OwnTools.of(settings), set[str]()
+    own, texts = OwnTools.of(settings), set[str]()
     own.load()
-    basics = chain([_settings(settings)], _zone(settings), edges(settings), _kept(settings))
+    basics = chain([_settings(settings)], _zone(settings), edges(settings), _database(settings))
     tools = chain(own_tools(own), tool_files(settings, own), mcp_servers(settings))
     for finding in chain(basics, tools, _models(settings), stored_hooks(settings)):
-        said.add(finding.text)
+        texts.add(finding.text)
         yield finding
     # A start stops at its first fault, which may have been reported above, beside others of its kind.
-    yield from (finding for finding in refusals(settings, own, CHANNELS) if finding.text not in said)
+    yield from (finding for finding in refusals(settings, own, CHANNELS) if finding.text not in texts)
     yield from _providers(settings, offline=offline)
     yield from slack(settings, offline=offline)
     yield from charts(settings, offline=offline)
@@ -87,8 +87,8 @@ def _settings(settings: Settings) -> Finding:
 def _zone(settings: Settings) -> Iterator[Finding]:
     """Report the time zone in which models learn the time, where it is not the default."""
     if settings.clock != Settings.model_fields["clock"].default:
-        said = "models learn no time" if settings.clock == OFF else f"models learn the time of {settings.clock}"
-        yield Finding("ok", "zone", f"{said}, where neither agent nor person has a zone of their own")
+        sentence = "models learn no time" if settings.clock == OFF else f"models learn the time of {settings.clock}"
+        yield Finding("ok", "zone", f"{sentence}, where neither agent nor person has a zone of their own")
 
 
 def _models(settings: Settings) -> Iterator[Finding]:
@@ -115,9 +115,9 @@ def _unavailable(path: Path, definition: Definition, settings: Settings) -> Iter
     served = {each.partition(":")[0] for each in (model, *definition.fallback_models)} & {*settings.providers}
     if not served and colon:  # without one it is no model, and a start refuses it
         needs = settings.needs.get(provider)
-        said = f"{path.name}: `{definition.name}` is unavailable: its model `{model}` needs "
-        said += needs or f"the provider `{provider}`, which is not known here"
-        yield Finding("warn", "agents", said, f"{'set' if needs else 'define'} it, or give the agent another model")
+        text = f"{path.name}: `{definition.name}` is unavailable: its model `{model}` needs "
+        text += needs or f"the provider `{provider}`, which is not known here"
+        yield Finding("warn", "agents", text, f"{'set' if needs else 'define'} it, or give the agent another model")
 
 
 def stored_hooks(settings: Settings) -> Iterator[Finding]:
@@ -137,19 +137,19 @@ def _router(where: str, definition: Definition, settings: Settings) -> Iterator[
     """Report an agent with `router: native` whose model is not known to load tools."""
     model = definition.controls.model or definition.model or settings.default_model
     if definition.router == "native" and not find(settings.listed_as(model)).tool_search:
-        said = f"{where}: `{model}` is not known to load tools that were searched for, so `router: native` is `meta`"
-        yield Finding("warn", "agents", said, "name a model that does, or say `router: meta`")
+        text = f"{where}: `{model}` is not known to load tools that were searched for, so `router: native` is `meta`"
+        yield Finding("warn", "agents", text, "name a model that does, or say `router: meta`")
 
 
 def _hooks(where: str, definition: Definition) -> Iterator[Finding]:
     """Report the webhooks of an agent that fail open unsaid."""
-    if found := fails_open(definition.hooks):
-        named = ", ".join(definition.hooks[place].name or f"hook {place + 1}" for place in found)
-        said = f"{where}: {named} allows what it cannot be asked about"
-        yield Finding("warn", "hooks", said, "say `on_error: deny`, or `on_error: allow`, in its config")
+    if places := fails_open(definition.hooks):
+        named = ", ".join(definition.hooks[place].name or f"hook {place + 1}" for place in places)
+        text = f"{where}: {named} allows what it cannot be asked about"
+        yield Finding("warn", "hooks", text, "say `on_error: deny`, or `on_error: allow`, in its config")
 
 
-def _kept(settings: Settings) -> Iterator[Finding]:
+def _database(settings: Settings) -> Iterator[Finding]:
     """Check the database and what depends on it."""
     try:
         if settings.postgres is not None:
@@ -172,8 +172,8 @@ def _sqlite(settings: Settings) -> Iterator[Finding]:
     with _opened(path) as connection:
         mode, size = connection.execute("PRAGMA journal_mode").fetchone()[0], path.stat().st_size
         queued, oldest = connection.execute(QUEUED).fetchone() if revision(settings) else (0, None)
-    took = (time.perf_counter() - began) * 1000
-    text = f"SQLite {sqlite3.sqlite_version}, `{path}`, {size / 1e6:.1f} MB, {mode}, read in {took:.0f} ms"
+    milliseconds = (time.perf_counter() - began) * 1000
+    text = f"SQLite {sqlite3.sqlite_version}, `{path}`, {size / 1e6:.1f} MB, {mode}, read in {milliseconds:.0f} ms"
     yield Finding("ok", "database", text)
     yield Finding("ok", "clock", "this machine's, for the database too")
     yield _owner(settings, queued)
@@ -207,7 +207,7 @@ def _disk(path: Path) -> Finding:
     free = shutil.disk_usage(path.parent).free
     text = f"{free / GIGABYTE:.1f} GB free beside `{path}`"
     if free < LITTLE_FREE:
-        return Finding("fail" if free < LEAST_FREE else "warn", "disk", text, "free some, or move PARLEY_DATA")
+        return Finding("fail" if free < MIN_FREE else "warn", "disk", text, "free some, or move PARLEY_DATA")
     return Finding("ok", "disk", text)
 
 
@@ -232,7 +232,7 @@ def _providers(settings: Settings, *, offline: bool) -> Iterator[Finding]:
         if offline:
             yield Finding("ok", name, f"{request.key} is set; not asked")
         else:
-            yield _asked(name, request)
+            yield _provider(name, request)
 
 
 def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
@@ -244,16 +244,16 @@ def _requests(settings: Settings) -> Iterator[tuple[str, _Request]]:
         headers = {each: value.get_secret_value() for each, value in endpoint.headers.items()}
         query = {each: value.get_secret_value() for each, value in endpoint.query.items()}
         if endpoint.kind == "anthropic":
-            known = {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
+            auth = {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
             url, query = f"{endpoint.base_url or ANTHROPIC_URL}/v1/models", {"limit": "1", **query}
         else:
-            known = {"Authorization": f"Bearer {key}"} if key else {}
+            auth = {"Authorization": f"Bearer {key}"} if key else {}
             url = f"{endpoint.base_url or OPENAI_URL}/models"
         shown = "openai" if name == "openai-compatible" and name not in settings.named else name
-        yield shown, _Request(str(httpx.URL(url, params=query) if query else url), {**known, **headers}, endpoint.needs)
+        yield shown, _Request(str(httpx.URL(url, params=query) if query else url), {**auth, **headers}, endpoint.needs)
 
 
-def _asked(name: str, request: _Request) -> Finding:
+def _provider(name: str, request: _Request) -> Finding:
     host, began = httpx.URL(request.url).host, time.perf_counter()
     try:
         status = httpx.get(request.url, headers=request.headers, timeout=TIMEOUT).status_code

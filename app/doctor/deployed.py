@@ -55,16 +55,16 @@ def _stored(settings: Settings, filed: Sequence[McpServer]) -> Sequence[StoredSe
 
     Whether its address has changed is not looked at: what is stored of it is sealed.
     """
-    written, found = {each.name: each for each in filed}, list[StoredServer]()
+    written, servers = {each.name: each for each in filed}, list[StoredServer]()
     for each in stored_servers(settings)[0]:
         now = written.get(each.server.name)
         if now is not None:
-            found.append(replace(each, server=now))
+            servers.append(replace(each, server=now))
         elif each.source == "file":
-            found.append(replace(each, server=replace(each.server, enabled=False)))
+            servers.append(replace(each, server=replace(each.server, enabled=False)))
         else:
-            found.append(each)
-    return found
+            servers.append(each)
+    return servers
 
 
 def _offered(stored: Sequence[StoredServer], reached: Collection[str]) -> Collection[str]:

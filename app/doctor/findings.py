@@ -30,17 +30,17 @@ class Finding:
         return f"{line}; {self.remedy}" if self.remedy else line
 
 
-def migrations(found: str | None, *, exact: bool) -> Finding:
+def migrations(revision: str | None, *, exact: bool) -> Finding:
     """Check that the database is at the newest revision; without *exact* a later one is accepted."""
     wanted = newest()
-    if found == wanted:
-        return Finding("ok", "migrations", f"revision {found}, the newest")
-    if found is not None and found > wanted:
+    if revision == wanted:
+        return Finding("ok", "migrations", f"revision {revision}, the newest")
+    if revision is not None and revision > wanted:
         level: Level = "fail" if exact else "warn"
         return Finding(
-            level, "migrations", f"revision {found}, of a later Parley than this ({wanted})", "update this one"
+            level, "migrations", f"revision {revision}, of a later Parley than this ({wanted})", "update this one"
         )
-    return Finding("fail", "migrations", f"revision {found or 'none'}, not {wanted}", "run `parley migrate`")
+    return Finding("fail", "migrations", f"revision {revision or 'none'}, not {wanted}", "run `parley migrate`")
 
 
 def backlog(queued: int, most: int, oldest: int | None, now: float) -> Finding:

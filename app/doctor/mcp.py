@@ -31,9 +31,9 @@ def mcp_servers(settings: Settings) -> Iterator[Finding]:
         yield Finding("fail", "mcp", str(error))
         filed = []
     stored, secrets = stored_servers(settings)
-    known = {each.server.name for each in stored}
+    names = {each.server.name for each in stored}
     for server in filed:
-        if server.name not in known:
+        if server.name not in names:
             yield Finding("ok", "mcp", f"`{server.name}` of {settings.mcp}: new, asked when a server starts")
     yield from described(stored, secrets, time.time())
 
@@ -44,7 +44,7 @@ def described(stored: Sequence[StoredServer], secrets: Collection[str], now: flo
         name, listing = each.server.name, None if each.kept is None else each.kept.listing
         changes = changes_of(each.server, listing, each.accepted)
         tools = len(offered_of(each.server, listing, each.accepted))
-        asked = "never reached" if each.listed_at is None else f"{tools} tools, {_ago(now - each.listed_at / 1000)}"
+        summary = "never reached" if each.listed_at is None else f"{tools} tools, {_ago(now - each.listed_at / 1000)}"
         if missing := sorted(secrets_in(each.server) - set(secrets)):
             listed = ", ".join(missing)
             yield Finding("fail", "mcp", f"`{name}`: no secret {listed}", "store it with `parley secrets set`")
@@ -60,17 +60,17 @@ def described(stored: Sequence[StoredServer], secrets: Collection[str], now: flo
             case "disabled":
                 yield Finding("ok", "mcp", f"`{name}`: disabled")
             case "failing":
-                yield Finding("warn", "mcp", f"`{name}`: {asked}; {each.error}", _again(each.due_at / 1000 - now))
+                yield Finding("warn", "mcp", f"`{name}`: {summary}; {each.error}", _again(each.due_at / 1000 - now))
             case "changed":
                 held = ", ".join(change.tool for change in changes if change.change != "removed")
                 remedy = f"see `parley tools show {name}`, then `parley tools accept {name}`"
-                yield Finding("warn", "mcp", f"`{name}`: {asked}; held back: {held}", remedy)
+                yield Finding("warn", "mcp", f"`{name}`: {summary}; held back: {held}", remedy)
             case "new":
                 yield Finding("warn", "mcp", f"`{name}`: never asked", "start `parley serve`")
             case "ok" if each.listed_at is not None and now - each.listed_at / 1000 > _LATE_S:
-                yield Finding("warn", "mcp", f"`{name}`: {asked}", "no process asks it; start `parley serve`")
+                yield Finding("warn", "mcp", f"`{name}`: {summary}", "no process asks it; start `parley serve`")
             case "ok":
-                yield Finding("ok", "mcp", f"`{name}`: {asked}")
+                yield Finding("ok", "mcp", f"`{name}`: {summary}")
 
 
 def _ago(seconds: float) -> str:

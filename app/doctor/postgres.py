@@ -42,10 +42,10 @@ def postgres(settings: Settings, url: str) -> Iterator[Finding]:
     with connected(url) as connection:
         connection.execute(text(f"SET LOCAL statement_timeout = '{CONNECT_TIMEOUT}s'"))
         yield _server(connection, url)
-        found = revision_of(connection)
-        yield migrations(found, exact=False)
+        revision = revision_of(connection)
+        yield migrations(revision, exact=False)
         yield _clock(connection)
-        if found is not None and found >= "0003":
+        if revision is not None and revision >= "0003":
             yield _engine(connection)
             yield from _workers(connection, settings)
             yield _versions(connection)
@@ -55,12 +55,12 @@ def postgres(settings: Settings, url: str) -> Iterator[Finding]:
 
 def _server(connection: Connection, url: str) -> Finding:
     version = connection.execute(text("SHOW server_version")).scalar_one()
-    took = []
+    seconds = []
     for _ in range(5):
         began = time.perf_counter()
         connection.execute(text("SELECT 1"))
-        took.append(time.perf_counter() - began)
-    latency = statistics.median(took)
+        seconds.append(time.perf_counter() - began)
+    latency = statistics.median(seconds)
     line = f"Postgres {version} at {place_of(url)}, {latency * 1000:.1f} ms a round trip"
     if latency > SLOW:
         return Finding("warn", "database", line, "run Parley nearer to it: a message takes several round trips")
@@ -133,12 +133,12 @@ def _notifications(url: str) -> Finding:
             began = time.perf_counter()
             sender.execute("SELECT pg_notify(%s, 'hello')", (CHANNEL,))
             received = next(receiver.notifies(timeout=NOTIFY_TIMEOUT, stop_after=1), None)
-            took = (time.perf_counter() - began) * 1000
+            milliseconds = (time.perf_counter() - began) * 1000
     except psycopg.Error as error:
         return Finding("fail", "listen", f"LISTEN and NOTIFY do not work ({type(error).__name__})", remedy)
     if received is None:
         return Finding("fail", "listen", f"a notification did not arrive within {NOTIFY_TIMEOUT:.0f} s", remedy)
-    return Finding("ok", "listen", f"a notification takes {took:.1f} ms")
+    return Finding("ok", "listen", f"a notification takes {milliseconds:.1f} ms")
 
 
 def _connected(url: str) -> psycopg.Connection[Any]:

@@ -32,17 +32,17 @@ def slack(settings: Settings, *, offline: bool) -> Iterator[Finding]:
     headers = {"Authorization": f"Bearer {settings.slack_bot_token.get_secret_value()}"}
     try:
         answer = httpx.post(f"{settings.slack_api_url}/auth.test", headers=headers, timeout=TIMEOUT)
-        said = answer.json()
-        well = bool(said["ok"])
+        reply = answer.json()
+        well = bool(reply["ok"])
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
         text = f"{settings.slack_api_url} gives no answer of Slack's ({type(error).__name__})"
         yield Finding("fail", "slack", text, "check the network, the proxy and SLACK_API_URL")
         return
     if not well:
-        text = f"Slack does not accept SLACK_BOT_TOKEN ({str(said.get('error'))[:100]})"
+        text = f"Slack does not accept SLACK_BOT_TOKEN ({str(reply.get('error'))[:100]})"
         yield Finding("fail", "slack", text, "install the app again, and set the token that it gives")
         return
-    yield _scopes(str(said.get("team") or said.get("team_id")), answer.headers.get("x-oauth-scopes"))
+    yield _scopes(str(reply.get("team") or reply.get("team_id")), answer.headers.get("x-oauth-scopes"))
 
 
 def _agents(settings: Settings) -> Iterator[Definition]:
@@ -53,18 +53,18 @@ def _agents(settings: Settings) -> Iterator[Definition]:
                 yield read_agent(path)
 
 
-def _scopes(team: str, given: str | None) -> Finding:
+def _scopes(team: str, granted: str | None) -> Finding:
     from channels.slack.manifest import OPTIONAL, SCOPES  # noqa: PLC0415 - it brings the SDK, only for those who use Slack
 
-    known = f"the app is in the workspace {team}"
-    if given is None:
-        return Finding("warn", "slack", f"{known}; Slack does not say what it may do there")
-    held = {scope.strip() for scope in given.split(",")}
+    place = f"the app is in the workspace {team}"
+    if granted is None:
+        return Finding("warn", "slack", f"{place}; Slack does not say what it may do there")
+    held = {scope.strip() for scope in granted.split(",")}
     missing = [scope for scope in SCOPES if scope not in held]
     if needed := [scope for scope in missing if scope not in OPTIONAL]:
-        return Finding("warn", "slack", f"{known} without {', '.join(needed)}", _REMEDY)
+        return Finding("warn", "slack", f"{place} without {', '.join(needed)}", _REMEDY)
     if missing:
         without = "; ".join(dict.fromkeys(OPTIONAL[scope] for scope in missing))
-        text = f"{known} without {', '.join(missing)}: {without}"
+        text = f"{place} without {', '.join(missing)}: {without}"
         return Finding("warn", "slack", text, f"{_REMEDY}, or leave it if that is not needed")
-    return Finding("ok", "slack", f"{known}, with all its scopes")
+    return Finding("ok", "slack", f"{place}, with all its scopes")

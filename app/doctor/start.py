@@ -62,11 +62,11 @@ def _agents(settings: Settings, own: OwnTools, filed: Sequence[McpServer], chann
 
     around = surroundings(settings, own, filed, channels)
     read = read_agents(settings.agents, channels=channels, check=check_model)
-    found = usable(read, lambda made: check_agent(made, around))
-    for fault in found.broken.values():
+    files = usable(read, lambda made: check_agent(made, around))
+    for fault in files.broken.values():
         yield Finding("fail", "agents", fault)
     # A start writes the files over the agents of their names, and refuses what then claims one place twice.
-    filed_agents = found.agents.values()
+    filed_agents = files.agents.values()
     names = {made.name for made in filed_agents}
     stored = [agent.definition for agent in all_agents(settings) if agent.definition.name not in names]
     for conflict in channels.conflicts([*stored, *filed_agents]):

@@ -38,34 +38,34 @@ def own_tools(own: OwnTools) -> Iterator[Finding]:
 
 def tool_files(settings: Settings, own: OwnTools) -> Iterator[Finding]:
     """Report the YAML files of tools as a server with the *own* tools takes them, and the secrets that they lack."""
-    found, secrets = read_tools(settings.tools), stored_secrets(settings)
-    for problem in found.broken.values():
+    files, secrets = read_tools(settings.tools), stored_secrets(settings)
+    for problem in files.broken.values():
         yield Finding("fail", "tools", problem)
     kinds = OfflineKinds(TargetGuard.of(settings.fetch_allow).check)
-    known = {**{tool.spec.name: tool for tool in BUILTIN}, **own.loaded}
-    for path, filed in found.tools.items():
-        faults = [fault for each in filed if (fault := _fault(each, kinds, known, own)) is not None]
+    tools = {**{tool.spec.name: tool for tool in BUILTIN}, **own.loaded}
+    for path, filed in files.tools.items():
+        faults = [fault for each in filed if (fault := _fault(each, kinds, tools, own)) is not None]
         for fault in faults:
             yield Finding("fail", "tools", fault)
         for each in filed:
             wanted = secrets_in([each.definition.config, each.definition.preset])
             if missing := sorted(wanted - set(wanted if secrets is None else secrets)):
-                said = f"{each.place}: `{each.definition.name}`: no secret {', '.join(missing)}"
-                yield Finding("fail", "tools", said, "store it with `parley secrets set`")
+                text = f"{each.place}: `{each.definition.name}`: no secret {', '.join(missing)}"
+                yield Finding("fail", "tools", text, "store it with `parley secrets set`")
         if not faults:
             names = ", ".join(f"`{each.definition.name}`" for each in filed)
             yield Finding("ok", "tools", f"{path}: {names}")
 
 
-def _fault(filed: FiledTool, kinds: OfflineKinds, known: Mapping[str, Tool], own: OwnTools) -> str | None:
-    """Return why a server with the tools *known* would refuse what was *filed*; None when it would not."""
+def _fault(filed: FiledTool, kinds: OfflineKinds, tools: Mapping[str, Tool], own: OwnTools) -> str | None:
+    """Return why a server with *tools* would refuse what was *filed*; None when it would not."""
     name = filed.definition.name
-    if name in {*known, *shipped_names()}:
+    if name in {*tools, *shipped_names()}:
         place = own.places.get(name)
         where = f"is defined at {place}" if place else "ships with Parley"
         return filed.fault(InvalidInput("name", f"the tool `{name}` {where}; choose another name."))
     try:
-        kinds.check(filed.definition, known)
+        kinds.check(filed.definition, tools)
     except InvalidInput as error:
         return filed.fault(error)
     return None

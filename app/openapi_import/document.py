@@ -8,11 +8,11 @@ from typing import Any, cast
 from agent_core import ConfigError
 from app.bounded_yaml import InvalidYaml, parse_yaml
 
-LARGEST = 20_000_000
+MAX_BYTES = 20_000_000
 """Bytes of a document; the largest that are published have ten million."""
-_MOST_VALUES = 500_000
+_MAX_VALUES = 500_000
 """Values of a document in YAML, which is a hundred times slower to read than JSON."""
-_LONGEST_CHAIN = 20
+_MAX_CHAIN = 20
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 Json = dict[str, Any]
 
@@ -35,21 +35,21 @@ class Document:
 
     def operations(self) -> Iterator[tuple[str, str, Json, Json]]:
         """Yield the path, the method, what is said of the path, and what of the operation."""
-        for path, given in _object(self.root.get("paths")).items():
-            item = self.resolved(given)
+        for path, value in _object(self.root.get("paths")).items():
+            item = self.resolved(value)
             for method in METHODS:
                 if isinstance(operation := item.get(method), dict):
                     yield str(path), method, item, cast("Json", operation)
 
-    def resolved(self, given: Any) -> Json:
-        """Return the object *given*, or the one that it refers to with its own fields added; raises `Unresolved`."""
-        found, more = _object(given), dict[str, Any]()
-        for _ in range(_LONGEST_CHAIN):
-            reference = found.get("$ref")
+    def resolved(self, value: Any) -> Json:
+        """Return the object *value*, or the one that it refers to with its own fields added; raises `Unresolved`."""
+        schema, more = _object(value), dict[str, Any]()
+        for _ in range(_MAX_CHAIN):
+            reference = schema.get("$ref")
             if not isinstance(reference, str):
-                return {**found, **more}
-            more = {**{name: each for name, each in found.items() if name != "$ref"}, **more}
-            found = self.looked_up(reference)
+                return {**schema, **more}
+            more = {**{name: each for name, each in schema.items() if name != "$ref"}, **more}
+            schema = self.looked_up(reference)
         raise Unresolved("a reference leads to a reference, and so on without end")
 
     def looked_up(self, reference: str) -> Json:
@@ -71,27 +71,27 @@ def document_of(text: bytes, name: str) -> Document:
     root = _read(text, name)
     version = str(root.get("openapi", ""))
     if not version.startswith(("3.0", "3.1")):
-        said = f"says {version or root.get('swagger') or 'nothing of a version'}"
-        raise ConfigError(f"{name}: is no OpenAPI 3.0 or 3.1 document, it {said}; convert it first.")
+        version_text = f"says {version or root.get('swagger') or 'nothing of a version'}"
+        raise ConfigError(f"{name}: is no OpenAPI 3.0 or 3.1 document, it {version_text}; convert it first.")
     registry: Any = Registry().with_resource("", DRAFT202012.create_resource(root))
     return Document(root, registry.resolver())
 
 
 def _read(text: bytes, name: str) -> Json:
-    if len(text) > LARGEST:
-        raise ConfigError(f"{name}: has more than {LARGEST:,} bytes.")
+    if len(text) > MAX_BYTES:
+        raise ConfigError(f"{name}: has more than {MAX_BYTES:,} bytes.")
     try:
         written = text.decode("utf-8-sig")
-        found = json.loads(written) if written.lstrip().startswith("{") else parse_yaml(written, _MOST_VALUES)
+        content = json.loads(written) if written.lstrip().startswith("{") else parse_yaml(written, _MAX_VALUES)
     except UnicodeDecodeError:
         raise ConfigError(f"{name}: is not UTF-8 text.") from None
     except (InvalidYaml, ValueError) as error:
         raise ConfigError(f"{name}: cannot be read as JSON or YAML ({str(error)[:200]}).") from None
     except RecursionError:
         raise ConfigError(f"{name}: is nested too deeply.") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{name}: is no OpenAPI document, but {type(found).__name__}.")
-    return cast("Json", found)
+    if not isinstance(content, dict):
+        raise ConfigError(f"{name}: is no OpenAPI document, but {type(content).__name__}.")
+    return cast("Json", content)
 
 
 def _object(value: Any) -> Json:

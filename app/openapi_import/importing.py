@@ -22,7 +22,7 @@ from app.openapi_import.operation import NoTool, tool_of
 
 HEADER = "# Made by `parley tools import`"
 _DIGEST = "# digest: "
-_LONGEST_NAME = 64
+_MAX_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ def imported(document: Document, *, only: Collection[str], server: str | None, s
     return Imported(document.title, list(tools.values()), skipped, secrets)
 
 
-def written(found: Imported, source: str) -> str:
+def written(result: Imported, source: str) -> str:
     """Return the tools as the text of a YAML file."""
-    head = [f"{HEADER} from {source.splitlines()[0][:200]}: {len(found.tools)} tools of {_one_line(found.title)}."]
+    head = [f"{HEADER} from {source.splitlines()[0][:200]}: {len(result.tools)} tools of {_one_line(result.title)}."]
     head += [
         "# Read the descriptions before agents use them: they are the API's author's words, and models follow them."
     ]
-    head += [f"# parley secrets set {name}  # {what}" for name, what in sorted(found.secrets.items())]
-    items: list[Any] = [_without_defaults(each) for each in found.tools]
+    head += [f"# parley secrets set {name}  # {what}" for name, what in sorted(result.secrets.items())]
+    items: list[Any] = [_without_defaults(each) for each in result.tools]
     body = yaml.dump(items, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
     return _sealed("\n".join((*head, "", body)))
 
@@ -80,8 +80,8 @@ def _sealed(text: str) -> str:
     return f"{first}\n{_DIGEST}{sha256(text.encode()).hexdigest()}\n{rest}"
 
 
-def changed_since(path: Path, found: Imported) -> str | None:
-    """Return why the file at *path*, which an import wrote, is not to be replaced by *found*; None if it may be.
+def changed_since(path: Path, result: Imported) -> str | None:
+    """Return why the file at *path*, which an import wrote, is not to be replaced by *result*; None if it may be.
 
     Raises OSError.
     """
@@ -90,10 +90,10 @@ def changed_since(path: Path, found: Imported) -> str | None:
     if len(rest) != 2 or _sealed(f"{first}\n{rest[1]}") != text:  # noqa: PLR2004 - its digest, and all the rest
         return "was edited since it was imported"
     there = {str(each["name"]) for each in yaml.safe_load(text)}
-    now = {each.name for each in found.tools}
+    now = {each.name for each in result.tools}
     lost, new = sorted(there - now), sorted(now - there)
-    said = [f"{what} {', '.join(names[:5])}" for what, names in (("without", lost), ("with", new)) if names]
-    return f"has other tools than would be written now ({'; '.join(said)})" if said else None
+    changes = [f"{what} {', '.join(names[:5])}" for what, names in (("without", lost), ("with", new)) if names]
+    return f"has other tools than would be written now ({'; '.join(changes)})" if changes else None
 
 
 class _Plain(yaml.SafeDumper):
@@ -110,9 +110,9 @@ def file_name(title: str) -> str:
 
 def _without_defaults(definition: ToolDefinition) -> Json:
     """Return a definition without the fields that are as they are anyway."""
-    found: Json = msgspec.to_builtins(definition)
+    fields: Json = msgspec.to_builtins(definition)
     usual: Json = msgspec.to_builtins(ToolDefinition(name=""))
-    return {name: value for name, value in found.items() if name == "kind" or value != usual[name]}
+    return {name: value for name, value in fields.items() if name == "kind" or value != usual[name]}
 
 
 def _one_line(text: str) -> str:
@@ -124,26 +124,26 @@ def _matches(globs: Collection[str], names: Sequence[str]) -> bool:
 
 
 def _name(id: str, taken: Collection[str]) -> str:
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_")[:_LONGEST_NAME] or "operation"
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_")[:_MAX_NAME] or "operation"
     if plain.startswith(PREFIX):
-        plain = f"api_{plain}"[:_LONGEST_NAME]
+        plain = f"api_{plain}"[:_MAX_NAME]
     name, n = plain, 2
     while name in taken:
         end = f"_{n}"
-        name, n = plain[: _LONGEST_NAME - len(end)] + end, n + 1
+        name, n = plain[: _MAX_NAME - len(end)] + end, n + 1
     return name
 
 
-def _server(document: Document, item: Json, operation: Json, given: str | None, source: str) -> str:
+def _server(document: Document, item: Json, operation: Json, server: str | None, source: str) -> str:
     """Return the address of the API; raises ConfigError when there is none."""
-    if given is not None:
-        return given
+    if server is not None:
+        return server
     servers = operation.get("servers") or item.get("servers") or document.root.get("servers") or [{}]
     first: Any = servers[0] if isinstance(servers, list) and isinstance(servers[0], dict) else {}
     url = str(first.get("url") or "/")
     for name, variable in (first.get("variables") or {}).items():
         url = url.replace(f"{{{name}}}", str(variable.get("default", "")))
-    found = urljoin(source, url) if source.startswith(("http://", "https://")) else url
-    if not urlsplit(found).netloc:
+    address = urljoin(source, url) if source.startswith(("http://", "https://")) else url
+    if not urlsplit(address).netloc:
         raise ConfigError(f"The document names no server but `{url[:100]}`; give one with --server https://….")
-    return found
+    return address

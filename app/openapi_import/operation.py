@@ -10,7 +10,7 @@ from app.openapi_import.document import Document, Json, Unresolved
 from app.openapi_import.schema import bounded
 from app.openapi_import.security import access_of
 
-_LONGEST_TEXT = 1_000
+_MAX_TEXT = 1_000
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _IGNORED_HEADERS = ("accept", "content-type", "authorization")
 """Which OpenAPI itself says are not parameters."""
@@ -99,8 +99,8 @@ def tool_of(
 
 def _text(operation: Json, otherwise: str) -> str:
     """Return what the document says of *operation*; one that it says nothing of is called *otherwise*."""
-    said = [str(operation.get(key) or "").strip() for key in ("summary", "description")]
-    text = "\n\n".join(dict.fromkeys(filter(None, said)))[:_LONGEST_TEXT] or otherwise[:_LONGEST_TEXT]
+    texts = [str(operation.get(key) or "").strip() for key in ("summary", "description")]
+    text = "\n\n".join(dict.fromkeys(filter(None, texts)))[:_MAX_TEXT] or otherwise[:_MAX_TEXT]
     return f"Deprecated. {text}" if operation.get("deprecated") is True else text
 
 
@@ -109,16 +109,16 @@ def _resource(tag: Any) -> str | None:
 
 
 def _path(path: str, names: Mapping[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda found: f"{{{names[found[1]]}}}", path)
+    return _PLACEHOLDER.sub(lambda match: f"{{{names[match[1]]}}}", path)
 
 
 def _parameters(document: Document, item: Json, operation: Json) -> Iterator[Json]:
     """Yield the parameters; those of the operation come in place of the same ones of its path."""
-    found: dict[tuple[str, str], Json] = {}
-    for given in [*(item.get("parameters") or ()), *(operation.get("parameters") or ())]:
-        parameter = document.resolved(given)
-        found[str(parameter.get("name")), str(parameter.get("in"))] = parameter
-    yield from found.values()
+    parameters: dict[tuple[str, str], Json] = {}
+    for entry in [*(item.get("parameters") or ()), *(operation.get("parameters") or ())]:
+        parameter = document.resolved(entry)
+        parameters[str(parameter.get("name")), str(parameter.get("in"))] = parameter
+    yield from parameters.values()
 
 
 def _take_parameter(document: Document, arguments: _Arguments, parameter: Json, method: str) -> None:
@@ -134,12 +134,12 @@ def _take_parameter(document: Document, arguments: _Arguments, parameter: Json, 
             raise NoTool(f"its {place} parameter `{name}` cannot be sent")
         return
     content: Any = parameter.get("content") or {}
-    given = parameter.get("schema") or next((each.get("schema") for each in content.values()), None) or {}
-    schema = bounded(document, given)
+    original = parameter.get("schema") or next((each.get("schema") for each in content.values()), None) or {}
+    schema = bounded(document, original)
     if not content:
         _check_style(parameter, f"its {place} parameter `{name}`", place, schema)
-    if said := parameter.get("description"):
-        schema = {**schema, "description": str(said)[:_LONGEST_TEXT]}
+    if description := parameter.get("description"):
+        schema = {**schema, "description": str(description)[:_MAX_TEXT]}
     if place == "path" and "type" not in schema:
         schema["type"] = "string"
     own = arguments.add(name, schema, required=required, suffix=f"_{place}")
@@ -151,14 +151,14 @@ def _take_parameter(document: Document, arguments: _Arguments, parameter: Json, 
         arguments.send[own] = "query" if own == name else f"query:{name}"
 
 
-def _check_style(said: Json, what: str, place: str, schema: Json) -> None:
+def _check_style(definition: Json, what: str, place: str, schema: Json) -> None:
     """Raise `NoTool` for *what*, a value in a *place* of this *schema*, if it is written in a way that is not sent."""
-    style = said.get("style", _STYLES[place])
+    style = definition.get("style", _STYLES[place])
     if style != _STYLES[place]:
         raise NoTool(f"{what} has the style `{style}`, which is not sent")
     if _may_be(schema, "object", "properties"):
         raise NoTool(f"{what} is an object, and its fields are not sent one by one")
-    if _may_be(schema, "array", "items") and (place != "query" or said.get("explode") is False):
+    if _may_be(schema, "array", "items") and (place != "query" or definition.get("explode") is False):
         raise NoTool(f"{what} is a list with commas, which is not sent (`explode: false`)")
 
 
@@ -166,8 +166,8 @@ def _may_be(schema: Any, kind: str, mark: str) -> bool:
     """Return whether a value of *schema* may be of the type *kind*, of which the keyword *mark* tells too."""
     if not isinstance(schema, dict):
         return False
-    given: Any = schema.get("type")
-    if given == kind or (isinstance(given, list) and kind in given) or (given is None and mark in schema):
+    types: Any = schema.get("type")
+    if types == kind or (isinstance(types, list) and kind in types) or (types is None and mark in schema):
         return True
     return any(_may_be(form, kind, mark) for name in ("anyOf", "oneOf") for form in schema.get(name) or ())
 
@@ -179,8 +179,8 @@ def _take_body(document: Document, arguments: _Arguments, operation: Json, metho
     if not content or method not in _BODIES:
         return None
     kind, mode = _kind(content)
-    given = document.resolved(content[kind].get("schema"))
-    schema = bounded(document, given)
+    original = document.resolved(content[kind].get("schema"))
+    schema = bounded(document, original)
     is_required = body.get("required") is True
     properties: Any = schema.get("properties")
     if mode == "form":
@@ -200,9 +200,9 @@ def _take_body(document: Document, arguments: _Arguments, operation: Json, metho
 
 
 def _check_form(encoding: Any, properties: Any) -> None:
-    for name, said in (encoding or {}).items():
-        if isinstance(said, dict) and ("style" in said or "explode" in said):
-            _check_style(said, f"the field `{name}` of its form", "query", (properties or {}).get(name) or {})
+    for name, encoded in (encoding or {}).items():
+        if isinstance(encoded, dict) and ("style" in encoded or "explode" in encoded):
+            _check_style(encoded, f"the field `{name}` of its form", "query", (properties or {}).get(name) or {})
 
 
 def _mode(mode: str, method: str) -> str | None:

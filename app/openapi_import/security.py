@@ -20,25 +20,25 @@ class SchemeAccess:
 
 def access_of(document: Document, operation: Json) -> SchemeAccess | None:
     """Return the first way in that an HTTP tool can take; None when there are ways in, and none of them."""
-    given: Any = operation.get("security", document.root.get("security"))
-    ways: list[Any] = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    listed: Any = operation.get("security", document.root.get("security"))
+    ways: list[Any] = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     if not ways:
         return SchemeAccess()
-    return next((found for way in ways if (found := _way(document, way)) is not None), None)
+    return next((access for way in ways if (access := _way(document, way)) is not None), None)
 
 
 def _way(document: Document, way: Mapping[str, Any]) -> SchemeAccess | None:
     schemes: Any = (document.root.get("components") or {}).get("securitySchemes") or {}
-    found = SchemeAccess()
+    access = SchemeAccess()
     for name, scopes in way.items():
         one = _scheme(document.resolved(schemes.get(name)), secret_name(document.title, name), scopes)
-        if one is None or (found.oauth and one.oauth):
+        if one is None or (access.oauth and one.oauth):
             return None
-        secrets = {**found.secrets, **one.secrets}
-        found = SchemeAccess(
-            {**found.headers, **one.headers}, {**found.query, **one.query}, found.oauth or one.oauth, secrets
+        secrets = {**access.secrets, **one.secrets}
+        access = SchemeAccess(
+            {**access.headers, **one.headers}, {**access.query, **one.query}, access.oauth or one.oauth, secrets
         )
-    return found
+    return access
 
 
 def _scheme(scheme: Json, secret: str, scopes: Any) -> SchemeAccess | None:
@@ -73,5 +73,5 @@ def _oauth(url: str, secret: str, scopes: Any) -> SchemeAccess:
 def secret_name(title: str, scheme: str) -> str:
     """Return the name of the secret for *scheme* of the API *title*, such as `SHOP_API_KEY`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", f"{title} {scheme}")
-    found = re.sub(r"[^A-Za-z0-9]+", "_", words).strip("_").upper()
-    return found[-64:].strip("_") or "API_KEY"
+    name = re.sub(r"[^A-Za-z0-9]+", "_", words).strip("_").upper()
+    return name[-64:].strip("_") or "API_KEY"

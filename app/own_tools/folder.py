@@ -64,11 +64,11 @@ def read_folder(folder: Path) -> FolderSources:
         inside = sorted(folder.iterdir())
     except OSError as error:
         return FolderSources(folder, fault=_fault(folder, error))
-    found = [path for path in inside if path.suffix == SUFFIX and _counts(path.stem)]
-    if len(found) > MAX_FILES:
-        text = f"{len(found):,} Python files are more than {MAX_FILES}; name a folder that holds tools alone."
+    paths = [path for path in inside if path.suffix == SUFFIX and _counts(path.stem)]
+    if len(paths) > MAX_FILES:
+        text = f"{len(paths):,} Python files are more than {MAX_FILES}; name a folder that holds tools alone."
         return FolderSources(folder, fault=ToolProblem(str(folder), text))
-    for path in found:
+    for path in paths:
         content = _read(path)
         if isinstance(content, bytes):
             files[path.stem] = content
@@ -164,7 +164,7 @@ class FolderLoad:
         self._begun.add(stem)
         path = self._sources.folder.absolute() / f"{stem}{SUFFIX}"
         name, content = f"{self.package}.{stem}", self._sources.files[stem]
-        module, known = _module(name, path), self._sources.files.keys() | self._sources.problems.keys()
+        module, stems = _module(name, path), self._sources.files.keys() | self._sources.problems.keys()
         try:
             tree = ast.parse(content, str(path))
             imported = dict(_imported(tree))
@@ -183,8 +183,8 @@ class FolderLoad:
             beside = self._sources.files.keys()
             self.problems[stem] = problem_of(error, path, self._sources.shown(stem), beside, self.package)
             return
-        tools, names = () if stem.startswith("_") else found_in(module), frozenset(imported)
-        self._keep(stem, LoadedFile(self._number, self.package, content, names, names & known, module, tools))
+        tools, names = () if stem.startswith("_") else tools_in(module), frozenset(imported)
+        self._keep(stem, LoadedFile(self._number, self.package, content, names, names & stems, module, tools))
 
     def _keep(self, stem: str, file: LoadedFile) -> None:
         setattr(self._parent, stem, file.module)
@@ -206,11 +206,11 @@ def _watched(path: Path) -> Iterator[None]:
 
 def _unchanged(sources: FolderSources, before: Mapping[str, LoadedFile]) -> dict[str, LoadedFile]:
     """Return the files that are as they were *before*, and so is all that they import, the latest load of it."""
-    known = sources.files.keys() | sources.problems.keys()
+    stems = sources.files.keys() | sources.problems.keys()
     same = {
         stem: before[stem]
         for stem, content in sources.files.items()
-        if stem in before and before[stem].content == content and before[stem].beside == before[stem].imports & known
+        if stem in before and before[stem].content == content and before[stem].beside == before[stem].imports & stems
     }
     while stale := [
         stem
@@ -228,10 +228,10 @@ def forget(package: str) -> None:
         sys.modules.pop(name, None)
 
 
-def found_in(module: ModuleType) -> tuple[OwnTool, ...]:
+def tools_in(module: ModuleType) -> tuple[OwnTool, ...]:
     """Return the tools that *module* holds, each once."""
-    found = {id(value): value for value in vars(module).values() if isinstance(value, FunctionTool)}
-    return tuple(found.values())
+    tools = {id(value): value for value in vars(module).values() if isinstance(value, FunctionTool)}
+    return tuple(tools.values())
 
 
 def _module(name: str, path: Path, *, is_package: bool = False) -> ModuleType:

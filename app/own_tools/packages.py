@@ -6,8 +6,8 @@ from types import ModuleType
 from typing import cast
 
 from agent_core.tools.function import FunctionTool
-from app.own_tools.folder import OwnTool, found_in
-from app.own_tools.problems import ToolProblem, said
+from app.own_tools.folder import OwnTool, tools_in
+from app.own_tools.problems import ToolProblem, explanation
 
 GROUP = "parley.tools"
 
@@ -28,7 +28,7 @@ def load_packages() -> tuple[list[PackagedTools], list[ToolProblem]]:
         try:
             value: object = point.load()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a package does is a value here
-            problems.append(ToolProblem(place, said(error)))
+            problems.append(ToolProblem(place, explanation(error)))
             continue
         tools = _tools_of(value)
         if tools:
@@ -43,7 +43,7 @@ def _tools_of(value: object) -> tuple[OwnTool, ...]:
     if isinstance(value, FunctionTool):
         return (cast("OwnTool", value),)
     if isinstance(value, ModuleType):
-        return found_in(value)
+        return tools_in(value)
     if isinstance(value, list | tuple) and all(isinstance(each, FunctionTool) for each in value):
         return tuple(cast("list[OwnTool]", value))
     return ()

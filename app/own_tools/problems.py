@@ -37,7 +37,7 @@ def problem_of(error: BaseException, path: Path, shown: str, beside: Collection[
     place = f"{shown}:{line}" if line else shown
     if isinstance(error, ModuleNotFoundError) and error.name and (text := _out_of_place(error.name, path, package)):
         return ToolProblem(place, text)
-    return ToolProblem(place, said(error, beside, package))
+    return ToolProblem(place, explanation(error, beside, package))
 
 
 def _out_of_place(name: str, path: Path, package: str) -> str | None:
@@ -56,7 +56,7 @@ def _is_code(folder: Path) -> bool:
     return any(folder.glob("*.py"))
 
 
-def said(error: BaseException, beside: Collection[str] = (), package: str = "") -> str:
+def explanation(error: BaseException, beside: Collection[str] = (), package: str = "") -> str:
     """Return what *error* says, and what to do."""
     match error:
         case UnfitFunction():

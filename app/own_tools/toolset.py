@@ -120,9 +120,9 @@ class OwnTools:
         if self._packages is None:  # what is installed stays as it is while the process runs
             self._packages = load_packages()
         packaged, broken = self._packages
-        files, loaded, found = self._loaded(sources)
+        files, loaded, faults = self._loaded(sources)
         tools, places, conflicts = self._named(sources, files, packaged)
-        problems = (*found, *conflicts, *broken)
+        problems = (*faults, *conflicts, *broken)
         self._taken = Taken(sources.digest, files, loaded, tools, places, problems, sources.unread)
         return self._taken != before
 
@@ -136,8 +136,8 @@ class OwnTools:
         self._loads += 1
         load = FolderLoad(sources, before.loaded, self._loads)
         self._opened.append(load.package)
-        kept = {stem: before.files[stem] for stem in load.problems if stem in before.files}
-        files, loaded = dict(sorted({**kept, **load.files}.items())), {**before.loaded, **load.files}
+        previous = {stem: before.files[stem] for stem in load.problems if stem in before.files}
+        files, loaded = dict(sorted({**previous, **load.files}.items())), {**before.loaded, **load.files}
         self._close({file.package for file in (*files.values(), *loaded.values())})
         return files, loaded, list(load.problems.values())
 

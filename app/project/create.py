@@ -85,10 +85,10 @@ def _checked(name: str) -> str:
 
 def _check_free(fresh: Path, folder: Path, name: str) -> None:
     """Raise ConfigError when a file of *fresh* would overwrite one of *folder*, or a file is where a folder must be."""
-    found = [path for path in _files(fresh) if path != Path(IGNORED) and _is_taken(folder, path)]
-    if found:
-        shown = ", ".join(f"`{path.as_posix()}`" for path in found[:NAMED])
-        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    taken = [path for path in _files(fresh) if path != Path(IGNORED) and _is_taken(folder, path)]
+    if taken:
+        shown = ", ".join(f"`{path.as_posix()}`" for path in taken[:NAMED])
+        more = f" and {len(taken) - NAMED} more" if len(taken) > NAMED else ""
         raise ConfigError(f"`{name}` already has {shown}{more}; move what is there away, or choose another name.")
 
 
@@ -142,7 +142,7 @@ def _write(folder: Path, places: Mapping[str, str], kind: str) -> None:
 
 def _listed(source: Traversable, path: Path) -> Iterator[tuple[Traversable, Path]]:
     """Give each file below *source* with its path in a project."""
-    for each in sorted(source.iterdir(), key=lambda found: found.name):
+    for each in sorted(source.iterdir(), key=lambda entry: entry.name):
         name = each.name.removesuffix(SUFFIX)
         name = f".{name.removeprefix('dot_')}" if name.startswith("dot_") else name
         if each.is_dir():
@@ -183,6 +183,6 @@ def _move(fresh: Path, folder: Path) -> None:
 
 def _joined(before: str, ours: str) -> str:
     """Return the text of a .gitignore with the lines of *ours* after it that it has not."""
-    known = {line.strip() for line in before.splitlines()}
-    more = [line for line in ours.splitlines() if line.strip() and not line.startswith("#") and line not in known]
+    existing = {line.strip() for line in before.splitlines()}
+    more = [line for line in ours.splitlines() if line.strip() and not line.startswith("#") and line not in existing]
     return "\n".join([before.rstrip("\n"), "", "# Parley", *more, ""]).lstrip("\n") if more else before

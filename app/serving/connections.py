@@ -29,7 +29,7 @@ REFUSED = 256
 """Refused connections that are kept open at once, for their clients to read why; more are closed unanswered."""
 SPARE = "parley.spare"
 """In the scope of a request on a spare connection: what counts its refusal."""
-MOST_SPARE = 32
+MAX_SPARE = 32
 """Connections that are kept for health checks and operators; of a server with few, an eighth."""
 TRY_AGAIN = 10
 """Seconds after which a refused client may try again."""
@@ -106,7 +106,7 @@ class Connections:
         self._open: dict[Bounded, str] = {}
         self._refused: set[Bounded] = set()
         self._spare: set[Bounded] = set()
-        self._ordinary = self.bounds.connections - min(MOST_SPARE, self.bounds.connections // 8)
+        self._ordinary = self.bounds.connections - min(MAX_SPARE, self.bounds.connections // 8)
         self._by_address: Counts[str] = Counts()
         self.refused = Counter(
             "parley_connections_refused", "Connections that were refused or closed.", ("reason",), registry=None

@@ -37,7 +37,7 @@ OVERLAP = 60_000
 """Milliseconds by which each look goes back: clocks of processes differ, and commits overtake each other."""
 FLUSH = 60_000
 """Milliseconds between two writes of when keys were last used."""
-LONGEST = 1000 * COOKIE_SECONDS
+MAX_AGE = 1000 * COOKIE_SECONDS
 """Milliseconds after which nothing that a revoked actor held can be valid any more: a cookie lives longest."""
 _KEY = re.compile(r"pk_(key_[A-Za-z0-9_-]{16})_[A-Za-z0-9_-]{43}")
 _NO_DIGEST = bytes(32)
@@ -79,7 +79,7 @@ class Credentials:
 
     def identify(self, text: str) -> Principal | None:
         """Return whom *text* names; None when it is no key or token, or one that holds no more."""
-        if (found := _KEY.fullmatch(text)) is not None and (named := self._named(found[1], text)) is not None:
+        if (match := _KEY.fullmatch(text)) is not None and (named := self._named(match[1], text)) is not None:
             return named
         if self._api_key is not None and self._api_key.fits(text):
             return Principal("operator", OPERATOR, scopes=SCOPES)
@@ -99,8 +99,8 @@ class Credentials:
 
     def log_in(self, text: str) -> tuple[Token, Principal] | None:
         """Return a login with the API key *text*; None for all else, tokens and a secret that was replaced included."""
-        found = _KEY.fullmatch(text)
-        id = None if found is None or self._named(found[1], text) is None else found[1]
+        match = _KEY.fullmatch(text)
+        id = None if match is None or self._named(match[1], text) is None else match[1]
         if id is None and (self._api_key is None or not self._api_key.fits(text)):
             return None
         mark = self._mark(id)
@@ -117,12 +117,12 @@ class Credentials:
             return None
         key = None if login.key is None else self._keys.get(login.key)
         actor, scopes = (OPERATOR, SCOPES) if key is None else (_holder(key), frozenset(key.object.scopes))
-        found = Principal("operator", actor, scopes=scopes, key=login.key, token=login.id, mark=login.mark)
-        if not self.holds(found):
+        principal = Principal("operator", actor, scopes=scopes, key=login.key, token=login.id, mark=login.mark)
+        if not self.holds(principal):
             return None
         if login.key is not None:
             self._used[login.key] = self._clock.now()
-        return login, found
+        return login, principal
 
     def holds(self, principal: Principal) -> bool:
         """Return whether what *principal* sent is still good: neither expired nor revoked, with the same scopes."""
@@ -151,7 +151,7 @@ class Credentials:
     async def load(self) -> None:
         """Read everything."""
         now = self._clock.now()
-        await self._access.tidy(now - LONGEST)
+        await self._access.tidy(now - MAX_AGE)
         await self._look(since=0)
 
     async def revoke(self, kind: RevocationKind, subject: str) -> Revocation:
@@ -251,8 +251,8 @@ class Credentials:
         """Read what is new, and return whether something may be."""
         now = self._clock.now()
         revoked = await self._access.revoked_since(since)
-        found = await self._access.usable_keys()
-        keys = {key.object.id: key for key in found if key.object.id not in self._dropped}
+        usable = await self._access.usable_keys()
+        keys = {key.object.id: key for key in usable if key.object.id not in self._dropped}
         changed = self.signers.replace(await self._access.every_signing_key())
         changed |= bool(revoked) or keys != self._keys
         self._keys = keys
@@ -275,8 +275,8 @@ class Credentials:
     async def _flush(self) -> None:
         self._flushed = self._clock.now()
         for kind in ("token", "actor"):
-            kept = {subject: at for subject, at in self._revoked[kind].items() if at > self._flushed - LONGEST}
-            self._revoked[kind] = kept
+            recent = {subject: at for subject, at in self._revoked[kind].items() if at > self._flushed - MAX_AGE}
+            self._revoked[kind] = recent
         used = dict(self._used)
         if used:
             await self._access.note_used(used)

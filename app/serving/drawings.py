@@ -8,7 +8,7 @@ from agent_core import RateLimited
 from app.serving.readers import leave
 from channels.web.identity import Principal
 
-MOST_OF_ONE, MOST_OF_ADDRESS, MOST_OF_VISITORS = 2, 4, 16
+MAX_OF_ONE, MAX_OF_ADDRESS, MAX_OF_VISITORS = 2, 4, 16
 """Drawings of one visitor, of all visitors at one address, and of all visitors of this process, at once: half of what
 may wait for the renderer."""
 RETRY_AFTER = 5
@@ -26,9 +26,9 @@ class Drawings:
     def __init__(
         self,
         *,
-        most_of_one: int = MOST_OF_ONE,
-        most_of_address: int = MOST_OF_ADDRESS,
-        most_of_visitors: int = MOST_OF_VISITORS,
+        most_of_one: int = MAX_OF_ONE,
+        most_of_address: int = MAX_OF_ADDRESS,
+        most_of_visitors: int = MAX_OF_VISITORS,
         kind: str = DRAWINGS,
     ) -> None:
         self._of_one, self._of_address, self._of_visitors = most_of_one, most_of_address, most_of_visitors

@@ -7,7 +7,7 @@ import structlog
 from app.addresses import place_of
 from app.serving.windows import CountWindows
 
-MOST = 30
+MAX_FAILURES = 30
 """Failures of an address within a window that are answered as usual."""
 WINDOW = 60.0
 SIZE = 10_000
@@ -18,7 +18,7 @@ _log = structlog.get_logger("parley.login")
 class Logins:
     """The failed logins of the last minute, by address; *now* gives seconds that only grow."""
 
-    def __init__(self, now: Callable[[], float], *, most: int = MOST, size: int = SIZE) -> None:
+    def __init__(self, now: Callable[[], float], *, most: int = MAX_FAILURES, size: int = SIZE) -> None:
         self._most = most
         self._failures = CountWindows[str](now, length=WINDOW, size=size)
 

@@ -71,8 +71,8 @@ class Metrics:
         yield _counter("parley_hook_errors", text, ("hook_type", "event"), self._core.health.hook_errors)
         yield from collected(counters.first_text, counters.seconds, counters.appends, counters.late, counters.estimates)
         servers = Count((each,) for each in self._core.tools.servers.statuses)
-        known = {**dict.fromkeys(((each,) for each in get_args(ServerStatus)), 0), **servers}
-        yield _gauges("parley_mcp_servers", "MCP servers by how they are.", ("status",), known)
+        counts = {**dict.fromkeys(((each,) for each in get_args(ServerStatus)), 0), **servers}
+        yield _gauges("parley_mcp_servers", "MCP servers by how they are.", ("status",), counts)
         yield _gauge("parley_streams", "Open event streams, and requests that wait for a run.", self._streams())
         yield from self._requests.collect()
         yield _gauge("parley_connections", "Open connections.", self._connections.count)
@@ -90,8 +90,8 @@ class Metrics:
             return
         runs = {(name,): number for name, number in {"queued": 0, "running": 0, **figures.runs}.items()}
         yield _gauges("parley_open_runs", "Runs of all processes that have not ended.", ("status",), runs)
-        known = dict.fromkeys(get_args(Kind), 0) if figures.workers else {}  # a kind that is gone must not be missing
-        kinds = {(name,): number for name, number in {**known, **figures.workers}.items()}
+        zeros = dict.fromkeys(get_args(Kind), 0) if figures.workers else {}  # a kind that is gone must not be missing
+        kinds = {(name,): number for name, number in {**zeros, **figures.workers}.items()}
         yield _gauges("parley_workers", "Live processes by kind; none on SQLite.", ("kind",), kinds)
         yield _gauge(
             "parley_oldest_queued_seconds",

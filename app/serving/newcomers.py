@@ -9,9 +9,9 @@ from agent_core import RateLimited
 from app.serving.windows import CountWindows
 
 WINDOW = 60.0
-MOST_NEW, MOST_KNOWN = 60, 600
+MAX_NEW, MAX_KNOWN = 60, 600
 """New visitors, and tokens of visitors who were here before, of one address within a window."""
-MOST_OF_ALL = 3_000
+MAX_OF_ALL = 3_000
 """Either of them where the address is not known: behind a proxy that no setting names all people share it."""
 SIZE = 10_000
 """Addresses that are counted at once; the one that came least lately is forgotten."""
@@ -27,10 +27,10 @@ class Newcomers:
     def admit(self, address: str | None, *, is_new: bool) -> None:
         """Count one token for someone at *address*, None: it is not known; raises `RateLimited` beyond the limit."""
         count, seconds = self._tokens.add((address, is_new))
-        most = MOST_OF_ALL if address is None else MOST_NEW if is_new else MOST_KNOWN
+        most = MAX_OF_ALL if address is None else MAX_NEW if is_new else MAX_KNOWN
         if count <= most:
             return
         if count == most + 1:
             _log.warning("limit.reached", limit="anonymous_tokens", address=address, seconds=seconds)
-        said = "Too many people have come from your network address within a minute"
-        raise RateLimited(f"{said}; try again in {seconds} seconds.", seconds, limit="anonymous_tokens")
+        text = "Too many people have come from your network address within a minute"
+        raise RateLimited(f"{text}; try again in {seconds} seconds.", seconds, limit="anonymous_tokens")

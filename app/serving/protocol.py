@@ -148,9 +148,9 @@ class Connection(HttpToolsProtocol):
 
     def look(self, now: float) -> None:
         """Close the connection when its client is too slow at *now*."""
-        bounds, took = self._bounds, now - self._since
+        bounds, elapsed = self._bounds, now - self._since
         if self._closing:
-            if took > bounds.unread_seconds:
+            if elapsed > bounds.unread_seconds:
                 self.transport.abort()
         elif self._paused is not None and now - self._paused > bounds.reader_seconds:
             self._all.note("reader", self._address)
@@ -162,12 +162,12 @@ class Connection(HttpToolsProtocol):
         elif self.flow.read_paused:
             self._since = now  # it is this server that does not read
         elif self._reading == "head":
-            if took > bounds.head_seconds:
+            if elapsed > bounds.head_seconds:
                 self._refuse("head_time")
         elif self._reading == "body":
-            if took > bounds.body_grace and self._bytes < bounds.body_rate * took:
+            if elapsed > bounds.body_grace and self._bytes < bounds.body_rate * elapsed:
                 self._refuse("body_time")
-        elif not self._is_answering and took > (bounds.idle_seconds if self._used else bounds.head_seconds):
+        elif not self._is_answering and elapsed > (bounds.idle_seconds if self._used else bounds.head_seconds):
             self._closing, self._since = True, now
             self.transport.close()
 

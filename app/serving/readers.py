@@ -31,8 +31,8 @@ class Reader:
     bounds: StreamBounds | None = None
 
 
-MOST_OF_ONE = DEFAULT_STREAMS
-MOST_OF_ADDRESS = 256
+MAX_OF_ONE = DEFAULT_STREAMS
+MAX_OF_ADDRESS = 256
 """Open streams of all visitors at one address, however many connections they share: a large office's."""
 RETRY_AFTER = 5
 """Seconds after which one more is worth a try."""
@@ -59,8 +59,8 @@ class Readers:
     def __init__(
         self,
         *,
-        most_of_one: int = MOST_OF_ONE,
-        most_of_address: int = MOST_OF_ADDRESS,
+        most_of_one: int = MAX_OF_ONE,
+        most_of_address: int = MAX_OF_ADDRESS,
         now: Callable[[], int] | None = None,
     ) -> None:
         self._open: dict[asyncio.Task[Any], Reader | None] = {}
@@ -104,8 +104,8 @@ class Readers:
         """Raise `RateLimited` if *reader*, or its address, has as many streams as visitors may have open."""
         for counted, who in _counted(reader):
             if (most := self._most(reader, counted)) is not None and self._counts[counted] >= most:
-                said = f"{who} {most} open stream{'' if most == 1 else 's'}, as many as are allowed"
-                raise RateLimited(f"{said}; close one first, or try again in a moment.", RETRY_AFTER, limit="streams")
+                text = f"{who} {most} open stream{'' if most == 1 else 's'}, as many as are allowed"
+                raise RateLimited(f"{text}; close one first, or try again in a moment.", RETRY_AFTER, limit="streams")
 
     def _most(self, reader: Reader, counted: "_Counted") -> int | None:
         """Return how many streams there may be of *counted*."""

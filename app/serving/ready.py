@@ -57,8 +57,8 @@ class Ready:
             with suppress(Unavailable, TimeoutError):  # the database was there just now: then the last answer stands
                 async with asyncio.timeout(TIMEOUT):
                     count = len(await self._core.agents.unavailable())
-                said = f"Agents without a model that can be asked: {count}. `parley doctor` names them."
-                self._warning = said if count else None
+                text = f"Agents without a model that can be asked: {count}. `parley doctor` names them."
+                self._warning = text if count else None
         return self._warning
 
     async def _ping(self) -> None:
@@ -83,9 +83,9 @@ def look_at(database: Database, worker: str) -> Look:
         return revision_of(connection), connection.execute(_HEARTBEAT, {"worker": worker}).first()
 
     async def look() -> str | None:
-        found, heartbeat = await database.read(work)
-        if found is None or found < wanted:
-            return f"The database is at revision {found or 'none'}, not {wanted}; run `parley migrate`."
+        revision, heartbeat = await database.read(work)
+        if revision is None or revision < wanted:
+            return f"The database is at revision {revision or 'none'}, not {wanted}; run `parley migrate`."
         if heartbeat is None:
             return "This process is not registered as alive; its heartbeats do not arrive."
         if heartbeat.age > LATE:

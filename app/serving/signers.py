@@ -49,10 +49,10 @@ class Signers:
 
     def replace(self, keys: Iterable[SigningKey]) -> bool:
         """Use *keys* and no others; return whether that changes anything."""
-        kept = {key.kid: key for key in keys if key.id not in self._dropped}
-        if kept == self._keys:
+        current = {key.kid: key for key in keys if key.id not in self._dropped}
+        if current == self._keys:
             return False
-        self._keys = kept
-        self._signers = {key.kid: signer_of(key.id, key.jwk, key.algorithm) for key in kept.values()}
-        self._ids = {key.id for key in kept.values()}
+        self._keys = current
+        self._signers = {key.kid: signer_of(key.id, key.jwk, key.algorithm) for key in current.values()}
+        self._ids = {key.id for key in current.values()}
         return True

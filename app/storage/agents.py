@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 from agent_core import AgentObject
 from agent_core.store.work import catalog
 from app.settings import Settings
-from app.storage.servers import asked
+from app.storage.servers import query
 
-MOST = 10_000
+MAX_AGENTS = 10_000
 """Agents that a check looks at."""
 
 
@@ -21,12 +21,12 @@ def stored_agents(settings: Settings) -> Sequence[AgentObject]:
 
 def all_agents(settings: Settings) -> Sequence[AgentObject]:
     """Return all agents of the database, those of files as the last start read them; none as above."""
-    return asked(settings, _read) or ()
+    return query(settings, _read) or ()
 
 
 def _read(connection: Connection) -> Sequence[AgentObject]:
     try:
-        return catalog.listed(connection, limit=MOST, after=0).items
+        return catalog.listed(connection, limit=MAX_AGENTS, after=0).items
     except (msgspec.ValidationError, connection.dialect.loaded_dbapi.Error):
         # Of another version, or empty: that is a finding of the migrations. Prepared statements raise the driver's own.
         return ()

@@ -11,7 +11,7 @@ import structlog
 from app.settings import Settings
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-MOST = 10_000
+MAX_ENTRIES = 10_000
 """Entries of the folder that are looked at in one start."""
 BESIDE = ("", "-wal", "-shm", "-journal", ".lock")
 """What follows the name of an SQLite file in the names of those that belong to it."""
@@ -51,8 +51,8 @@ def _inside(data: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(data):  # follows no link
         for name in (*folders, *files):
             seen += 1
-            if seen > MOST:
-                _log.warning("data.not_all_checked", folder=str(data), remedy=f"keep at most {MOST} files in it")
+            if seen > MAX_ENTRIES:
+                _log.warning("data.not_all_checked", folder=str(data), remedy=f"keep at most {MAX_ENTRIES} files in it")
                 return
             yield Path(folder, name)
 
@@ -71,9 +71,9 @@ def _database(settings: Settings) -> Iterator[Path]:
 
 def _narrow(path: Path) -> None:
     try:
-        found = path.lstat()
-        mode = stat.S_IMODE(found.st_mode)
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or not mode & OTHERS:
+        status = path.lstat()
+        mode = stat.S_IMODE(status.st_mode)
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or not mode & OTHERS:
             return
         path.chmod(mode & ~OTHERS)
     except FileNotFoundError:

@@ -52,7 +52,7 @@ def load_keys(settings: Settings) -> Keys:
     """Return the keys of PARLEY_SECRET_KEY, else of the file in PARLEY_DATA, which is made when missing."""
     if settings.secret_key is not None:
         return Keys(settings.secret_key.get_secret_value().encode())
-    text = _kept_secret(settings) or _write(settings.data / SECRET_FILE, secrets.token_urlsafe(48))
+    text = _stored_secret(settings) or _write(settings.data / SECRET_FILE, secrets.token_urlsafe(48))
     return Keys(text.encode())
 
 
@@ -60,12 +60,12 @@ def check_keys(settings: Settings) -> None:
     """Raise ConfigError when a key that is kept in PARLEY_DATA, and is needed, cannot be used; make none."""
     if settings.postgres is None:
         if settings.secret_key is None:
-            _kept_secret(settings)
+            _stored_secret(settings)
         if settings.api_key is None:
-            _kept_api_key(settings)
+            _stored_api_key(settings)
 
 
-def _kept_secret(settings: Settings) -> str | None:
+def _stored_secret(settings: Settings) -> str | None:
     path = settings.data / SECRET_FILE
     text = _read(path)
     if text is not None and len(text) < MIN_SECRET:
@@ -73,12 +73,12 @@ def _kept_secret(settings: Settings) -> str | None:
     return text
 
 
-def _kept_api_key(settings: Settings) -> ApiKey | None:
+def _stored_api_key(settings: Settings) -> ApiKey | None:
     path = settings.data / API_KEY_FILE
-    known = _read(path)
+    digest = _read(path)
     try:
         renewal = f"remove {path} and start again, or set PARLEY_API_KEY"
-        return None if known is None else ApiKey(bytes.fromhex(known), renewal=renewal)
+        return None if digest is None else ApiKey(bytes.fromhex(digest), renewal=renewal)
     except ValueError:
         raise ConfigError(
             f"PARLEY_API_KEY: `{path}` is damaged; remove it for a new key, or set the variable."
@@ -94,8 +94,8 @@ def check_secret(settings: Settings) -> None:
 
     mark = load_keys(settings).derive("fingerprint")
     with connected(settings.postgres) as connection:
-        known = keep(connection, SECRET_NAME, mark)
-    _compare(mark, known)
+        shared = keep(connection, SECRET_NAME, mark)
+    _compare(mark, shared)
 
 
 def check_shared_secret(settings: Settings) -> None:
@@ -106,13 +106,13 @@ def check_shared_secret(settings: Settings) -> None:
     from app.storage.postgres import connected  # noqa: PLC0415 - as below
 
     with connected(settings.postgres) as connection:
-        known = value_of(connection, SECRET_NAME)
-    if known is not None:
-        _compare(load_keys(settings).derive("fingerprint"), known)
+        shared = value_of(connection, SECRET_NAME)
+    if shared is not None:
+        _compare(load_keys(settings).derive("fingerprint"), shared)
 
 
-def _compare(mark: bytes, known: bytes) -> None:
-    if not hmac.compare_digest(mark, known):
+def _compare(mark: bytes, shared: bytes) -> None:
+    if not hmac.compare_digest(mark, shared):
         raise ConfigError(
             "PARLEY_SECRET_KEY: the processes of this Postgres have another one; set the same for all (how it is "
             "changed is in docs/operations.md)."
@@ -129,13 +129,13 @@ def load_api_key(settings: Settings) -> ApiKey:
     made = f"parley_{secrets.token_urlsafe(24)}"
     if settings.postgres is not None:
         return _shared(settings.postgres, made)
-    if known := _kept_api_key(settings):
-        return known
+    if existing := _stored_api_key(settings):
+        return existing
     _write(settings.data / API_KEY_FILE, _hash(made).hex())
     return ApiKey(_hash(made), generated=made)
 
 
-def known_api_key(settings: Settings) -> ApiKey | None:
+def find_api_key(settings: Settings) -> ApiKey | None:
     """Return PARLEY_API_KEY, else the key that a server on the same Postgres has made; make none."""
     if settings.api_key is not None:
         return ApiKey(_hash(settings.api_key.get_secret_value()))

@@ -31,7 +31,7 @@ def owned(settings: Settings) -> Iterator[None]:
 
 
 @contextmanager
-def known(settings: Settings) -> Iterator[bool]:
+def address_place(settings: Settings) -> Iterator[bool]:
     """Give whether PARLEY_DATA may hold this process's address, for the commands of this machine.
 
     On Postgres any number of processes run, and the folder holds nothing that they need: the first one is known there,

@@ -56,13 +56,13 @@ def check_migrated(settings: Settings) -> None:
     In Postgres that is its own or a later one: revisions only add, so that old processes work on while a new version
     is brought out. An SQLite file has one process, and no two versions at a time.
     """
-    found, wanted = revision(settings), newest()
-    if found == wanted or (settings.postgres is not None and found is not None and found > wanted):
+    current, wanted = revision(settings), newest()
+    if current == wanted or (settings.postgres is not None and current is not None and current > wanted):
         return
     what = "the Postgres" if settings.postgres is not None else f"`{settings.database}`"
-    if found is not None and found > wanted:
-        raise ConfigError(f"DATABASE_URL: {what} is at revision {found}, of a later Parley; start that version.")
-    raise ConfigError(f"DATABASE_URL: {what} is at revision {found or 'none'}, not {wanted}; run `parley migrate`.")
+    if current is not None and current > wanted:
+        raise ConfigError(f"DATABASE_URL: {what} is at revision {current}, of a later Parley; start that version.")
+    raise ConfigError(f"DATABASE_URL: {what} is at revision {current or 'none'}, not {wanted}; run `parley migrate`.")
 
 
 def revision(settings: Settings) -> str | None:
@@ -76,8 +76,8 @@ def revision(settings: Settings) -> str | None:
         raise ConfigError(f"DATABASE_URL: there is no database at `{settings.database}`; run `parley migrate`.")
     try:
         with closing(sqlite3.connect(settings.database)) as connection:
-            known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
-            row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if known else None
+            exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if exists else None
     except sqlite3.Error as error:
         raise ConfigError(
             f"DATABASE_URL: `{settings.database}` cannot be used ({error}); name an SQLite file that can."

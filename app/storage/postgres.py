@@ -45,9 +45,9 @@ def driver_url(url: str) -> str:
 
 def place_of(url: str) -> str:
     """Return host, port and database of *url*: what may be shown of it."""
-    found = urlsplit(url)
-    host = found.netloc.rpartition("@")[2] or parse_qs(found.query).get("host", ["this machine"])[0]
-    return f"{host}, database `{unquote(found.path.lstrip('/')) or 'of the user'}`"
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["this machine"])[0]
+    return f"{host}, database `{unquote(parts.path.lstrip('/')) or 'of the user'}`"
 
 
 def _remedy(error: DBAPIError) -> str:
@@ -65,8 +65,8 @@ def _remedy(error: DBAPIError) -> str:
 def _reason(error: DBAPIError, url: str) -> str:
     """Return the driver's own words, in one line; where an address puzzles it, it cites what may be the password."""
     words = " ".join(str(error.orig).split())
-    found = urlsplit(url)
-    raw = found.netloc.rpartition("@")[0].partition(":")[2]
-    for secret in {raw, unquote(raw), *parse_qs(found.query).get("password", [])} - {""}:
+    parts = urlsplit(url)
+    raw = parts.netloc.rpartition("@")[0].partition(":")[2]
+    for secret in {raw, unquote(raw), *parse_qs(parts.query).get("password", [])} - {""}:
         words = words.replace(secret, "…")
     return words

@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 def stored_servers(settings: Settings) -> tuple[Sequence[StoredServer], Collection[str]]:
     """Return the stored servers, and the names of the secrets; none of a database that is missing or older."""
-    return asked(settings, _read) or ((), ())
+    return query(settings, _read) or ((), ())
 
 
 def stored_secrets(settings: Settings) -> Collection[str] | None:
     """Return the names of the stored secrets; None of a database that is missing or older."""
-    return asked(settings, servers.secret_names)
+    return query(settings, servers.secret_names)
 
 
-def asked(settings: Settings, work: Callable[[Connection], T]) -> T | None:
+def query(settings: Settings, work: Callable[[Connection], T]) -> T | None:
     """Return what *work* finds; None in a database that is missing, older, or cannot be read."""
     try:
         if settings.postgres is not None:

@@ -17,7 +17,7 @@ FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-pr
 """Headers that proxies add: a request with one of them comes from further than its connection."""
 FREE, WAIT = 5, 30
 """Wrong passwords of one address that are answered at once, and the seconds until the next may be tried."""
-MOST_KEPT = 1_000
+MAX_ADDRESSES = 1_000
 
 
 class Unauthorized(Exception):
@@ -88,14 +88,14 @@ class Door:
             raise RateLimited(
                 "Too many wrong passwords; try again in a moment.", max(1, int(rest)), limit="demo_password"
             )
-        given = _password_of(header)
-        if given is not None and hmac.compare_digest(given, password.encode()):
+        attempt = _password_of(header)
+        if attempt is not None and hmac.compare_digest(attempt, password.encode()):
             self._failed.pop(client, None)
             return
-        if given is not None:
+        if attempt is not None:
             self._failed.pop(client, None)
             self._failed[client] = (count + 1 if rest > 0 else 1, self._now())
-            if len(self._failed) > MOST_KEPT:
+            if len(self._failed) > MAX_ADDRESSES:
                 del self._failed[next(iter(self._failed))]
         raise Unauthorized
 

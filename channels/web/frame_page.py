@@ -56,28 +56,28 @@ def frame_router(ancestors: Sequence[str]) -> APIRouter:
         return router
 
     @router.get(FRAME)
-    async def show_frame(asked: Annotated[FrameQuery, Query()]) -> Response:
+    async def show_frame(query: Annotated[FrameQuery, Query()]) -> Response:
         """Return the page."""
-        return Response(document(ancestors, asked, widget()), 200, headers(ancestors), "text/html")
+        return Response(document(ancestors, query, widget()), 200, headers(ancestors), "text/html")
 
     return router
 
 
-def document(ancestors: Sequence[str], asked: FrameQuery, made: Widget) -> str:
+def document(ancestors: Sequence[str], query: FrameQuery, made: Widget) -> str:
     """Return the page, with the scripts of the build *made* pinned by their hashes."""
     scripts = (
         f'  <script type="module" src="/widget/{made.build}/{name}" integrity="{made.files[name].integrity}" '
         'crossorigin="anonymous"></script>'
         for name in SCRIPTS
     )
-    given = asked.model_dump(exclude_none=True)
+    attributes = query.model_dump(exclude_none=True)
     return DOCUMENT.format(
-        lang=asked.locale or "en",
-        scheme=asked.theme if asked.theme in {"light", "dark"} else "light dark",
+        lang=query.locale or "en",
+        scheme=query.theme if query.theme in {"light", "dark"} else "light dark",
         ancestors=html.escape(" ".join(ancestors)),
-        title=html.escape(asked.heading or "Chat"),
+        title=html.escape(query.heading or "Chat"),
         scripts="\n".join(scripts),
-        data="".join(f' data-{name}="{html.escape(value)}"' for name, value in given.items()),
+        data="".join(f' data-{name}="{html.escape(value)}"' for name, value in attributes.items()),
     )
 
 

@@ -140,15 +140,16 @@ class TokenSigner:
         """
         id = new_id("tok")
         sealed = self._seals.seal(msgspec.json.encode(tool_context).decode(), _purpose(id)) if tool_context else None
-        given = {"sub": actor.id, "agent": agent, "name": actor.name, "by": made_by, "ctx": sealed}
-        return self._sign("visitor", {name: value for name, value in given.items() if value is not None}, seconds, id)
+        claims = {"sub": actor.id, "agent": agent, "name": actor.name, "by": made_by, "ctx": sealed}
+        return self._sign("visitor", {name: value for name, value in claims.items() if value is not None}, seconds, id)
 
-    def anonymous(self, agent: str, origin: str, known: Known | None = None) -> tuple[Token, Token]:
+    def anonymous(self, agent: str, origin: str, previous: Known | None = None) -> tuple[Token, Token]:
         """Return a token for a visitor whom no site names, and the secret by which the browser gets the next one.
 
-        The visitor is new unless *known*. Revocations count from when the visitor first came: no renewal outlives one.
+        Without *previous* the visitor is new. Revocations count from its first token: no renewal outlives one.
         """
-        visitor, since = (new_id("anonymous"), round(self._now(), 3)) if known is None else (known.visitor, known.since)
+        now = round(self._now(), 3)
+        visitor, since = (new_id("anonymous"), now) if previous is None else (previous.visitor, previous.since)
         claims = {"sub": visitor, "agent": agent, "since": since}
         token = self._sign("visitor", {**claims, "anon": True}, VISITOR_SECONDS)
         return token, self._sign("anonymous", {**claims, "origin": origin}, SECRET_SECONDS)
@@ -178,8 +179,8 @@ class TokenSigner:
 
     def operator_of(self, login: Login, actor: Actor, scopes: Iterable[str]) -> Token:
         """Return a token for the page of *actor*, the operator of *login*; it ends with the login at the latest."""
-        given = {"sub": actor.id, "name": actor.name, "by": login.key, "login": login.id, "mark": login.mark}
-        claims = {name: value for name, value in given.items() if value is not None}
+        values = {"sub": actor.id, "name": actor.name, "by": login.key, "login": login.id, "mark": login.mark}
+        claims = {name: value for name, value in values.items() if value is not None}
         seconds = min(OPERATOR_SECONDS, login.expires - int(self._now()))
         return self._sign("operator", {**claims, "scopes": " ".join(sorted(scopes))}, seconds)
 

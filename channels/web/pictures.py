@@ -26,35 +26,35 @@ _SKIN = re.compile("[\U0001f3fb-\U0001f3ff]")
 _REGIONAL = re.compile("[\U0001f1e6-\U0001f1ff]")
 
 
-def fault_of_avatar(given: str) -> str | None:
-    """Return what is wrong with *given* as an avatar, None when nothing is."""
-    if given.startswith("data:"):
-        return None if len(given) <= MAX_DATA and _is_image(given) else AVATAR
-    if ":" in given[:12]:
-        return None if len(given) <= MAX_ADDRESS and _HTTPS.fullmatch(given) else AVATAR
-    return AVATAR if fault_of_signs(given) else None
+def fault_of_avatar(text: str) -> str | None:
+    """Return what is wrong with *text* as an avatar, None when nothing is."""
+    if text.startswith("data:"):
+        return None if len(text) <= MAX_DATA and _is_image(text) else AVATAR
+    if ":" in text[:12]:
+        return None if len(text) <= MAX_ADDRESS and _HTTPS.fullmatch(text) else AVATAR
+    return AVATAR if fault_of_signs(text) else None
 
 
-def fault_of_signs(given: str) -> str | None:
-    """Return what is wrong with *given* as an emoji or initials, None when nothing is."""
+def fault_of_signs(text: str) -> str | None:
+    """Return what is wrong with *text* as an emoji or initials, None when nothing is."""
     fault = f"one or {MAX_SIGNS} characters that can be seen, such as an emoji or initials."
-    if not given.strip() or len(given) > MAX_POINTS:
+    if not text.strip() or len(text) > MAX_POINTS:
         return fault
-    found = signs(given)
-    return None if len(found) <= MAX_SIGNS and all(map(_is_seen, found)) else fault
+    characters = signs(text)
+    return None if len(characters) <= MAX_SIGNS and all(map(_is_seen, characters)) else fault
 
 
 def signs(text: str) -> list[str]:
     """Return the characters of *text* as people count them: with their marks, styles, joiners and colours of skin."""
-    found: list[str] = []
+    result: list[str] = []
     for each in text:
-        last = found[-1] if found else ""
+        last = result[-1] if result else ""
         is_flag = _REGIONAL.match(each) and _REGIONAL.fullmatch(last)
         if last and (_continues(each) or last.endswith(_JOINER) or is_flag):
-            found[-1] += each
+            result[-1] += each
         else:
-            found.append(each)
-    return found
+            result.append(each)
+    return result
 
 
 def _is_seen(sign: str) -> bool:
@@ -66,12 +66,12 @@ def _continues(each: str) -> bool:
     return bool(changes) or unicodedata.category(each).startswith("M")
 
 
-def _is_image(given: str) -> bool:
+def _is_image(address: str) -> bool:
     """Return whether a data address is whole, and begins as its kind of picture does."""
-    found = _DATA.fullmatch(given)
-    if found is None:
+    match = _DATA.fullmatch(address)
+    if match is None:
         return False
     try:
-        return b64decode(found[2], validate=True).startswith(_BEGINS[found[1]])
+        return b64decode(match[2], validate=True).startswith(_BEGINS[match[1]])
     except binascii.Error:
         return False

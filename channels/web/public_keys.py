@@ -20,7 +20,7 @@ from jwt.utils import base64url_encode
 
 from channels.web.signed import Algorithm
 
-LEAST_BITS, MOST_BITS = 2_048, 8_192
+MIN_BITS, MAX_BITS = 2_048, 8_192
 _PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _PUBLIC: Mapping[str, tuple[str, ...]] = {
     "RSA": ("e", "kty", "n"),
@@ -43,11 +43,11 @@ class PublicKey:
     kid: str
 
 
-def read_key(given: str | Mapping[str, Any]) -> PublicKey:
-    """Return the public key that *given* is, PEM or a JWK; raises `NoKey`."""
-    key = _of_pem(given) if isinstance(given, str) else _of_jwk(given)
+def read_key(value: str | Mapping[str, Any]) -> PublicKey:
+    """Return the public key that *value* is, PEM or a JWK; raises `NoKey`."""
+    key = _of_pem(value) if isinstance(value, str) else _of_jwk(value)
     match key:
-        case RSAPublicKey() if LEAST_BITS <= key.key_size <= MOST_BITS:
+        case RSAPublicKey() if MIN_BITS <= key.key_size <= MAX_BITS:
             algorithm, written = "RS256", RSAAlgorithm.to_jwk(key, as_dict=True)
         case EllipticCurvePublicKey(curve=SECP256R1()):
             algorithm, written = "ES256", ECAlgorithm.to_jwk(key, as_dict=True)
@@ -56,8 +56,8 @@ def read_key(given: str | Mapping[str, Any]) -> PublicKey:
         case _:
             raise NoKey(f"give {_KINDS}.")
     jwk = {name: str(written[name]) for name in _PUBLIC[written["kty"]]}
-    named: Any = None if isinstance(given, str) else given.get("kid")
-    if not isinstance(given, str) and given.get("alg", algorithm) != algorithm:
+    named: Any = None if isinstance(value, str) else value.get("kid")
+    if not isinstance(value, str) and value.get("alg", algorithm) != algorithm:
         raise NoKey(f"a key of this type signs with {algorithm}; its `alg` says something else.")
     # RFC 7638: the members in the order of their names.
     thumbprint = base64url_encode(sha256(msgspec.json.encode(jwk)).digest()).decode()
@@ -73,12 +73,12 @@ def _of_pem(text: str) -> Any:
         raise NoKey("give a public key as PEM (`-----BEGIN PUBLIC KEY-----`), or as a JWK object.") from None
 
 
-def _of_jwk(given: Mapping[str, Any]) -> Any:
-    if not _PRIVATE.isdisjoint(given):
+def _of_jwk(members: Mapping[str, Any]) -> Any:
+    if not _PRIVATE.isdisjoint(members):
         raise NoKey("this is a private or a shared key: keep it where it signs, and give the public one.")
-    if given.get("use", "sig") != "sig":
+    if members.get("use", "sig") != "sig":
         raise NoKey("this key is not for signatures: its `use` is not `sig`.")
-    public = {name: given.get(name) for name in _PUBLIC.get(str(given.get("kty")), ())}
+    public = {name: members.get(name) for name in _PUBLIC.get(str(members.get("kty")), ())}
     if not public or not all(isinstance(each, str) for each in public.values()):
         raise NoKey(f"give {_KINDS}, as a JWK with the members that its type has.")
     try:

@@ -45,16 +45,16 @@ MAX_CONTEXT = 4_000
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-def _id(given: str) -> str:
-    if (fault := fault_of_id(given)) is not None:
+def _id(id: str) -> str:
+    if (fault := fault_of_id(id)) is not None:
         raise ValueError(fault)
-    return given
+    return id
 
 
-def _name(given: str) -> str:
-    if (fault := fault_of_name(given)) is not None:
+def _name(name: str) -> str:
+    if (fault := fault_of_name(name)) is not None:
         raise ValueError(fault)
-    return given
+    return name
 
 
 VisitorId = Annotated[Name, AfterValidator(_id)]
@@ -81,10 +81,10 @@ class VisitorActor(BaseModel):
     name: VisitorName | None = None
 
 
-def _context(given: dict[str, Any]) -> dict[str, Any]:
-    if len(msgspec.json.encode(given)) > MAX_CONTEXT:
+def _context(context: dict[str, Any]) -> dict[str, Any]:
+    if len(msgspec.json.encode(context)) > MAX_CONTEXT:
         raise ValueError(f"at most {MAX_CONTEXT:,} bytes of JSON: a token has to fit into a header.")
-    return given
+    return context
 
 
 class TokenBody(BaseModel):
@@ -163,8 +163,8 @@ def script_router(versions: WidgetVersions | None = None) -> APIRouter:
         if v is None:
             return answer_of(content, if_none_match)
         if content is None or v != digest_of(content)[:VERSION_LENGTH]:
-            known = VERSION.fullmatch(v) and NAME.fullmatch(name)
-            content = await versions.find_chunk(f"{name}.js", v) if versions and known else None
+            is_valid = VERSION.fullmatch(v) and NAME.fullmatch(name)
+            content = await versions.find_chunk(f"{name}.js", v) if versions and is_valid else None
         return answer_of(content, if_none_match, keep=True)
 
     @router.get("/widget/{build}/{name}.js")
@@ -277,12 +277,12 @@ def _demo_token(
 
         Without an agent it is for the one that the page shows first.
         """
-        known = tokens.read_cookie(request.cookies.get(COOKIE, ""))
-        visitor = known.actor.id if known is not None and holds(known) else new_id("visitor")
+        cookie = tokens.read_cookie(request.cookies.get(COOKIE, ""))
+        visitor = cookie.actor.id if cookie is not None and holds(cookie) else new_id("visitor")
         first = choose(await _offered(core, demo), None) if agent is None else None
-        found = await core.agents.get(agent or (first.id if first else PREFERRED))
-        person, asked_with = Actor(id=visitor, kind="visitor"), demo.tool_context
-        answer = token_answer(tokens.visitor(person, agent=found.id, tool_context=asked_with))
+        chosen = await core.agents.get(agent or (first.id if first else PREFERRED))
+        person, tool_context = Actor(id=visitor, kind="visitor"), demo.tool_context
+        answer = token_answer(tokens.visitor(person, agent=chosen.id, tool_context=tool_context))
         text = tokens.cookie(visitor).text
         answer.set_cookie(COOKIE, text, max_age=COOKIE_SECONDS, path=PAGE, httponly=True, samesite="strict")
         return answer

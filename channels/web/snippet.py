@@ -46,10 +46,10 @@ class Snippet:
         return f"<script{_written(script)}></script>\n<parley-chat{_written(chat)}></parley-chat>"
 
     def _frame(self) -> str:
-        asked = {"agent": self.agent, **({"anonymous": ""} if self.token_url is None else {})}
+        query = {"agent": self.agent, **({"anonymous": ""} if self.token_url is None else {})}
         iframe = {
             "id": "parley",
-            "src": f"{self.server}{FRAME}?{urlencode(asked)}",
+            "src": f"{self.server}{FRAME}?{urlencode(query)}",
             "title": "Chat",
             "width": "100%",
             "height": "640",
@@ -65,11 +65,11 @@ class Snippet:
     def _script(self, name: str) -> dict[str, str]:
         if not self.pinned:
             return {"src": f"{self.server}/widget/{name}"}
-        found = widget()
-        if name not in found.files:
+        bundle = widget()
+        if name not in bundle.files:
             raise UnknownScript(f"`{name}` is not among the widget's files (widget.json): build the widget again.")
-        pins = {"integrity": found.files[name].integrity, "crossorigin": "anonymous"}
-        return {"src": f"{self.server}/widget/{found.build}/{name}", **pins}
+        pins = {"integrity": bundle.files[name].integrity, "crossorigin": "anonymous"}
+        return {"src": f"{self.server}/widget/{bundle.build}/{name}", **pins}
 
 
 def _written(attributes: dict[str, str]) -> str:

@@ -42,23 +42,23 @@ class WidgetVersions:
     async def find(self, build: str, name: str) -> bytes | None:
         """Return the script *name* of *build*; None for one that is not kept."""
         query = select(_FILE.c.content).where(_FILE.c.build == build, _FILE.c.name == name)
-        return await self._found((build, name), query)
+        return await self._read((build, name), query)
 
     async def find_chunk(self, name: str, version: str) -> bytes | None:
         """Return the script *name* whose digest begins with *version*; None for one that is not kept."""
         begins = _FILE.c.digest.startswith(version, autoescape=True)
-        return await self._found((version, name), select(_FILE.c.content).where(_FILE.c.name == name, begins).limit(1))
+        return await self._read((version, name), select(_FILE.c.content).where(_FILE.c.name == name, begins).limit(1))
 
-    async def _found(self, key: tuple[str, str], query: Any) -> bytes | None:
+    async def _read(self, key: tuple[str, str], query: Any) -> bytes | None:
         if (held := self._held.get(key)) is not None:
             self._held.move_to_end(key)
             return held
-        found = await self._records.read(lambda connection: connection.execute(query).scalar())
-        if found is not None:
-            self._held[key] = found
+        content = await self._records.read(lambda connection: connection.execute(query).scalar())
+        if content is not None:
+            self._held[key] = content
             while len(self._held) > _HELD:
                 self._held.popitem(last=False)
-        return found
+        return content
 
 
 def _keep(connection: Connection, build: str, files: Mapping[str, bytes], now: int) -> None:

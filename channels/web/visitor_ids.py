@@ -17,8 +17,8 @@ def fault_of_id(id: str) -> str | None:
     """Return what is wrong with *id* as a visitor's, None when nothing is."""
     if not id or len(id) > MAX_ID:
         return f"an id has 1 to {MAX_ID} characters."
-    if (found := next((each for each in id if is_hidden(each)), None)) is not None:
-        return f"an id contains only characters that can be seen, not U+{ord(found):04X}."
+    if (hidden := next((each for each in id if is_hidden(each)), None)) is not None:
+        return f"an id contains only characters that can be seen, not U+{ord(hidden):04X}."
     if id != id.strip() or any(each.isspace() and each != " " for each in id):
         return "an id begins and ends with no space, and contains no other space than U+0020."
     word = unicodedata.normalize("NFKC", id).casefold().partition(":")[0].strip()
@@ -29,8 +29,8 @@ def fault_of_id(id: str) -> str | None:
 
 def fault_of_name(name: str) -> str | None:
     """Return what is wrong with a visitor's *name*, None when nothing is; joiners are part of some languages."""
-    found = next((each for each in name if is_hidden(each) and each not in "\u200c\u200d"), None)
-    return None if found is None else f"a name contains only characters that can be seen, not U+{ord(found):04X}."
+    hidden = next((each for each in name if is_hidden(each) and each not in "\u200c\u200d"), None)
+    return None if hidden is None else f"a name contains only characters that can be seen, not U+{ord(hidden):04X}."
 
 
 def is_hidden(character: str) -> bool:

@@ -74,7 +74,7 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str
         prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]
         window = Window(neutral, marker=marker)
         window.apply(prefix)
-        last = window.history.asked
+        last = window.history.newest_call
         state = replay(decided.run, prefix)
         fill = estimates.fill(window, agent, state)
         state = state.with_window(size=len(window.entries), border=window.border, fill=fill, last=last)
@@ -259,7 +259,7 @@ def a_rebuilt_window_equals_the_one_that_grew(session: RandomSession) -> None:
 
 def _calls_of(history: PromptHistory) -> tuple[object, ...]:
     """Return the last calls of a history; how many entries they had counts only while those are there."""
-    calls = [call and msgspec.structs.replace(call, entries=0) for call in (history.last, history.asked)]
+    calls = [call and msgspec.structs.replace(call, entries=0) for call in (history.last, history.newest_call)]
     return (*calls, history.rewritten, history.previous)
 
 

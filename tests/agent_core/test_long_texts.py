@@ -8,7 +8,7 @@ import pytest
 
 from agent_core import Controls, Inbound, InvalidInput, SessionBusy
 from agent_core.context import frames
-from agent_core.context.frames import MOST_READY, Frames, new_marker, use_of
+from agent_core.context.frames import MAX_READY, Frames, new_marker, use_of
 from agent_core.context.window import Window
 from agent_core.domain.events import Fact
 from agent_core.domain.messages import Message, Text, ToolCall, ToolResult, text_of
@@ -150,11 +150,11 @@ def test_what_is_ready_is_used_once_and_bounded():
     """A text that was searched before gives the same; so many are kept, and none that was used."""
     marker = new_marker()
     known, plain = Frames(marker), Frames(marker)
-    texts = [f"{WORST}{n}" for n in range(MOST_READY // len(WORST) + 3)]
+    texts = [f"{WORST}{n}" for n in range(MAX_READY // len(WORST) + 3)]
     known.ready(texts)
     kept = [text for text, _ in known._ready]
     assert kept == texts[-len(kept) :]
-    assert MOST_READY - 2 * len(WORST) < sum(map(len, kept)) <= MOST_READY
+    assert MAX_READY - 2 * len(WORST) < sum(map(len, kept)) <= MAX_READY
     for text in (texts[0], texts[-1]):
         assert known.of_people((Text(text),)) == plain.of_people((Text(text),)) != (Text(text),)
     assert (texts[-1], False) not in known._ready

@@ -262,7 +262,7 @@ async def test_a_worker_learns_the_key_that_a_server_makes_later(settings: Setti
     """A worker that was there first takes the key once a server has made it, also after an outage."""
     key, watch = ApiKey(b""), create_watch(Starting())
     monkeypatch.setattr(main, "CHECK_EVERY", 0)
-    monkeypatch.setattr(main, "known_api_key", Mock(side_effect=[None, ConfigError("away"), key]))
+    monkeypatch.setattr(main, "find_api_key", Mock(side_effect=[None, ConfigError("away"), key]))
     async with asyncio.timeout(60):
         await main._learn(watch, settings)
     assert watch.state.api_key is key

@@ -150,7 +150,7 @@ def specs(pictures: int) -> list[Mapping[str, Any]]:
 
 async def draw(pictures: int) -> Pictures:
     """Draw one picture after the other."""
-    drawer, ours = Drawer(replace(BOUNDS, kept=0)), list[float]()
+    drawer, ours = Drawer(replace(BOUNDS, cache=0)), list[float]()
     try:
         await drawer.png(bar())
         for spec in specs(pictures):
@@ -172,7 +172,7 @@ async def alone(pictures: int) -> list[float]:
 
 async def heartbeat(pictures: int) -> tuple[float, float]:
     """Return the longest delay of a heartbeat while so many pictures are asked for at once, and while none is."""
-    drawer = Drawer(replace(BOUNDS, kept=0, waiting=pictures))
+    drawer = Drawer(replace(BOUNDS, cache=0, waiting=pictures))
     try:
         begin = time.perf_counter()
         asked = asyncio.gather(*(drawer.png(spec, owner=str(n)) for n, spec in enumerate(specs(pictures))))

@@ -6,6 +6,7 @@ The page is the widget alone, under the policy of the demo page.
 import asyncio
 import json
 import socket
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -78,12 +79,21 @@ class Stream:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self._log = b"".join(log(self.messages))
-        self._last = self._log.count(b"\nevent: ") + self._log.startswith(b"id")
+        self._log = list(log(self.messages))
+        self._last = len(self._log)
+        self._runs = [seq for seq, fact in enumerate(self._log, 1) if b"event: message.received" in fact]
         self.url = ""
 
-    async def frames(self) -> AsyncIterator[bytes]:
-        yield self._log
+    def start_of(self, last: int, before: int | None = None) -> int:
+        """Return the seq after which the *last* newest messages before seq *before* follow, whole runs."""
+        runs = len(self._runs) if before is None else bisect_left(self._runs, before)
+        return self._runs[max(0, runs - (last + 1) // 2)] - 1 if runs else 0
+
+    def page(self, after: int, before: int) -> bytes:
+        return b"".join(self._log[after : before - 1])
+
+    async def frames(self, after: int) -> AsyncIterator[bytes]:
+        yield b"".join(self._log[after:])
         await self.go.wait()
         for n, (type, data) in enumerate(
             (
@@ -118,7 +128,12 @@ async def served(stream: Stream) -> AsyncIterator[Stream]:
         return Response((STATIC / request.path_params["name"]).read_bytes(), media_type="text/javascript")
 
     async def events(request: Request) -> Response:
-        return StreamingResponse(stream.frames(), media_type="text/event-stream")
+        last, before = (int(request.query_params.get(name, 0)) for name in ("last", "before"))
+        after = stream.start_of(last, before or None) if last else int(request.headers.get("Last-Event-ID", 0))
+        headers = {"Parley-After": str(after)} if last else {}
+        if before:
+            return Response(stream.page(after, before), headers=headers, media_type="text/event-stream")
+        return StreamingResponse(stream.frames(after), headers=headers, media_type="text/event-stream")
 
     routes = [Route("/page", page), Route("/widget/{name}", script), Route("/v1/sessions/ses_1/events", events)]
     listening = socket.create_server(("127.0.0.1", 0))

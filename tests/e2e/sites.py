@@ -23,7 +23,7 @@ class Site:
 
     def __init__(self, page: Page, server: Server, origin: str) -> None:
         self.page, self.server, self.origin = page, server, origin
-        self.snippet = ""
+        self.snippet, self.agent = "", "assistant"
         self.has_token_route = True
         self.scripts: dict[str, str] = {}
         self.tokens_given: list[str] = []
@@ -56,7 +56,7 @@ class Site:
             headers = {"Content-Security-Policy": self.policy, "Content-Type": "text/html; charset=utf-8"}
             await route.fulfill(body=DOCUMENT.format(snippet=self.snippet), headers=headers)
         elif url.path == "/parley-token" and self.has_token_route:
-            body = {"actor": {"id": "customer-7", "name": "Ada"}, "agent": "assistant"}
+            body = {"actor": {"id": "customer-7", "name": "Ada"}, "agent": self.agent}
             async with httpx.AsyncClient(headers={"Authorization": f"Bearer {KEY}"}) as client:
                 made = await client.post(f"{self.server.url}/v1/web/visitor-tokens", json=body)
             self.tokens_given.append(made.json()["token"])

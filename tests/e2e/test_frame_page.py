@@ -1,11 +1,17 @@
 """The chat in an iframe on a site that takes no script of another origin: tokens by messages, in a real browser."""
 
+import io
 import json
 import re
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
+from PIL import Image
 from playwright.async_api import Browser, FrameLocator, expect
 
+from agent_core.testing import FakeModels
+from agent_core.testing.models.builtin import builtin
 from channels.web.snippet import Snippet
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import ROOT, Server
@@ -24,11 +30,19 @@ AGENT = {
         ),
     ],
 }
+ASKS = {"responders": ["asker"], "title": "May this be calculated?"}
+CAREFUL = {
+    **AGENT,
+    "name": "careful",
+    "model": "blind:reader",
+    "hooks": [{"event": "PreToolUse", "type": "approval", "matcher": "calculate", "config": ASKS}],
+}
 PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True}
 NEAR = "http://127.0.0.1:3999"
 """A site for whose iframes Chromium keeps something also in a window without a history: the server is the same host."""
 ELSEWHERE = "http://localhost:3997"
 MANUAL = (ROOT / "docs/widget.md").read_text("utf-8")
+NO_CART = '{ throw new Error("no cart today"); }'
 DENIED = """for (const name of ["localStorage", "sessionStorage"])
     Object.defineProperty(window, name, { get() { throw new DOMException("denied", "SecurityError"); } });"""
 # What the page around gets, as it came.
@@ -37,10 +51,21 @@ window.posted = [];
 addEventListener("message", ({ origin, data }) => posted.push({ origin, ...data }));"""
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def models() -> AsyncIterator[FakeModels]:
+    """A model that uses the tools that the message names."""
+    async with FakeModels(builtin) as models:
+        yield models
+
+
 @pytest.fixture(scope="module")
-def server(start_shared: StartServer) -> Server:
+def server(start_shared: StartServer, models: FakeModels, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server whose chat the shop may embed; the shop's pages may not call it themselves."""
-    return start_shared(rate=0, assistant=json.dumps(AGENT), PARLEY_FRAME_ANCESTORS=f"{SHOP}, {NEAR}")
+    providers = tmp_path_factory.mktemp("providers") / "providers.yaml"
+    entry = {"kind": "openai-compatible", "base_url": f"{models.url}/v1", "key": "k", "vision": False}
+    providers.write_text(json.dumps({"blind": entry}), "utf-8")
+    places = {"PARLEY_FRAME_ANCESTORS": f"{SHOP}, {NEAR}", "PARLEY_PROVIDERS": str(providers), "PARLEY_MODEL": "demo"}
+    return start_shared(rate=0, assistant=json.dumps(AGENT), also=json.dumps(CAREFUL), **places)
 
 
 def printed(example: str = "frame") -> str:
@@ -53,8 +78,8 @@ def printed(example: str = "frame") -> str:
 async def embed(site: Site, more: str = "", script: str = "") -> FrameLocator:
     """Open the page with the lines of the snippet, and return the chat in the iframe."""
     site.scripts = {"/parley-frame.js": NOTED + (script or printed())}
-    text = Snippet(server=site.server.url, agent="assistant", token_url="/parley-token", frame=True).text()
-    await site.open(text.replace("?agent=assistant", f"?agent=assistant{more}"))
+    text = Snippet(server=site.server.url, agent=site.agent, token_url="/parley-token", frame=True).text()
+    await site.open(text.replace(f"?agent={site.agent}", f"?agent={site.agent}{more}"))
     return site.page.frame_locator("#parley")
 
 
@@ -101,6 +126,37 @@ async def test_the_site_executes_the_calls_that_it_named(browser: Browser, serve
         assert [each["name"] for each in posted if each["type"] == "parley:tool-call"] == ["cart_total"]
         assert [each["counted"] for each in posted if each["type"] == "parley:tool-output"] == [True]
         assert "done" in [each["status"] for each in posted if each["type"] == "parley:tool"]
+        assert site.complaints == []
+
+
+async def test_what_a_person_decides_rates_and_sends_in_an_iframe(browser: Browser, server: Server):
+    """The site learns that a question was decided and an answer rated; its tool that throws is a failed call."""
+    async with visited(browser, server, NEAR) as site:
+        site.agent = "careful"
+        chat = await embed(
+            site, "&heading=Help", printed() + printed("frame-calls").replace("({ total: 12 })", NO_CART)
+        )
+        newest = chat.locator('.answer[aria-busy="false"] .blocks').last
+        await say(chat, "What is 12 * 7?")
+        await chat.get_by_role("button", name="Approve", exact=True).click()
+        await expect(newest).to_contain_text("84")
+        await say(chat, "use cart_total {}")
+        await expect(newest).to_contain_text("no cart today")
+        async with site.page.expect_file_chooser() as chooser:
+            await chat.get_by_role("button", name="Attach files").click()
+        picture = io.BytesIO()
+        Image.new("RGB", (40, 30), "teal").save(picture, "PNG")
+        await (await chooser.value).set_files(
+            [{"name": "lamp.png", "mimeType": "image/png", "buffer": picture.getvalue()}]
+        )
+        await say(chat, "What is this?")
+        await expect(chat.get_by_text("The model of this assistant cannot see pictures.")).to_be_visible()
+        await chat.get_by_role("button", name="Good answer").last.click()
+        await site.page.wait_for_function("() => posted.some(({ type }) => type === 'parley:feedback')")
+        posted = await site.page.evaluate("posted")
+        assert [each["status"] for each in posted if each["type"] == "parley:approval"] == ["open", "approved"]
+        assert [each["rating"] for each in posted if each["type"] == "parley:feedback"] == ["up"]
+        assert [each["counted"] for each in posted if each["type"] == "parley:tool-output"] == [True]
         assert site.complaints == []
 
 

@@ -96,6 +96,7 @@ async def test_the_page_speaks_its_language_from_right_to_left(shown: Shown):
     assert renew is not None
     assert titled["x"] > renew["x"]
     assert [each.partition("?")[0] for each in shown.requests if "words" in each] == ["/widget/parley-words-ar.js"]
+    assert [each for each in shown.requests if "renders" in each or "charts" in each] == [], "there is only text"
     await shown.picture("frame-arabic")
 
 

@@ -5,14 +5,14 @@ Each ends with `}]}`, the ends of its last block, its content and itself, where 
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from agent_core.domain.messages import File, Message, Native, Part, ToolCall, ToolResult, native_text
 from agent_core.providers import models
 from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, Files, RequestEntry, named
-from agent_core.providers.wording import Readable, note, plain_name, readable
+from agent_core.providers.wording import Readable, RewrittenEntry, note, plain_name, readable
 
 _NAME_LENGTH = 128
 """The longest name of a tool that the API takes; it has letters, digits, `_` and `-` alone."""
@@ -100,12 +100,7 @@ def _answer(message: Message) -> list[Block]:
 
 def unloaded(entries: Sequence[RequestEntry]) -> Sequence[RequestEntry]:
     """Return *entries* with what searches found as text: for a server that was found to know no references."""
-    return [_TextEntry(each.message, _as_text(each)) if each.message.role == "tool" else each for each in entries]
-
-
-class _TextEntry(NamedTuple):
-    message: Message
-    wire: bytes
+    return [RewrittenEntry(each.message, _as_text(each)) if each.message.role == "tool" else each for each in entries]
 
 
 def _as_text(entry: RequestEntry) -> bytes:

@@ -80,14 +80,16 @@ class AnthropicProvider:
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
         marks = self._marks(request)
-        loads = request.snapshot.searches and self.able(request.model).searches
+        head = (request.session, request.snapshot.hash)
+        loads = request.snapshot.searches and self._fields.taken_by(head, request.model, "search")
+        loads = loads and self.able(request.model).searches
         body, spares = partial(self._body, request, loads=loads), list[Spare]()
         if marks and "long" in (marks.shared, marks.rest):
             spares.append(self._fields.without(request.model, partial(body, _short(marks)), "ttl"))
         if marks:
             spares.append(self._fields.without(request.model, partial(body, None)))
         if loads:
-            spares.append(self._fields.without(request.model, partial(self._body, request, None), "search"))
+            spares.append(self._fields.without(request.model, partial(self._body, request, None), "search", head))
         return self._client.stream(PATH, body(marks), AnthropicFold(), spares=spares)
 
     def _marks(self, request: Request) -> CacheMarks | None:

@@ -6,10 +6,19 @@ from typing import Any
 
 import msgspec
 
+from agent_core.domain.agents import SEARCH_TOOLS
 from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolCall, ToolResult, native_text
-from agent_core.providers.base import Files
-from agent_core.providers.openai.items import SEARCHED, function_call, search_output
-from agent_core.providers.wording import Readable, note, plain_name, readable
+from agent_core.providers.base import Files, RequestEntry
+from agent_core.providers.openai.items import (
+    SEARCH,
+    SEARCH_OUTPUT,
+    SEARCHED,
+    function_call,
+    raw_of,
+    read,
+    search_output,
+)
+from agent_core.providers.wording import Readable, RewrittenEntry, note, plain_name, readable
 
 _NAME_LENGTH = 64
 _EMPTY = "(no output)"
@@ -28,6 +37,39 @@ def encode(reader: str, message: Message, files: Files) -> bytes:
                 return _verbatim(message, message.native.pieces)
             return ",".join(_assistant(message)).encode()
     return b",".join(map(msgspec.json.encode, items))
+
+
+def unloaded(entries: Sequence[RequestEntry]) -> Sequence[RequestEntry]:
+    """Return *entries* with searches as calls of a function, and what they found as text.
+
+    For a server that was found to know no search: it refuses the items of one in the conversation too.
+    """
+    return [
+        RewrittenEntry(each.message, _without_searches(each)) if b'"tool_search_' in each.wire else each
+        for each in entries
+    ]
+
+
+def _without_searches(entry: RequestEntry) -> bytes:
+    raws = msgspec.json.decode(b"[%s]" % entry.wire, type=list[msgspec.Raw])
+    results = [part for part in entry.message.parts if isinstance(part, ToolResult)]
+    if entry.message.role == "tool":  # notes after the outputs are in these now
+        return b",".join(_plain_output(raw, result) for raw, result in zip(raws, results, strict=False))
+    return b",".join(map(_plain_call, raws)) if entry.message.role == "assistant" else entry.wire
+
+
+def _plain_output(raw: msgspec.Raw, result: ToolResult) -> bytes:
+    if (item := read(raw)).type != SEARCH_OUTPUT:
+        return bytes(raw)
+    output = {"type": "function_call_output", "call_id": item.call_id, "output": _output(result, {})}
+    return msgspec.json.encode(output)
+
+
+def _plain_call(raw: msgspec.Raw) -> bytes:
+    item = read(raw)
+    if item.type != SEARCH or item.execution != "client":
+        return bytes(raw)
+    return function_call(item.call_id or "", SEARCH_TOOLS, raw_of(item.arguments)).encode()
 
 
 def _verbatim(message: Message, pieces: Sequence[NativePiece]) -> bytes:
@@ -60,12 +102,25 @@ def _assistant(message: Message) -> Iterator[str]:
 def _results(reader: str, message: Message, files: Files) -> list[Json]:
     """Return an output for each result, under the model's own call ids where it reads its own calls.
 
-    A search of its own is answered with the tools that were loaded; any other with their definitions as text.
+    A search of its own is answered with the tools that were loaded; any other with their definitions as text. Such an
+    answer has no place for why a search did not succeed: a note after all outputs has it.
     """
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     own = message.native is not None and message.native.model == reader
     calls = message.native.calls if own and message.native else repeat(None)
-    return [_result(call or result.call, result, files) for call, result in zip(calls, results, strict=own)]
+    answered = [(call or result.call, result) for call, result in zip(calls, results, strict=own)]
+    items = [_result(call, result, files) for call, result in answered]
+    return [*items, *(_failed_search(result) for call, result in answered if _is_failed_search(call, result))]
+
+
+def _is_failed_search(call: str, result: ToolResult) -> bool:
+    return call.startswith(SEARCHED) and result.outcome != "done"
+
+
+def _failed_search(result: ToolResult) -> Json:
+    words = "\n".join(part.text for part in result.parts if isinstance(part, Text))
+    text = f"[A search for tools did not succeed: {result.outcome}. It found nothing because of that.]\n{words}"
+    return {"type": "message", "role": "developer", "content": [_text_block(text.rstrip())]}
 
 
 def _result(call: str, result: ToolResult, files: Files) -> Json:

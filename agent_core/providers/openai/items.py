@@ -8,7 +8,7 @@ import msgspec
 from agent_core.domain.messages import LoadedTool
 
 CALLS = ("function_call", "custom_tool_call")
-SEARCH = "tool_search_call"
+SEARCH, SEARCH_OUTPUT = "tool_search_call", "tool_search_output"
 SEARCHED = "tool_search:"
 """What the id of a search for tools begins with here: what answers it is an item of another kind than a result."""
 Place = tuple[str, int]
@@ -131,7 +131,7 @@ def search_output(call: str, loaded: Iterable[LoadedTool]) -> Mapping[str, Any]:
     """Return the item that answers a search with the tools that are *loaded*, none if it found none."""
     tools = [function(tool.name, tool.description, tool.parameters) | {"defer_loading": True} for tool in loaded]
     return {
-        "type": "tool_search_output",
+        "type": SEARCH_OUTPUT,
         "call_id": call,
         "execution": "client",
         "status": "completed",

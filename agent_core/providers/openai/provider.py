@@ -20,7 +20,7 @@ from agent_core.providers.failing import refuses_summaries
 from agent_core.providers.marking import OptionalFields
 from agent_core.providers.models import Vision
 from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
-from agent_core.providers.openai.encode import encode
+from agent_core.providers.openai.encode import encode, unloaded
 from agent_core.providers.openai.fold import ResponsesFold
 from agent_core.providers.openai.items import function
 from agent_core.providers.wording import ANSWER, Starts, blind, joined
@@ -87,11 +87,13 @@ class OpenAIProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         fold, learn = ResponsesFold(self.name, request.model), partial(self._learn, request.model)
-        loads = request.snapshot.searches and self.able(request.model).searches
+        at = (request.session, request.snapshot.hash)
+        loads = request.snapshot.searches and self._fields.taken_by(at, request.model, "search")
+        loads = loads and self.able(request.model).searches
         plain, bare = (partial(self._body, request, plain=True, loads=each) for each in (loads, False))
         spares = [self._fields.without(request.model, plain)] if self._takes(request.model) else []
         if loads:
-            spares.append(self._fields.without(request.model, bare, "search"))
+            spares.append(self._fields.without(request.model, bare, "search", at))
         return self._client.stream("/responses", self._body(request, loads=loads), fold, learn, spares)
 
     def _learn(self, model: str, refusal: CallFailed) -> None:
@@ -122,7 +124,8 @@ class OpenAIProvider:
         controls = _without_search(request.controls) if loads else request.controls
         settings = _settings(request.model, controls, tools=bool(request.snapshot.tools), summary=summary)
         rest = msgspec.json.encode(settings | cache_fields(request) if takes else settings)
-        return joined(head, (entry.wire for entry in request.messages), b"]," + rest[1:])
+        entries = unloaded(request.messages) if request.snapshot.searches and not loads else request.messages
+        return joined(head, (entry.wire for entry in entries), b"]," + rest[1:])
 
 
 @lru_cache(maxsize=256)

@@ -64,17 +64,11 @@ class McpCatalog:
             None if connections is None else authorization,
             secrets,
             values,
-            opened=self._opened,
-            known=lambda: self._stored,
-            look=revisions.look,
+            self,
         )
         if connections is not None:
             connections.attach(self.logins)
-        self._discovery = (
-            None
-            if connections is None
-            else Discovery(store, connections, values, self._opened, revisions.look, lambda: self._stored)
-        )
+        self._discovery = None if connections is None else Discovery(store, connections, values, self)
         revisions.follow("mcp", self._load)
         revisions.follow("secrets", self._wake)
 
@@ -146,20 +140,29 @@ class McpCatalog:
         """
         now = self._store.clock.now()
 
-        def work(connection: Connection) -> StoredServer:
+        def work(connection: Connection) -> tuple[StoredServer, StoredServer]:
             stored = servers.editable(servers.find(connection, name))
             wanted = self._merged(stored.server, changes)
             self._check(wanted, servers.secret_names(connection))
-            return servers.change(connection, stored, sealed(wanted, self._secrets), now=now)
+            return stored, servers.change(connection, stored, sealed(wanted, self._secrets), now=now)
 
-        return await self._changed(await self._store.write(work))
+        before, after = await self._store.write(work)
+        shown = await self._changed(after)
+        if before.login is not None and after.login is None:
+            await self.logins.revoke(before)
+        return shown
 
     async def delete(self, name: str) -> None:
-        """Remove a server; raises `NotFound`, `ManagedByFile`."""
-        await self._store.write(
-            lambda connection: servers.delete(connection, servers.editable(servers.find(connection, name)))
-        )
-        await self._look()
+        """Remove a server, and have a login there forgotten where it was given; raises `NotFound`, `ManagedByFile`."""
+
+        def work(connection: Connection) -> StoredServer:
+            stored = servers.editable(servers.find(connection, name))
+            servers.delete(connection, stored)
+            return stored
+
+        deleted = await self._store.write(work)
+        await self.look()
+        await self.logins.revoke(deleted)
 
     async def sync_files(self, wanted: Sequence[McpServer]) -> None:
         """Update the stored servers to those of the operator's file; raises `InvalidInput`.
@@ -171,7 +174,7 @@ class McpCatalog:
         private = [sealed(server, self._secrets) for server in wanted]
         if private or any(each.source == "file" for each in self._stored):
             await self._store.write(lambda connection: servers.sync_files(connection, private, now=now))
-            await self._look()
+            await self.look()
 
     async def refresh(self, name: str) -> McpServerObject:
         """Ask a server now, and return what is known of it then; raises `NotFound`, `InvalidInput`."""
@@ -197,7 +200,7 @@ class McpCatalog:
     def _merged(self, stored: McpServer, changes: Mapping[str, Any]) -> McpServer:
         """Return *stored*, sealed, with *changes*, opened."""
         try:
-            before = self._opened(stored)
+            before = self.opened(stored)
         except Unreadable:  # what is hidden in it is lost; all of it can be given again
             before = stored
         try:
@@ -209,7 +212,8 @@ class McpCatalog:
     def _check(self, server: McpServer, secrets: Collection[str]) -> None:
         check_server(server, check_url=self._check_url, stdio=self._stdio, secrets=secrets)
 
-    def _opened(self, server: McpServer) -> McpServer:
+    def opened(self, server: McpServer, /) -> McpServer:
+        """Return a stored *server* with its private texts; raises `Unreadable`."""
         return opened(server, self._secrets)
 
     def _shown(self, stored: StoredServer) -> McpServerObject:
@@ -218,10 +222,11 @@ class McpCatalog:
         return shown(stored, names, self._store.clock.now())
 
     async def _changed(self, stored: StoredServer) -> McpServerObject:
-        await self._look()
+        await self.look()
         return self._shown(stored)
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Take up what was written since."""
         await self._revisions.look()
 
     async def _load(self) -> None:
@@ -245,7 +250,7 @@ class McpCatalog:
         if not stored.server.enabled or listing is None:
             return {}
         try:
-            server = self._opened(stored.server)
+            server = self.opened(stored.server)
         except Unreadable as error:
             remedy = "give its headers, env and args again"
             _log.warning("mcp.unreadable", server=stored.server.name, why=str(error), remedy=remedy)

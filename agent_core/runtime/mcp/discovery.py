@@ -5,7 +5,6 @@ a server that comes back is seen by itself. No message and no start waits for it
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_tools import KeptListing, changes_of, cleaned, is_held
 from agent_core.domain.messages import visible
 from agent_core.errors import ParleyError, Unavailable
+from agent_core.runtime.mcp.logins import KnownServers
 from agent_core.runtime.tasks import cancel_and_wait
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import servers
@@ -32,25 +32,20 @@ AT_ONCE = 8
 AWAY = 5.0
 """Seconds until the next look when the database cannot be reached."""
 REMEDY = "see what it says with `parley tools show {}`, and take it up with `parley tools accept {}`"
-Open = Callable[[McpServer], McpServer]
-"""Returns a stored server with its private texts; raises `Unreadable`."""
 _log = structlog.get_logger("parley.mcp")
 
 
 class Discovery:
-    """Asks the servers that are due; *look* takes up here what was written, *known* are the servers as they are now."""
+    """Asks those of the *known* servers that are due."""
 
     def __init__(
         self,
         store: Store,
         connections: McpConnections,
         secrets: ServerSecrets,
-        opened: Open,
-        look: Callable[[], Awaitable[None]],
-        known: Callable[[], Sequence[StoredServer]],
+        known: KnownServers,
     ) -> None:
-        self._store, self._connections, self._secrets = store, connections, secrets
-        self._opened, self._look, self._known = opened, look, known
+        self._store, self._connections, self._secrets, self._known = store, connections, secrets, known
         self._clock: Clock = store.clock
         self._woken, self._room = asyncio.Event(), asyncio.Semaphore(AT_ONCE)
         self._noticed: set[str] = set()
@@ -84,14 +79,14 @@ class Discovery:
         else:
             await self._store.write(lambda connection: servers.succeeded(connection, claim, found, now=now))
             _report(stored, found)
-        await self._look()
+        await self._known.look()
         self.wake()
 
     async def _found(self, server: McpServer) -> KeptListing | str:
         """Return what *server* offers, or in a sentence why that is not known; no secret is in it."""
         values: dict[str, str] = {}
         try:
-            open_, given = await ready(self._opened(server), self._secrets)
+            open_, given = await ready(self._known.opened(server), self._secrets)
             values.update(given)
             async with within(self._clock, TIMEOUT):
                 listing = await self._connections.discover(open_)
@@ -168,7 +163,7 @@ class Discovery:
 
     async def _connect(self) -> None:
         """Follow the servers that were reached, and forget those that are gone or defined otherwise."""
-        wanted = {each.server.name: each.server for each in self._known() if each.server.enabled and each.kept}
+        wanted = {each.server.name: each.server for each in self._known.stored if each.server.enabled and each.kept}
         for name, server in list(self._connected.items()):
             if wanted.get(name) != server:
                 del self._connected[name]
@@ -178,7 +173,7 @@ class Discovery:
                 continue
             self._connected[name] = server
             try:
-                open_, _ = await ready(self._opened(server), self._secrets)
+                open_, _ = await ready(self._known.opened(server), self._secrets)
             except Unavailable:
                 del self._connected[name]
                 raise

@@ -1,9 +1,9 @@
 """Logins of operators at MCP servers: begun, completed, renewed and ended, their tokens sealed in the database."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,9 +12,17 @@ from msgspec import structs
 from sqlalchemy import Connection
 
 from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_login import LoginFailed, McpLogin, PendingLogin, state_of, uses_login
+from agent_core.domain.mcp_login import (
+    LoginFailed,
+    LoginState,
+    McpLogin,
+    PendingLogin,
+    remedy_of,
+    state_of,
+    uses_login,
+)
 from agent_core.domain.messages import visible
-from agent_core.errors import ConfigError, InvalidInput
+from agent_core.errors import ConfigError, InvalidInput, ParleyError
 from agent_core.secrets import Secrets, Unreadable
 from agent_core.store.store import Store
 from agent_core.store.work.tooling import logins as rows
@@ -55,11 +63,27 @@ class LoginBegun(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int
 
 
-class McpLogins:
-    """The logins of a project's servers, for operators and (`ServerLogins`) for connections.
+class KnownServers(Protocol):
+    """The servers of a project as this process knows them."""
 
-    *known* are the servers as this process knows them, *opened* gives one its private texts, *look* takes up what was
-    written. Without *authorization* no one logs in here.
+    @property
+    def stored(self) -> Sequence[StoredServer]:
+        """Return the servers as they were read last."""
+        ...
+
+    def opened(self, server: McpServer, /) -> McpServer:
+        """Return a stored *server* with its private texts; raises `Unreadable`."""
+        ...
+
+    async def look(self) -> None:
+        """Take up what was written since."""
+        ...
+
+
+class McpLogins:
+    """The logins of a project's *servers*, for operators and (`ServerLogins`) for connections.
+
+    Without *authorization* no one logs in here.
     """
 
     def __init__(
@@ -68,22 +92,21 @@ class McpLogins:
         authorization: Authorization | None,
         secrets: Secrets | None,
         values: ServerSecrets,
-        *,
-        opened: Callable[[McpServer], McpServer],
-        known: Callable[[], Sequence[StoredServer]],
-        look: Callable[[], Awaitable[None]],
+        known: KnownServers,
     ) -> None:
-        self._store, self._secrets, self._values = store, secrets, values
-        self._opened, self._known, self._look = opened, known, look
+        self._store, self._secrets, self._values, self._known = store, secrets, values, known
         self._authorization = authorization
         self._read: dict[str, McpLogin] = {}
 
-    async def begin(self, name: str, redirect_uri: str) -> LoginBegun:
-        """Return the page that logs in at the server *name*; raises `NotFound`, `InvalidInput`, `LoginFailed`."""
+    async def begin(self, name: str, redirect_uri: str, scope: str | None = None) -> LoginBegun:
+        """Return the page that logs in at the server *name*; raises `NotFound`, `InvalidInput`, `LoginFailed`.
+
+        *scope* is asked for in the place of what is configured, or what the server names.
+        """
         if not _is_own(redirect_uri):
             raise InvalidInput("redirect_uri", "an address of this machine, http://127.0.0.1:PORT/…, or of HTTPS.")
         stored = await self._stored(name)
-        begun = await self._here.begin(await self._filled(stored), redirect_uri)
+        begun = await self._here.begin(await self._filled(stored), redirect_uri, scope)
         pending = begun.pending
         return LoginBegun(
             url=begun.page,
@@ -106,22 +129,36 @@ class McpLogins:
         if not await self._store.write(work):
             raise LoginFailed(f"The MCP server `{stored.server.name}` was changed meanwhile; log in again.")
         _log.info("mcp.logged_in", server=stored.server.name, issuer=login.issuer)
-        await self._look()
+        await self._known.look()
 
     async def logout(self, name: str) -> None:
-        """Forget the login at the server *name*, and have its authorization server forget it; raises `NotFound`."""
+        """Forget the login at the server *name*, and have its authorization server forget it; raises `NotFound`.
+
+        Raises `LoginFailed` when it is another one by then: what another operator has just begun is not ended.
+        """
         stored = await self._store.read(lambda connection: servers.find(connection, name))
+        if not await self._store.write(lambda connection: rows.drop(connection, stored)):
+            text = f"The login at the MCP server `{stored.server.name}` was renewed, or made again, meanwhile"
+            raise LoginFailed(f"{text}: log out again if that one shall end too.")
+        await self._known.look()
+        await self.revoke(stored)
+
+    async def revoke(self, stored: StoredServer) -> None:
+        """Have the authorization server forget the login of *stored*, which is in the database no more."""
         login = await self._opened_login(stored)
-        await self._store.write(lambda connection: rows.drop(connection, stored))
-        await self._look()
-        if login is not None and self._authorization is not None:
+        if login is None or self._authorization is None:
+            return
+        try:
             revoked = await self._authorization.revoke(await self._filled(stored), login)
-            _log.info("mcp.logged_out", server=stored.server.name, revoked=revoked)
+        except ParleyError as error:  # a secret of the client that is there no more
+            _log.warning("mcp.not_revoked", server=stored.server.name, why=str(error), remedy="revoke it at its issuer")
+            return
+        _log.info("mcp.logged_out", server=stored.server.name, revoked=revoked)
 
     # What connections ask.
 
     async def login(self, server: str, /) -> McpLogin | None:
-        return await self._opened_login(next((each for each in self._known() if each.server.name == server), None))
+        return await self._opened_login(self._of(server))
 
     async def claim(self, server: str, spent: McpLogin, /) -> McpLogin | bool | None:
         sealed, now = await self._text_of(spent), self._store.clock.now()
@@ -130,15 +167,26 @@ class McpLogins:
             return found
         return await self._login(found)
 
-    async def put(self, server: str, spent: McpLogin, new: McpLogin, /) -> None:
+    async def put(self, server: str, spent: McpLogin, new: McpLogin, /) -> bool:
         before, after = await self._text_of(spent), await self._sealed(new, _PURPOSE)
-        await self._changed(partial(rows.put, server=server, spent=before, sealed=after, state=state_of(new)))
+        known = self._state(server)
+        state = structs.replace(state_of(new), lacks=known and known.lacks)
+        kept = await self._store.write(partial(rows.put, server=server, spent=before, sealed=after, state=state))
+        await self._known.look()
+        return kept
+
+    async def lack(self, server: str, login: McpLogin, scope: str, /) -> None:
+        known = self._state(server)
+        if known is not None and known.lacks != scope:
+            state = structs.replace(state_of(login), lacks=visible(scope)[: servers.MAX_ERROR])
+            sealed = await self._text_of(login)
+            await self._changed(partial(rows.lack, server=server, login=sealed, state=state))
 
     async def end(self, server: str, spent: McpLogin, why: str, /) -> None:
         state = structs.replace(state_of(spent), ended=visible(why)[: servers.MAX_ERROR])
         sealed = await self._text_of(spent)
         await self._changed(partial(rows.end, server=server, spent=sealed, state=state))
-        _log.warning("mcp.login_ended", server=server, why=why, remedy=f"run `parley mcp login {server}`")
+        _log.warning("mcp.login_ended", server=server, why=why, remedy=remedy_of(server))
 
     async def release(self, server: str, spent: McpLogin, /) -> None:
         sealed = await self._text_of(spent)
@@ -146,7 +194,14 @@ class McpLogins:
 
     async def _changed(self, work: Callable[[Connection], None]) -> None:
         await self._store.write(work)
-        await self._look()
+        await self._known.look()
+
+    def _of(self, server: str) -> StoredServer | None:
+        return next((each for each in self._known.stored if each.server.name == server), None)
+
+    def _state(self, server: str) -> LoginState | None:
+        stored = self._of(server)
+        return None if stored is None else stored.login_state
 
     async def _stored(self, name: str) -> StoredServer:
         """Return a server that may be logged in to; raises `NotFound`, `InvalidInput`."""
@@ -158,7 +213,7 @@ class McpLogins:
         return stored
 
     async def _filled(self, stored: StoredServer) -> McpServer:
-        server, _ = await ready(self._opened(stored.server), self._values)
+        server, _ = await ready(self._known.opened(stored.server), self._values)
         return server
 
     async def _opened_login(self, stored: StoredServer | None) -> McpLogin | None:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
+from agent_core.domain.events import Fact
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import ConversationObject, Feedback, Page
 from agent_core.domain.quotas import Origin
@@ -13,7 +14,7 @@ from agent_core.errors import NotFound
 from agent_core.runtime.services.forgetting import PAUSES, retried
 from agent_core.runtime.services.listing import Listing
 from agent_core.runtime.window.idle import IdleCompaction
-from agent_core.store.reading import conversations, listing
+from agent_core.store.reading import conversations, listing, recent
 from agent_core.store.reading.listing import Wanted
 from agent_core.store.store import Store
 from agent_core.store.work import branching, feedback, sessions
@@ -52,6 +53,17 @@ class OwnConversations:
     async def ratings(self, id: str, by: Actor) -> Page[Feedback]:
         """Return what *by* thinks of the answers of a session, the newest first."""
         return Page(await self._store.read(lambda connection: feedback.of_actor(connection, id, by)), None)
+
+    async def start_of(self, id: str, *, last: int) -> int:
+        """Return the seq after which the *last* newest messages of a session follow, 0 for the whole log.
+
+        No run is open there: what follows can be read as a log of its own. Raises `NotFound`.
+        """
+        return await self._store.read(lambda connection: recent.start_of(connection, id, last=last))
+
+    async def earlier(self, id: str, *, last: int, before: int) -> tuple[int, list[Fact]]:
+        """Return where the page of the *last* messages before seq *before* begins, as `start_of`, and its facts."""
+        return await self._store.read(lambda connection: recent.page(connection, id, last=last, before=before))
 
     async def branch(self, id: str, message: str, *, by: Actor, origin: Origin) -> str:
         """Let a session go on as a copy that ends before *message*, and return its id; see `branching.branch`."""

@@ -74,13 +74,13 @@ class ToolCatalog:
             raise UnknownCursor("cursor", "not a cursor of this list; use `next_cursor` of the page before.")
         tools = await self.tools(Scope())
         names = sorted(name for name in {*tools, *self._stored} if name > (cursor or ""))
-        found = tuple(self._object(name, tools) for name in names[:limit])
-        return Page(found, names[limit - 1] if len(names) > limit else None)
+        objects = tuple(self._object(name, tools) for name in names[:limit])
+        return Page(objects, names[limit - 1] if len(names) > limit else None)
 
     async def get(self, name: str) -> ToolObject:
         """Return the tool with this id or name; raises `NotFound`."""
-        found, tools = await self._find(name)
-        return self._object(found, tools)
+        name, tools = await self._find(name)
+        return self._object(name, tools)
 
     async def tool(self, name: str) -> Tool:
         """Return what the tool with this id or name does; raises `NotFound`, also while what it needs is not here."""
@@ -162,15 +162,15 @@ class ToolCatalog:
 
     async def faults(self, name: str) -> Sequence[str]:
         """Return what keeps the calls of a tool from working now, a sentence each; raises `NotFound`."""
-        found, tools = await self._find(name)
-        tool = self._defined(found)
+        name, tools = await self._find(name)
+        tool = self._defined(name)
         if tool is None:
             return ()
         try:
             await self.check(tool.definition)
         except InvalidInput as error:
             return (str(error),)
-        missing = () if found in tools else ("what it needs is not here now.",)
+        missing = () if name in tools else ("what it needs is not here now.",)
         return (*missing, *await self._kinds[tool.definition.kind].faults(tool.definition))
 
     async def call(
@@ -181,8 +181,8 @@ class ToolCatalog:
         return await dry_run(tool, arguments, by=by, clock=self._store.clock, tool_context=tool_context)
 
     async def _load(self) -> None:
-        found = await self._store.read(definitions.everything)
-        self._stored = {tool.definition.name: tool for tool in found}
+        tools = await self._store.read(definitions.everything)
+        self._stored = {tool.definition.name: tool for tool in tools}
 
     async def _find(self, name: str) -> tuple[str, Mapping[str, Tool]]:
         """Return the name of the tool with this id or name, and all tools; another process may have just made it."""
@@ -202,12 +202,12 @@ class ToolCatalog:
 
     async def _editable(self, name: str) -> DefinedTool:
         await self._revisions.look()
-        found, _ = await self._find(name)
-        tool = self._defined(found)
+        name, _ = await self._find(name)
+        tool = self._defined(name)
         if tool is None:
-            place = self._places().get(found)
+            place = self._places().get(name)
             comes = f"comes from {place}: change it there" if place else "has no stored definition"
-            raise ManagedByFile(f"The tool `{found}` {comes}.")
+            raise ManagedByFile(f"The tool `{name}` {comes}.")
         return definitions.editable(tool)
 
     def _changed(self, tool: DefinedTool, changes: Mapping[str, Any], base: Mapping[str, Tool]) -> ToolDefinition:
@@ -226,13 +226,13 @@ class ToolCatalog:
             raise InvalidInput("name", f"the tool `{wanted.name}` {where}; choose another name.")
         factory = self._kinds.get(wanted.kind)
         if factory is None:
-            known = ", ".join(f"`{kind}`" for kind in sorted(self._kinds))
-            raise InvalidInput("kind", f"this process makes no tools of the kind `{wanted.kind}`, only of {known}.")
+            kinds = ", ".join(f"`{kind}`" for kind in sorted(self._kinds))
+            raise InvalidInput("kind", f"this process makes no tools of the kind `{wanted.kind}`, only of {kinds}.")
         check_definition(wanted, factory, base)
 
     def _of_definitions(self, base: Mapping[str, Tool]) -> dict[str, Tool]:
         """Return the tools of the stored definitions; one that has not changed is the same object as before."""
-        before, found = self._made.tools, dict[str, Tool]()
+        before, tools = self._made.tools, dict[str, Tool]()
         for name, tool in self._stored.items():
             try:
                 inner = self._inner(tool.definition, base)
@@ -241,10 +241,12 @@ class ToolCatalog:
                 continue
             if inner is None:
                 continue
-            known = before.get(name)
-            same = isinstance(known, CatalogTool) and known.definition == tool.definition and known.inner == inner
-            found[name] = known if known is not None and same else CatalogTool(tool.definition, inner)
-        return found
+            existing = before.get(name)
+            if isinstance(existing, CatalogTool) and (existing.definition, existing.inner) == (tool.definition, inner):
+                tools[name] = existing
+            else:
+                tools[name] = CatalogTool(tool.definition, inner)
+        return tools
 
     def _inner(self, definition: ToolDefinition, base: Mapping[str, Tool]) -> Tool | None:
         factory = self._kinds.get(definition.kind)

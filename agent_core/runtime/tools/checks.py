@@ -31,10 +31,10 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ID = re.compile(r"tool_[A-Za-z0-9_-]{16}")
 
 
-def check_definition(definition: ToolDefinition, factory: KindFactory, known: Mapping[str, Tool]) -> None:
+def check_definition(definition: ToolDefinition, factory: KindFactory, tools: Mapping[str, Tool]) -> None:
     """Raise `InvalidInput`, with the path of the field, for a definition that cannot work.
 
-    *factory* is that of its kind, *known* are the tools that need no definition. A schema takes up to a second.
+    *factory* is that of its kind, *tools* are the tools that need no definition. A schema takes up to a second.
     """
     _check_name(definition.name)
     _check_texts(definition)
@@ -50,9 +50,9 @@ def check_definition(definition: ToolDefinition, factory: KindFactory, known: Ma
         if len(msgspec.json.encode(getattr(definition, field))) > MAX_CONFIG:
             raise InvalidInput(field, f"at most {MAX_CONFIG:,} bytes of JSON.")
     factory.check(definition)
-    tool = factory.tool(definition, known)
+    tool = factory.tool(definition, tools)
     if tool is None and definition.kind == "python":  # an MCP server may be away now
-        raise InvalidInput("config.tool", unknown_tool(str(definition.config.get("tool")), known))
+        raise InvalidInput("config.tool", unknown_tool(str(definition.config.get("tool")), tools))
     if tool is not None:
         if not tool.spec.description.strip():
             raise InvalidInput("description", "say what the tool does, for the model to read.")

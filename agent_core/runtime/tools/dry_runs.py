@@ -65,7 +65,7 @@ async def dry_run(
     )
     began = time.perf_counter()
     outcome = await asyncio.to_thread(_unfit, tool, arguments) or await _called(tool, arguments, context)
-    took = int((time.perf_counter() - began) * 1000)
+    milliseconds = int((time.perf_counter() - began) * 1000)
     ended, parts, renders = _end(tool, outcome)
     shown, truncated = _cut(parts, tool.spec.result_limit)
     return DryRun(
@@ -76,7 +76,7 @@ async def dry_run(
         renders=renders,
         truncated=truncated,
         progress=tuple(progress),
-        duration_ms=took,
+        duration_ms=milliseconds,
     )
 
 
@@ -123,16 +123,16 @@ def _end(tool: Tool, outcome: Outcome | None) -> tuple[CallOutcome, Sequence[Par
 
 def _cut(parts: Sequence[Part], limit: int) -> tuple[tuple[Part, ...], bool]:
     """Return *parts* with at most *limit* characters of text, and whether that is less than there was."""
-    length, left, kept = 0, limit, list[Part]()
+    length, left, result = 0, limit, list[Part]()
     for part in parts:
         if not isinstance(part, Text):
-            kept.append(part)
+            result.append(part)
             continue
         text = clean(part.text)
         length += len(text)
         if left > 0:
-            kept.append(Text(text[:left]))
+            result.append(Text(text[:left]))
         left -= len(text)
     if length <= limit:
-        return tuple(kept), False
-    return (*kept, Text(f"[Cut after {limit} of {length} characters.]")), True
+        return tuple(result), False
+    return (*result, Text(f"[Cut after {limit} of {length} characters.]")), True

@@ -34,18 +34,18 @@ class ToolNotes:
         definition = agent.definition
         if not is_dynamic(definition):
             return []
-        known = await self._toolset.tools(Scope(agent.id))
-        missing = absent(definition, known, self._servers)
-        found: list[FactBody] = [
+        tools = await self._toolset.tools(Scope(agent.id))
+        missing = absent(definition, tools, self._servers)
+        facts: list[FactBody] = [
             e.ToolsUnavailable(server=server, message=why)
             for server, why in missing.items()
             if server not in history.unavailable
         ]
-        now = offered(definition, known, include_render=agent.defaults.include_render)
+        now = offered(definition, tools, include_render=agent.defaults.include_render)
         text = note(_of_tools(agent.snapshot.frozen), _of_tools(now), can_call=agent.calls_by_name)
         if text != history.tools_note and (text or history.tools_note not in ("", BACK)):
-            found.append(e.ContextAdded(source="tools", text=text or BACK, by=SOURCE))
-        return found
+            facts.append(e.ContextAdded(source="tools", text=text or BACK, by=SOURCE))
+        return facts
 
 
 def note(frozen: Mapping[str, ToolSpec], now: Mapping[str, ToolSpec], *, can_call: bool) -> str:
@@ -73,9 +73,9 @@ def _listed(title: str, specs: Sequence[ToolSpec]) -> Iterator[str]:
     if specs:
         yield title
     for spec in specs:
-        said = " ".join(visible(spec.description).split())
+        description = " ".join(visible(spec.description).split())
         schema = json.dumps(spec.parameters, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-        yield f"| {spec.name}: {said}"[: MAX_TOOL // 2]
+        yield f"| {spec.name}: {description}"[: MAX_TOOL // 2]
         yield f"|   arguments: {schema}"[: MAX_TOOL // 2]
 
 

@@ -19,23 +19,23 @@ _log = structlog.get_logger("parley.agents")
 _OWN_SETTINGS = frozenset({*RENDER_TOOLS, *ROUTER_TOOLS})
 
 
-def offered(definition: Definition, known: Mapping[str, Tool], *, include_render: bool) -> Sequence[ToolSpec]:
-    """Return the specs of the tools that a new session's prompt has, of those *known* here.
+def offered(definition: Definition, tools: Mapping[str, Tool], *, include_render: bool) -> Sequence[ToolSpec]:
+    """Return the specs of the tools that a new session's prompt has, of the *tools* of this process.
 
     *include_render* is what holds for agents that say nothing; it takes out no tool that an agent names.
     """
     listed = [
-        known[tool].spec if isinstance(tool, str) else tool.spec
-        for tool in attached(definition, known)
-        if isinstance(tool, DeclaredTool) or (tool in known and not _is_taken_out(tool, definition))
+        tools[tool].spec if isinstance(tool, str) else tool.spec
+        for tool in attached(definition, tools)
+        if isinstance(tool, DeclaredTool) or (tool in tools and not _is_taken_out(tool, definition))
     ]
-    return [*listed, *(known[name].spec for name in added(definition, known, include_render=include_render))]
+    return [*listed, *(tools[name].spec for name in added(definition, tools, include_render=include_render))]
 
 
-def attached(definition: Definition, known: Collection[str] | Mapping[str, Tool]) -> Sequence[str | DeclaredTool]:
-    """Return what the agent's `tools` name, with each glob replaced by those of *known* that it matches, sorted.
+def attached(definition: Definition, tools: Collection[str] | Mapping[str, Tool]) -> Sequence[str | DeclaredTool]:
+    """Return what the agent's `tools` name, with each glob replaced by those of *tools* that it matches, sorted.
 
-    The tools of its MCP servers are among them, if *known* are tools and not only names.
+    The tools of its MCP servers are among them, if *tools* are tools and not only names.
 
     A tool is there once, an exact name before any glob. No glob matches the render tools or those of the router: they
     come by settings of their own.
@@ -43,8 +43,8 @@ def attached(definition: Definition, known: Collection[str] | Mapping[str, Tool]
     listed = [tool for tool in definition.tools if isinstance(tool, DeclaredTool) or not is_glob(tool)]
     globs = [tool for tool in definition.tools if isinstance(tool, str) and is_glob(tool)]
     taken = {*_OWN_SETTINGS, *(tool if isinstance(tool, str) else tool.name for tool in listed)}
-    more = {name for name in known if name not in taken and any(fnmatchcase(name, glob) for glob in globs)}
-    more.update(name for name in served_by(definition.mcp_servers, known) if name not in taken)
+    more = {name for name in tools if name not in taken and any(fnmatchcase(name, glob) for glob in globs)}
+    more.update(name for name in served_by(definition.mcp_servers, tools) if name not in taken)
     return [*listed, *sorted(more)]
 
 
@@ -53,24 +53,24 @@ def names_of(tools: Iterable[str | DeclaredTool]) -> Sequence[str]:
     return [tool if isinstance(tool, str) else tool.name for tool in tools]
 
 
-def wrapped(definition: Definition, known: Collection[str] | Mapping[str, Tool]) -> Sequence[str]:
-    """Return the names of the tools that others of the agent wrap, if *known* are tools: hooks may name them."""
-    if not isinstance(known, Mapping):
+def wrapped(definition: Definition, available: Collection[str] | Mapping[str, Tool]) -> Sequence[str]:
+    """Return the names of the tools that others of the agent wrap, which hooks may name; none of names alone."""
+    if not isinstance(available, Mapping):
         return []
-    tools = cast("Mapping[str, Tool]", known)
+    tools = cast("Mapping[str, Tool]", available)
     specs = [tools[name].spec for name in names_of(attached(definition, tools)) if name in tools]
     return sorted({spec.wraps for spec in specs if spec.wraps is not None})
 
 
-def unmatched_globs(definition: Definition, known: Collection[str]) -> Sequence[str]:
-    """Return the globs of the agent's `tools` that match none of *known*."""
+def unmatched_globs(definition: Definition, tools: Collection[str]) -> Sequence[str]:
+    """Return the globs of the agent's `tools` that match none of *tools*."""
     globs = [tool for tool in definition.tools if isinstance(tool, str) and is_glob(tool)]
-    return [glob for glob in globs if not any(fnmatchcase(name, glob) for name in known)]
+    return [glob for glob in globs if not any(fnmatchcase(name, glob) for name in tools)]
 
 
-def warn_of_offer(definition: Definition, known: Collection[str], *, searches: bool) -> None:
+def warn_of_offer(definition: Definition, tools: Collection[str], *, searches: bool) -> None:
     """Log what an agent's author has written of its tools and has no effect here; *searches*: its model can."""
-    for glob in unmatched_globs(definition, known):
+    for glob in unmatched_globs(definition, tools):
         remedy = "correct it, unless such tools will be added later"
         _log.warning("agent.glob_matches_nothing", agent=definition.name, glob=glob, remedy=remedy)
     warn_of_router(definition, searches=searches)
@@ -83,19 +83,19 @@ def warn_of_router(definition: Definition, *, searches: bool) -> None:
         _log.warning("agent.router_not_native", agent=definition.name, remedy=remedy)
 
 
-def lacking(definition: Definition, known: Collection[str], servers: Collection[str] = ()) -> Sequence[str]:
-    """Return the exact names in the agent's `tools` that are not among *known*, nor of one of the MCP *servers*."""
+def lacking(definition: Definition, tools: Collection[str], servers: Collection[str] = ()) -> Sequence[str]:
+    """Return the exact names in the agent's `tools` that are not among *tools*, nor of one of the MCP *servers*."""
     exact = [tool for tool in definition.tools if isinstance(tool, str) and not is_glob(tool)]
-    return [tool for tool in exact if tool not in known and not is_of(tool, servers)]
+    return [tool for tool in exact if tool not in tools and not is_of(tool, servers)]
 
 
-def added(definition: Definition, known: Collection[str], *, include_render: bool) -> Sequence[str]:
-    """Return the render tools that an agent has without naming them, of the tools *known* here."""
+def added(definition: Definition, tools: Collection[str], *, include_render: bool) -> Sequence[str]:
+    """Return the render tools that an agent has without naming them, of the *tools* of this process."""
     wanted = definition.controls.include_render
     if not (include_render if wanted is None else wanted):
         return []
     listed = names_of(definition.tools)
-    return [name for name in RENDER_TOOLS if name in known and name not in listed]
+    return [name for name in RENDER_TOOLS if name in tools and name not in listed]
 
 
 def with_renders(agent: Agent, *, include: bool) -> Agent:
@@ -116,33 +116,33 @@ def with_renders(agent: Agent, *, include: bool) -> Agent:
     return replace(agent, snapshot=snapshot, tools=tools)
 
 
-def with_later(agent: Agent, known: Mapping[str, Tool]) -> Agent:
-    """Return *agent* with the tools that came after its prompt was frozen, of those *known* now.
+def with_later(agent: Agent, tools: Mapping[str, Tool]) -> Agent:
+    """Return *agent* with the tools that came after its prompt was frozen, of the *tools* of now.
 
     They are what its definition names now, a tool that is gone aside; its prompt must have the router's `call_tool`.
     """
     if not (agent.calls_by_name and grows(agent.definition)):
         return agent
     definition, frozen = agent.definition, {spec.name for spec in agent.snapshot.frozen}
-    here = replace(definition, tools=tuple(each for each in definition.tools if _is_here(each, known)))
-    now = offered(here, known, include_render=False)
+    here = replace(definition, tools=tuple(each for each in definition.tools if _is_here(each, tools)))
+    now = offered(here, tools, include_render=False)
     later = {spec.name: guarded(spec, definition) for spec in now if spec.name not in frozen}
     before = {name: spec for name, spec in agent.tools.items() if name in frozen}
     return replace(agent, tools={**before, **later}) if later or len(before) < len(agent.tools) else agent
 
 
-def current(frozen: ToolSpec, known: Mapping[str, Tool]) -> ToolSpec:
+def current(frozen: ToolSpec, tools: Mapping[str, Tool]) -> ToolSpec:
     """Return the spec of a tool with what the model sees of it *frozen*, and the rest as it is now."""
-    tool = known.get(frozen.name)
+    tool = tools.get(frozen.name)
     if tool is None or frozen.kind != "function" or is_of_router(frozen):
         return frozen
     return replace(tool.spec, description=frozen.description, parameters=frozen.parameters)
 
 
-def offer_the_same(known: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
+def offer_the_same(before: Mapping[str, Tool], now: Mapping[str, Tool]) -> bool:
     """Return whether two looks at a toolset give tools with equal specs: some kinds build their tools at each look."""
-    return known == now or (
-        known.keys() == now.keys() and all(tool.spec == now[name].spec for name, tool in known.items())
+    return before == now or (
+        before.keys() == now.keys() and all(tool.spec == now[name].spec for name, tool in before.items())
     )
 
 
@@ -153,9 +153,9 @@ def guarded(spec: ToolSpec, definition: Definition) -> ToolSpec:
     return replace(spec, effect="write") if any(hook.hook.type == "approval" for hook in hooks) else spec
 
 
-def _is_here(tool: str | DeclaredTool, known: Collection[str]) -> bool:
+def _is_here(tool: str | DeclaredTool, tools: Collection[str]) -> bool:
     """Return whether *tool* of a definition is a glob, or here: it may have gone since the prompt was frozen."""
-    return not isinstance(tool, str) or is_glob(tool) or tool in known
+    return not isinstance(tool, str) or is_glob(tool) or tool in tools
 
 
 def _is_taken_out(tool: str, definition: Definition) -> bool:

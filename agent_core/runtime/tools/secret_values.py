@@ -17,7 +17,7 @@ from agent_core.store.work.tooling import secrets as rows
 MAX_VALUE = 20_000
 """Characters of a secret's value: keys in files have a few thousand."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_MOST_OPENED = 1_000
+_MAX_OPENED = 1_000
 
 
 def _purpose(name: str) -> str:
@@ -62,22 +62,22 @@ class SecretValues:
         if not names:
             return {}
         sealed = await self._store.peek(lambda connection: rows.sealed(connection, names))
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for name in names:
             if name not in sealed:
                 raise NotFound("secret", name, f"An operator sets it with `parley secrets set {name}`.")
-            found[name] = await self._open(name, sealed[name])
-        return found
+            values[name] = await self._open(name, sealed[name])
+        return values
 
     async def _open(self, name: str, sealed: str) -> str:
-        known = self._opened.get((name, sealed))
-        if known is not None:
-            return known
+        plain = self._opened.get((name, sealed))
+        if plain is not None:
+            return plain
         try:
             value = await asyncio.to_thread(self._sealer.open, sealed, _purpose(name))  # the first one loads a library
         except Unreadable:
             raise UnreadableSecret(name) from None
-        if len(self._opened) >= _MOST_OPENED:
+        if len(self._opened) >= _MAX_OPENED:
             self._opened.clear()
         self._opened[name, sealed] = value
         return value

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agent_core.clock import Clock, within
 from agent_core.context.compaction import PromptBounds, TokenRates, bounds, expected, filling, weight
 from agent_core.context.estimates import NOTHING, Calibration, Weight
-from agent_core.context.forks import asking, going_on, pieces
+from agent_core.context.forks import pieces, summary_request, summary_so_far
 from agent_core.context.history import LONG_LIFE, SHORT_LIFE
 from agent_core.context.summaries import bounded
 from agent_core.context.window import Window, WindowEntry
@@ -242,8 +242,8 @@ class Compactor:
         is_read = fork.is_read and list(parts) == [list(fork.entries)]
         rest = fork.rest if is_read else ()
         for part in parts:
-            before = [going_on(text, fork.window.frames, encode)] if text else []
-            instruction = asking(fork.tokens, fork.window.frames, encode, rest)
+            before = [summary_so_far(text, fork.window.frames, encode)] if text else []
+            instruction = summary_request(fork.tokens, fork.window.frames, encode, rest)
             answer = await self._ask(fork, [*before, *part, *rest, instruction], is_read=is_read)
             if answer.code is not None:
                 return answer, ""

@@ -152,7 +152,7 @@ class IdleCompaction:
         if history.last is not None and life_of(fork.agent, history.last) == LONG_LIFE:
             history = replace(history, medium=0)  # after those the person was back before the cache expired
         cost, after = now / one * 1_000_000, tail + fill.summary
-        return pays_at_idle(rates, history, tokens=fill.tokens, prefix=fill.prefix, kept=after, cost=cost)
+        return pays_at_idle(rates, history, tokens=fill.tokens, prefix=fill.prefix, tail=after, cost=cost)
 
     async def _write(self, read: SessionRef, made: e.ContextCompacted | e.CompactionFailed, seq: int, run: str) -> None:
         """Append what was *made*, and let the window follow in the same step of the event loop."""

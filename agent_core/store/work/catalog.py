@@ -1,8 +1,8 @@
 """The catalog: agents, their versions, and frozen snapshots. Each function is one transaction's work."""
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
-from typing import Any, Literal, get_args
+from functools import lru_cache
+from typing import Any, Literal
 
 import msgspec
 from sqlalchemy import Connection, bindparam, exists, insert, or_, select, update
@@ -12,6 +12,7 @@ from agent_core.domain.agents import Compaction, Controls, Definition, Limits, P
 from agent_core.domain.channels import ChannelConflict, Channels
 from agent_core.domain.objects import AgentObject, Page
 from agent_core.domain.quotas import AddressQuota, Quota, VisitorQuota
+from agent_core.domain.unknown_fields import known_fields
 from agent_core.errors import ConfigError, InvalidInput, ManagedByFile, NotFound, SessionOpen
 from agent_core.ids import new_id
 from agent_core.store.log import SESSION, table_of
@@ -276,29 +277,8 @@ def _read(stored: bytes) -> Definition:
     The settings of channels are stored beside the fields, as earlier versions did, so each version reads the other's.
     """
     values: dict[str, Any] = msgspec.json.decode(stored)
-    fields = _known_fields(values, Definition)
+    fields = known_fields(values, Definition, _GROUPS)
     channels: dict[str, Any] = {
         name: value for name, value in values.items() if name not in fields and isinstance(value, dict)
     }
     return msgspec.convert({**fields, "channels": channels}, Definition)
-
-
-def _known_fields(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the fields of *value* that *kind* has, and of the groups in it likewise."""
-    fields: dict[str, Any] = {}
-    for name, group in _groups(kind).items():
-        if name in value:
-            field = value[name]
-            fields[name] = field if group is None or field is None else _known_fields(field, group)
-    return fields
-
-
-@cache
-def _groups(kind: type[msgspec.Struct]) -> dict[str, type[msgspec.Struct] | None]:
-    """Return the fields of *kind* with the group that each holds: to look at annotations costs a millisecond."""
-    return {field.name: _group_of(field.type) for field in msgspec.structs.fields(kind)}
-
-
-def _group_of(type_: Any) -> type[msgspec.Struct] | None:
-    """Return the group that a field of *type_* holds, optional or not."""
-    return next((each for each in get_args(type_) or (type_,) if each in _GROUPS), None)

@@ -8,17 +8,18 @@ import sys
 from functools import partial
 from typing import Any, cast
 
+from agent_core.testing.mcp.logins import FakeLogins
 from agent_core.testing.mcp.protocol import Era, Protocol
 from agent_core.testing.mcp.samples import sample_tools
 from agent_core.testing.mcp.server import FakeMcp
 
-_LONGEST = 64 * 1024 * 1024
+_MAX_LINE = 64 * 1024 * 1024
 
 
 async def over_stdio(protocol: Protocol) -> None:
     """Answer on standard output what comes by standard input, until it ends."""
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_LONGEST)
+    reader = asyncio.StreamReader(limit=_MAX_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     running: set[asyncio.Task[None]] = set()
 
@@ -56,14 +57,20 @@ def main() -> None:
     """Run with the arguments of the process."""
     options = argparse.ArgumentParser(prog="python -m agent_core.testing.mcp", description=__doc__)
     options.add_argument("--port", type=int, help="serve over HTTP on this port of 127.0.0.1; 0 takes a free one")
+    options.add_argument("--login", action="store_true", help="over HTTP, to whom has logged in at a made-up page")
     options.add_argument("--era", choices=["both", "modern", "legacy"], default="both")
     options.add_argument("--name", default="sample")
-    given = options.parse_args()
-    era = cast(Era, given.era)
-    if given.port is not None:
-        asyncio.run(over_http(FakeMcp(sample_tools(), era=era, name=given.name, port=given.port)))
+    arguments = options.parse_args()
+    era = cast(Era, arguments.era)
+    if arguments.login and arguments.port is None:
+        options.error("--login is for --port: a program that a client starts needs no login")
+    if arguments.port is not None:
+        logins = FakeLogins(asks=True) if arguments.login else None
+        asyncio.run(
+            over_http(FakeMcp(sample_tools(), era=era, name=arguments.name, port=arguments.port, logins=logins))
+        )
         return
-    fake = FakeMcp(sample_tools(), era=era, name=given.name)
+    fake = FakeMcp(sample_tools(), era=era, name=arguments.name)
     asyncio.run(over_stdio(fake.protocol))
 
 

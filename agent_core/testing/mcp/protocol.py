@@ -33,8 +33,8 @@ def failed(name: object, code: int, message: str, data: object = None) -> dict[s
 
 def object_of(value: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return the object under *key*, an empty one where there is none."""
-    found = value.get(key)
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    member = value.get(key)
+    return cast("dict[str, Any]", member) if isinstance(member, dict) else {}
 
 
 class Protocol:
@@ -152,9 +152,9 @@ class Protocol:
     def _described(self, more: dict[str, Any]) -> dict[str, Any]:
         info = {"name": self.name, "title": self.name.title(), "version": "1.0"}
         capabilities = {"tools": {"listChanged": self.news}}
-        said = {"capabilities": capabilities, **more}
-        said |= {"serverInfo": info} if "protocolVersion" in more else {"_meta": {_INFO_KEY: info}}
-        return {**said, **({"instructions": self.instructions} if self.instructions else {})}
+        description = {"capabilities": capabilities, **more}
+        description |= {"serverInfo": info} if "protocolVersion" in more else {"_meta": {_INFO_KEY: info}}
+        return {**description, **({"instructions": self.instructions} if self.instructions else {})}
 
     def _finished(self, result: dict[str, Any], *, cached: bool, modern: bool) -> dict[str, Any]:
         if not modern:

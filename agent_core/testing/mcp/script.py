@@ -51,7 +51,7 @@ class FakeCall:
     die: Callable[[], None]
     """End the connection, over stdio the process, without a word."""
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
-    asked: int = 0
+    questions: int = 0
 
     async def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Report how far the call is, if the client wants to know."""
@@ -67,8 +67,8 @@ class FakeCall:
 
     async def question(self, params: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to an `elicitation/create` with *params*, of any kind."""
-        self.asked += 1
-        key = f"question-{self.asked}"
+        self.questions += 1
+        key = f"question-{self.questions}"
         if not self.modern:
             return await self.elicit(params)
         if key not in self.answers:
@@ -107,14 +107,14 @@ class FakeTool:
         """Return the result of *call*; the tool's failure is one with `isError`."""
         try:
             answer = self.answer(call)
-            said = await answer if inspect.isawaitable(answer) else answer
+            content = await answer if inspect.isawaitable(answer) else answer
         except (FakeProtocolError, InputRequired):
             raise
         except Exception as error:  # noqa: BLE001 - as every MCP server does
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
-        if isinstance(said, dict):
-            return said
-        blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said or []
+        if isinstance(content, dict):
+            return content
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
         return {"content": blocks}
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from agent_core.testing.level import Level
+from agent_core.testing.mcp.logins import FakeLogins
 from agent_core.testing.mcp.protocol import Era, Protocol, failed
 from agent_core.testing.mcp.script import FakeTool, McpAsked
 
@@ -32,6 +33,8 @@ class FakeMcp:
     replaces the answers to `tools/list`, by cursor, for a server that lies. Tests change `tools` at any time, and say
     so with `changed`; `status` is an HTTP status that all requests get instead of an answer. `admits` decides by the
     headers which requests are let in, the others get 401; `protected_by` is the authorization server that it names.
+    With *logins* it is served on the same port, and gives the tokens that are let in. `lacks` is a scope for want of
+    which requests are refused.
     """
 
     def __init__(
@@ -44,10 +47,13 @@ class FakeMcp:
         page: int = 0,
         listing: Callable[[str | None], dict[str, Any]] | None = None,
         port: int = 0,
+        logins: FakeLogins | None = None,
     ) -> None:
         self.status: int | None = None
         self.admits: Callable[[Mapping[str, str]], bool] = lambda _headers: True
         self.protected_by: str | None = None
+        self.lacks: str | None = None
+        self._logins = logins
         self.streams = 0
         self.protocol = Protocol(list(tools), era=era, name=name, instructions=instructions, page=page, listing=listing)
         self._port = port
@@ -113,10 +119,15 @@ class FakeMcp:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", _PATH, self._serve)
         app.router.add_get(f"/.well-known/oauth-protected-resource{_PATH}", self._protected)
+        if self._logins is not None:
+            app.router.add_routes(self._logins.routes())
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=_GRACE)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024).start()
         self._port = self._runner.addresses[0][1]
+        if self._logins is not None:
+            self._logins.host, self.admits = self.host, self._logins.admits
+            self.protected_by = self._logins.issuer
 
     async def stop(self) -> None:
         """Stop listening, break off what runs and forget all sessions."""
@@ -149,6 +160,9 @@ class FakeMcp:
             return web.Response(status=self.status, text=f"It is {self.status}.")
         if not self.admits({key.lower(): value for key, value in request.headers.items()}):
             return web.Response(status=401, text="Who are you?", headers=self._challenge())
+        if self.lacks is not None:
+            challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{self.lacks}"'}
+            return web.Response(status=403, text="Not with this token.", headers=challenge)
         match request.method:
             case "POST":
                 return await self._post(request)

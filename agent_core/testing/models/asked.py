@@ -69,11 +69,11 @@ def read(
 
 def _newest(wire: Wire, head: Head) -> tuple[str, int]:
     """Return the newest text of the user, skipping the core's notes, and the number of answers after it."""
-    given = head.input if wire == "responses" else head.messages
-    if isinstance(given, str):
-        return given, 0
+    items = head.input if wire == "responses" else head.messages
+    if isinstance(items, str):
+        return items, 0
     step, ours = 0, False
-    for each in reversed(given or ()):
+    for each in reversed(items or ()):
         position = msgspec.json.decode(each, type=_Position)
         if position.role == "user" and (text := _plain_text(position.content)) is not None and not NOTE.match(text):
             return SPEAKER.sub("", text, count=1) if SPEAKER.match(text) else text, step
@@ -95,8 +95,8 @@ def _plain_text(content: bytes) -> str | None:
         return decoded
     parts = cast("Sequence[Any]", decoded) if isinstance(decoded, list) else ()
     texts = [_text_in(cast("dict[str, Any]", part)) for part in parts if isinstance(part, dict)]
-    found = [text for text in texts if text is not None]
-    return "\n".join(found) if found else None
+    present = [text for text in texts if text is not None]
+    return "\n".join(present) if present else None
 
 
 def _text_in(part: dict[str, Any]) -> str | None:

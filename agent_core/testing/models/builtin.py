@@ -18,19 +18,19 @@ _SHOWN = 2000
 _SAMPLES: Mapping[str, object] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
 
-def builtin(asked: ModelCall) -> Answer:
-    """Answer *asked*.
+def builtin(request: ModelCall) -> Answer:
+    """Answer *request*.
 
     `fail KIND` fails so; a sum, or `use TOOL {…}`, calls a tool that the request has; `think` thinks first, `at length`
     is long; everything else is said back.
     """
-    text = asked.text
-    if found := re.search(rf"\bfail ({'|'.join(KINDS)})\b", text):
-        return [fail(cast("Any", found[1]))]
+    text = request.text
+    if match := re.search(rf"\bfail ({'|'.join(KINDS)})\b", text):
+        return [fail(cast("Any", match[1]))]
     thought = [think(*words("The user wants me to think, so I do."))] if "think" in text.lower() else []
-    if asked.step:
-        return [*thought, say(*words(f"The tools said: {'; '.join(_results(asked)) or 'nothing'}"))]
-    if (made := _called(text, dict(_tools(asked)))) is not None:
+    if request.step:
+        return [*thought, say(*words(f"The tools said: {'; '.join(_results(request)) or 'nothing'}"))]
+    if (made := _called(text, dict(_tools(request)))) is not None:
         return [*thought, call(made[0], **made[1])]
     if "at length" in text.lower():
         return [*thought, flat(_LONG)]
@@ -40,12 +40,12 @@ def builtin(asked: ModelCall) -> Answer:
 def _called(text: str, tools: Mapping[str, Json]) -> tuple[str, Json] | None:
     """Return the tool that *text* asks for, with its arguments."""
     for name, schema in tools.items():
-        if found := re.search(rf"\buse `?{re.escape(name)}\b`?(.*)", text, re.IGNORECASE | re.DOTALL):
-            return name, _arguments(found[1], schema)
-    found = _SUM.search(text)
+        if match := re.search(rf"\buse `?{re.escape(name)}\b`?(.*)", text, re.IGNORECASE | re.DOTALL):
+            return name, _arguments(match[1], schema)
+    match = _SUM.search(text)
     fitting = (name for name, schema in tools.items() if "expression" in (schema.get("properties") or {}))
     name = next(fitting, None)
-    return (name, {"expression": found[0]}) if found and name else None
+    return (name, {"expression": match[0]}) if match and name else None
 
 
 def _arguments(text: str, schema: Json) -> Json:
@@ -53,11 +53,11 @@ def _arguments(text: str, schema: Json) -> Json:
     start = text.find("{")
     if start >= 0:
         try:
-            given, _ = json.JSONDecoder().raw_decode(text, start)
+            arguments, _ = json.JSONDecoder().raw_decode(text, start)
         except ValueError:
-            given = None
-        if isinstance(given, dict):
-            return cast("Json", given)
+            arguments = None
+        if isinstance(arguments, dict):
+            return cast("Json", arguments)
     properties = cast("Json", schema.get("properties") or {})
     return {name: _sample(cast("Json", properties.get(name) or {}), text) for name in schema.get("required") or ()}
 
@@ -68,28 +68,28 @@ def _sample(schema: Json, text: str) -> object:
     return _SAMPLES.get(str(schema.get("type")), text.strip() or "something")
 
 
-def _tools(asked: ModelCall) -> Iterator[tuple[str, Json]]:
+def _tools(request: ModelCall) -> Iterator[tuple[str, Json]]:
     """Give name and schema of each tool of the request."""
-    for tool in dicts(asked.body.get("tools")):
+    for tool in dicts(request.body.get("tools")):
         function = cast("Json", tool.get("function") or tool)
         if isinstance(name := function.get("name"), str):
             yield name, cast("Json", function.get("input_schema") or function.get("parameters") or {})
 
 
-def _results(asked: ModelCall) -> list[str]:
+def _results(request: ModelCall) -> list[str]:
     """Return what the tools said since the newest text of the user."""
-    found: list[str] = []
-    for item in reversed(dicts(asked.body.get("input" if asked.wire == "responses" else "messages"))):
+    results: list[str] = []
+    for item in reversed(dicts(request.body.get("input" if request.wire == "responses" else "messages"))):
         parts = dicts(item.get("content"))
         if item.get("role") == "user" and not any(part.get("type") == "tool_result" for part in parts):
             break
         if item.get("type") == "function_call_output":
-            found.insert(0, _content_text(item.get("output")))
+            results.insert(0, _content_text(item.get("output")))
         elif item.get("role") == "tool":
-            found.insert(0, _content_text(item.get("content")))
+            results.insert(0, _content_text(item.get("content")))
         else:
-            found[:0] = [_content_text(part.get("content")) for part in parts if part.get("type") == "tool_result"]
-    return found
+            results[:0] = [_content_text(part.get("content")) for part in parts if part.get("type") == "tool_result"]
+    return results
 
 
 def _content_text(content: object) -> str:

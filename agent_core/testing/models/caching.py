@@ -20,9 +20,9 @@ class ServerCaches:
     def __init__(self, clock: Clock, minimum: int | None) -> None:
         self._clock, self._caches = clock, Caches(Rules(minimum=minimum))
 
-    def bill(self, asked: ModelCall, positions: Sequence[Position]) -> Billing:
-        """Return what *asked* costs, and what to call when its answer begins: only then can others read its writes."""
-        known = positions if asked.wire == "messages" else None
-        prompt = ModelPrompt(asked.wire, asked.model, asked.body)
-        priced = self._caches.price(prompt, self._clock.now(), positions=known)
+    def bill(self, call: ModelCall, positions: Sequence[Position]) -> Billing:
+        """Return what *call* costs, and what to call when its answer begins: only then can others read its writes."""
+        own = positions if call.wire == "messages" else None
+        prompt = ModelPrompt(call.wire, call.model, call.body)
+        priced = self._caches.price(prompt, self._clock.now(), positions=own)
         return priced.bill, partial(self._caches.write, priced)

@@ -148,9 +148,9 @@ class ChatVoice:
         return lambda take: self._named(take, part if isinstance(part, bytes) else part(take))
 
     def _chunk(self, delta: Json, reason: str | None = None) -> Part:
-        said = encode(delta)
-        choice = b'"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]' % (said, encode(reason))
-        padding = b',"obfuscation":"%b"' % (b"x" * (16 - len(said) % 16)) if self._obfuscate else b""
+        encoded = encode(delta)
+        choice = b'"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]' % (encoded, encode(reason))
+        padding = b',"obfuscation":"%b"' % (b"x" * (16 - len(encoded) % 16)) if self._obfuscate else b""
         if not self._include:
             return b"%b%b%b}\n\n" % (self._head, choice, padding)
         if self._quirks.usage == "asked":
@@ -161,12 +161,12 @@ class ChatVoice:
         return b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(self._usage(take)))
 
     def _usage(self, take: Take) -> Json:
-        given, bill = self.usage, take.bill
-        read = bill.read if given.cache_read is None else given.cache_read
-        short = bill.write_short if given.cache_write_short is None else given.cache_write_short
-        total = (bill.plain if given.input is None else given.input) + read + short
-        output = self._output if given.output is None else given.output
-        thought = self._thought if given.reasoning is None else given.reasoning
+        usage, bill = self.usage, take.bill
+        read = bill.read if usage.cache_read is None else usage.cache_read
+        short = bill.write_short if usage.cache_write_short is None else usage.cache_write_short
+        total = (bill.plain if usage.input is None else usage.input) + read + short
+        output = self._output if usage.output is None else usage.output
+        thought = self._thought if usage.reasoning is None else usage.reasoning
         written = {"cache_write_tokens": short} if self._quirks.counts else {}
         return {
             "prompt_tokens": total,

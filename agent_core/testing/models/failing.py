@@ -217,14 +217,14 @@ def failure(wire: Wire, failed: CallFailed, model: str, request: str) -> Reply:
 
 def error_of(wire: Wire, failed: CallFailed, model: str, request: str) -> tuple[int, dict[str, Any]]:
     """Return status and JSON of *failed*; its text is the vendor's own unless the script gave one."""
-    said = failed.message if failed.message != _UNSAID else None
+    message = failed.message if failed.message != _UNSAID else None
     if wire == "messages":
         status, type_, text = _ANTHROPIC[failed.kind]
-        return status, _anthropic(type_, said or text.format(model=model), request)
+        return status, _anthropic(type_, message or text.format(model=model), request)
     status, type_, code, param, text = _OPENAI[failed.kind]
     if wire == "chat" and failed.kind == "context_overflow":
         text, param = _CHAT_OVERFLOW.format(most=128000, tokens=130021), "messages"
-    return status, {"error": _openai(type_, said or text.format(model=model), code, param)}
+    return status, {"error": _openai(type_, message or text.format(model=model), code, param)}
 
 
 def stream_code(failed: CallFailed) -> str:

@@ -154,9 +154,9 @@ class MessagesVoice:
         self._seals += 1
         return lambda take: take.seal(n, before, text)
 
-    def _count(self, said: str | bytes, *, thought: bool = False) -> None:
-        self._output += tokens(said)
-        self._thought += tokens(said) if thought else 0
+    def _count(self, text: str | bytes, *, thought: bool = False) -> None:
+        self._output += tokens(text)
+        self._thought += tokens(text) if thought else 0
 
     def _message_start(self, take: Take) -> bytes:
         message = _message(take.head, [], self._usage(take) | {"output_tokens": 1, "output_tokens_details": None})
@@ -177,15 +177,15 @@ class MessagesVoice:
         }
 
     def _usage(self, take: Take) -> dict[str, Any]:
-        given, bill = self.usage, take.bill
-        short, long = _or(given.cache_write_short, bill.write_short), _or(given.cache_write_long, bill.write_long)
+        usage, bill = self.usage, take.bill
+        short, long = _or(usage.cache_write_short, bill.write_short), _or(usage.cache_write_long, bill.write_long)
         return {
-            "input_tokens": _or(given.input, bill.plain),
+            "input_tokens": _or(usage.input, bill.plain),
             "cache_creation_input_tokens": short + long,
-            "cache_read_input_tokens": _or(given.cache_read, bill.read),
+            "cache_read_input_tokens": _or(usage.cache_read, bill.read),
             "cache_creation": {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long},
-            "output_tokens": _or(given.output, self._output),
-            "output_tokens_details": {"thinking_tokens": _or(given.reasoning, self._thought)},
+            "output_tokens": _or(usage.output, self._output),
+            "output_tokens_details": {"thinking_tokens": _or(usage.reasoning, self._thought)},
             "service_tier": "standard",
         }
 
@@ -221,5 +221,5 @@ def _event(data: dict[str, Any]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (data["type"].encode(), encode(data))
 
 
-def _or(given: int | None, counted: int) -> int:
-    return counted if given is None else given
+def _or(reported: int | None, counted: int) -> int:
+    return counted if reported is None else reported

@@ -23,24 +23,24 @@ class Renderings:
         # By the identity of the answer, which is kept with it so that no other can have the same one.
         self._kept: OrderedDict[Hashable, tuple[Answer, tuple[Item, ...], Score]] = OrderedDict()
 
-    def score(self, asked: ModelCall, head: Head, answer: Answer) -> Score:
-        """Return *answer* as it is played to *asked*."""
+    def score(self, call: ModelCall, head: Head, answer: Answer) -> Score:
+        """Return *answer* as it is played to *call*."""
         options = head.stream_options or {}
         obfuscate = options.get("include_obfuscation") is not False
         include = options.get("include_usage") is True
         omit = (head.thinking or {}).get("display") == "omitted"
         summaries = bool((head.reasoning or {}).get("summary"))
-        model = head.model if asked.wire == "chat" else None
-        searches = asked.wire == "responses" and rules_responses.searches(asked.body)
-        key = (id(answer), asked.wire, model, obfuscate, include, omit, summaries, searches)
+        model = head.model if call.wire == "chat" else None
+        searches = call.wire == "responses" and rules_responses.searches(call.body)
+        key = (id(answer), call.wire, model, obfuscate, include, omit, summaries, searches)
         items = tuple(answer)
-        if (found := self._kept.get(key)) and found[1] == items:
+        if (rendering := self._kept.get(key)) and rendering[1] == items:
             self._kept.move_to_end(key)
-            return found[2]
+            return rendering[2]
         voice: Voice
-        if asked.wire == "messages":
+        if call.wire == "messages":
             voice = MessagesVoice(omit=omit)
-        elif asked.wire == "responses":
+        elif call.wire == "responses":
             voice = ResponsesVoice(obfuscate=obfuscate, summaries=summaries, searches=searches)
         else:
             voice = ChatVoice(head.model, self._quirks, include_usage=include, obfuscate=obfuscate)

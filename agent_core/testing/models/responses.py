@@ -66,12 +66,12 @@ class ResponsesVoice:
         number = next(self._numbers)
 
         def error(take: Take) -> bytes:
-            said = error_of("responses", failed, take.head.model, "")[1]["error"]
+            fault = error_of("responses", failed, take.head.model, "")[1]["error"]
             code = stream_code(failed)
             if failed.kind in _FAILED:
-                response = self._response(take, "failed") | {"error": {"code": code, "message": said["message"]}}
+                response = self._response(take, "failed") | {"error": {"code": code, "message": fault["message"]}}
                 return _event("response.failed", {"response": response, "sequence_number": number})
-            body = {"code": code, "message": said["message"], "param": said["param"], "sequence_number": number}
+            body = {"code": code, "message": fault["message"], "param": fault["param"], "sequence_number": number}
             return _event("error", body)
 
         return [error]
@@ -282,12 +282,12 @@ class ResponsesVoice:
         }
 
     def _usage(self, take: Take) -> Json:
-        given, bill = self.usage, take.bill
-        read = bill.read if given.cache_read is None else given.cache_read
-        short = bill.write_short if given.cache_write_short is None else given.cache_write_short
-        long = bill.write_long if given.cache_write_long is None else given.cache_write_long
-        total = (bill.plain if given.input is None else given.input) + read + short + long
-        output = self._output if given.output is None else given.output
+        usage, bill = self.usage, take.bill
+        read = bill.read if usage.cache_read is None else usage.cache_read
+        short = bill.write_short if usage.cache_write_short is None else usage.cache_write_short
+        long = bill.write_long if usage.cache_write_long is None else usage.cache_write_long
+        total = (bill.plain if usage.input is None else usage.input) + read + short + long
+        output = self._output if usage.output is None else usage.output
         return {
             "input_tokens": total,
             "input_tokens_details": {
@@ -297,7 +297,7 @@ class ResponsesVoice:
             },
             "output_tokens": output,
             "output_tokens_details": {
-                "reasoning_tokens": self._thought if given.reasoning is None else given.reasoning
+                "reasoning_tokens": self._thought if usage.reasoning is None else usage.reasoning
             },
             "total_tokens": total + output,
         }

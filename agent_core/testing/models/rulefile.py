@@ -33,38 +33,38 @@ class Rule:
     wire: str | None = None
     step: int | None = None
 
-    def fits(self, asked: ModelCall) -> bool:
+    def fits(self, call: ModelCall) -> bool:
         return (
-            (self.match is None or self.match.lower() in asked.text.lower())
-            and self.wire in (None, asked.wire)
-            and self.step in (None, asked.step)
+            (self.match is None or self.match.lower() in call.text.lower())
+            and self.wire in (None, call.wire)
+            and self.step in (None, call.step)
         )
 
 
 def load(path: Path) -> list[Rule]:
     """Return the rules in the file at *path*; raises `BadRules`."""
     try:
-        given: object = yaml.safe_load(path.read_text("utf-8"))
+        content: object = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadRules(f"{path}: cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise BadRules(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(given, list) or not given:
+    if not isinstance(content, list) or not content:
         raise BadRules(f"{path}: holds a list of rules, such as `- answer: [{{say: Hello!}}]`.")
-    return [_rule(f"{path}: rule {n}", each) for n, each in enumerate(cast("list[object]", given), 1)]
+    return [_rule(f"{path}: rule {n}", each) for n, each in enumerate(cast("list[object]", content), 1)]
 
 
 def by_rules(rules: list[Rule], otherwise: Callable[[ModelCall], items.Answer]) -> Callable[[ModelCall], items.Answer]:
     """Return the script that gives the answer of the first rule that fits, else that of *otherwise*."""
 
-    def pick(asked: ModelCall) -> items.Answer:
-        return next((rule.answer for rule in rules if rule.fits(asked)), None) or otherwise(asked)
+    def pick(call: ModelCall) -> items.Answer:
+        return next((rule.answer for rule in rules if rule.fits(call)), None) or otherwise(call)
 
     return pick
 
 
-def _rule(where: str, given: object) -> Rule:
-    rule = _object(where, given, ("match", "wire", "step", "answer"))
+def _rule(where: str, value: object) -> Rule:
+    rule = _object(where, value, ("match", "wire", "step", "answer"))
     match, wire, step = rule.get("match"), rule.get("wire"), rule.get("step")
     if match is not None and not isinstance(match, str):
         raise BadRules(f"{where}: `match` is a text that the newest message contains; put {match!r} in quotes.")
@@ -79,11 +79,11 @@ def _rule(where: str, given: object) -> Rule:
     return Rule(tuple(_item(f"{where}, item {n}", each) for n, each in enumerate(given_items, 1)), match, wire, step)
 
 
-def _item(where: str, given: object) -> items.Item:
+def _item(where: str, entry: object) -> items.Item:
     """Make one item: the first key names it, the others belong to it."""
-    if not isinstance(given, dict) or not given:
+    if not isinstance(entry, dict) or not entry:
         raise BadRules(f"{where}: an item is `name: value`, such as `say: Hello!`; known are {', '.join(_MAKERS)}.")
-    item = cast("Json", given)
+    item = cast("Json", entry)
     name = next((key for key in item if key in _MAKERS), None)
     if name is None:
         raise BadRules(f"{where}: unknown item `{next(iter(item))}`; known are {', '.join(_MAKERS)}.")
@@ -95,12 +95,12 @@ def _item(where: str, given: object) -> items.Item:
         raise BadRules(f"{where}: `{name}` {error}") from error
 
 
-def _object(where: str, given: object, known: tuple[str, ...]) -> Json:
-    if not isinstance(given, dict):
-        raise BadRules(f"{where}: holds {', '.join(known)}, not {given!r}.")
-    rule = cast("Json", given)
-    if unknown := [str(key) for key in rule if key not in known]:
-        raise BadRules(f"{where}: unknown `{unknown[0]}`; known here are {', '.join(known) or 'no others'}.")
+def _object(where: str, value: object, fields: tuple[str, ...]) -> Json:
+    if not isinstance(value, dict):
+        raise BadRules(f"{where}: holds {', '.join(fields)}, not {value!r}.")
+    rule = cast("Json", value)
+    if unknown := [str(key) for key in rule if key not in fields]:
+        raise BadRules(f"{where}: unknown `{unknown[0]}`; known here are {', '.join(fields) or 'no others'}.")
     return rule
 
 
@@ -122,21 +122,21 @@ def _pieces(value: Any) -> tuple[str, ...]:
 def _call(value: Any, _: Json) -> items.Item:
     if isinstance(value, str):
         return script.call(value)
-    given = _of(value, ("name", "arguments", "raw"))
-    if not isinstance(given.get("name"), str):
+    fields = _of(value, ("name", "arguments", "raw"))
+    if not isinstance(fields.get("name"), str):
         raise TypeError("needs the `name` of a tool.")
-    if "raw" in given:
-        return script.raw_call(given["name"], str(given["raw"]))
-    arguments: object = given.get("arguments") or {}
+    if "raw" in fields:
+        return script.raw_call(fields["name"], str(fields["raw"]))
+    arguments: object = fields.get("arguments") or {}
     if not isinstance(arguments, dict):
         raise TypeError(f"takes `arguments` by their names, not {arguments!r}.")
-    return script.call(given["name"], **cast("Json", arguments))
+    return script.call(fields["name"], **cast("Json", arguments))
 
 
 def _fail(value: Any, more: Json) -> items.Item:
     wait, message = more.get("retry_after"), more.get("message")
     kind = _one_of(value, KINDS)
-    return script.fail(kind, retry_after=_number(wait) if wait is not None else None, **_given(message=message))
+    return script.fail(kind, retry_after=_number(wait) if wait is not None else None, **_without_none(message=message))
 
 
 def _status(value: Any, more: Json) -> items.Item:
@@ -149,21 +149,21 @@ def _usage(value: Any, _: Json) -> items.Item:
 
 
 def _flat(value: Any, more: Json) -> items.Item:
-    return script.flat(_whole(value), rate=_number(more.get("rate", 0)), **_given(text=more.get("text")))
+    return script.flat(_whole(value), rate=_number(more.get("rate", 0)), **_without_none(text=more.get("text")))
 
 
-def _of(value: Any, known: tuple[str, ...]) -> Json:
+def _of(value: Any, fields: tuple[str, ...]) -> Json:
     if not isinstance(value, dict):
-        raise TypeError(f"takes {', '.join(known)}, not {value!r}.")
-    given = cast("Json", value)
-    if unknown := [key for key in given if key not in known]:
-        raise TypeError(f"takes {', '.join(known)}, not `{unknown[0]}`.")
-    return given
+        raise TypeError(f"takes {', '.join(fields)}, not {value!r}.")
+    members = cast("Json", value)
+    if unknown := [key for key in members if key not in fields]:
+        raise TypeError(f"takes {', '.join(fields)}, not `{unknown[0]}`.")
+    return members
 
 
-def _one_of(value: Any, known: tuple[str, ...]) -> Any:
-    if value not in known:
-        raise ValueError(f"is one of {', '.join(known)}, not {value!r}.")
+def _one_of(value: Any, choices: tuple[str, ...]) -> Any:
+    if value not in choices:
+        raise ValueError(f"is one of {', '.join(choices)}, not {value!r}.")
     return value
 
 
@@ -179,7 +179,7 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _given(**values: Any) -> Json:
+def _without_none(**values: Any) -> Json:
     return {key: str(value) for key, value in values.items() if value is not None}
 
 

@@ -12,7 +12,7 @@ BAD_KEY = "bad-key"
 
 
 def check_request(
-    asked: ModelCall,
+    call: ModelCall,
     positions: Sequence[Position],
     sealed: Collection[str] | None,
     *,
@@ -20,43 +20,43 @@ def check_request(
     server: servers.Server = "openai",
     verified: bool = True,
 ) -> None:
-    """Raise `RuleBroken` for what the vendor of *asked* would refuse.
+    """Raise `RuleBroken` for what the vendor of *call* would refuse.
 
     That of the Chat wire is *server*; OpenAI gives summaries of thinking to a *verified* organization.
     """
-    _check_key(asked)
-    match asked.wire:
+    _check_key(call)
+    match call.wire:
         case "messages":
-            rules_messages.check(asked, positions, counting=counting)
-            if seals.bound(asked.model, sealed):
-                seals.check(asked.model, positions)
+            rules_messages.check(call, positions, counting=counting)
+            if seals.bound(call.model, sealed):
+                seals.check(call.model, positions)
         case "responses":
-            rules_responses.check(asked.body, verified=verified)
-            if seals.bound(asked.model, sealed):
-                seals.check_items(asked.model, seals.reasoning_in(asked.body))
+            rules_responses.check(call.body, verified=verified)
+            if seals.bound(call.model, sealed):
+                seals.check_items(call.model, seals.reasoning_in(call.body))
         case "chat":
-            rules_chat.check(asked.body)
-            servers.check(server, asked.model, asked.body)
+            rules_chat.check(call.body)
+            servers.check(server, call.model, call.body)
 
 
-def _check_key(asked: ModelCall) -> None:
-    given = asked.headers.get("authorization", "").removeprefix("Bearer ").strip()
-    if asked.wire == "messages":
-        given = given or asked.headers.get("x-api-key", "")
-        if not given:
+def _check_key(call: ModelCall) -> None:
+    key = call.headers.get("authorization", "").removeprefix("Bearer ").strip()
+    if call.wire == "messages":
+        key = key or call.headers.get("x-api-key", "")
+        if not key:
             raise RuleBroken("x-api-key header is required", kind="auth")
-        if given == BAD_KEY:
+        if key == BAD_KEY:
             raise RuleBroken("invalid x-api-key", kind="auth")
         return
-    if not given:
+    if not key:
         raise RuleBroken(
             "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer "
             "auth (i.e. Authorization: Bearer YOUR_KEY).",
             kind="auth",
         )
-    if given == BAD_KEY:
+    if key == BAD_KEY:
         raise RuleBroken(
-            f"Incorrect API key provided: {'*' * len(given)}. You can find your API key at "
+            f"Incorrect API key provided: {'*' * len(key)}. You can find your API key at "
             "https://platform.openai.com/account/api-keys.",
             code="invalid_api_key",
             kind="auth",

@@ -18,17 +18,17 @@ FIELDS = frozenset(_KNOWN.split())
 SAMPLING = ("temperature", "top_p", "top_k")
 NO_SAMPLING = "2026-10-21"
 """The version of the API from which sampling parameters are refused."""
-MOST_MARKS = 4
+MAX_MARKS = 4
 _ROLES = ("user", "assistant", "system")
 _CALLER = ("text", "thinking", "redacted_thinking", "tool_use")
 _KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _THINKING = ("adaptive", "between_tools", "disabled", "enabled")
 
 
-def check(asked: ModelCall, positions: Sequence[Position], *, counting: bool = False) -> None:
-    """Raise `RuleBroken` for the first rule that *asked* breaks; *counting* is for requests that only count tokens."""
-    body = asked.body
-    _check_fields(body, asked.headers.get("anthropic-version", ""), counting=counting)
+def check(call: ModelCall, positions: Sequence[Position], *, counting: bool = False) -> None:
+    """Raise `RuleBroken` for the first rule that *call* breaks; *counting* is for requests that only count tokens."""
+    body = call.body
+    _check_fields(body, call.headers.get("anthropic-version", ""), counting=counting)
     _check_tools(body)
     _check_choice(body)
     _check_texts(positions)
@@ -44,8 +44,8 @@ def _check_fields(body: Json, version: str, *, counting: bool) -> None:
     if not version:
         raise RuleBroken("anthropic-version: header is required")
     for field in body:
-        known = field in FIELDS or (field in SAMPLING and version < NO_SAMPLING)
-        if not known:
+        allowed = field in FIELDS or (field in SAMPLING and version < NO_SAMPLING)
+        if not allowed:
             raise RuleBroken(f"{field}: Extra inputs are not permitted")
     for field in ("model", "messages") if counting else ("model", "max_tokens", "messages"):
         if body.get(field) is None:
@@ -131,8 +131,8 @@ def _check_texts(positions: Sequence[Position]) -> None:
 def _check_marks(body: Json, positions: Sequence[Position]) -> None:
     marked = [position for position in positions if position.block.get("cache_control")]
     count = len(marked) + bool(body.get("cache_control"))
-    if count > MOST_MARKS:
-        raise RuleBroken(f"A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {count}.")
+    if count > MAX_MARKS:
+        raise RuleBroken(f"A maximum of {MAX_MARKS} blocks with cache_control may be provided. Found {count}.")
     short = False
     for position in marked:
         if position.type in THINKING:

@@ -107,30 +107,30 @@ def _check_loaded(body: Json, items: Sequence[Json]) -> None:
 
 def _check_effort(body: Json) -> None:
     """Refuse an effort that the model does not have, and a temperature beside the thinking of one that thinks."""
-    model, asked = str(body["model"]), cast("Json", body.get("reasoning") or {}).get("effort")
-    known = _DAY.sub("", model)
-    levels = next((levels for names, levels in EFFORTS.items() if re.fullmatch(names, known)), None)
+    model, effort = str(body["model"]), cast("Json", body.get("reasoning") or {}).get("effort")
+    name = _DAY.sub("", model)
+    levels = next((levels for names, levels in EFFORTS.items() if re.fullmatch(names, name)), None)
     if levels is None:
         return
-    if asked is not None and asked not in levels:
+    if effort is not None and effort not in levels:
         supported = ", ".join(f"'{each}'" for each in levels[:-1]) + f", and '{levels[-1]}'"
         raise RuleBroken(
-            f"Unsupported value: '{asked}' is not supported with the '{model}' model. "
+            f"Unsupported value: '{effort}' is not supported with the '{model}' model. "
             f"Supported values are: {supported}.",
             param="reasoning.effort",
             code="unsupported_value",
         )
-    thinks = (asked or ("none" if re.fullmatch(_AT_REST, known) else "medium")) != "none"
+    thinks = (effort or ("none" if re.fullmatch(_AT_REST, name) else "medium")) != "none"
     if thinks and body.get("temperature") is not None:
         raise RuleBroken("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature")
 
 
 def _check_thinking(body: Json, *, verified: bool) -> None:
     """Refuse what a model that does not think cannot give, and summaries for an organization without them."""
-    model, asked = str(body["model"]), cast("Json", body.get("reasoning") or {})
+    model, reasoning = str(body["model"]), cast("Json", body.get("reasoning") or {})
     if re.fullmatch(_THOUGHTLESS, _DAY.sub("", model)):
-        if asked:
-            field = f"reasoning.{next(iter(asked))}"
+        if reasoning:
+            field = f"reasoning.{next(iter(reasoning))}"
             raise RuleBroken(
                 f"Unsupported parameter: '{field}' is not supported with this model.",
                 param=field,
@@ -138,7 +138,7 @@ def _check_thinking(body: Json, *, verified: bool) -> None:
             )
         if "reasoning.encrypted_content" in cast("Sequence[str]", body.get("include") or ()):
             raise RuleBroken("Encrypted content is not supported with this model.", param="include")
-    if asked.get("summary") and not verified:
+    if reasoning.get("summary") and not verified:
         raise RuleBroken(
             "Your organization must be verified to generate reasoning summaries. Please go to: "
             "https://platform.openai.com/settings/organization/general and click on Verify Organization. If you just "
@@ -226,27 +226,27 @@ def _check_ids(items: Sequence[Json]) -> None:
         seen.add(id_ or "")
 
 
-def _check_answered(items: Sequence[Json], call: str, output: str, said: str) -> None:
+def _check_answered(items: Sequence[Json], call: str, output: str, kind: str) -> None:
     """Check that each item of the type *call* has one of the type *output* after it, and the other way round."""
     outputs = [item.get("call_id") for item in items if item.get("type") == output]
-    known: set[object] = set()
+    calls: set[object] = set()
     for item in items:
         if item.get("type") == call:
-            known.add(item.get("call_id"))
-        elif item.get("type") == output and item.get("call_id") not in known:
-            raise RuleBroken(f"No tool call found for {said} output with call_id {item.get('call_id')}.", param="input")
+            calls.add(item.get("call_id"))
+        elif item.get("type") == output and item.get("call_id") not in calls:
+            raise RuleBroken(f"No tool call found for {kind} output with call_id {item.get('call_id')}.", param="input")
     for item in items:
         if item.get("type") == call and item.get("call_id") not in outputs:
-            raise RuleBroken(f"No tool output found for {said} {item.get('call_id')}.", param="input")
+            raise RuleBroken(f"No tool output found for {kind} {item.get('call_id')}.", param="input")
 
 
 def _check_pairs(items: Sequence[Json]) -> None:
     """Check that calls have outputs, outputs have calls, and reasoning precedes what it led to."""
-    for call, output, said in (
+    for call, output, kind in (
         ("function_call", "function_call_output", "function call"),
         ("tool_search_call", "tool_search_output", "tool search call"),
     ):
-        _check_answered(items, call, output, said)
+        _check_answered(items, call, output, kind)
     for n, item in enumerate(items):
         follower = items[n + 1] if n + 1 < len(items) else {}
         alone = follower.get("type", "message") in ("function_call_output", "message") and (

@@ -29,7 +29,7 @@ from agent_core.testing.models.servers import too_long as worded
 from agent_core.testing.script import Pause, Sleep, fail, finish
 from agent_core.testing.scripted import ScriptExhausted
 
-LARGEST = 256 * 1024 * 1024
+MAX_BODY = 256 * 1024 * 1024
 """Bytes of a request; the vendors take 32 MB and less."""
 _GRACE = 0.01
 """Seconds that running streams have when the server ends; 0 would be for ever."""
@@ -64,7 +64,7 @@ class _OpenCall:
     """One model call while it is answered."""
 
     request: web.Request
-    asked: ModelCall
+    model_call: ModelCall
     head: Head
     take: Take
     begun: Callable[[], None]
@@ -116,7 +116,7 @@ class FakeModels:
         await self._level.reached(n)
 
     async def __aenter__(self) -> Self:
-        app = web.Application(client_max_size=LARGEST)
+        app = web.Application(client_max_size=MAX_BODY)
         for path, wire in WIRES.items():
             app.router.add_post(path, self._model_call(wire))
         app.router.add_post("/v1/messages/count_tokens", self._count_tokens)
@@ -137,20 +137,20 @@ class FakeModels:
             name = f"req_{secrets.token_hex(12)}"
             raw = await request.read()
             try:
-                asked, head = read(wire, raw, _headers(request), self._clock.now(), dict(request.query))
+                model_call, head = read(wire, raw, _headers(request), self._clock.now(), dict(request.query))
             except msgspec.DecodeError as error:
                 return _response(refusal(wire, RuleBroken(f"The request body is not valid JSON: {error}"), name))
             if self._record:
-                self.asked.append(asked)
+                self.asked.append(model_call)
             self._level.set(self.calls + 1)
             try:
-                call = self._prepare(request, asked, head, name.removeprefix("req_"))
-                answer = self._answer(asked, head)
+                call = self._prepare(request, model_call, head, name.removeprefix("req_"))
+                answer = self._answer(model_call, head)
             except RuleBroken as refused:
                 return _response(self._shaped(wire, refusal(wire, refused, name)))
             self.open += 1
             try:
-                return await self._play(call, self._renderings.score(asked, head, answer))
+                return await self._play(call, self._renderings.score(model_call, head, answer))
             finally:
                 self.open -= 1
 
@@ -160,33 +160,33 @@ class FakeModels:
         """Return *reply*, an error, as the server that is played says it."""
         return shaped(self._options.quirks.server, reply) if wire == "chat" else reply
 
-    def _prepare(self, request: web.Request, asked: ModelCall, head: Head, own: str) -> _OpenCall:
+    def _prepare(self, request: web.Request, call: ModelCall, head: Head, own: str) -> _OpenCall:
         """Check the request, count what it costs, and make what its answer is filled in with; raises `RuleBroken`."""
         options, sealed = self._options, self._options.sealed
-        if options.largest is not None and len(asked.raw) > options.largest:
-            raise too_large(asked.wire)
-        positions = of_messages(asked.body) if asked.wire == "messages" and (self._check or self._caches) else []
+        if options.largest is not None and len(call.raw) > options.largest:
+            raise too_large(call.wire)
+        positions = of_messages(call.body) if call.wire == "messages" and (self._check or self._caches) else []
         if self._check:
-            check_request(asked, positions, sealed, server=options.quirks.server, verified=options.verified)
-        bill, begun = Bill(tokens(asked.raw)), _nothing
+            check_request(call, positions, sealed, server=options.quirks.server, verified=options.verified)
+        bill, begun = Bill(tokens(call.raw)), _nothing
         if self._caches is not None:
-            bill, begun = self._caches.bill(asked, positions)
+            bill, begun = self._caches.bill(call, positions)
         most = options.contexts.get(head.model, options.contexts.get(""))
         if most is not None and bill.total > most:
-            words = worded(options.quirks.server, bill.total, most) if asked.wire == "chat" else None
-            raise too_long(asked.wire, bill.total, most, words)
+            words = worded(options.quirks.server, bill.total, most) if call.wire == "chat" else None
+            raise too_long(call.wire, bill.total, most, words)
         sign: Sign = Chain(head.model, positions).sign
-        if asked.wire == "responses":
+        if call.wire == "responses":
             sign = lambda _, __: sign_item(head.model)  # noqa: E731
         take = Take(head, own.encode(), self._clock.now() // 1000, bill, sign)
-        return _OpenCall(request, asked, head, take, begun)
+        return _OpenCall(request, call, head, take, begun)
 
-    def _answer(self, asked: ModelCall, head: Head) -> Answer:
-        if asked.wire == "messages" and head.max_tokens == 0:
+    def _answer(self, call: ModelCall, head: Head) -> Answer:
+        if call.wire == "messages" and head.max_tokens == 0:
             return _WARMED
         if callable(self._script):
             try:
-                return self._script(asked)
+                return self._script(call)
             except ScriptExhausted as error:
                 raise RuleBroken(str(error)) from error
         n = self._played
@@ -219,8 +219,8 @@ class FakeModels:
                 case Stall():
                     await _until_the_client_leaves()
                 case CallFailed():
-                    reply = failure(call.asked.wire, move, call.head.model, _name(call))
-                    return _response(self._shaped(call.asked.wire, reply))
+                    reply = failure(call.model_call.wire, move, call.head.model, _name(call))
+                    return _response(self._shaped(call.model_call.wire, reply))
                 case WholeResponse():
                     return web.Response(status=move.code, body=move.body, headers=dict(move.headers))
                 case End():
@@ -233,10 +233,10 @@ class FakeModels:
     async def _count_tokens(self, request: web.Request) -> web.Response:
         name = f"req_{secrets.token_hex(12)}"
         try:
-            asked, _ = read("messages", await request.read(), _headers(request), self._clock.now())
-            positions = of_messages(asked.body)
+            model_call, _ = read("messages", await request.read(), _headers(request), self._clock.now())
+            positions = of_messages(model_call.body)
             if self._check:
-                check_request(asked, positions, self._options.sealed, counting=True)
+                check_request(model_call, positions, self._options.sealed, counting=True)
         except RuleBroken as refused:
             return _response(refusal("messages", refused, name))
         except msgspec.DecodeError as error:
@@ -256,12 +256,12 @@ class FakeModels:
 async def _whole(call: _OpenCall, score: Score, end: End) -> web.Response:
     """Answer in one piece, or not at all."""
     if end.failed is not None:
-        return _response(failure(call.asked.wire, end.failed, call.head.model, _name(call)))
+        return _response(failure(call.model_call.wire, end.failed, call.head.model, _name(call)))
     if end.how != "whole":
         if call.request.transport is not None:
             call.request.transport.close()
         await _until_the_client_leaves()
-    headers = request_header(call.asked.wire, _name(call))
+    headers = request_header(call.model_call.wire, _name(call))
     return web.Response(body=score.body(call.take), content_type="application/json", headers=headers)
 
 
@@ -276,7 +276,7 @@ def _headers(request: web.Request) -> dict[str, str]:
 
 def _stream_headers(call: _OpenCall) -> dict[str, str]:
     headers = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
-    return headers | request_header(call.asked.wire, _name(call))
+    return headers | request_header(call.model_call.wire, _name(call))
 
 
 def _name(call: _OpenCall) -> str:

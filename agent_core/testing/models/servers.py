@@ -121,15 +121,15 @@ def _check_signatures(model: str, messages: Sequence[Json]) -> None:
         for call in dicts(message.get("tool_calls"))[:1]:
             function = cast("Json", call["function"])
             extra = cast("Json", call.get("extra_content") or {})
-            given = cast("Json", extra.get("google") or {}).get("thought_signature")
-            if not given:
+            thought_signature = cast("Json", extra.get("google") or {}).get("thought_signature")
+            if not thought_signature:
                 raise RuleBroken(
                     "Function call is missing a thought_signature in functionCall parts. This is required for tools to "
                     "work correctly, and missing thought_signature may lead to degraded model performance. Additional "
                     f"data, function call `default_api:{function['name']}` , position {place + 1}. Please refer to "
                     "https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
                 )
-            if given not in (UNSIGNED, signature(model, str(function["name"]), str(function["arguments"]))):
+            if thought_signature not in (UNSIGNED, signature(model, str(function["name"]), str(function["arguments"]))):
                 raise RuleBroken("Thought signature is not valid.")
 
 

@@ -74,12 +74,12 @@ class Suggest:
         if len({each["label"] for each in items}) < len(items):
             return ToolError("Two labels are the same; a person could not tell them apart.")
         text = "\n".join(f"- {each['prompt']}" for each in items)
-        said = "Shown below your answer; the person may choose one, or write something else. Do not repeat them."
-        return Done((Text(said),), (NewRender(KIND, {"items": items}, text),))
+        note = "Shown below your answer; the person may choose one, or write something else. Do not repeat them."
+        return Done((Text(note),), (NewRender(KIND, {"items": items}, text),))
 
 
-def _items(given: list[Mapping[str, str]]) -> Iterator[dict[str, str]]:
-    for each in given:
+def _items(items: list[Mapping[str, str]]) -> Iterator[dict[str, str]]:
+    for each in items:
         label = _line(each["label"])
         yield {"label": label, "prompt": _line(each["prompt"]) if "prompt" in each else label}
 

@@ -38,11 +38,11 @@ def text_of(method: str, fetched: Fetched) -> str:
         return "\n".join((_status(fetched.status), *lines))
     if not fetched.body:
         return f"{_status(fetched.status)}, with an empty answer."
-    found = _decoded(fetched)
-    if found is None:
+    text = _decoded(fetched)
+    if text is None:
         kind = _kind(fetched.headers)[0] or "of no known type"
         return f"{_status(fetched.status)}. The answer is {kind}, {len(fetched.body):,} bytes; it is not shown."
-    return found
+    return text
 
 
 def error_of(method: str, fetched: Fetched, secrets: Mapping[str, str]) -> str:
@@ -53,8 +53,8 @@ def error_of(method: str, fetched: Fetched, secrets: Mapping[str, str]) -> str:
     words = " ".join(_words(fetched, secrets).split())
     again = fetched.headers.get("retry-after", "")
     later = f" (Retry-After: {again})" if _LATER.fullmatch(again) else ""
-    said = f": {words[:SHOWN]}" if words else "."
-    return f"{_status(fetched.status)} from {method} {host_of(fetched.url)}{later}{said}"
+    detail = f": {words[:SHOWN]}" if words else "."
+    return f"{_status(fetched.status)} from {method} {host_of(fetched.url)}{later}{detail}"
 
 
 def host_of(url: str) -> str:
@@ -64,8 +64,8 @@ def host_of(url: str) -> str:
 
 def _words(fetched: Fetched, secrets: Mapping[str, str]) -> str:
     # Twice as much is masked as is shown, so that no secret is cut.
-    found = scrubbed((_decoded(fetched) or "")[: 2 * _READ], secrets)[:_READ]
-    return _MARKUP.sub(" ", found) if "html" in _kind(fetched.headers)[0] else found
+    text = scrubbed((_decoded(fetched) or "")[: 2 * _READ], secrets)[:_READ]
+    return _MARKUP.sub(" ", text) if "html" in _kind(fetched.headers)[0] else text
 
 
 def _status(status: int) -> str:
@@ -97,11 +97,11 @@ def _is_utf8(body: bytes) -> bool:
     return True
 
 
-def _charset(said: str) -> str:
-    if not _CHARSETS.fullmatch(said):
+def _charset(name: str) -> str:
+    if not _CHARSETS.fullmatch(name):
         return "utf-8"
     try:
-        return codecs.lookup(said).name
+        return codecs.lookup(name).name
     except LookupError:
         return "utf-8"
 
@@ -109,5 +109,5 @@ def _charset(said: str) -> str:
 def _kind(headers: Mapping[str, str]) -> tuple[str, str]:
     """Return the media type and the charset of an answer, in lower case, either empty where it says none."""
     kind, _, rest = headers.get("content-type", "").lower().partition(";")
-    found = re.search(r"charset\s*=\s*\"?([\w.:-]{1,40})", rest)
-    return kind.strip()[:100], found[1] if found else ""
+    match = re.search(r"charset\s*=\s*\"?([\w.:-]{1,40})", rest)
+    return kind.strip()[:100], match[1] if match else ""

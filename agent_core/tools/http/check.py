@@ -145,10 +145,10 @@ def _check_places(
 ) -> dict[str, ArgumentPlace | None]:
     """Return where each argument of `send` goes, and None for one that is in the path."""
     places: dict[str, ArgumentPlace] = {}
-    for name, said in config.send.items():
+    for name, spec in config.send.items():
         path = f"{CONFIG}.send.{name}"
         try:
-            place = places[name] = place_of(name, said)
+            place = places[name] = place_of(name, spec)
         except ValueError:
             raise InvalidInput(path, f"one of {PLACES}.") from None
         if name not in properties:

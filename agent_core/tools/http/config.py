@@ -60,9 +60,9 @@ class RequestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         return "read" if self.method in READS else "write"
 
 
-def config_of(given: dict[str, Any]) -> RequestConfig:
-    """Return *given* as a configuration; raises `InvalidInput` with the field."""
+def config_of(config: dict[str, Any]) -> RequestConfig:
+    """Return a definition's *config* with its types; raises `InvalidInput` with the field."""
     try:
-        return msgspec.convert(given, RequestConfig)
+        return msgspec.convert(config, RequestConfig)
     except msgspec.ValidationError as error:
         raise InvalidInput(*misfit_in(CONFIG, error, RequestConfig)) from None

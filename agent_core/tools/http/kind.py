@@ -53,18 +53,18 @@ class HttpKind:
         """Return what keeps its calls from working now: secrets that are missing, addresses that do not answer."""
         config = config_of(definition.config)
         urls = [config.url, *([config.oauth.token_url] if config.oauth else [])]
-        found = await self._missing(secrets_in([definition.config, definition.preset]))
-        found += [fault for url in urls if (fault := await self._unreachable(url))]
-        return found
+        faults = await self._missing(secrets_in([definition.config, definition.preset]))
+        faults += [fault for url in urls if (fault := await self._unreachable(url))]
+        return faults
 
     async def _missing(self, names: Collection[str]) -> list[str]:
-        found: list[str] = []
+        faults: list[str] = []
         for name in sorted(names):
             try:
                 await self._secrets((name,))
             except (NotFound, Unreadable) as error:
-                found.append(str(error))
-        return found
+                faults.append(str(error))
+        return faults
 
     async def _unreachable(self, url: str) -> str | None:
         """Return why no connection can be made to the host of *url*; nothing is sent."""

@@ -19,13 +19,13 @@ class ArgumentPlace:
     name: str
 
 
-def place_of(argument: str, said: str) -> ArgumentPlace:
-    """Return what *said* says of *argument*; raises ValueError for what says nothing."""
-    kind, colon, name = said.partition(":")
+def place_of(argument: str, spec: str) -> ArgumentPlace:
+    """Return what *spec* says of *argument*; raises ValueError for what says nothing."""
+    kind, colon, name = spec.partition(":")
     if (colon and not name) or kind not in ("query", "header", "body", "whole"):
-        raise ValueError(said)
+        raise ValueError(spec)
     if (kind == "header") != bool(name) and kind in ("header", "whole"):
-        raise ValueError(said)
+        raise ValueError(spec)
     return ArgumentPlace(kind, name or argument)
 
 

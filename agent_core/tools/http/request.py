@@ -49,7 +49,7 @@ class RequestMaker:
     def of(cls, definition: ToolDefinition, config: RequestConfig) -> "RequestMaker":
         """Return what makes the requests of a checked *definition*."""
         url = template_of(config.url)
-        places = {name: place_of(name, said) for name, said in config.send.items()}
+        places = {name: place_of(name, spec) for name, spec in config.send.items()}
         schema = definition.parameters or {}
         declared = declared_in(schema) | set(definition.preset) | set(url.arguments)
         bodies = (declared - set(url.arguments) - set(places)) or [
@@ -67,7 +67,7 @@ class RequestMaker:
         headers = {name: filled(value, secrets) for name, value in self.config.headers.items()}
         fields: dict[str, Any] = {}
         whole: list[Any] = []
-        for name, value in self._given(arguments, secrets):
+        for name, value in self._outside_path(arguments, secrets):
             place = self.places.get(name, self._rest(name))
             match place.kind:
                 case "query":
@@ -85,7 +85,7 @@ class RequestMaker:
         _check_headers(headers)
         return HttpRequest(self.config.method, self._address(arguments, secrets, query), headers, body)
 
-    def _given(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    def _outside_path(self, arguments: Mapping[str, Any], secrets: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
         """Yield what is not in the path; a preset is the author's, so that it may refer to secrets."""
         taken = self._taken() if arguments.keys() - self.declared else frozenset[ArgumentPlace]()
         for name, value in arguments.items():

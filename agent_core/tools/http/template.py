@@ -48,20 +48,20 @@ def template_of(text: str) -> Template:
 
     Raises ValueError for braces that are neither.
     """
-    found = Template(tuple(_pieces(text)))
-    for piece in found.pieces:
+    template = Template(tuple(_pieces(text)))
+    for piece in template.pieces:
         if isinstance(piece, str) and ("{" in piece or "}" in piece):
             raise ValueError(f"a brace in `{piece[:60]}` belongs to no `{{name}}` and no `{{{{secret:NAME}}}}`.")
-    return found
+    return template
 
 
 def _pieces(text: str) -> Iterator[Piece]:
     end = 0
-    for found in _PLACE.finditer(text):
-        if found.start() > end:
-            yield text[end : found.start()]
-        yield SecretPlace(found[1]) if found[1] is not None else Argument(found[2])
-        end = found.end()
+    for match in _PLACE.finditer(text):
+        if match.start() > end:
+            yield text[end : match.start()]
+        yield SecretPlace(match[1]) if match[1] is not None else Argument(match[2])
+        end = match.end()
     if end < len(text):
         yield text[end:]
 

@@ -21,7 +21,7 @@ from agent_core.tools.http.answer import error_of, host_of, is_ok, text_of
 from agent_core.tools.http.config import READS, RequestConfig
 from agent_core.tools.http.request import HttpRequest, RequestMaker, Unsendable
 
-LARGEST = 5_000_000
+MAX_ANSWER = 5_000_000
 """Bytes of an answer; the model reads at most the tool's `result_limit`."""
 RESULT_LIMIT = 10_000
 """Characters of an answer that the model reads at most; the whole is kept with the session."""
@@ -69,22 +69,22 @@ class HttpTool:
         except (NotFound, Unreadable) as error:
             return ToolError(f"Not sent: {error}")
         credentials = self._credentials(secrets)
-        known = {**secrets, **({"client credentials": credentials.client.basic} if credentials else {})}
+        all_secrets = {**secrets, **({"client credentials": credentials.client.basic} if credentials else {})}
         try:
             request = self.maker.made(arguments, secrets, self._headers(context))
-            return await self._answered(request, credentials, known)
+            return await self._answered(request, credentials, all_secrets)
         except Unsendable as error:
-            return ToolError(scrubbed(str(error), known))
+            return ToolError(scrubbed(str(error), all_secrets))
         except TokenFailed as error:
-            return ToolError(scrubbed(f"Not sent: {error}", known))
+            return ToolError(scrubbed(f"Not sent: {error}", all_secrets))
         except FetchFailed as error:
-            return self._failed(error, known)
+            return self._failed(error, all_secrets)
 
     def _headers(self, context: CallContext) -> dict[str, str]:
-        found = context_headers(self.definition.context, context)
+        headers = context_headers(self.definition.context, context)
         if self.spec.effect == "write" and self.config.idempotency_header is not None:
-            found[self.config.idempotency_header] = context.call
-        return found
+            headers[self.config.idempotency_header] = context.call
+        return headers
 
     def _credentials(self, secrets: Mapping[str, str]) -> ClientCredentials | None:
         oauth = self.config.oauth
@@ -100,11 +100,11 @@ class HttpTool:
         )
 
     async def _answered(
-        self, request: HttpRequest, credentials: ClientCredentials | None, known: Mapping[str, str]
+        self, request: HttpRequest, credentials: ClientCredentials | None, secrets: Mapping[str, str]
     ) -> Outcome:
         """Return the outcome of *request*, with a token if it takes one; raises `FetchFailed`, `TokenFailed`."""
         if credentials is None:
-            return await self._masked(await self._sent(request, {}), known)
+            return await self._masked(await self._sent(request, {}), secrets)
         token = await self.ports.tokens.token(credentials)
         fetched = await self._sent(request, _bearer(token))
         if fetched.status == _UNAUTHORIZED:
@@ -112,13 +112,13 @@ class HttpTool:
             if self.spec.effect == "read" or self.spec.idempotent:
                 token = await self.ports.tokens.token(credentials)
                 fetched = await self._sent(request, _bearer(token))
-        return await self._masked(fetched, {**known, "access token": token})
+        return await self._masked(fetched, {**secrets, "access token": token})
 
     async def _sent(self, request: HttpRequest, more: Mapping[str, str]) -> Fetched:
         """Return the answer; a read follows redirects within its origin, so that no other host sees anything of it."""
         url, headers = request.url, {**request.headers, **more}
         seconds = self.definition.timeout_s
-        bounds = Bounds(seconds=seconds, first_byte=seconds, size=LARGEST)
+        bounds = Bounds(seconds=seconds, first_byte=seconds, size=MAX_ANSWER)
         for _ in range(_REDIRECTS + 1):
             fetched = await self.ports.fetch(
                 url, method=request.method, headers=headers, body=request.body, redirects=0, bounds=bounds
@@ -129,15 +129,15 @@ class HttpTool:
             url = _onward(url, location)
         raise FetchFailed(f"`{host_of(url)}` sends the request on again and again; {_REDIRECTS} redirects are enough.")
 
-    async def _masked(self, fetched: Fetched, known: Mapping[str, str]) -> Outcome:
+    async def _masked(self, fetched: Fetched, secrets: Mapping[str, str]) -> Outcome:
         if len(fetched.body) < _LARGE:
-            return self._outcome(fetched, known)
-        return await asyncio.to_thread(self._outcome, fetched, known)  # it may take a second
+            return self._outcome(fetched, secrets)
+        return await asyncio.to_thread(self._outcome, fetched, secrets)  # it may take a second
 
-    def _outcome(self, fetched: Fetched, known: Mapping[str, str]) -> Outcome:
+    def _outcome(self, fetched: Fetched, secrets: Mapping[str, str]) -> Outcome:
         method = self.config.method
         if is_ok(fetched.status, self.config.ok):
-            return Done((Text(scrubbed(text_of(method, fetched), known)),))
+            return Done((Text(scrubbed(text_of(method, fetched), secrets)),))
         if fetched.status in _IS_REDIRECT and fetched.headers.get("location"):
             return self._error(
                 fetched.status,
@@ -145,7 +145,7 @@ class HttpTool:
                 "address, which is not followed with this method; its definition should name that address, "
                 f"or {fetched.status} in `ok` if it means that all went well.",
             )
-        return self._error(fetched.status, scrubbed(error_of(method, fetched, known), known))
+        return self._error(fetched.status, scrubbed(error_of(method, fetched, secrets), secrets))
 
     def _error(self, status: int, text: str) -> ToolError:
         """Return the error of an answer with *status*; of a write it may leave open whether it was carried out."""
@@ -154,8 +154,8 @@ class HttpTool:
             return ToolError(text)
         return ToolError(f"{text} {_UNSURE}", unknown=True)
 
-    def _failed(self, error: FetchFailed, known: Mapping[str, str]) -> ToolError:
-        text = scrubbed(f"{self.config.method} {host_of(self.config.url)} failed: {error}", known)
+    def _failed(self, error: FetchFailed, secrets: Mapping[str, str]) -> ToolError:
+        text = scrubbed(f"{self.config.method} {host_of(self.config.url)} failed: {error}", secrets)
         unsent = isinstance(error, FetchRefused | FetchUnreachable)
         if self.spec.effect == "read" or unsent:
             return ToolError(text)
@@ -183,6 +183,6 @@ def _onward(url: str, location: str) -> str:
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
-    found = urlsplit(url)
-    usual = {"http": 80, "https": 443}.get(found.scheme)
-    return found.scheme, found.hostname, found.port or usual
+    parts = urlsplit(url)
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, parts.port or usual

@@ -26,10 +26,10 @@ def check(expression: str) -> None:
         raise ValueError("it is nested too deeply.") from None
     except ValueError as error:
         raise ValueError(f"it is no JMESPath expression: {_first_line(error)}") from None
-    known: dict[str, Any] = Functions.FUNCTION_TABLE
+    functions: dict[str, Any] = Functions.FUNCTION_TABLE
     for node in _nodes(tree):
-        if node["type"] == "function_expression" and node["value"] not in known:
-            raise ValueError(f"`{node['value']}` is no function of JMESPath; there are {', '.join(sorted(known))}.")
+        if node["type"] == "function_expression" and node["value"] not in functions:
+            raise ValueError(f"`{node['value']}` is no function of JMESPath; there are {', '.join(sorted(functions))}.")
 
 
 def search(expression: str, value: Any, largest: int) -> Any:

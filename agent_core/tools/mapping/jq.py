@@ -43,8 +43,8 @@ def check(program: str) -> None:
         raise ValueError("there is no program after `jq:`.")
     # Words in texts mean nothing, but a text may hold code, and a comment half a text: then all is looked at.
     code = program if "\\(" in program or "#" in program else _PLAIN_TEXT.sub('""', program)
-    if found := _REFUSED.search(code):
-        raise ValueError(f"`{found[0]}` is not available to a jq program here; it gets the tool's result and no more.")
+    if match := _REFUSED.search(code):
+        raise ValueError(f"`{match[0]}` is not available to a jq program here; it gets the tool's result and no more.")
 
 
 async def run(program: str, text: str | None, seconds: float = SECONDS) -> str:

@@ -11,7 +11,7 @@ import signal
 import sys
 
 FAILED, TOO_MUCH = 3, 4
-LARGEST = 1_000_000
+MAX_OUTPUT = 1_000_000
 """Characters that a program may write."""
 _PR_SET_PDEATHSIG = 1
 
@@ -47,7 +47,7 @@ def _made(jq: object, program: str, text: str | None) -> tuple[int, str]:
                 value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
             )
             size += len(lines[-1]) + 1
-            if size > LARGEST:
+            if size > MAX_OUTPUT:
                 return TOO_MUCH, ""
     except RecursionError:
         return FAILED, "the result is nested too deeply"

@@ -7,6 +7,7 @@ inside a request, and runs all calls of a server one after another.
 import hashlib
 import secrets
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -22,15 +23,14 @@ from agent_core.net.fetch import Bounds, Fetch
 from agent_core.net.token_endpoint import Granted, OAuthClient, TokenFailed, form_request, granted
 from agent_core.tools.mcp.metadata import (
     SHOWN,
+    MetadataRefused,
     Protected,
     is_issuer,
-    is_same_origin,
-    issuer_metadata,
     may_carry,
     protection_of,
     resource_of,
-    written_origin,
 )
+from agent_core.tools.mcp.token_place import TokenPlace, token_place
 
 MINUTES = 10
 """For how long a page may stay open before its login is begun again."""
@@ -50,18 +50,6 @@ class Begun:
     pending: PendingLogin
 
 
-@dataclass(frozen=True, slots=True)
-class _Endpoints:
-    """What the authorization server *issuer* publishes, checked."""
-
-    issuer: str
-    page: str
-    token: str
-    registration: str | None
-    revocation: str | None
-    said: dict[str, Any]
-
-
 class Authorization:
     """Logs in at servers, by requests through the guard of *fetch*.
 
@@ -71,29 +59,28 @@ class Authorization:
     def __init__(self, fetch: Fetch, clock: Clock, document: str | None = None) -> None:
         self._fetch, self._clock, self._document = fetch, clock, document
 
-    async def begin(self, server: McpServer, redirect_uri: str) -> Begun:
-        """Return the page at which *server* is logged in to, which comes back to *redirect_uri*.
+    async def begin(self, server: McpServer, redirect_uri: str, scope: str | None = None) -> Begun:
+        """Return the page at which *server* is logged in to for *scope*, which comes back to *redirect_uri*.
 
         *server* has its secrets filled in. Raises `LoginFailed`, with the remedy.
         """
         oauth = server.oauth or _NO_OAUTH
-        protected = await protection_of(server, self._fetch)
-        endpoints = await self._endpoints(server, oauth, protected)
-        scope = _scope(oauth, protected, endpoints.said)
-        client = await self._client(server, oauth, endpoints, redirect_uri, scope)
+        protected, place, page = await self._found(server, oauth)
+        scope = scope or _scope(oauth, protected, place.said)
+        client = await self._client(server, oauth, place, redirect_uri, scope)
         verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
         pending = PendingLogin(
             url=resource_of(server.url or ""),
-            issuer=endpoints.issuer,
-            token_endpoint=endpoints.token,
-            revocation_endpoint=endpoints.revocation,
+            issuer=place.issuer,
+            token_endpoint=place.endpoint,
+            revocation_endpoint=place.other("revocation", self._fetch),
             client=client,
             resource=_resource(oauth, protected, server.url or ""),
             scope=scope,
             redirect_uri=redirect_uri,
             state=state,
             verifier=verifier,
-            names_issuer=endpoints.said.get("authorization_response_iss_parameter_supported") is True,
+            names_issuer=place.said.get("authorization_response_iss_parameter_supported") is True,
             until=self._clock.now() + MINUTES * 60_000,
         )
         challenge = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
@@ -109,7 +96,7 @@ class Authorization:
             "prompt": "consent" if _OFFLINE in (scope or "").split() else None,
         }
         query = urlencode({name: value for name, value in asked.items() if value})
-        return Begun(f"{endpoints.page}{'&' if '?' in endpoints.page else '?'}{query}", pending)
+        return Begun(f"{page}{'&' if '?' in page else '?'}{query}", pending)
 
     async def complete(self, server: McpServer, pending: PendingLogin, redirected: str) -> McpLogin:
         """Return the login that the address *redirected*, to which the page led, ends; raises `LoginFailed`."""
@@ -164,53 +151,41 @@ class Authorization:
         }
         return McpLogin(**{**before, **new})
 
-    async def _endpoints(self, server: McpServer, oauth: McpOAuth, protected: Protected) -> _Endpoints:
-        issuer = oauth.issuer or next(iter(protected.issuers), written_origin(server.url or ""))
-        said = dict(await issuer_metadata(issuer, self._fetch))
-        named = visible(issuer)[:SHOWN]
-        where = f"The MCP server `{server.name}` has its logins at `{named}`, which"
-        if not said:
-            raise LoginFailed(f"{where} publishes nothing about them; set `oauth.issuer`, or use `headers`.")
-        if not is_issuer(said.get("issuer"), issuer):
-            raise LoginFailed(f"{where} publishes metadata of another issuer; log in nowhere before that is explained.")
-        page, token = said.get("authorization_endpoint"), oauth.token_url or said.get("token_endpoint")
-        if not isinstance(page, str) or not isinstance(token, str):
-            raise LoginFailed(f"{where} has no page or no endpoint for logins; use client credentials or `headers`.")
-        methods = said.get("code_challenge_methods_supported")
+    async def _found(self, server: McpServer, oauth: McpOAuth) -> tuple[Protected, TokenPlace, str]:
+        """Return how *server* is protected, who gives its tokens, and the page to log in at; raises `LoginFailed`."""
+        try:
+            protected = await protection_of(server, self._fetch)
+            place = await token_place(server, oauth, protected.issuers, self._fetch)
+        except MetadataRefused as error:
+            raise LoginFailed(str(error)) from None
+        where = f"The MCP server `{server.name}` has its logins at `{visible(place.issuer)[:SHOWN]}`, which"
+        page, methods = place.said.get("authorization_endpoint"), place.said.get("code_challenge_methods_supported")
+        if not isinstance(page, str):
+            raise LoginFailed(f"{where} has no page for them; use client credentials or `headers`.")
         if "S256" not in methods if isinstance(methods, list) else oauth.issuer is None:
             raise LoginFailed(f"{where} does not say that it takes PKCE (S256); set `oauth.issuer` if you trust it.")
-        if unsafe := next((each for each in (page, token) if not may_carry(each, self._fetch)), None):
-            raise LoginFailed(f"{where} names `{visible(unsafe)[:SHOWN]}`, which is not HTTPS: nothing is sent there.")
-        if oauth.client_secret and not (oauth.issuer or oauth.token_url or is_same_origin(token, server.url or "")):
-            raise LoginFailed(
-                f"{where} is not of the server's own origin: the client secret goes there only if you write it; set "
-                f"`oauth.issuer` to `{named}` if that is who it belongs to."
-            )
-        return _Endpoints(
-            str(said["issuer"]), page, token, self._place(said, "registration"), self._place(said, "revocation"), said
-        )
-
-    def _place(self, said: dict[str, Any], kind: str) -> str | None:
-        place = said.get(f"{kind}_endpoint")
-        return place if isinstance(place, str) and may_carry(place, self._fetch) else None
+        if not may_carry(page, self._fetch):
+            named = f"`{visible(page)[:SHOWN]}` (`authorization_endpoint`)"
+            raise LoginFailed(f"{where} names {named}, which is not HTTPS: nothing is sent there.")
+        return protected, place, page
 
     async def _client(
-        self, server: McpServer, oauth: McpOAuth, endpoints: _Endpoints, redirect_uri: str, scope: str | None
+        self, server: McpServer, oauth: McpOAuth, place: TokenPlace, redirect_uri: str, scope: str | None
     ) -> LoginClient:
         """Return who asks: the configured client, this deployment's own document, or a client that is registered."""
         if oauth.client_id:
             return LoginClient(
                 id=oauth.client_id, auth=oauth.auth if oauth.client_secret else "none", is_configured=True
             )
-        if self._document is not None and endpoints.said.get("client_id_metadata_document_supported") is True:
+        if self._document is not None and place.said.get("client_id_metadata_document_supported") is True:
             return LoginClient(id=self._document, auth="none")
-        if endpoints.registration is None:
+        if (registration := place.other("registration", self._fetch)) is None:
             raise LoginFailed(
-                f"`{visible(endpoints.issuer)[:SHOWN]}`, where the MCP server `{server.name}` has its logins, "
+                f"`{visible(place.issuer)[:SHOWN]}`, where the MCP server `{server.name}` has its logins, "
                 f"registers no clients by itself: register one there with the redirect address {redirect_uri}, and set "
                 "`oauth: {grant: authorization_code, client_id: …}`."
             )
-        return await self._registered(endpoints.registration, redirect_uri, scope)
+        return await self._registered(registration, redirect_uri, scope)
 
     async def _registered(self, place: str, redirect_uri: str, scope: str | None) -> LoginClient:
         """Register a client (RFC 7591); raises `LoginFailed`."""
@@ -231,13 +206,18 @@ class Authorization:
         except (FetchFailed, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise LoginFailed(f"{where} failed: {visible(str(error))[:SHOWN]}; set `oauth.client_id`.") from None
         id, secret = said.get("client_id"), said.get("client_secret")
-        if answer.status not in _CREATED or not isinstance(id, str) or not id:
+        if answer.status not in _CREATED or not isinstance(id, str) or not _can_be_sent(id):
             why = visible(" ".join(str(said.get(each, "")) for each in ("error", "error_description"))).strip()[:SHOWN]
             raise LoginFailed(f"{where} was refused ({answer.status} {why}); set `oauth.client_id`.")
         method = said.get("token_endpoint_auth_method")
-        if not isinstance(secret, str) or not secret or method == "none":
+        if not isinstance(secret, str) or not _can_be_sent(secret) or method == "none":
             return LoginClient(id=id, auth="none")
         return LoginClient(id=id, auth="post" if method == "client_secret_post" else "basic", secret=secret)
+
+
+def _can_be_sent(text: str) -> bool:
+    """Return whether *text* may be a client's id or secret (RFC 6749, A.1, A.2)."""
+    return bool(text) and text.isascii() and text.isprintable()
 
 
 def _asking(server: McpServer, client: LoginClient) -> OAuthClient:
@@ -260,7 +240,7 @@ def _resource(oauth: McpOAuth, protected: Protected, url: str) -> str | None:
             return None
 
 
-def _scope(oauth: McpOAuth, protected: Protected, said: dict[str, Any]) -> str | None:
+def _scope(oauth: McpOAuth, protected: Protected, said: Mapping[str, Any]) -> str | None:
     """Return the scope that is asked for: as it is written, else what the server names, and what keeps the login."""
     if oauth.scope is not None or protected.scope is None:
         return oauth.scope
@@ -271,7 +251,10 @@ def _scope(oauth: McpOAuth, protected: Protected, said: dict[str, Any]) -> str |
 
 def _code(pending: PendingLogin, redirected: str) -> str:
     """Return the code in the address *redirected*, after its state and its issuer were checked."""
-    given = {name: values[-1] for name, values in parse_qs(urlsplit(redirected.strip()).query).items()}
+    try:
+        given = {name: values[-1] for name, values in parse_qs(urlsplit(redirected.strip()).query).items()}
+    except ValueError:
+        raise LoginFailed("What the page led to (`redirected`) is no address: paste its last address, whole.") from None
     if not secrets.compare_digest(given.get("state", "").encode(), pending.state.encode()):
         raise LoginFailed("The address is not that of this login (`state`): log in again, and use the newest page.")
     issuer = given.get("iss")

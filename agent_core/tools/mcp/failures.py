@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_login import REMEDY, uses_login
+from agent_core.domain.mcp_login import remedy_of, uses_login
 from agent_core.domain.messages import visible
 from agent_core.net.errors import FetchRefused
 from agent_core.tools.mcp.marks import CallMark
@@ -89,8 +89,10 @@ def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -
         return f"may not be reached: {str(refusal).removesuffix('.')}"
     if refusal is not None:
         return f"cannot be reached ({type(refusal).__name__}: {refusal})"
+    if mark.remedy is not None:
+        return f"does not allow this (HTTP 403): its credentials lack a scope; {mark.remedy}"
     if mark.status == _UNAUTHORIZED and uses_login(server):
-        return f"refuses the credentials (HTTP 401); {REMEDY.format(server.name)}, or look at its `headers` or `oauth`"
+        return f"refuses the credentials (HTTP 401); {remedy_of(server.name)}, or look at its `headers` or `oauth`"
     if mark.status is not None and (mark.status in _CREDENTIALS or not _is_own(error)):
         known = _STATUSES.get(mark.status)
         return known or f"answered with HTTP {mark.status}" + (

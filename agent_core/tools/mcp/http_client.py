@@ -12,11 +12,12 @@ import httpx2
 from agent_core.domain.mcp import McpServer
 from agent_core.net.errors import FetchFailed
 from agent_core.tools.mcp.marks import CURRENT
+from agent_core.tools.mcp.metadata import error_in, scope_in
 from agent_core.tools.mcp.port import McpUnavailable
 
 LARGEST = 4_000_000
 """Bytes of one answer, unpacked, and of one event of a stream."""
-_UNREACHED = 502
+_UNAUTHORIZED, _FORBIDDEN, _UNREACHED = 401, 403, 502
 _REMEMBERED = 4
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -39,6 +40,10 @@ class Tokens(Protocol):
 
     async def renewed(self, refused: str) -> str | None:
         """Return another token than *refused*, which the server did not take; None when there is none."""
+        ...
+
+    async def lacking(self, scope: str | None) -> str:
+        """Note that the server refused a request that needs *scope*; return what an operator is to do."""
         ...
 
     async def close(self) -> None:
@@ -128,16 +133,17 @@ class ServerAuth(httpx2.Auth):
             yield request
             return
         token = await self._tokens.token()
-        if token is None:
-            yield request
-            return
-        request.headers["Authorization"] = f"Bearer {self._noted(token)}"
+        if token is not None:
+            request.headers["Authorization"] = f"Bearer {self._noted(token)}"
         answer = yield request
-        if answer.status_code != 401:  # noqa: PLR2004 - the token has been revoked, or is of before
-            return
-        if (other := await self._tokens.renewed(token)) is not None:
+        if token is not None and answer.status_code == _UNAUTHORIZED:  # it has been revoked, or is of before
+            if (other := await self._tokens.renewed(token)) is None:
+                return
             request.headers["Authorization"] = f"Bearer {self._noted(other)}"
-            yield request
+            answer = yield request
+        challenge = answer.headers.get("www-authenticate", "") if answer.status_code == _FORBIDDEN else ""
+        if error_in(challenge) == "insufficient_scope" and mark is not None:
+            mark.remedy = await self._tokens.lacking(scope_in(challenge))
 
     def _noted(self, token: str) -> str:
         if token not in self.sent:

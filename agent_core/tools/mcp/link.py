@@ -207,7 +207,7 @@ class Link:
             if not (had_one and self._is_forgotten(leaf(error), mark)):
                 raise
         self._retire()
-        mark.sent, mark.status, mark.failure = False, None, None
+        mark.sent, mark.status, mark.remedy, mark.failure = False, None, None, None
         return await self._with_session(work)
 
     async def _with_session(self, work: Callable[[ClientSession], Awaitable[R]]) -> R:
@@ -256,7 +256,7 @@ class Link:
         except Exception:
             mark = CURRENT.get()
             if mark is not None:
-                mark.status, mark.failure = owner.mark.status, owner.mark.failure
+                mark.status, mark.remedy, mark.failure = owner.mark.status, owner.mark.remedy, owner.mark.failure
             self._retire()
             self._old.discard(owner)
             raise

@@ -1,13 +1,12 @@
 """The access tokens of a server that an operator has logged in to, renewed before they end by one process at a time."""
 
 import asyncio
-from collections.abc import Awaitable
 from contextlib import suppress
 
-from agent_core.clock import Clock
+from agent_core.clock import Clock, within
 from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_login import REMEDY, LoginFailed, McpLogin, uses_login
-from agent_core.errors import ParleyError
+from agent_core.domain.mcp_login import LoginFailed, McpLogin, remedy_of, uses_login
+from agent_core.errors import ParleyError, Unavailable
 from agent_core.net.client_credentials import leeway
 from agent_core.net.fetch import Fetch
 from agent_core.net.token_endpoint import TokenFailed
@@ -24,6 +23,10 @@ _WAIT = 0.25
 """Seconds between two looks at a login that another process renews."""
 _AGAIN = 5_000
 """Milliseconds after which a renewal that failed is tried again while the token still holds."""
+_CLOSING = 10.0
+"""Seconds for which a process that stops waits for a renewal: what it brings may be the only token that is good."""
+_KEEPING, _LONGEST_PAUSE = 25_000, 5.0
+"""Milliseconds for which a new login is tried to be kept: with its request less than one process renews it alone."""
 _YOUNG = 60_000
 """Milliseconds for which a token is new: a server that refuses one would refuse the next as well."""
 
@@ -36,6 +39,7 @@ class LoginTokens:
         self._authorization = Authorization(fetch, clock)
         self._url = resource_of(server.url or "")
         self._renewing: asyncio.Task[McpLogin] | None = None
+        self._asking: asyncio.Task[McpLogin] | None = None
         self._not_before = 0
 
     async def token(self) -> str | None:
@@ -72,11 +76,26 @@ class LoginTokens:
             raise McpUnavailable(f"The MCP server `{self._server.name}` {self._needed('refuses its login')}.", 401)
         return (await asyncio.shield(self._renewal(login))).access_token
 
+    async def lacking(self, scope: str | None) -> str:
+        """Note that the login lacks *scope*, and return the command that logs in for all that is needed."""
+        login = await self._known()
+        if scope is None:
+            return self._remedy
+        wanted = " ".join(dict.fromkeys([*((login and login.scope) or "").split(), *scope.split()]))
+        if login is not None:
+            await self._logins.lack(self._server.name, login, wanted)
+        return remedy_of(self._server.name, wanted)
+
     async def close(self) -> None:
-        """End the renewal that is under way."""
-        if (task := self._renewing) is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError, ParleyError):
+        """Wait for a renewal whose request is under way, for seconds: a refresh token may be good once."""
+        for task, seconds in ((self._renewing, 0.0), (self._asking, _CLOSING)):
+            if task is None or task.done():
+                continue
+            with suppress(TimeoutError, asyncio.CancelledError, ParleyError):
+                if seconds:
+                    async with within(self._clock, seconds):
+                        await asyncio.wait((task,))
+                task.cancel()
                 await task
 
     async def _known(self) -> McpLogin | None:
@@ -107,7 +126,8 @@ class LoginTokens:
             if found is None:
                 raise McpUnavailable(f"The MCP server `{name}` {self._needed('is not logged in to')}.")
             if found:
-                return await self._asked(spent)
+                self._asking = asyncio.create_task(self._asked(spent), name="parley-mcp-login-asked")
+                return await asyncio.shield(self._asking)
             await self._clock.sleep(_WAIT)
 
     async def _asked(self, spent: McpLogin) -> McpLogin:
@@ -122,13 +142,32 @@ class LoginTokens:
             await self._logins.end(name, spent, str(error))
             raise McpUnavailable(f"The login at the MCP server `{name}` {self._needed('has ended')}: {error}") from None
         except BaseException:
-            await _finished(self._logins.release(name, spent))
+            await self._logins.release(name, spent)
             raise
-        await _finished(self._logins.put(name, spent, new))  # the one before may be good no more
+        await self._keep(spent, new)
         return new
 
+    async def _keep(self, spent: McpLogin, new: McpLogin) -> None:
+        """Keep *new*, by several tries: *spent* may be good no more. What is wanted no more is revoked."""
+        name, until, pause = self._server.name, self._clock.now() + _KEEPING, _WAIT
+        while True:
+            try:
+                kept = await self._logins.put(name, spent, new)
+                break
+            except Unavailable:
+                if self._clock.now() >= until:
+                    raise
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        if not kept and await self._logins.login(name) is None:
+            await self._authorization.revoke(self._server, new)
+
     def _needed(self, what: str) -> str:
-        return f"{what}; {REMEDY.format(self._server.name)}"
+        return f"{what}; {self._remedy}"
+
+    @property
+    def _remedy(self) -> str:
+        return remedy_of(self._server.name)
 
 
 def tokens_of(server: McpServer, fetch: Fetch, clock: Clock, logins: ServerLogins) -> Tokens | None:
@@ -142,13 +181,3 @@ def _early(login: McpLogin) -> float:
     """Return how many milliseconds before its end *login* is renewed."""
     life = (login.until or login.given_at) - login.given_at
     return leeway(life / 1000) * 1000
-
-
-async def _finished(work: Awaitable[None]) -> None:
-    """Return when *work* is done, also when the caller is cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise

@@ -19,8 +19,12 @@ class ServerLogins(Protocol):
         """
         ...
 
-    async def put(self, server: str, spent: McpLogin, new: McpLogin, /) -> None:
-        """Keep *new* in the place of *spent*, unless that is another one by now."""
+    async def put(self, server: str, spent: McpLogin, new: McpLogin, /) -> bool:
+        """Keep *new* in the place of *spent*, unless that is another one by now, or none; return whether it is kept."""
+        ...
+
+    async def lack(self, server: str, login: McpLogin, scope: str, /) -> None:
+        """Note that *login* was refused something that needs *scope*."""
         ...
 
     async def end(self, server: str, spent: McpLogin, why: str, /) -> None:
@@ -41,7 +45,10 @@ class NoLogins:
     async def claim(self, _server: str, _spent: McpLogin, /) -> McpLogin | bool | None:
         return None
 
-    async def put(self, _server: str, _spent: McpLogin, _new: McpLogin, /) -> None:
+    async def put(self, _server: str, _spent: McpLogin, _new: McpLogin, /) -> bool:
+        return False
+
+    async def lack(self, _server: str, _login: McpLogin, _scope: str, /) -> None:
         """Do nothing, as in the others."""
 
     async def end(self, _server: str, _spent: McpLogin, _why: str, /) -> None:

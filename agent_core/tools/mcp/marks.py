@@ -14,12 +14,14 @@ class CallMark:
     """One use of a connection.
 
     *headers* go with its requests. *sent* is whether its request may have reached the server, *status* the HTTP status
-    that refused it, *failure* why there was no answer at all. *questions* answers what the server asks during the call.
+    that refused it, *remedy* what an operator does about that where a scope lacks, *failure* why there was no answer at
+    all. *questions* answers what the server asks during the call.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     sent: bool = False
     status: int | None = None
+    remedy: str | None = None
     failure: Exception | None = None
     questions: "LiveQuestions | None" = None
 

@@ -1,4 +1,4 @@
-"""Where the access tokens of an MCP server come from, by what it and its authorization server publish.
+"""What an MCP server and its authorization server publish of access: requests for it, and a reading that trusts none.
 
 The server names its authorization server (RFC 9728), and that its endpoints (RFC 8414, OpenID Connect Discovery).
 """
@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agent_core.domain.mcp import McpServer
-from agent_core.domain.mcp_login import LoginFailed
 from agent_core.domain.messages import visible
+from agent_core.errors import ParleyError
 from agent_core.net.errors import FetchFailed
 from agent_core.net.fetch import BOUNDS, Bounds, Fetch
 from agent_core.net.targets import PORTS, check_text
@@ -28,7 +28,15 @@ _RESOURCE, _SERVER, _OPENID = (
 )
 _PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _BOUNDS = Bounds(seconds=10.0, first_byte=10.0, size=100_000)
+_SCOPE = re.compile(r"[!#-\[\]-_a-~]+")
+"""A scope as it can be sent (RFC 6749, 3.3), without a backquote, which would end the command that it is shown in."""
 _FIELD = r'\b{}\s*=\s*(?:"([^"]*)"|([^\s,"]+))'
+
+
+class MetadataRefused(ParleyError):
+    """What a server publishes of access cannot be used; the message names the server, the field and the remedy."""
+
+    code = "metadata_refused"
 
 
 class Protected(msgspec.Struct, frozen=True):
@@ -42,31 +50,46 @@ class Protected(msgspec.Struct, frozen=True):
 async def protection_of(server: McpServer, fetch: Fetch) -> Protected:
     """Return how *server* is protected, by its refusal of a request and by its metadata; nothing where it is silent.
 
-    Raises `LoginFailed` for metadata that are of another resource.
+    Raises `MetadataRefused` for metadata that are of another resource, or that name what is no address.
     """
     url = server.url or ""
     challenge = await _challenge(server, fetch)
     place = _field(challenge, "resource_metadata")
     about = await metadata(fetch, (*((place,) if place else ()), *_places(url, _RESOURCE)))
     resource = about.get("resource")
+    if isinstance(resource, str) and not is_address(resource):
+        raise _no_address(server.name, "resource", resource)
     if isinstance(resource, str) and not _covers(resource, url):
-        raise LoginFailed(
+        raise MetadataRefused(
             f"The MCP server `{server.name}` says that it is `{visible(resource)[:SHOWN]}`, which its `url` is not: a "
             "token for that would not be for this one. Correct its `url`."
         )
-    said = about.get("scopes_supported")
-    scopes = [each for each in cast("list[object]", said) if isinstance(each, str)] if isinstance(said, list) else []
     return Protected(
         resource if isinstance(resource, str) else None,
-        _texts(about.get("authorization_servers")),
-        _field(challenge, "scope") or " ".join(scopes) or None,
+        _issuers(server.name, about),
+        scope_in(challenge) or readable_scope(" ".join(_texts(about.get("scopes_supported")))),
     )
 
 
-async def issuers_of(url: str, fetch: Fetch) -> tuple[str, ...]:
-    """Return the authorization servers that the server at *url* names."""
-    about = await metadata(fetch, _places(url, _RESOURCE))
-    return _texts(about.get("authorization_servers"))
+async def issuers_of(server: McpServer, fetch: Fetch) -> tuple[str, ...]:
+    """Return the authorization servers that *server* names; raises `MetadataRefused` for one that is no address."""
+    return _issuers(server.name, await metadata(fetch, _places(server.url or "", _RESOURCE)))
+
+
+def scope_in(challenge: str) -> str | None:
+    """Return the scope that a `WWW-Authenticate` header names, None without one."""
+    return readable_scope(_field(challenge, "scope"))
+
+
+def error_in(challenge: str) -> str | None:
+    """Return the error that a `WWW-Authenticate` header names (RFC 6750, 3.1), None without one."""
+    return _field(challenge, "error")
+
+
+def readable_scope(said: object) -> str | None:
+    """Return the scopes of *said* that can be sent (RFC 6749, 3.3), None where there are none."""
+    scopes = said.split() if isinstance(said, str) else []
+    return " ".join(filter(_SCOPE.fullmatch, scopes)) or None
 
 
 async def issuer_metadata(issuer: str, fetch: Fetch) -> Mapping[str, Any]:
@@ -99,6 +122,15 @@ def may_carry(url: str, fetch: Fetch) -> bool:
         return place[0] == "https" or fetch.guard.target(*place) in fetch.guard.allow
     except (ValueError, FetchFailed):
         return False
+
+
+def is_address(url: str) -> bool:
+    """Return whether *url* can be read as an address over HTTP: what a server names may be any text."""
+    try:
+        origin(url)
+    except (ValueError, FetchFailed):
+        return False
+    return True
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
@@ -153,6 +185,20 @@ def _places(url: str, known: str) -> tuple[str, ...]:
     """Return where the metadata *known* of *url* may be: with its path after it, then without."""
     place, path = f"{written_origin(url)}{known}", urlsplit(url).path.rstrip("/")
     return (f"{place}{path}", place) if path else (place,)
+
+
+def _issuers(server: str, about: Mapping[str, Any]) -> tuple[str, ...]:
+    issuers = _texts(about.get("authorization_servers"))
+    if (wrong := next((each for each in issuers if not is_address(each)), None)) is not None:
+        raise _no_address(server, "authorization_servers", wrong)
+    return issuers
+
+
+def _no_address(server: str, field: str, said: str) -> MetadataRefused:
+    return MetadataRefused(
+        f"The MCP server `{server}` publishes metadata whose `{field}` has `{visible(said)[:SHOWN]}`, which is no "
+        "address: it has to be corrected there; with `oauth.issuer`, or by `headers`, you need not wait for that."
+    )
 
 
 def _texts(said: object) -> tuple[str, ...]:

@@ -7,20 +7,11 @@ from dataclasses import replace
 
 from agent_core.clock import Clock
 from agent_core.domain.mcp import McpOAuth, McpServer
-from agent_core.domain.messages import visible
 from agent_core.net.client_credentials import ClientCredentials, ClientTokens, TokenFailed
 from agent_core.net.fetch import Fetch
-from agent_core.tools.mcp.metadata import (
-    SHOWN,
-    is_issuer,
-    is_same_origin,
-    issuer_metadata,
-    issuers_of,
-    may_carry,
-    resource_of,
-    written_origin,
-)
+from agent_core.tools.mcp.metadata import MetadataRefused, issuers_of, resource_of
 from agent_core.tools.mcp.port import McpUnavailable
+from agent_core.tools.mcp.token_place import token_place
 
 _NO_RESOURCE = frozenset({"invalid_target", "invalid_request"})
 """What endpoints answer that do not take the parameter `resource`, or not that one."""
@@ -33,10 +24,10 @@ class McpTokens:
     """
 
     def __init__(self, server: McpServer, oauth: McpOAuth, fetch: Fetch, clock: Clock) -> None:
-        self._name, self._url, self._oauth, self._fetch = server.name, server.url or "", oauth, fetch
+        self._server, self._name, self._oauth, self._fetch = server, server.name, oauth, fetch
         self._tokens = ClientTokens(fetch, clock)
         self._endpoint = oauth.token_url
-        self._resource = named_resource(oauth, self._url)
+        self._resource = named_resource(oauth, server.url or "")
 
     async def token(self) -> str:
         """Return a token that has not expired; raises `McpUnavailable`."""
@@ -59,6 +50,13 @@ class McpTokens:
         self._tokens.drop(await self._credentials(), refused)
         return await self.token()
 
+    async def lacking(self, scope: str | None) -> str:
+        """Return what an operator writes so that the server gets tokens for *scope*."""
+        if scope is None:
+            return "set `oauth.scope` to what it needs"
+        held = (self._oauth.scope or "").split()
+        return f'set `oauth.scope` to "{" ".join(dict.fromkeys([*held, *scope.split()]))}"'
+
     async def close(self) -> None:
         """End the requests that are under way."""
         await self._tokens.close()
@@ -78,35 +76,12 @@ class McpTokens:
         )
 
     async def _found(self) -> str:
-        """Return the token endpoint by the metadata of the server (RFC 9728) and of its authorization server.
-
-        What a server names gets no secret, unless it is the server itself: else it could send the operator's to anyone.
-        An issuer that the operator wrote may name its endpoint.
-        """
-        written = self._oauth.issuer
-        issuer = written or next(iter(await issuers_of(self._url, self._fetch)), written_origin(self._url))
-        if not written and not self._is_own(issuer):
-            raise self._refusal(f"names `{visible(issuer)[:SHOWN]}` as the one that gives its access tokens")
-        said = await issuer_metadata(issuer, self._fetch)
-        endpoint = said.get("token_endpoint")
-        if not isinstance(endpoint, str):
-            raise self._refusal("does not say where its access tokens come from")
-        # RFC 8414: the metadata of an issuer names that issuer, or it is of another one.
-        if not is_issuer(said.get("issuer"), issuer):
-            raise self._refusal("has an authorization server whose metadata is not its own (`issuer`)")
-        if not (may_carry(endpoint, self._fetch) if written else self._is_own(endpoint)):
-            raise self._refusal(f"names `{visible(endpoint)[:SHOWN]}` as its token endpoint")
-        return endpoint
-
-    def _is_own(self, url: str) -> bool:
-        """Return whether *url* is of the server's own origin, and a secret may be sent there."""
-        return is_same_origin(self._url, url) and may_carry(url, self._fetch)
-
-    def _refusal(self, what: str) -> McpUnavailable:
-        return McpUnavailable(
-            f"The MCP server `{self._name}` {what}: the client secret is sent only to the server's own origin over "
-            "HTTPS, or to what you write; set `oauth.token_url`."
-        )
+        """Return the token endpoint by what the server (RFC 9728) and its authorization server publish."""
+        try:
+            issuers = () if self._oauth.issuer else await issuers_of(self._server, self._fetch)
+            return (await token_place(self._server, self._oauth, issuers, self._fetch)).endpoint
+        except MetadataRefused as error:
+            raise McpUnavailable(f"{error} Or set `oauth.token_url`.") from None
 
 
 def named_resource(oauth: McpOAuth, url: str) -> str | None:

@@ -12,7 +12,7 @@ from app.serving.origins import AgentOrigins
 
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 REQUESTED = ("Authorization", "Last-Event-ID", "Content-Type")
-ANSWERED = ("Parley-Run", "Parley-Session", "Parley-Time", "Retry-After")
+ANSWERED = ("Parley-After", "Parley-Run", "Parley-Session", "Parley-Time", "Retry-After")
 _OK = 200
 
 

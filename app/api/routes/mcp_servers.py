@@ -24,6 +24,8 @@ _Words = Annotated[str, StringConstraints(max_length=8_000)]
 _Named = Annotated[dict[str, _Words], Field(max_length=100)]
 
 
+SCOPES = r"^[!#-\[\]-~]+( [!#-\[\]-~]+)*$"
+"""Scopes with single blanks between them (RFC 6749, 3.3)."""
 _TEXTS = {name: _Words for name in McpOAuth.__struct_fields__ if name not in {"auth", "grant", "resource"}}
 
 
@@ -63,9 +65,13 @@ class AcceptBody(RequestBody):
 
 
 class McpLoginBody(RequestBody):
-    """Where the page of a login leads: an address of the operator's machine, `http://127.0.0.1:PORT/…`, or of HTTPS."""
+    """Where the page of a login leads: an address of the operator's machine, `http://127.0.0.1:PORT/…`, or of HTTPS.
+
+    *scope* is asked for in the place of what is configured, or what the server names.
+    """
 
     redirect_uri: Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
+    scope: Annotated[str, StringConstraints(min_length=1, max_length=2_000, pattern=SCOPES)] | None = None
 
 
 class McpLoginEndBody(RequestBody):
@@ -122,7 +128,7 @@ async def accept_server(wired: Wired, _: Operator, id: ServerId, body: AcceptBod
 @router.post("/{id}/login", responses=answers(McpLoginBegun, *BAD, 404, 409))
 async def begin_login(wired: Wired, _: Operator, id: ServerId, body: McpLoginBody) -> Response:
     """Begin to log in at an MCP server by a browser: return the page that an operator opens."""
-    return answer(mcp_login_wire(await wired.core.tools.servers.logins.begin(id, body.redirect_uri)))
+    return answer(mcp_login_wire(await wired.core.tools.servers.logins.begin(id, body.redirect_uri, body.scope)))
 
 
 @router.post("/{id}/login/complete", responses=answers(McpServerAnswer, *BAD, 404, 409))

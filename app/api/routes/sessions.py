@@ -2,12 +2,13 @@
 
 # ruff: noqa: FAST003 - the path's `id` is taken by the dependencies that find what it names
 
-from typing import Annotated, Literal
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from agent_core import Actor, Controls, Forbidden, Inbound, Page, SessionStatus, SystemClock
+from agent_core import Actor, Controls, Event, Forbidden, Inbound, InvalidInput, Page, SessionStatus, SystemClock
 from agent_core.store.reading.listing import Wanted
 from app.api.bodies.requests import ForkBody, Overlap, PostBody, ReplyBody, SessionBody, actor_of
 from app.api.bodies.wire import (
@@ -25,6 +26,7 @@ from app.api.bodies.wire import (
 )
 from app.api.deciders import Deciding
 from app.api.deps import (
+    MAX_SEQ,
     NAMED,
     PERSONS,
     After,
@@ -204,6 +206,25 @@ async def reply(wired: Wired, principal: Operator, id: str, body: ReplyBody) -> 
     return answer(message_wire(said), 201)
 
 
+class Stretch(NamedTuple):
+    """Which part of a log is asked for: what follows *after*, or the *last* messages, those before seq *before*."""
+
+    after: int
+    last: int | None
+    before: int | None
+
+
+async def stretch_of(
+    after: After,
+    last: Annotated[int | None, Query(ge=1, le=500)] = None,
+    before: Annotated[int | None, Query(ge=1, le=MAX_SEQ)] = None,
+) -> Stretch:
+    """Return the stretch that the query names; raises `InvalidInput` for a `before` without a `last`."""
+    if before is not None and last is None:
+        raise InvalidInput("last", "`before` goes with `last`: say how many messages before it.")
+    return Stretch(after, last, before)
+
+
 @router.get(
     "/{id}/events",
     status_code=200,
@@ -216,12 +237,30 @@ async def session_events(
     session: OwnSession,
     show: Show,
     mine: Deciding,
-    after: After,
+    stretch: Annotated[Stretch, Depends(stretch_of)],
     until: Annotated[Literal["idle"] | None, Query()] = None,
 ) -> Response:
-    """Follow a session: its facts after the cursor, then what happens, as server-sent events."""
-    source = wired.core.follow(session.id, after=after, until_idle=until == "idle")
+    """Follow a session: its facts after the cursor, then what happens, as server-sent events.
+
+    Without a cursor, `last` begins with about so many of the newest messages, where no run is open, so that they can
+    be read as a log of their own; the header `Parley-After` has the seq after which they begin, 0 if that is the whole
+    log. With `before` as well it is a page: the facts of so many messages before that seq, and the end.
+    """
+    after, last, before = stretch
     readers = await seat_of(request, session.id)
+    if last is not None and before is not None:
+        after, facts = await wired.core.conversations.earlier(session.id, last=last, before=before)
+        source: AsyncIterator[list[Event]] = batches(facts)
+    else:
+        if last is not None and not after:
+            after = await wired.core.conversations.start_of(session.id, last=last)
+        source = wired.core.follow(session.id, after=after, until_idle=until == "idle")
     # What a page needs to tell news from what was there, whatever its own clock says.
     headers = {"Parley-Time": rfc3339(SystemClock().now())}
+    headers |= {} if last is None else {"Parley-After": str(after)}
     return await open_stream(source, show=show, readers=readers, mine=mine, headers=headers)
+
+
+async def batches(facts: Sequence[Event]) -> AsyncIterator[list[Event]]:
+    """Yield *facts* as one batch."""
+    yield [*facts]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from agent_core import Page
 from agent_core.domain.tools import ToolDefinition
 from agent_core.runtime.tools.checks import MAX_CONTEXT, MAX_DESCRIPTION, MAX_LIMIT, MAX_TIMEOUT, MAX_TITLE
-from agent_core.tools.output import LONGEST
+from agent_core.tools.output import MAX_EXPRESSION
 from app.api.bodies.derived import RequestBody, body_of
 from app.api.bodies.wire import DryRunAnswer, Tool, ToolTest, answer, dry_run_wire, page, tool_wire, whole_tool_wire
 from app.api.deps import Cursor, Limit, Operator, Wired
@@ -29,7 +29,7 @@ TOOL = {
     "title_done": Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE)],
     "timeout_s": Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False)],
     "result_limit": Annotated[int, Field(ge=1, le=MAX_LIMIT)],
-    "output": Annotated[str, StringConstraints(min_length=1, max_length=LONGEST)],
+    "output": Annotated[str, StringConstraints(min_length=1, max_length=MAX_EXPRESSION)],
     "context": Annotated[list[Annotated[str, StringConstraints(pattern=_KEY)]], Field(max_length=MAX_CONTEXT)],
     "resource": Annotated[str, StringConstraints(pattern=_KEY)],
 }

@@ -63,12 +63,12 @@ class Menu:
 
 
 @dataclass(slots=True)
-class AskedText:
-    """A text that is asked for in place of a message; *given* is its result, None when it is given up."""
+class TextPrompt:
+    """A text that is asked for in place of a message; *answer* is its result, None when it is given up."""
 
     prompt: str
     hint: str
-    given: asyncio.Future[str | None]
+    answer: asyncio.Future[str | None]
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class InputArea:
         self.asked_for: Menu | None = None
         self.question: Menu | None = None
         self.turn = Turn(clock)
-        self.field: AskedText | None = None
+        self.field: TextPrompt | None = None
         self.hint = ""
         self._live, self._since, self._status = "", 0.0, ""
         self._shown: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
@@ -180,11 +180,11 @@ class InputArea:
 
     async def ask(self, prompt: str, hint: str, text: str = "") -> str | None:
         """Return what the person makes of *text*, None when they give up."""
-        self.field = AskedText(prompt, hint, asyncio.get_running_loop().create_future())
+        self.field = TextPrompt(prompt, hint, asyncio.get_running_loop().create_future())
         self.other.document = Document(text, len(text))
         self._focus(self.other)
         try:
-            return await self.field.given
+            return await self.field.answer
         finally:
             self.field = None
             if self.app.layout.has_focus(self.other):
@@ -213,9 +213,9 @@ class InputArea:
         """Pick the item of the list that has *key*; a key that decides nothing begins a message."""
         if self.menu is None:
             return
-        found = [item for item in self.menu.items if item.key == key]
-        if found and self.can_pick:
-            _finish(self.menu.picked, found[0].value)
+        matches = [item for item in self.menu.items if item.key == key]
+        if matches and self.can_pick:
+            _finish(self.menu.picked, matches[0].value)
         elif self.asked_for is None and key.isprintable():
             self.write(key)
 
@@ -237,12 +237,12 @@ class InputArea:
     def give(self, text: str) -> None:
         """Take *text* as the one that is asked for."""
         if self.field is not None:
-            _finish(self.field.given, text)
+            _finish(self.field.answer, text)
 
     def give_up(self) -> None:
         """Give no text."""
         if self.field is not None:
-            _finish(self.field.given, None)
+            _finish(self.field.answer, None)
 
     @asynccontextmanager
     async def running(self, *, catches_interrupt: bool) -> AsyncIterator[None]:
@@ -329,13 +329,13 @@ class InputArea:
         return [("fg:ansibrightblack", f"{self._status} {monotonic() - self._since:.0f} s")]
 
     def _choices(self) -> StyleAndTextTuples:
-        found: StyleAndTextTuples = []
+        fragments: StyleAndTextTuples = []
         for at, item in enumerate(self.menu.items if self.menu else ()):
             chosen = self.menu is not None and at == self.menu.at
             key = f" ({item.key})" if item.key else ""
-            found.append(("bold" if chosen else "", f"{MARK if chosen else ' '} {item.words}{key}\n"))
+            fragments.append(("bold" if chosen else "", f"{MARK if chosen else ' '} {item.words}{key}\n"))
         hint = self.menu.hint if self.menu and self.is_picking else ASIDE
-        return [*found, ("fg:ansibrightblack", hint)]
+        return [*fragments, ("fg:ansibrightblack", hint)]
 
     def _hints(self) -> StyleAndTextTuples:
         if self.field is not None:
@@ -356,7 +356,7 @@ class _Slashes(Completer):
             yield from (Completion(name, -len(typed)) for name in COMMANDS if name.startswith(typed))
 
 
-def kept_history(path: Path | None) -> History:
+def open_history(path: Path | None) -> History:
     """Return the history in the file *path*, which others cannot read; one in memory where there can be none."""
     if path is None:
         return InMemoryHistory()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from agent_core import Actor, Clock, SystemClock
-from app.cli.chat.asking import Asking, AskingPort, asking
+from app.cli.chat.context import ContextOption, ContextPort, context_option
 from app.cli.chat.conversation import INTERRUPT, converse
 from app.cli.chat.lines import Lines
 from app.cli.chat.once import answer
@@ -23,7 +23,7 @@ from channels.terminal import Terminal
 
 PROMPT = "> "
 INTERRUPTED = 130
-MOST_COLUMNS = 10_000
+MAX_COLUMNS = 10_000
 """Columns of a line at most, whatever the environment says."""
 
 
@@ -43,17 +43,19 @@ def chat(
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue] - both are text files
     settings = load_settings(serving=False)
-    by = asking(tool_context, settings)
+    by = context_option(tool_context, settings)
     try:
         return asyncio.run(_chat(agent, session, message, by, settings if history else None))
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-async def _chat(agent: str | None, session: str | None, message: str | None, by: Asking, kept: Settings | None) -> int:
+async def _chat(
+    agent: str | None, session: str | None, message: str | None, by: ContextOption, settings: Settings | None
+) -> int:
     clock = SystemClock()
     async with opened_port(clock) as opened:
-        port = AskingPort(opened, by.tool_context) if by.tool_context else opened
+        port = ContextPort(opened, by.tool_context) if by.tool_context else opened
         if session is None:
             agent = await chosen_agent(port, agent)
             session = (await port.open_session(agent=agent, actor=_person())).id
@@ -62,7 +64,7 @@ async def _chat(agent: str | None, session: str | None, message: str | None, by:
         if _is_able():
             from app.cli.chat.live import ask_live, talk_live
 
-            me, greeting, history = _person(), by.greeting, _history(kept)
+            me, greeting, history = _person(), by.greeting, _history(settings)
             if message is not None:
                 return 0 if await ask_live(port, me, clock, session, message) else 1
             await talk_live(port, me, clock, agent=agent, session=session, history=history, greeting=greeting)
@@ -121,7 +123,7 @@ def _terminal(prompt: str) -> Terminal:
 
 def columns_here() -> int:
     """Return the columns of the person's terminal, also where the answers go into a pipe; 80 where there is none."""
-    return min(_columns(), MOST_COLUMNS)
+    return min(_columns(), MAX_COLUMNS)
 
 
 def _columns() -> int:

@@ -157,10 +157,10 @@ class Conversation:
                     self._front.tell(numbered(items))
                 return None
             wanted = str(at + 1)
-        found = await self._recent.named(wanted)
-        self._agent = found.agent
-        self._front.tell(f"(continues {found.id})")
-        return found.id
+        session = await self._recent.named(wanted)
+        self._agent = session.agent
+        self._front.tell(f"(continues {session.id})")
+        return session.id
 
     async def _interrupt(self, showing: Delivery) -> bool:
         """Stop the answer that is being written; return whether the person leaves, as the second Ctrl-C says."""

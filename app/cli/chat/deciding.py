@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from agent_core import Actor, Decision, InvalidInput, ParleyError
 from app.cli.chat.area import Choice, InputArea
 from app.cli.chat.ports import ApprovalsPort
 from channels.base import Question
-from channels.legible import as_json
+from channels.legible import as_json, one_line
 from channels.plain import vote
+from channels.typed_forms import typed_fields
 
 HINT = "Up, Down and Enter, or the key · Esc: write a message instead"
 
@@ -39,6 +41,9 @@ async def _wanted(area: InputArea, question: Question, actor: Actor, tell: Calla
                 line = await area.ask("why> ", "Enter denies it · Esc goes back")
                 if line is not None:
                     return vote(question, actor, f"n {' '.join(line.split())}")
+            case "fill":
+                if (decision := await _filled(area, question, actor, tell)) is not None:
+                    return decision
             case "edit":
                 if (decision := await _edited(area, question, actor, tell)) is not None:
                     return decision
@@ -59,6 +64,25 @@ async def _edited(area: InputArea, question: Question, actor: Actor, tell: Calla
     return None
 
 
+async def _filled(area: InputArea, question: Question, actor: Actor, tell: Callable[[str], None]) -> Decision | None:
+    """Return the answer to a form, of which each field is asked for by itself; None when the person goes back."""
+    answers: dict[str, Any] = {}
+    for field in typed_fields(question.form or {}, question.arguments):
+        tell(field.described)
+        text: str | None = field.initial
+        while (text := await area.ask(f"{one_line(field.name)}> ", "Enter goes on · Esc goes back", text)) is not None:
+            try:
+                value = field.read(text)
+            except ValueError as error:
+                tell(f"! {error}")
+                continue
+            answers |= {} if value is None else {field.name: value}
+            break
+        else:
+            return None
+    return vote(question, actor, f"e {json.dumps(answers)}")
+
+
 def _flaw(text: str) -> str:
     """Return where *text* is not a JSON object."""
     try:
@@ -69,6 +93,11 @@ def _flaw(text: str) -> str:
 
 
 def _choices(question: Question) -> Iterator[Choice]:
+    if question.form is not None:
+        yield Choice("fill", "Answer it …", "e")
+        yield Choice("n", "Decline it", "n")
+        yield Choice("why", "Decline it and say why …", "w")
+        return
     yield Choice("y", "Allow it", "y")
     if question.remember:
         yield Choice("a", "Allow the tool for the rest of this conversation", "a")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LONGEST = 4000
+MAX_BLOCK = 4000
 """Characters of the last block that are drawn while it grows: a terminal shows no more of it at once."""
-MOST_LINES = 50
+MAX_LINES = 50
 """Lines of it."""
 SHARE = 8
 """A longer block is looked at again when it has grown by one part in so many, so that all looks are linear in it."""
@@ -30,7 +30,7 @@ class Growing:
             return 0
         cut = settled(text)
         left = len(text) - cut
-        self._length = left + left // SHARE if left > LONGEST else 0
+        self._length = left + left // SHARE if left > MAX_BLOCK else 0
         return cut
 
 
@@ -47,12 +47,12 @@ def closed_fence(text: str, start: int = 0) -> int | None:
 
 def tail(text: str) -> str:
     """Return the end of *text* that a screen has room for, after the lines that say what it is: code or a table."""
-    if len(text) <= LONGEST and text.count("\n") <= MOST_LINES:
+    if len(text) <= MAX_BLOCK and text.count("\n") <= MAX_LINES:
         return text
     begun = _FENCE.match(text) or _TABLE.match(text)
     head = begun[0] if begun else ""
-    lines = text[max(len(head), len(text) - LONGEST) :].split("\n")[-MOST_LINES:]
+    lines = text[max(len(head), len(text) - MAX_BLOCK) :].split("\n")[-MAX_LINES:]
     if begun is None:  # as an item of a list, or a paragraph: what is indented would be taken for code
         inner = next((at for at, line in enumerate(lines) if line[:1].strip()), 0)
         return "\n".join(lines[inner:])
-    return (head if len(head) <= LONGEST else "") + "\n".join(lines[1:] or lines)  # the first may be cut
+    return (head if len(head) <= MAX_BLOCK else "") + "\n".join(lines[1:] or lines)  # the first may be cut

@@ -87,7 +87,7 @@ def _bind_field(keys: KeyBindings, area: "InputArea") -> None:
 def _bind_message(keys: KeyBindings, area: "InputArea") -> None:
     writing = Condition(lambda: area.field is None and not area.is_picking) & ~is_searching
     empty = Condition(lambda: not area.message.text)
-    asked = Condition(lambda: area.question is not None)
+    has_question = Condition(lambda: area.question is not None)
     command = Condition(lambda: area.message.text.startswith("/"))
 
     @keys.add("enter", filter=writing)
@@ -109,7 +109,7 @@ def _bind_message(keys: KeyBindings, area: "InputArea") -> None:
     def _leave(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
         area.entries.queue.put_nowait(None)
 
-    @keys.add("tab", filter=writing & asked & ~command)
-    @keys.add("escape", filter=writing & asked & empty)
+    @keys.add("tab", filter=writing & has_question & ~command)
+    @keys.add("escape", filter=writing & has_question & empty)
     def _enter(event: KeyPressEvent) -> None:  # noqa: ARG001 - as above
         area.enter()

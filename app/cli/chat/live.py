@@ -11,7 +11,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from agent_core import Actor, Clock, Decider, Decision, Inbound, Origin, ParleyError, Text, may_respond, new_id
-from app.cli.chat.area import Choice, InputArea, kept_history
+from app.cli.chat.area import Choice, InputArea, open_history
 from app.cli.chat.conversation import converse
 from app.cli.chat.deciding import decided
 from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle, note
@@ -28,7 +28,7 @@ async def talk_live(
     port: Port, actor: Actor, clock: Clock, *, agent: str, session: str, history: Path | None, greeting: str
 ) -> None:
     """Print *greeting* and talk until the person leaves."""
-    area = InputArea(clock, history=kept_history(history), reads=True)
+    area = InputArea(clock, history=open_history(history), reads=True)
     async with area.running(catches_interrupt=True), showing_in(area, actor, port.approvals) as terminal:
         terminal.tell(greeting)
         panel = AreaPanel(area)
@@ -101,16 +101,16 @@ class LiveTerminal:
         if text == "/stop":
             return Stop(self.actor)
         # A line is never a vote here: it may have been begun before the question came, which has its list.
-        said = (Text(said_by(text)),)
-        return Inbound(parts=said, actor=self.actor, key=new_id("key"), origin=self._origin) if text else None
+        parts = (Text(said_by(text)),)
+        return Inbound(parts=parts, actor=self.actor, key=new_id("key"), origin=self._origin) if text else None
 
     def typed(self, line: str) -> None:
         """Print what the person typed, which left the input area."""
-        said = said_by(line)
-        self._typed.add(said)
+        text = said_by(line)
+        self._typed.add(text)
         if not self._area.reads:
             return
-        shown = visible(said).replace("\n", "\n  ")
+        shown = visible(text).replace("\n", "\n  ")
         self._print(f"\n\x1b[1m> \x1b[22m{shown}\n" if _has_colours() else f"\n> {shown}\n")
 
     def tell(self, words: str) -> None:
@@ -132,7 +132,7 @@ class LiveTerminal:
         spans = list(spans_of(body, self._typed, self._area.width))
         self._live = ""
         above = [self._note(span) if span.note else self._draw(span) for span in spans]
-        working = [line for said in body.recent for call in said.calls if (line := _working(call))]
+        working = [line for message in body.recent for call in message.calls if (line := _working(call))]
         if working and not body.closed:
             self._live += "\n" + self._noted("\n".join(working))
         self._area.show("".join(above), self._live)
@@ -197,8 +197,8 @@ class LiveTerminal:
     async def _decide(self, question: Question, approvals: ApprovalsPort) -> None:
         by = Decider(actor=self.actor, is_present=True, is_operator=True)
         with suppress(ParleyError):  # the server says so when the decision is sent
-            asked = await approvals.get(question.id)
-            if not may_respond(asked.responders, asked.asker, by, asked.speakers):
+            approval = await approvals.get(question.id)
+            if not may_respond(approval.responders, approval.asker, by, approval.speakers):
                 self.tell(f"(not yours to decide: it is for {responders_of(question)})")
                 self._area.hint = f"waits for {responders_of(question)}"
                 return

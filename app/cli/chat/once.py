@@ -36,8 +36,8 @@ async def answer(port: Port, terminal: Front, clock: Clock, session: str, line: 
     finally:
         showing.cancel()
         await asyncio.wait((showing,))
-    found = answering.body.run(run)
-    return found is not None and found.status == "completed"
+    view = answering.body.run(run)
+    return view is not None and view.status == "completed"
 
 
 class OneRun:

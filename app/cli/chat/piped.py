@@ -60,10 +60,10 @@ class Piped:
             case Slash("/sessions", ""):
                 self._front.tell(numbered(await self._recent.lines()))
             case Slash("/sessions", wanted):
-                found = await self._recent.named(wanted)
-                await self._go_on(found.id)
-                self._agent = found.agent
-                self._front.tell(f"(continues {found.id})")
+                session = await self._recent.named(wanted)
+                await self._go_on(session.id)
+                self._agent = session.agent
+                self._front.tell(f"(continues {session.id})")
             case Slash("/stop"):
                 await self._say("/stop")
             case Slash():
@@ -82,7 +82,7 @@ class Piped:
         match self._front.parse(line):
             case Stop(by=by) if (run := self._active()) is not None:
                 await self._port.cancel(run.id, by=by)
-                await self._settled(lambda body: (found := body.run(run.id)) is not None and found.ended)
+                await self._settled(lambda body: (view := body.run(run.id)) is not None and view.ended)
             case Stop():
                 self._front.tell("(there is no answer to stop)")
             case Decision() as vote if (run := self._active()) is not None:

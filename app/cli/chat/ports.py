@@ -40,7 +40,7 @@ class Defined(Protocol):
     def source(self) -> str: ...
 
 
-class Asked(Protocol):
+class ApprovalRules(Protocol):
     """The fields of an approval that decide whose vote counts."""
 
     @property
@@ -61,7 +61,7 @@ class AfterVote(Protocol):
 class ApprovalsPort(Protocol):
     """Where approvals are decided."""
 
-    async def get(self, id: str, /) -> Asked: ...
+    async def get(self, id: str, /) -> ApprovalRules: ...
     async def decide(self, decision: Decision, /) -> AfterVote: ...
 
 
@@ -90,10 +90,10 @@ class Port(EventSource, Protocol):
 @asynccontextmanager
 async def opened_port(clock: Clock) -> AsyncIterator[Port]:
     """Give a running server, else a core in this process; raise ConfigError when another holds PARLEY_DATA."""
-    found = await running_server(load_settings(serving=False))
-    if found is not None:
-        async with aclosing(found):
-            yield Remote(found, clock)
+    server = await running_server(load_settings(serving=False))
+    if server is not None:
+        async with aclosing(server):
+            yield Remote(server, clock)
         return
     from app.embedded import own_core  # the runtime is not imported for a conversation over HTTP
 
@@ -103,14 +103,14 @@ async def opened_port(clock: Clock) -> AsyncIterator[Port]:
 
 async def own_session(port: Port, id: str, actor: Actor) -> SessionObject:
     """Return the session *id* of *actor*; raise `Forbidden` for another's, in whose name a message would be posted."""
-    found = await port.session(id)
-    if found.actor.id != actor.id:
-        whose = one_line(found.actor.id)
+    session = await port.session(id)
+    if session.actor.id != actor.id:
+        whose = one_line(session.actor.id)
         raise Forbidden(
-            f"`{found.id}` is a conversation of `{whose}`, and you are `{actor.id}` here: "
+            f"`{session.id}` is a conversation of `{whose}`, and you are `{actor.id}` here: "
             "answer in it as a person on the operator's page (`/operator`), or begin one of your own."
         )
-    return found
+    return session
 
 
 async def chosen_agent(port: Port, name: str | None) -> str:
@@ -120,8 +120,8 @@ async def chosen_agent(port: Port, name: str | None) -> str:
     agents = await port.agents.all()
     if not agents:
         raise ConfigError("There is no agent to talk to; `parley agents apply FILE` makes one.")
-    found = default_agent((agent.definition.name, agent.source == "file") for agent in agents)
-    if found is None:
+    default = default_agent((agent.definition.name, agent.source == "file") for agent in agents)
+    if default is None:
         names = sorted(agent.definition.name for agent in agents)
         raise ConfigError(f"--agent: say which one to talk to: {', '.join(names)}.")
-    return found
+    return default

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core.confined.fairness import APART, MOST_OF_ONE, SHARE, FairQueue, QueueFull
+from agent_core.confined.fairness import APART, MAX_OF_ONE, SHARE, FairQueue, QueueFull
 from agent_core.testing import FakeClock
 
 
@@ -32,7 +32,7 @@ def test_people_leave_operators_their_places():
 def test_one_operator_has_no_more_than_another_owner():
     """One owner has a few jobs at once, apart from the others or not."""
     queue = FairQueue(2, 32, FakeClock())
-    for _ in range(MOST_OF_ONE):
+    for _ in range(MAX_OF_ONE):
         queue.enter("operator:ann", apart=True)
     with pytest.raises(QueueFull):
         queue.enter("operator:ann", apart=True)

@@ -37,24 +37,24 @@ SUMMARY, CUT, OFF = Compaction(), Compaction(kind="cut"), Compaction(kind="off")
 TALK = PromptHistory()
 
 
-def cost_per_call(rates: TokenRates, *, prefix: int, kept: int, summary: int, length: float, growth: int) -> float:
+def cost_per_call(rates: TokenRates, *, prefix: int, tail: int, summary: int, length: float, growth: int) -> float:
     """Return what a call costs on average when the window is compacted each time that it is *length* tokens long."""
-    calls = (length - prefix - kept) / growth
-    reads = rates.read * (prefix + kept + (length - prefix - kept) / 2) + rates.write * growth
-    return reads + (rates.read * length + rates.output * summary + rates.write * kept) / calls
+    calls = (length - prefix - tail) / growth
+    reads = rates.read * (prefix + tail + (length - prefix - tail) / 2) + rates.write * growth
+    return reads + (rates.read * length + rates.output * summary + rates.write * tail) / calls
 
 
 @pytest.mark.parametrize(("read", "wanted"), [(0.1, 52_000), (0.05, 62_000), (0.025, 75_000)])
 def test_the_cost_of_a_conversation_is_least_at_the_threshold(read, wanted):
     """The closed form is the least of a brute force over all lengths, as the facts have it, before quality counts."""
     rates = TokenRates(**{**PRICED, "read": read})
-    shape = {"prefix": 22_000, "kept": 6_000, "summary": 3_000, "growth": GROWTH}
+    shape = {"prefix": 22_000, "tail": 6_000, "summary": 3_000, "growth": GROWTH}
     lengths = range(30_000, 200_000, 500)
     best = min(lengths, key=lambda length: cost_per_call(rates, length=length, **shape))
     assert abs(best - wanted) < 4_000
     floor = QUALITY_OF_CHEAP_READS if read <= 0.05 else QUALITY
-    assert threshold(PromptBounds(rates=rates), TALK, prefix=22_000, kept=6_000) == max(floor, best)
-    wide = threshold(PromptBounds(rates=rates), TALK, prefix=122_000, kept=6_000)
+    assert threshold(PromptBounds(rates=rates), TALK, prefix=22_000, tail=6_000) == max(floor, best)
+    wide = threshold(PromptBounds(rates=rates), TALK, prefix=122_000, tail=6_000)
     best = min(
         range(129_000, 400_000, 500), key=lambda n: cost_per_call(rates, length=n, **{**shape, "prefix": 122_000})
     )
@@ -65,10 +65,10 @@ def test_the_cost_of_a_conversation_is_least_at_the_threshold(read, wanted):
 def test_the_threshold_is_between_quality_and_what_fits():
     """A model's limit and its price for long prompts bound the threshold; without a price only the limit is known."""
     rates = TokenRates(**PRICED, above=60_000)
-    assert threshold(PromptBounds(rates=rates), TALK, prefix=1, kept=1) == 60_000
-    assert threshold(PromptBounds(limit=9_000, rates=rates), TALK, prefix=1, kept=1) == 9_000
-    assert threshold(PromptBounds(limit=9_000), TALK, prefix=1, kept=1) == 9_000
-    assert threshold(PromptBounds(), TALK, prefix=1, kept=1) is None
+    assert threshold(PromptBounds(rates=rates), TALK, prefix=1, tail=1) == 60_000
+    assert threshold(PromptBounds(limit=9_000, rates=rates), TALK, prefix=1, tail=1) == 9_000
+    assert threshold(PromptBounds(limit=9_000), TALK, prefix=1, tail=1) == 9_000
+    assert threshold(PromptBounds(), TALK, prefix=1, tail=1) is None
     assert bounds(200_000, 64_000, None).limit == 136_000
     assert bounds(9_000, 64_000, None).limit == 6_000, "an answer does not take all of a small context"
     assert bounds(8_000, 64_000, None).summary == 666
@@ -76,7 +76,7 @@ def test_the_threshold_is_between_quality_and_what_fits():
 
 def test_misses_make_compaction_pay_sooner():
     """Where calls often miss the cache, each token of the window costs more: the threshold falls."""
-    wide = {"prefix": 90_000, "kept": 6_000}
+    wide = {"prefix": 90_000, "tail": 6_000}
     often = PromptHistory(calls=10, medium=4, long=1)
     calm, stormy = (threshold(PromptBounds(rates=TokenRates(**PRICED)), each, **wide) for each in (TALK, often))
     assert calm is not None
@@ -86,7 +86,7 @@ def test_misses_make_compaction_pay_sooner():
 
 def test_idle_compaction_asks_whether_people_come_back():
     """It pays by the chance of a return after the expiry, which the session's own pauses tell."""
-    sizes = {"tokens": 100_000, "prefix": 20_000, "kept": 10_000}
+    sizes = {"tokens": 100_000, "prefix": 20_000, "tail": 10_000}
     rates = TokenRates(**PRICED)
     new, faithful = TALK, PromptHistory(calls=9, medium=4)
     third = 1.25 * 70_000 / 3

@@ -52,7 +52,7 @@ def verdict(
     sent: tuple[Any, Any] = ("auto", "auto"),
     messages: tuple[Message, ...] = (),
 ) -> CacheMiss | None:
-    history = PromptHistory(last=before, asked=now, rewritten=rewritten)
+    history = PromptHistory(last=before, newest_call=now, rewritten=rewritten)
     short = shortfall(history, usage, caching, new, messages)
     return short and missed(7, short, history, sent, (old, new), caching, messages)
 

@@ -226,29 +226,29 @@ def test_native_has_a_search_where_the_model_loads_what_it_finds():
 
 def test_a_search_finds_the_tools_that_fit_best():
     """Five unless more are asked for, the best first, with their definitions as text and as they are loaded."""
-    text, tools = router.found(SHOP, "create an order")
+    text, tools = router.search(SHOP, "create an order")
     assert len(tools) == router.FOUND
     assert tools[0].name == "create_order"
     assert {tool.name for tool in tools[:2]} <= {f"{verb}_order" for verb in VERBS}
     head, *shown = text.splitlines()
     assert head.startswith("Tools that fit `create an order`, best first;")
     assert [msgspec.json.decode(line) for line in shown] == [msgspec.to_builtins(tool) for tool in tools]
-    assert named(router.found(SHOP, "order", 2)[1]) == ["create_order", "delete_order"]
+    assert named(router.search(SHOP, "order", 2)[1]) == ["create_order", "delete_order"]
 
 
 def test_a_search_takes_names_of_tools():
     """A tool that is named comes first, whatever else fits."""
-    assert named(router.found(SHOP, "`update_refund`, get_stock", 2)[1]) == ["update_refund", "get_stock"]
+    assert named(router.search(SHOP, "`update_refund`, get_stock", 2)[1]) == ["update_refund", "get_stock"]
 
 
 def test_a_search_that_finds_nothing_shows_what_there_is():
     """The model reads the resources, and nothing is loaded."""
-    assert router.found(SHOP, "zeppelin") == (router.listing(SHOP, "zeppelin"), ())
+    assert router.search(SHOP, "zeppelin") == (router.listing(SHOP, "zeppelin"), ())
 
 
 def test_what_a_search_finds_is_not_too_long():
     """Definitions that would be too long together are left out; the first is always there."""
     long = tuple(shop("order", verb, "word " * 5_000) for verb in VERBS)
-    text, tools = router.found(long, "order")
+    text, tools = router.search(long, "order")
     assert len(tools) == 1
     assert len(text) < router.MAX_SHOWN

@@ -159,7 +159,7 @@ def test_compactions_keep_the_laws_of_the_window(exchanges, plan):
                 start = len(window.entries) - keep if kind == "prune" else start
                 if start <= window.head:
                     continue
-                asked = window.asked
+                asked = window.newest_question
                 taken = [x.message for x in window.entries if asked is not None and x.seq == window.kept_seq]
                 body = compacted(kind, window.seq_at(start), f"Summary {n}." if kind == "summary" else None)
                 body = replace(body, kept_seq=window.kept_seq) if inside else body
@@ -216,5 +216,5 @@ def test_a_preview_tells_what_the_log_will(kinds: list[str]):
 def timeless(window: Window) -> PromptHistory:
     """Return what *window* knows of the calls, but for when they were."""
     known = window.history
-    last, asked = (call and replace(call, time=0) for call in (known.last, known.asked))
-    return replace(known, last=last, asked=asked, newest=0, failed=0)
+    last, asked = (call and replace(call, time=0) for call in (known.last, known.newest_call))
+    return replace(known, last=last, newest_call=asked, newest=0, failed=0)

@@ -263,7 +263,7 @@ async def test_the_process_is_bounded_and_has_no_secret(monkeypatch: pytest.Monk
 @pytest.mark.usefixtures("idle")
 def test_a_drawer_serves_one_event_loop_after_another_and_forks():
     """A drawer that was used in an event loop, which may be open still, draws in the next one, and after a fork."""
-    drawer = Drawer(DrawingBounds(kept=0))
+    drawer = Drawer(DrawingBounds(cache=0))
 
     async def draw() -> bytes:
         return await drawer.png(bar())

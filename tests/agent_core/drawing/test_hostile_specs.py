@@ -99,7 +99,7 @@ async def test_no_chart_reads_a_file_or_asks_a_host(tmp_path: Path):
     file = tmp_path / "secret.png"
     async with trap(red()) as host:
         specs = reaching(str(file), f"127.0.0.1:{host.port}")
-        async with opened(kept=0, seconds=60) as drawer:
+        async with opened(cache=0, seconds=60) as drawer:
             without = await drawn(drawer, specs)
             file.write_bytes(red())
             assert await drawn(drawer, specs) == without

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agent_core.tools.mapping import jq
-from agent_core.tools.output import LARGEST_RESULT, OutputFailed, check_output, mapped
+from agent_core.tools.output import MAX_RESULT, OutputFailed, check_output, mapped
 from tests.polling import until
 
 ORDERS = json.dumps(
@@ -123,7 +123,7 @@ async def test_a_large_result_leaves_the_event_loop_free():
 async def test_a_result_may_be_so_large_and_no_larger():
     """What an expression makes is bounded too."""
     with pytest.raises(OutputFailed, match="more than"):
-        await mapped("@", json.dumps(["x"] * (LARGEST_RESULT // 2)))
+        await mapped("@", json.dumps(["x"] * (MAX_RESULT // 2)))
 
 
 async def test_half_a_character_becomes_a_question_mark():

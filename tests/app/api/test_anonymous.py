@@ -206,7 +206,7 @@ async def test_new_secrets_do_not_give_new_quotas_of_an_address(page: Page):
 
 async def test_tokens_are_limited_by_address(page: Page, monkeypatch: pytest.MonkeyPatch):
     """Too many new visitors within a minute are refused with a sentence; who was here before is let in."""
-    monkeypatch.setattr(newcomers, "MOST_OF_ALL", 2)
+    monkeypatch.setattr(newcomers, "MAX_OF_ALL", 2)
     _, given = await page.visitor()
     await page.visitor()
     refused = await page.ask()

@@ -129,3 +129,23 @@ async def test_searches_are_few_at_once(
     assert "search again" in answer.json()["detail"]
     assert (await visitor.get(PLACE)).status_code == 200
     assert (await client.get(f"{PLACE}?q=kettle")).status_code == 200
+
+
+async def test_a_long_conversation_is_read_from_its_end(visitor: httpx.AsyncClient, client: httpx.AsyncClient):
+    """`last` begins the stream with the newest messages, `before` gives the page before them, and that is the log."""
+    session, _ = await said(visitor, "one")
+    await said(visitor, "two", session)
+    path = f"/v1/sessions/{session}/events"
+    whole = await visitor.get(f"{path}?until=idle")
+    newest = await visitor.get(f"{path}?until=idle&last=1")
+    after = int(newest.headers["Parley-After"])
+    assert "Parley-After" not in whole.headers
+    assert '"two"' in newest.text
+    assert '"one"' not in newest.text
+    older = await visitor.get(f"{path}?last=50&before={after + 1}")
+    assert older.headers["Parley-After"] == "0"
+    assert older.text + newest.text == whole.text
+    assert (await client.get(f"{path}?last=50&before={after + 1}")).text != older.text, "operators see more"
+    assert (await visitor.get(f"{path}?until=idle&last=500&after={after}")).text == newest.text, "a cursor is kept"
+    for wrong in ("?before=5", "?last=0", "?last=501", "?last=1&before=0"):
+        assert (await visitor.get(f"{path}{wrong}")).status_code == 422, wrong

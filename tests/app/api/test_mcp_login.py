@@ -15,7 +15,7 @@ from app.compose import create_app
 from app.settings import Settings
 from app.storage.keys import ApiKey
 from channels.web.identity import TokenSigner
-from tests.agent_core.tools.mcp.login_site import REDIRECT, LoginStage, login_stage
+from tests.agent_core.tools.mcp.login_site import REDIRECT, LoginStage, browse, login_stage
 from tests.conftest import MakeCore
 
 KEY = ApiKey(bytes(32))
@@ -38,7 +38,7 @@ async def test_a_login_is_begun_completed_and_forgotten(client: httpx.AsyncClien
     begun = await client.post(ROUTE, json={"redirect_uri": REDIRECT})
     assert begun.status_code == 200, begun.text
     assert begun.json()["issuer"] == stage.site.issuer
-    redirected = await stage.site.browse(begun.json()["url"])
+    redirected = await browse(begun.json()["url"])
     done = await client.post(f"{ROUTE}/complete", json={"ticket": begun.json()["ticket"], "redirected": redirected})
     assert (done.status_code, done.json()["status"], done.json()["login"]["status"]) == (200, "ok", "ok")
     again = await client.post(f"{ROUTE}/complete", json={"ticket": begun.json()["ticket"], "redirected": redirected})

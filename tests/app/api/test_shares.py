@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from agent_core import Actor, RateLimited
 from app.api.entrance import guard
 from app.serving.connections import SPARE
-from app.serving.drawings import MOST_OF_ADDRESS, Drawings
+from app.serving.drawings import MAX_OF_ADDRESS, Drawings
 from channels.web.identity import Principal
 from tests.app.conftest import KEY
 
@@ -63,7 +63,7 @@ def test_one_address_leaves_drawings_to_others():
         held.enter_context(drawings.turn(visitor, share))
 
     with ExitStack() as held:
-        for _ in range(MOST_OF_ADDRESS):
+        for _ in range(MAX_OF_ADDRESS):
             take("192.0.2.1")
         with pytest.raises(RateLimited):
             take("192.0.2.1")

@@ -7,7 +7,7 @@ import struct
 import sys
 import termios
 
-from app.cli.chat.command import MOST_COLUMNS, columns_here
+from app.cli.chat.command import MAX_COLUMNS, columns_here
 
 
 def test_a_drawing_has_the_width_of_the_terminal_also_in_a_pipe(monkeypatch):
@@ -16,7 +16,7 @@ def test_a_drawing_has_the_width_of_the_terminal_also_in_a_pipe(monkeypatch):
         monkeypatch.setattr(sys, stream, io.StringIO())
     monkeypatch.setenv("COLUMNS", "72")
     assert columns_here() == 72
-    for odd, columns in (("0", 80), ("9" * 20, MOST_COLUMNS)):
+    for odd, columns in (("0", 80), ("9" * 20, MAX_COLUMNS)):
         monkeypatch.setenv("COLUMNS", odd)
         assert columns_here() == columns
     monkeypatch.delenv("COLUMNS")

@@ -8,7 +8,7 @@ import httpx
 
 from agent_core.renders.vega.lint import checked
 from app.cli.cost import described
-from app.cli.cost_chart import MOST_BARS, chart_of
+from app.cli.cost_chart import MAX_BARS, chart_of
 from tests.app.processes import Serving
 
 USAGE = {
@@ -88,11 +88,11 @@ def test_what_is_not_known_is_said():
 
 def test_the_picture_has_a_bar_per_call_or_per_group():
     """Its bars add up to what was billed, and it is a chart that Parley draws, however many calls there were."""
-    for many in (1, MOST_BARS, 3 * MOST_BARS + 1):
+    for many in (1, MAX_BARS, 3 * MAX_BARS + 1):
         spec = chart_of(cost(*[one()] * many))
         assert spec is not None
         values = spec["data"]["values"]
-        assert len({value["call"] for value in values}) <= MOST_BARS
+        assert len({value["call"] for value in values}) <= MAX_BARS
         assert round(sum(value["usd"] for value in values), 9) == round(0.0125 * many, 9)
         assert checked(spec)
     assert chart_of(cost(one(ideal=None))) is None

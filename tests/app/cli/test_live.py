@@ -9,9 +9,9 @@ import pytest
 
 from agent_core import Text
 from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
-from agent_core.tools.base import NewRender
+from agent_core.tools.base import CallContext, Elicitation, NewRender
 from agent_core.tools.function import tool
-from app.cli.chat.area import kept_history
+from app.cli.chat.area import open_history
 from app.cli.chat.conversation import Lasting
 from app.cli.client import Unreachable
 from tests.app.cli.seats import DOWN, ESC, PAYS, STOP, UP, paying, seated
@@ -107,6 +107,37 @@ async def test_a_flaw_in_edited_arguments_is_said(make_core):
         seat.press("y")
         await seat.shows("Paid.")
     assert till.paid == [5]
+
+
+async def test_a_form_is_asked_field_by_field(make_core):
+    """A choice of several is typed by numbers or names; what fits nothing is said in words, and corrected."""
+    fields = {"guests": {"type": "integer"}, "days": {"type": "array", "items": {"enum": ["Mon", "Tue", "Sun"]}}}
+    answers: list[object] = []
+
+    @tool(effect="write", idempotent=True)
+    async def book(context: CallContext) -> Elicitation | str:
+        """Book a table."""
+        if context.answer is None:
+            return Elicitation("For how many?", {"type": "object", "properties": fields, "required": ["guests"]})
+        answers.append(context.answer.content)
+        return "Booked."
+
+    core = await make_core(ScriptedProvider([[call("book")], [say("Done.")]]), tools=(book,))
+    async with seated(core) as seat:
+        seat.press("Book\r")
+        await seat.shows("Answer it")
+        await seat.is_asked()
+        seat.press("e")
+        await until(lambda: seat.area.field is not None)
+        seat.press("many\r")
+        await seat.shows("this is to be a whole number")
+        await until(lambda: seat.area.field is not None)
+        seat.press("\x7f" * 9 + "4\r")
+        await seat.shows("any of 1 Mon, 2 Tue, 3 Sun; numbers or names, with commas", times=2)
+        await until(lambda: seat.area.field is not None)
+        seat.press("1, sun\r")
+        await seat.shows("Done.")
+    assert answers == [{"guests": 4, "days": ["Mon", "Sun"]}]
 
 
 async def test_a_message_can_come_before_the_decision(make_core):
@@ -207,16 +238,16 @@ async def test_what_was_typed_is_kept_for_its_owner(make_core, tmp_path):
     """Typed messages are in a file that others cannot read, and come back in the next conversation."""
     path = tmp_path / "state" / "chat_history"
     core = await make_core(ScriptedProvider([[say("One.")], [say("Two.")]]))
-    async with seated(core, history=kept_history(path)) as seat:
+    async with seated(core, history=open_history(path)) as seat:
         seat.press("first\r")
         await seat.shows("One.")
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    async with seated(core, history=kept_history(path)) as seat:
+    async with seated(core, history=open_history(path)) as seat:
         await until(lambda: seat.area.app.is_running)
         seat.press("Hi\r")
         await seat.shows("Two.")
     assert "+first" in path.read_text()
-    assert list(kept_history(path).load_history_strings()) == ["Hi", "first"]
+    assert list(open_history(path).load_history_strings()) == ["Hi", "first"]
 
 
 async def test_a_lost_server_is_followed_again():

@@ -11,11 +11,10 @@ from sqlalchemy import Connection, select, update
 from agent_core.domain.mcp_login import LoginState
 from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work.tooling import revisions
-from agent_core.store.work.tooling.servers import NEVER, SERVER, StoredServer
+from agent_core.store.work.tooling.servers import NEVER, NO_LOGIN, SERVER, StoredServer
 
 LEASE = 45_000
 """Milliseconds for which one process renews a login: more than a request to a token endpoint may take."""
-_NONE: dict[str, Any] = {"login": None, "login_state": None, "login_lease": None}
 
 
 def keep(connection: Connection, stored: StoredServer, sealed: str, state: LoginState, *, now: int) -> bool:
@@ -28,10 +27,12 @@ def keep(connection: Connection, stored: StoredServer, sealed: str, state: Login
     return updated.rowcount > 0
 
 
-def drop(connection: Connection, stored: StoredServer) -> None:
-    """Forget the login of *stored*."""
+def drop(connection: Connection, stored: StoredServer) -> bool:
+    """Forget the login of *stored*; return whether it was still that one, and else forget nothing."""
     revisions.bump(connection, "mcp")
-    connection.execute(update(SERVER).where(SERVER.c.key == stored.key).values(**_NONE))
+    login = SERVER.c.login.is_(None) if stored.login is None else SERVER.c.login == stored.login.encode()
+    mine = update(SERVER).where(SERVER.c.key == stored.key, login)
+    return connection.execute(mine.values(**NO_LOGIN)).rowcount > 0
 
 
 def claim(connection: Connection, server: str, spent: str, *, now: int) -> str | bool | None:
@@ -48,17 +49,24 @@ def claim(connection: Connection, server: str, spent: str, *, now: int) -> str |
     return connection.execute(mine).rowcount > 0
 
 
-def put(connection: Connection, server: str, spent: str, sealed: str, state: LoginState) -> None:
-    """Keep what followed *spent*, unless another login is there by now."""
+def put(connection: Connection, server: str, spent: str, sealed: str, state: LoginState) -> bool:
+    """Keep what followed *spent*, unless another login is there by now, or none; return whether it is kept."""
     revisions.bump(connection, "mcp")
     values = {**_values(sealed, state), "login_lease": None}
-    connection.execute(update(SERVER).where(*_is(server, spent)).values(**values))
+    return connection.execute(update(SERVER).where(*_is(server, spent)).values(**values)).rowcount > 0
+
+
+def lack(connection: Connection, server: str, login: str, state: LoginState) -> None:
+    """Note in the *state* of *login* what it lacks, unless another one is there by now."""
+    revisions.bump(connection, "mcp")
+    values = {"login_state": msgspec.json.encode(state)}
+    connection.execute(update(SERVER).where(*_is(server, login)).values(**values))
 
 
 def end(connection: Connection, server: str, spent: str, state: LoginState) -> None:
     """Drop *spent*, unless another login is there by now; *state* says why."""
     revisions.bump(connection, "mcp")
-    values = {**_NONE, "login_state": msgspec.json.encode(state)}
+    values = {**NO_LOGIN, "login_state": msgspec.json.encode(state)}
     connection.execute(update(SERVER).where(*_is(server, spent)).values(**values))
 
 

@@ -8,10 +8,11 @@ import structlog
 from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from agent_core.domain.mcp import McpServer, McpTool
-from agent_core.domain.mcp_login import LoginState
+from agent_core.domain.mcp import McpOAuth, McpServer, McpTool
+from agent_core.domain.mcp_login import LoginState, uses_login
 from agent_core.domain.mcp_tools import KeptListing, accepted_after
 from agent_core.domain.objects import Page
+from agent_core.domain.unknown_fields import known_fields
 from agent_core.errors import Conflict, InvalidInput, ManagedByFile, NotFound
 from agent_core.ids import new_id
 from agent_core.store.log import table_of
@@ -34,6 +35,7 @@ MAX_ERROR = 2_000
 Source = Literal["file", "api"]
 _OTHER_PLACE = ("transport", "url", "command", "args", "cwd")
 """Fields that say which server it is: with another value of them it is one of which nothing is known."""
+NO_LOGIN: dict[str, Any] = {"login": None, "login_state": None, "login_lease": None}
 _log = structlog.get_logger("parley.mcp")
 
 
@@ -114,18 +116,20 @@ def create(connection: Connection, server: McpServer, *, now: int, source: Sourc
 def change(connection: Connection, stored: StoredServer, server: McpServer, *, now: int) -> StoredServer:
     """Store *server* in the place of *stored*, due at once; an equal definition changes nothing.
 
-    At another address it is another server, of which nothing is accepted yet.
+    At another address it is another server, of which nothing is accepted yet. A login goes with it, and with another
+    issuer or client: its tokens are those of the one before.
     """
     if server == stored.server:
         return stored
     values: dict[str, Any] = {"definition": msgspec.json.encode(server), "name": server.name, "updated_at": now}
     values |= {"due_at": _due(server, now), "error": None, "failed_at": None}
     if any(getattr(server, name) != getattr(stored.server, name) for name in _OTHER_PLACE):
-        values |= {"listing": None, "listed_at": None, "accepted": None}
-        values |= {"login": None, "login_state": None, "login_lease": None}
+        values |= {"listing": None, "listed_at": None, "accepted": None, **NO_LOGIN}
     elif stored.kept is not None:
         accepted = accepted_after(server, stored.kept.listing, stored.accepted)
         values["accepted"] = msgspec.json.encode(accepted)
+    if _client_of(server) != _client_of(stored.server):
+        values |= NO_LOGIN
     try:
         _set(connection, stored, values)
     except IntegrityError as error:
@@ -135,7 +139,7 @@ def change(connection: Connection, stored: StoredServer, server: McpServer, *, n
 
 
 def delete(connection: Connection, stored: StoredServer) -> None:
-    """Remove a server; agents that name it go on without."""
+    """Remove a server, and its login; agents that name it go on without."""
     connection.execute(SERVER.delete().where(SERVER.c.key == stored.key))
     revisions.bump(connection, "mcp")
 
@@ -211,17 +215,17 @@ def next_due(connection: Connection) -> int | None:
     return connection.execute(query.order_by(SERVER.c.due_at).limit(1)).scalar()
 
 
-def succeeded(connection: Connection, claim: Claim, listing: KeptListing, *, now: int) -> None:
+def succeeded(connection: Connection, claim: Claim, discovered: KeptListing, *, now: int) -> None:
     """Keep what a discovery found, and what is accepted of it; nothing if the definition has changed meanwhile."""
     stored = _again(connection, claim)
     if stored is None:
         return
-    accepted = accepted_after(stored.server, listing.listing, stored.accepted)
+    accepted = accepted_after(stored.server, discovered.listing, stored.accepted)
     values: dict[str, Any] = {"listed_at": now, "error": None, "failed_at": None}
     values |= _next(stored, claim, now + HOUR)
-    differs = stored.kept != listing or stored.accepted != accepted or stored.error is not None
+    differs = stored.kept != discovered or stored.accepted != accepted or stored.error is not None
     if differs:
-        values |= {"listing": msgspec.json.encode(listing), "accepted": msgspec.json.encode(accepted)}
+        values |= {"listing": msgspec.json.encode(discovered), "accepted": msgspec.json.encode(accepted)}
     _set(connection, stored, values, bump=differs)
 
 
@@ -266,6 +270,12 @@ def _set(connection: Connection, stored: StoredServer, values: dict[str, Any], *
     connection.execute(update(SERVER).where(*same).values(**values))
 
 
+def _client_of(server: McpServer) -> tuple[object, ...]:
+    """Return who logs in at *server*, and where."""
+    oauth = server.oauth or McpOAuth()
+    return uses_login(server), oauth.issuer, oauth.token_url, oauth.client_id
+
+
 def _due(server: McpServer, now: int) -> int:
     return now if server.enabled else NEVER
 
@@ -301,6 +311,4 @@ def _readable(row: Any) -> StoredServer | None:
 
 def _read(definition: bytes) -> McpServer:
     """Return a definition without what a newer version added to it: both serve during a deploy."""
-    fields: dict[str, Any] = msgspec.json.decode(definition)
-    known_fields = {name: value for name, value in fields.items() if name in McpServer.__struct_fields__}
-    return msgspec.convert(known_fields, McpServer)
+    return msgspec.convert(known_fields(msgspec.json.decode(definition), McpServer, (McpOAuth,)), McpServer)

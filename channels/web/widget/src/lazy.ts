@@ -34,11 +34,23 @@ export type Load = typeof load;
 
 const loading = new Map<string, Promise<unknown>>();
 
+/** Milliseconds after which a page that paints nothing, as in a tab that is not visible, loads all the same. */
+const UNPAINTED = 500;
+let first: Promise<void> | undefined;
+
+/** Wait until the first frame was painted: what a chunk loads and computes would hold it up. */
+function painted(): Promise<void> {
+  return (first ??= new Promise((resolve) => {
+    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, UNPAINTED);
+  }));
+}
+
 /** Load the chunk *name*; a failure is forgotten, so that the next call tries again. */
 export function load<K extends keyof Chunks>(name: K): Promise<Chunks[K]> {
   let found = loading.get(name) as Promise<Chunks[K]> | undefined;
   if (!found) {
-    found = verified(`parley-${name}.js`, CHUNKS[name] ?? "", import.meta.url) as Promise<Chunks[K]>;
+    found = painted().then(() => verified(`parley-${name}.js`, CHUNKS[name] ?? "", import.meta.url)) as Promise<Chunks[K]>;
     loading.set(name, found);
     found.catch(() => loading.delete(name));
   }

@@ -111,7 +111,24 @@ test("of calls the parent gets those of the tools that it named, also one that w
   calls.hand("one", { output: 5 });
   calls.hand("two", { output: 6 });
   calls.hand("three", { error: "empty" });
-  await Promise.resolve();
+  await new Promise((resolve) => setTimeout(resolve));
   assert.deepEqual(handed, [["one", 5], ["three", "! empty"]]);
   assert.deepEqual(posted.slice(2), [{ type: "parley:tool-output", call: "one", counted: true }, { type: "parley:tool-output", call: "three", counted: true }]);
+});
+
+test("an output that cannot be sent fails the call, and the parent learns what counted", async () => {
+  const [chat, posted, failed] = [new EventTarget(), [] as Readonly<Record<string, unknown>>[], [] as string[]];
+  const calls = framedCalls(chat, (message) => posted.push(message));
+  calls.take(["cart"]);
+  const ask = (call: string, fail: (text: string) => Promise<boolean>): void => {
+    const respond = async (output: unknown): Promise<boolean> => JSON.stringify(output) !== "";
+    const detail = { call, run: "run_1", name: "cart", arguments: {}, argumentsText: "{}", respond, fail };
+    chat.dispatchEvent(Object.assign(new Event("parley:tool-call", { cancelable: true }), { detail }));
+  };
+  ask("one", async (text) => failed.push(text) > 0);
+  ask("two", () => Promise.reject(new Error("away")));
+  for (const call of ["one", "two"]) calls.hand(call, { output: 7n });
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.match(failed.join(), /BigInt/);
+  assert.deepEqual(posted.filter(({ type }) => type === "parley:tool-output").map(({ call, counted }) => [call, counted]), [["one", true], ["two", false]]);
 });

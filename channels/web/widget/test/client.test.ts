@@ -151,6 +151,32 @@ test("a cursor that the log does not know makes the reader start again", async (
   assert.deepEqual(frames.map(({ seq }) => seq), [1]);
 });
 
+test("a follower that can do without older facts is given the newest, and a page before them", async () => {
+  const begun: number[] = [];
+  const { client, seen, life } = setting(({ path }, signal) => {
+    if (path.includes("before")) return stream(sse(4, "run.queued", "run_1", {}), null);
+    if (seen.length > 1) setTimeout(() => life.abort(), 5);
+    const answer = stream(sse(5 + seen.length, "run.queued", "run_1", {}), seen.length > 1 ? signal : null);
+    answer.headers.set("Parley-After", "5");
+    return answer;
+  });
+  await client.follow("ses_1", follower([], { begins: (after) => void begun.push(after) }), life.signal);
+  assert.deepEqual([seen.map(({ path }) => path.replace(/.*events/, "")), begun], [["?last=100", ""], [5]]);
+  const { after, frames } = await client.page("ses_1", 6, 20, new AbortController().signal);
+  assert.deepEqual([seen.at(-1)?.path.replace(/.*events/, ""), after, frames.map(({ seq }) => seq)], ["?last=20&before=6", 0, [4]]);
+});
+
+test("of a server that gives no part of a log the whole is read", async () => {
+  const { client, seen, life } = setting(({ path }, signal) => {
+    if (path.includes("last")) return problem(422, "invalid_request");
+    setTimeout(() => life.abort(), 5);
+    return stream(sse(1, "session.opened", null, {}), signal);
+  });
+  const frames: Frame[] = [];
+  await client.follow("ses_1", follower(frames, { begins: () => assert.fail("it begins with the first") }), life.signal);
+  assert.deepEqual([seen.length, frames.length], [2, 1]);
+});
+
 test("a session that is gone ends the following with its problem", async () => {
   const { client, life } = setting(() => problem(404, "not_found"));
   await assert.rejects(client.follow("ses_1", follower([]), life.signal), { status: 404 });

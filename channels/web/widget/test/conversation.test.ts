@@ -48,6 +48,7 @@ function stage(client: Partial<Client> = {}, remembered: string | null = null): 
     opened: async () => undefined,
     output: async () => undefined,
     feedback: async () => undefined,
+    page: () => Promise.reject(new Error("nothing older is asked for here")),
     follow: (_session, each) => ((follower = each), new Promise(() => undefined)),
     ...client,
   };
@@ -455,4 +456,39 @@ test("a message that came back unread keeps its key when it is sent again unchan
   actions.send("Hi");
   await settled();
   assert.deepEqual(keys, ["k1", "k1", "k2", "k3", "k4"]);
+});
+
+test("a conversation begins with its newest part, and older parts come once when they are asked for", async () => {
+  const frames = [received(1, "m_1", "one"), received(2, "m_2", "two"), received(3, "m_3", "three")];
+  const asked: number[] = [];
+  const page: Client["page"] = async (_session, before) => (asked.push(before), { after: before - 2, frames: frames.slice(before - 2, before - 1) });
+  const { actions, now, follower } = stage({ page }, "ses_1");
+  follower().begins?.(2);
+  follower().frame(frames[2] as Frame);
+  const shown = (): string[] => now().view.messages.map(({ id }) => id);
+  assert.deepEqual(shown(), ["m_3"]);
+  actions.older();
+  actions.older();
+  await settled();
+  assert.deepEqual([shown(), asked, follower().cursor()], [["m_2", "m_3"], [3], 3]);
+  actions.older();
+  await settled();
+  actions.older();
+  await settled();
+  assert.deepEqual([shown(), asked, now().problem], [["m_1", "m_2", "m_3"], [3, 2], null]);
+});
+
+test("a page of older messages that cannot be read is a problem, and is asked for again", async () => {
+  let fails = true;
+  const page: Client["page"] = async () => (fails ? gone() : { after: 0, frames: [received(1, "m_1", "one")] });
+  const { actions, now, follower } = stage({ page }, "ses_1");
+  follower().begins?.(1);
+  follower().frame(received(2, "m_2", "two"));
+  actions.older();
+  await settled();
+  assert.equal(now().problem?.status, 404);
+  fails = false;
+  actions.older();
+  await settled();
+  assert.equal(now().view.messages.length, 2);
 });

@@ -17,7 +17,7 @@ const server = standIn(({ path }, signal) => {
   if (path.endsWith("/v1/web/agent")) return json(200, { ...face, build });
   if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });
   if (path.endsWith("/messages")) return refuse ? refuse() : json(202, { message_id: "msg_1", run_id: "run_2", seq: 20 });
-  if (!path.endsWith("/events")) return json(404, { code: "not_found" });
+  if (!path.includes("/events")) return json(404, { code: "not_found" });
   const body = new ReadableStream({
     start(controller) {
       push = (text) => controller.enqueue(new TextEncoder().encode(text));
@@ -76,7 +76,7 @@ test("the page's own words and prompts come before the agent's, and only texts a
 test("answers carry the agent's picture, those of people a letter", async () => {
   localStorage.setItem("k", "ses_1");
   const { root } = await mounted();
-  await until(() => server.seen.some(({ path }) => path.endsWith("/events")));
+  await until(() => server.seen.some(({ path }) => path.includes("/events")));
   await new Promise((resolve) => setTimeout(resolve, 20));
   const parts = [{ type: "text", text: "It is Bo." }];
   push(answering(1, "Hello.") + complete(1, "Hello.") + sse(16, "message.completed", null, { message: "a_2", role: "assistant", parts, stop: "done", actor: { id: "bo", name: "Bo" } }));
@@ -128,7 +128,7 @@ const complete = (n: number, text: string): string =>
 test("whole sentences are announced, once each; what was there before is not, and the transcript itself is silent", async () => {
   localStorage.setItem("k", "ses_1");
   const { chat, find } = await mounted();
-  await until(() => push !== undefined && server.seen.some(({ path }) => path.endsWith("/events")));
+  await until(() => push !== undefined && server.seen.some(({ path }) => path.includes("/events")));
   await new Promise((resolve) => setTimeout(resolve, 20));
   push(answering(1, "Old.") + complete(1, "Old answer."));
   await until(() => find(".answer .text"));
@@ -156,7 +156,7 @@ test("sentences end where the language ends them, and a block of code is one", (
 test("a server with a newer widget is noticed after a reconnect: an event, then a quiet line; never where a version is pinned", async () => {
   localStorage.setItem("k", "ses_1");
   const { chat, find } = await mounted();
-  await until(() => server.seen.some(({ path }) => path.endsWith("/events")));
+  await until(() => server.seen.some(({ path }) => path.includes("/events")));
   const seen: unknown[] = [];
   chat.addEventListener("parley:update", (event) => seen.push((event as CustomEvent).detail));
   await new Promise((resolve) => setTimeout(resolve, 20));
@@ -171,7 +171,7 @@ test("a copy that was another version from the start says nothing of it", async 
   build = "other";
   localStorage.setItem("k", "ses_1");
   const { find } = await mounted();
-  await until(() => server.seen.some(({ path }) => path.endsWith("/events")));
+  await until(() => server.seen.some(({ path }) => path.includes("/events")));
   build = "newer";
   await new Promise((resolve) => setTimeout(resolve, 20));
   const before = server.seen.length;

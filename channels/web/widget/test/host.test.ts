@@ -13,7 +13,7 @@ const server = standIn(({ path }, signal) => {
   if (path.includes("/v1/web/")) return json(404, { code: "not_found" }); // asked at once, before the page does anything
   if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });
   if (path.endsWith("/messages")) return json(202, { message_id: "msg_1", run_id: "run_1", seq: 2 });
-  if (!path.endsWith("/events")) return json(404, { code: "not_found" });
+  if (!path.includes("/events")) return json(404, { code: "not_found" });
   const answer = stream(log, signal);
   answer.headers.set("Parley-Time", "2026-01-05T09:00:00.000Z");
   return answer;
@@ -201,7 +201,7 @@ test("a token that comes while an older one is refused stays, and brings back wh
     if (token === "Bearer T1") await new Promise<void>((resolve) => waiting.push(resolve));
     if (token !== good) return json(401, { code: "unauthorized" });
     if (path.endsWith("/web/agent")) return json(200, { title: "Shop", prompts: [], files: null, greeting: "Welcome back", avatar: null });
-    return path.endsWith("/events") ? stream(log, signal) : json(404, { code: "not_found" });
+    return path.includes("/events") ? stream(log, signal) : json(404, { code: "not_found" });
   });
   Object.assign(globalThis, { fetch: slow.fetch });
   try {
@@ -218,7 +218,7 @@ test("a token that comes while an older one is refused stays, and brings back wh
     good = "Bearer T2";
     chat.setToken("T2");
     for (const refuse of waiting) refuse();
-    await until(() => !retry() && slow.seen.some(({ path, headers }) => path.endsWith("/events") && headers.get("Authorization") === good));
+    await until(() => !retry() && slow.seen.some(({ path, headers }) => path.includes("/events") && headers.get("Authorization") === good));
     chat.newConversation();
     await until(() => chat.shadowRoot?.textContent?.includes("Welcome back"));
     chat.send("Still T2?");

@@ -5,7 +5,7 @@ import { json, sse, standIn, stream } from "./server.js";
 const server = standIn(({ path }, signal) => {
   if (path.endsWith("/v1/sessions")) return json(201, { id: "ses_1" });
   if (path.endsWith("/messages")) return json(202, { message_id: "msg_1", run_id: "run_1", seq: 2 });
-  if (path.endsWith("/events")) return stream(sse(1, "session.opened", null, {}), signal);
+  if (path.includes("/events")) return stream(sse(1, "session.opened", null, {}), signal);
   return json(404, { code: "not_found" });
 });
 const page = testPage("https://p.example/", server.fetch);
@@ -51,7 +51,7 @@ test("a launcher asks for nothing and shows nothing before it is opened", async 
 test("with a conversation that the browser remembers it is read at once, for what is unread", async () => {
   localStorage.setItem("k", "ses_1");
   await mounted();
-  await until(() => server.seen.some(({ path }) => path.endsWith("/events")));
+  await until(() => server.seen.some(({ path }) => path.includes("/events")));
 });
 
 test("the bubble opens and closes, and the focus goes in and comes back", async () => {

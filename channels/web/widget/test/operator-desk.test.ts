@@ -30,7 +30,7 @@ interface Setting {
 
 function setting(answer: Answer, approve = true): Setting {
   const life = new AbortController();
-  const server = standIn((seen, signal) => (seen.path.endsWith("/events") ? stream(ASKED, signal) : answer(seen, signal)));
+  const server = standIn((seen, signal) => (seen.path.includes("/events") ? stream(ASKED, signal) : answer(seen, signal)));
   const tokens = tokenSource({ token: "t", url: null, getToken: null, fetch: server.fetch, signal: life.signal, now: () => 0 });
   const options: ClientOptions = { server: "", tokens, fetch: server.fetch, pause: async () => undefined, random: () => 1 };
   const request = requester(options);

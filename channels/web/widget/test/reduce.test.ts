@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Delta, Frame } from "../src/log/events.js";
+import { join } from "../src/log/join.js";
 import { reduce } from "../src/log/reduce.js";
 import { activeRun, EMPTY, textOf, type ViewState } from "../src/log/state.js";
 import { expectedOf, fold, framesOf, names, summary } from "./golden.js";
@@ -40,11 +41,36 @@ for (const name of names) {
     }
   });
 
+  test(`"${name}" in two parts between which no run is open, joined, is what a reader from the beginning sees`, () => {
+    const frames = framesOf(name);
+    const whole = fold(frames);
+    for (const at of quiet(frames)) {
+      const begin = frames[at - 1]?.seq ?? 0;
+      const newer = fold(frames.slice(at), { ...EMPTY, seq: begin, begin });
+      assert.deepEqual(join(fold(frames.slice(0, at)), newer), whole);
+    }
+  });
+
   test(`"${name}" as a visitor reads it has gaps in seq and the same transcript`, () => {
     const visible = framesOf(name).filter(({ type }) => !["context.added", "snapshot.frozen", "hook.ruled"].includes(type)).map(withhold);
     const { approvals = {}, ...rest } = expectedOf(name);
     const withheld = Object.fromEntries(Object.entries(approvals).map(([id, [status, , by]]) => [id, [status, undefined, by]]));
     assert.deepEqual(summary(fold(visible)), Object.keys(approvals).length ? { ...rest, approvals: withheld } : rest);
+  });
+}
+
+/** Return where a server may begin to read *frames*: at facts before which no root run is open, nor a message is left for one to come. */
+function quiet(frames: readonly Frame[]): number[] {
+  const open = new Set<string>();
+  return frames.flatMap((frame, at) => {
+    const { type, run, seq } = frame as { type: string; run: string | null; seq?: number };
+    const state = fold(frames.slice(0, at));
+    const here = seq !== undefined && at > 0 && !open.size && !state.messages.some(({ pending }) => pending);
+    if (run !== null && (frame.parent_run ?? null) === null) {
+      if (["run.completed", "run.failed", "run.cancelled"].includes(type)) open.delete(run);
+      else open.add(run);
+    }
+    return here ? [at] : [];
   });
 }
 
@@ -201,4 +227,15 @@ test("after a Stop nothing waits", () => {
     assert.deepEqual(messages.filter(({ pending }) => pending), [], name);
     assert.ok(messages.some(({ missed }) => missed), name);
   }
+});
+
+test("what becomes of an older message reaches it when it is read", () => {
+  const parts = (text: string) => [{ type: "text", text }] as const;
+  const said = { seq: 1, type: "message.received", ...envelope, data: { message: "m_1", parts: parts("one") } } as unknown as Frame;
+  const ended = { seq: 2, type: "run.completed", ...envelope, data: { stop_reason: "end_turn" } } as unknown as Frame;
+  const corrected = { seq: 3, type: "message.corrected", ...envelope, data: { message: "m_1", parts: parts("won") } } as unknown as Frame;
+  const newer = fold([corrected], { ...EMPTY, seq: 2, begin: 2 });
+  assert.deepEqual(texts(join(fold([said, ended]), newer)), ["won"]);
+  const twice = join({ ...EMPTY, seq: 2, begin: 1 }, newer);
+  assert.deepEqual(texts(join(fold([said]), twice)), ["won"]);
 });

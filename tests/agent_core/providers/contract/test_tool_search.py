@@ -23,31 +23,10 @@ from agent_core.domain.messages import CallOutcome, LoadedTool, Message, Native,
 from agent_core.providers.anthropic.encode import encoder_of
 from agent_core.providers.openai.encode import encode
 from agent_core.testing import FakeClock, call, fail, say, think
-from agent_core.testing.models import status
-from tests.agent_core.laws import check_log
+from tests.agent_core.providers.contract.searching import FIND, NATIVE, played, set_shop, tools_of
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 from tests.agent_core.routing import SHOP, Growing, by_name, ends, shop_tool
 from tests.agent_core.stage import ANN
-
-NATIVE = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
-FIND = call("search_tools", query="create an order")
-
-
-async def set_shop(scene: Any, wire: Any, *script: Any, **options: Any) -> Any:
-    """Open a session of an agent with sixty tools that a search finds."""
-    answers = [each if isinstance(each, tuple) else (each,) for each in script]
-    return await scene(wire, answers, **{"tools": SHOP, "router": "native", **options})
-
-
-async def played(stage: Any, **controls: Any) -> str:
-    run = await stage.play(**controls)
-    check_log(await stage.log())
-    assert run.status == "completed", run.error
-    return run.text
-
-
-def tools_of(asked: Any) -> list[Any]:
-    return asked.body["tools"]
 
 
 @NATIVE
@@ -183,6 +162,9 @@ async def test_a_search_that_finds_nothing_or_is_refused_is_answered(scene: Any,
     )
     assert await played(stage) == "Well."
     assert [outcome for outcome, _ in await ends(stage)] == ["done", "failed", "done", "done"]
+    empty, failed = (asked.raw.decode() for asked in stage.line.models.asked[1:3])
+    assert "query" in failed
+    assert ("did not succeed" in empty, "did not succeed" in failed) == (False, wire is RESPONSES)
 
 
 @NATIVE
@@ -236,30 +218,6 @@ async def test_a_restarted_process_sends_the_same_bytes(scene: Any, wire: Any):
     assert await played(again) == "Yes."
     assert again.requests[3][: len(before)] == before
     assert (await ends(again))[-1] == ("done", "create_order 0 is fine")
-
-
-UNKNOWN = {
-    "anthropic": {
-        "type": "invalid_request_error",
-        "message": "tools.2.custom.defer_loading: Extra inputs are not permitted",
-    },
-    "openai": {"type": "invalid_request_error", "message": "Tool 'tool_search' is not supported with this model."},
-}
-
-
-@NATIVE
-async def test_a_server_that_knows_no_deferred_tools_is_asked_without_them(scene: Any, wire: Any):
-    """The refusal costs one request: it is asked again at once, and from then on, with the definitions as text."""
-    refuses = status(400, msgspec.json.encode({"error": UNKNOWN[wire.name]}), {"content-type": "application/json"})
-    stage = await set_shop(scene, wire, refuses, FIND, by_name("create_order", id=7), say("Made."))
-    assert await played(stage) == "Made."
-    assert not await stage.said(StepFailed)
-    assert (await ends(stage))[-1] == ("done", "create_order 7 is fine")
-    first, *others = stage.line.models.asked
-    assert b"defer_loading" in first.raw or b"tool_search" in first.raw
-    assert not any(b"defer_loading" in each.raw or b'"tool_search"' in each.raw for each in others)
-    assert b'\\"name\\":\\"create_order\\"' in others[1].raw
-    assert not any(b"tool_reference" in each.raw for each in others)
 
 
 @NATIVE
@@ -361,7 +319,8 @@ def test_what_answers_a_search_by_responses(native: bool, outcome: CallOutcome):
     loaded = (LoadedTool("get_order", "Get it.", {"type": "object"}),) if outcome == "done" else ()
     result = ToolResult("call_1", outcome, (Text("Definitions."),), loaded=loaded)
     own = Native(RESPONSES.full, calls=("tool_search:call_x",)) if native else None
-    item = msgspec.json.decode(encode(RESPONSES.full, Message("tool", (result,), own), {}))
+    item, *notes = msgspec.json.decode(b"[%s]" % encode(RESPONSES.full, Message("tool", (result,), own), {}))
+    assert ["Definitions." in str(each) for each in notes] == [True] * (native and outcome == "denied")
     if native:
         assert (item["type"], item["call_id"]) == ("tool_search_output", "call_x")
         assert [tool["name"] for tool in item["tools"]] == [tool.name for tool in loaded]

@@ -220,6 +220,20 @@ async def test_an_access_token_that_a_server_repeats_is_masked(site: TokenSite, 
     assert "token-1" not in said
 
 
+async def test_credentials_that_lack_a_scope_name_the_line_to_write(fake: FakeMcp, site: TokenSite) -> None:
+    """What the server wants (403 `insufficient_scope`) beside what is configured; for operators and for the model."""
+    place = f"http://{site.host}/token"
+    server = server_of(fake, oauth=McpOAuth(client_id="us", client_secret=SECRET, scope="read", token_url=place))
+    fake.lacks = "write"
+    said = 'its credentials lack a scope; set `oauth.scope` to "read write"'
+    async with staged(fake.host, site.host) as stage:
+        with pytest.raises(McpUnavailable, match=said):
+            await stage.connections.discover(server)
+        outcome = await stage.call(server, "echo", text="hi")
+    assert isinstance(outcome, ToolError)
+    assert said in outcome.message
+
+
 async def _three(stage: Stage, server: Any) -> None:
     for n in range(3):
         assert texts(await stage.call(server, "echo", text=str(n))) == [str(n)]
@@ -269,11 +283,11 @@ async def test_metadata_that_leads_elsewhere_gets_no_secret(
 
 
 async def test_a_server_cannot_have_the_secret_sent_to_another_host(fake: FakeMcp, site: TokenSite) -> None:
-    """The authorization server that a server names is not asked when it is of another origin."""
+    """The authorization server that a server names gets no request for a token when it is of another origin."""
     fake.protected_by = f"http://{site.host}"
-    assert f"names `http://{site.host}`" in await _refused(site, server_of(fake), fake.host, site.host)
+    assert f"names `http://{site.host}/token`" in await _refused(site, server_of(fake), fake.host, site.host)
 
 
 async def test_a_secret_is_sent_without_tls_only_to_allowed_hosts(site: TokenSite) -> None:
     """A server over plain HTTP that the operator's allow list does not name gets no secret."""
-    assert "over HTTPS" in await _refused(site, McpServer(name="plain", url="http://mcp.example/mcp"))
+    assert "is not HTTPS" in await _refused(site, McpServer(name="plain", url="http://mcp.example/mcp"))

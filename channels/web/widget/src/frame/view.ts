@@ -67,7 +67,7 @@ export function createView({ strings, actions, request, access, load, links = fa
   const list = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": strings.transcript, part: "messages", tabindex: "0" });
   const scroller = createScroller(list, strings, signal);
   const frameParts = createFrame(strings, composer.node, h("div", { class: "middle" }, list, scroller.node));
-  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), signal);
+  const transcript = createTranscript(list, frameParts.greeting, (entry) => showEntry(entry, scene), actions.older, signal);
 
   const paintSoon = (): void => void (frame ||= requestAnimationFrame(paint));
   const paint = (): void => {

@@ -6,7 +6,7 @@ import type { Bridge, CallOutput } from "./bridge.js";
 export interface FramedCalls {
   /** From now on the page around executes the calls of *names*, those that wait for a page among them. */
   take(names: readonly string[]): void;
-  /** Hand in what became of a call that was given to the page around. */
+  /** Hand in what became of a call that was given to the page around; an output that cannot be sent is a failure. */
   hand(call: string, given: CallOutput): void;
 }
 
@@ -36,7 +36,10 @@ export function framedCalls(chat: EventTarget, post: Bridge["post"]): FramedCall
       const detail = given.get(call);
       if (!detail) return;
       const handed = "error" in outcome ? detail.fail(outcome.error) : detail.respond(outcome.output);
-      void handed.then((counted) => post({ type: "parley:tool-output", call, counted }));
+      handed
+        .catch((error: unknown) => detail.fail(String(error))) // messages carry what JSON does not
+        .catch(() => false)
+        .then((counted) => post({ type: "parley:tool-output", call, counted }));
     },
   };
 }

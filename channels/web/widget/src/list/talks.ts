@@ -2,7 +2,7 @@
 
 import type { Part } from "../log/events.js";
 import { EMPTY, textOf, type ViewState } from "../log/state.js";
-import type { Home, Talk } from "../talk/conversation.js";
+import type { Home, Talk } from "../talk/talk.js";
 import type { SentFile } from "../wire/upload.js";
 
 /** What the conversations of a person do in the place of `Actions`; each returns whether it was done. */

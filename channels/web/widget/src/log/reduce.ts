@@ -64,6 +64,7 @@ function applyMessage(state: ViewState, frame: MessageFrame): ViewState {
     case "message.corrected": {
       const isGone = (each: Message): boolean => each.id === id && each.pending && !parts.length;
       if (state.messages.some(isGone)) return { ...state, messages: state.messages.filter((each) => !isGone(each)) };
+      if (state.begin && !find(state.messages, id)) return { ...state, corrections: { ...state.corrections, [id]: parts } };
       return { ...state, messages: change(state.messages, id, (message) => ({ ...message, parts })) };
     }
     case "message.completed": {

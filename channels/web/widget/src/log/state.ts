@@ -123,6 +123,10 @@ export interface ViewState {
   readonly runs: readonly Run[];
   readonly calls: readonly Call[];
   readonly renders: readonly Render[];
+  /** What is here begins after this fact: older ones were not read yet. Missing or 0: there are none. */
+  readonly begin?: number;
+  /** What became of messages that are older than that, by their ids. */
+  readonly corrections?: Readonly<Record<string, readonly Part[]>>;
 }
 
 export const EMPTY: ViewState = { seq: 0, messages: [], runs: [], calls: [], renders: [] };

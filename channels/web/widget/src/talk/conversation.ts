@@ -5,6 +5,7 @@ import type { Talks } from "../list/talks.js";
 import { mayDecide, type Decisions, type Vote } from "./deciding.js";
 import type { AgentFace } from "./face.js";
 import type { Feedback, Given, Rating } from "./feedback.js";
+import { earlier } from "./earlier.js";
 import { arrived, keyOfSame, pruned, type Outgoing } from "./outbox.js";
 import { asProblem, isRefusal, type Problem } from "../wire/problem.js";
 import { reduce } from "../log/reduce.js";
@@ -12,6 +13,7 @@ import { EMPTY, textOf, type Call, type ViewState } from "../log/state.js";
 import type { Frame, KnownFrame } from "../log/events.js";
 import type { SentFile } from "../wire/upload.js";
 import type { Memory } from "./storage.js";
+import type { Home } from "./talk.js";
 
 export interface Conversation {
   readonly view: ViewState;
@@ -72,6 +74,8 @@ export interface Actions {
   read(session: string): number | undefined;
   /** What is shown may be seen from now on: ask `visible` again. */
   seen(): void;
+  /** Read what is older than what is shown, if anything is. */
+  older(): void;
   reconnect(): void;
   /** There is another token: read what the one before may not have been good for. */
   refresh(): void;
@@ -95,28 +99,6 @@ export interface ConversationOptions {
 
 export const FRESH: Conversation = { view: EMPTY, outbox: [], refused: null, link: "idle", problem: null, lost: false, stopping: [], decisions: {}, agent: null, session: null, talk: 0, unread: 0 };
 
-/** What messages are sent to: a session, or one that the first message opens. */
-export interface Home {
-  id: string | null;
-  opening?: Promise<string> | null;
-  /** A message of it is about to be said again. */
-  branching?: boolean;
-}
-
-/** The conversation that is shown, for what is done with whole ones. */
-export interface Talk {
-  readonly client: Client;
-  readonly memory: Memory;
-  readonly signal: AbortSignal;
-  home(): Home;
-  view(): ViewState;
-  /** Show another session, or with null a conversation that is not opened yet. */
-  show(session: string | null): void;
-  /** Go on in *session*, a copy of the one that is shown, which ends with *view*. */
-  proceed(session: string, view: ViewState): void;
-  say(text: string, files: readonly SentFile[], home: Home): void;
-}
-
 /** Return what can be done in a conversation; *options.signal* ends it. */
 export function converse(options: ConversationOptions): Actions {
   const { client, memory, signal } = options;
@@ -124,6 +106,7 @@ export function converse(options: ConversationOptions): Actions {
   let home: Home = { id: memory.load() };
   let now: Conversation = { ...FRESH, session: home.id };
   let reading = new AbortController();
+  let older = async (): Promise<void> => undefined;
   let queue: Promise<void> = Promise.resolve();
   /** The agent is to be read with the next connection. */
   let isDue = false;
@@ -176,6 +159,7 @@ export function converse(options: ConversationOptions): Actions {
     const mine = linked(reading, signal);
     let view = begun;
     const reads = reader(id);
+    older = earlier(client, id, mine, () => view, (whole) => set({ view: (view = whole) }));
     const follower = {
       cursor: () => view.seq,
       frame(frame: Frame) {
@@ -191,6 +175,7 @@ export function converse(options: ConversationOptions): Actions {
         isDue ||= link === "open"; // at the next one the server may be another
         set({ link });
       },
+      begins: (after: number) => void (view = { ...view, seq: after, begin: after }),
       reset: () => set({ view: (view = EMPTY) }),
     };
     client.follow(id, follower, mine).catch((error: unknown) => {
@@ -387,6 +372,7 @@ export function converse(options: ConversationOptions): Actions {
       if (home.id !== null && now.view.seq) memory.see(home.id, now.view.seq);
       if (now.unread) set({ unread: 0 });
     },
+    older: () => void older().catch((error: unknown) => set({ problem: asProblem(error) })),
     reconnect,
     refresh: () => (now.link === "broken" ? reconnect() : learn()),
     dismiss: () => set({ problem: null, lost: false }),

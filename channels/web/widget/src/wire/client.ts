@@ -37,6 +37,8 @@ export interface Follower {
   link(state: "connecting" | "open" | "reconnecting"): void;
   /** The server's time at which a connection was opened, as events have it. */
   opened?(time: string): void;
+  /** The connection begins after the fact *after*: what is older was left out, which needs a follower that can do without. */
+  begins?(after: number): void;
   /** The cursor is not in the session's log: what is shown must be read again. */
   reset(): void;
 }
@@ -62,6 +64,14 @@ export interface Client {
   ratings(session: string, signal: AbortSignal): Promise<Feedback>;
   /** Follow *session* until *signal* ends it; throws a problem that no retry can solve. */
   follow(session: string, follower: Follower, signal: AbortSignal): Promise<void>;
+  /** Read about *last* messages before the fact *before*, and where they begin: after the fact *after*. */
+  page(session: string, before: number, last: number, signal: AbortSignal): Promise<LogPage>;
+}
+
+/** A part of a log that no run reaches out of. */
+export interface LogPage {
+  readonly after: number;
+  readonly frames: readonly Frame[];
 }
 
 /** A rating as the server has it. */
@@ -71,6 +81,8 @@ interface Rated {
   readonly comment: string | null;
 }
 
+/** Messages that are read first of a conversation; older ones when they are asked for. */
+const RECENT = 100;
 const SILENCE = 45_000; // the server sends a comment every 15 s
 const STALE = 20_000; // of silence by the clock: after a sleep the connection may be dead, and timers have slept as well
 const TRIES = 5;
@@ -114,6 +126,7 @@ export function createClient(options: ClientOptions): Client {
       const given = (await (await request(`/v1/web/conversations/${encodeURIComponent(session)}/feedback`, { signal, cache: "no-store" })).json()) as { items: readonly Rated[] };
       return Object.fromEntries(given.items.map(({ run, rating, comment }) => [run, { rating, ...(comment && { comment }), sending: false, isOlder: true }]));
     },
+    page: (session, before, last, signal) => patiently(options, signal, () => readPage(request, session, `?last=${last}&before=${before}`, signal)),
     follow: (session, follower, signal) => follow(options, request, session, follower, signal),
   };
 }
@@ -184,16 +197,21 @@ const WOKEN = new Error("woken");
 
 async function follow(options: ClientOptions, request: Request, session: string, follower: Follower, signal: AbortSignal): Promise<void> {
   let failures = 0;
+  let isRecent = follower.begins !== undefined;
   follower.link("connecting");
   while (!signal.aborted) {
     let problem: Problem | null = null;
     const before = follower.cursor();
     try {
-      await connect(request, session, follower, signal);
+      await connect(request, session, follower, isRecent, signal);
     } catch (error) {
       if (signal.aborted) return;
       if (error === WOKEN) continue;
       problem = asProblem(error);
+      if (isRecent && problem.status === 422) {
+        isRecent = false; // a server of an older version, which gives no part of a log
+        continue;
+      }
       if (problem.code === "unknown_cursor" && before > 0) follower.reset();
       else if (!isPassing(problem)) throw problem;
     }
@@ -205,14 +223,16 @@ async function follow(options: ClientOptions, request: Request, session: string,
   }
 }
 
-/** Read the session's stream from the follower's cursor until it ends. */
-async function connect(request: Request, session: string, follower: Follower, signal: AbortSignal): Promise<void> {
+/** Read the session's stream from the follower's cursor until it ends; without one, with *isRecent*, the newest part of it. */
+async function connect(request: Request, session: string, follower: Follower, isRecent: boolean, signal: AbortSignal): Promise<void> {
   const cursor = follower.cursor();
   const headers = { Accept: "text/event-stream", ...(cursor > 0 && { "Last-Event-ID": String(cursor) }) };
   const watch = watchdog(SILENCE, signal);
+  const query = cursor === 0 && isRecent ? `?last=${RECENT}` : "";
   try {
-    const response = await request(`${pathOf(session)}/events`, { headers, signal: watch.signal, cache: "no-store" });
+    const response = await request(`${pathOf(session)}/events${query}`, { headers, signal: watch.signal, cache: "no-store" });
     if (!response.body) return;
+    if (query) follower.begins?.(afterOf(response));
     follower.opened?.(response.headers.get("Parley-Time") ?? "");
     follower.link("open");
     await readEvents(response.body, (event) => follower.frame(toFrame(event)), watch.touch);
@@ -221,6 +241,18 @@ async function connect(request: Request, session: string, follower: Follower, si
   } finally {
     watch.end();
   }
+}
+
+async function readPage(request: Request, session: string, query: string, signal: AbortSignal): Promise<LogPage> {
+  const response = await request(`${pathOf(session)}/events${query}`, { headers: { Accept: "text/event-stream" }, signal, cache: "no-store" });
+  const frames: Frame[] = [];
+  if (response.body) await readEvents(response.body, (event) => void frames.push(toFrame(event)));
+  return { after: afterOf(response), frames };
+}
+
+/** Return the fact after which *response* begins; 0 from a server that leaves nothing out. */
+function afterOf({ headers }: Response): number {
+  return Number(headers.get("Parley-After")) || 0;
 }
 
 /** Return the frame that *event* carries; the envelope and the data lie side by side in it. */

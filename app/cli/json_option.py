@@ -9,9 +9,9 @@ from agent_core import InvalidInput
 def json_object(option: str, text: str, remedy: str) -> dict[str, Any]:
     """Return the JSON object in *text*; raise `InvalidInput` for *option* with *remedy*, without what was given."""
     try:
-        given = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+        value = None
+    if not isinstance(value, dict):
         raise InvalidInput(option, remedy)
-    return given
+    return value

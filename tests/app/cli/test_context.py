@@ -8,7 +8,7 @@ import pytest
 
 from agent_core import Actor, Core, InvalidInput, SystemClock
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, say
-from app.cli.chat.asking import Asking, AskingPort, asking
+from app.cli.chat.context import ContextOption, ContextPort, context_option
 from app.cli.chat.once import answer
 from app.cli.client import Client
 from app.cli.remote import Remote
@@ -53,7 +53,7 @@ async def test_tools_are_given_who_asks_in_the_terminal(make_core):
     steps = by_step((call("whose"),), (say("Theirs."),))
     core: Core = await make_core(ScriptedProvider(steps), tools=[whose], definition={"tools": ("whose",)})
     session = (await core.open_session(agent="assistant", actor=ANN)).id
-    assert await answer(AskingPort(core, {"customer": "C-1"}), terminal(), SystemClock(), session, "Mine?")
+    assert await answer(ContextPort(core, {"customer": "C-1"}), terminal(), SystemClock(), session, "Mine?")
     assert seen == [{"customer": "C-1"}]
 
 
@@ -68,7 +68,7 @@ async def test_over_http_it_comes_with_the_message():
     http = httpx.AsyncClient(transport=httpx.MockTransport(take), base_url="http://parley.test")
     remote, inbound = Remote(Client(http), FakeClock()), terminal().parse("Mine?")
     assert inbound is not None
-    await AskingPort(remote, {"customer": "C-1"}).receive("ses_1", inbound)  # type: ignore[arg-type]
+    await ContextPort(remote, {"customer": "C-1"}).receive("ses_1", inbound)  # type: ignore[arg-type]
     await remote.receive("ses_1", inbound)  # type: ignore[arg-type]
     assert sent[0]["controls"] == {"tool_context": {"customer": "C-1"}}
     assert "controls" not in sent[1]
@@ -78,26 +78,26 @@ async def test_over_http_it_comes_with_the_message():
 def test_what_is_no_object_is_refused(given, monkeypatch):
     """`--tool-context` takes a JSON object; the error names the option, and does not repeat what was given."""
     with pytest.raises(InvalidInput, match=r"--tool-context.* write one JSON object") as error:
-        asking(given, settings(monkeypatch))
+        context_option(given, settings(monkeypatch))
     assert "C-1" not in str(error.value).replace('{"customer": "C-1"}', "")
 
 
 def test_the_option_then_the_demo_page(monkeypatch):
     """Without the option the terminal asks as the demo page does, but not at a server that PARLEY_URL names."""
     own = settings(monkeypatch, PARLEY_DEMO_TOOL_CONTEXT='{"customer": "C-1"}')
-    assert asking(None, own) == Asking({"customer": "C-1"}, "PARLEY_DEMO_TOOL_CONTEXT")
-    assert asking("{}", own).tool_context == {}
-    assert asking('{"customer": "C-2"}', own).tool_context == {"customer": "C-2"}
+    assert context_option(None, own) == ContextOption({"customer": "C-1"}, "PARLEY_DEMO_TOOL_CONTEXT")
+    assert context_option("{}", own).tool_context == {}
+    assert context_option('{"customer": "C-2"}', own).tool_context == {"customer": "C-2"}
     there = settings(monkeypatch, PARLEY_URL="https://parley.example.com")
-    assert asking(None, there).tool_context == {}
+    assert context_option(None, there).tool_context == {}
 
 
 def test_a_conversation_begins_with_the_names_alone():
     """The screen names what the tools are given and where it comes from, and never a value: it may be a secret."""
-    shown = Asking({"customer": "C-1", "token": "s3cret"}, "PARLEY_DEMO_TOOL_CONTEXT").greeting
-    assert shown.endswith("(tools are given `customer`, `token` of PARLEY_DEMO_TOOL_CONTEXT)")
-    assert "tools" not in Asking().greeting
-    assert "s3cret" not in repr(Asking({"token": "s3cret"}))
+    shown = ContextOption({"customer": "C-1", "token": "s3cret"}, "PARLEY_DEMO_TOOL_CONTEXT").greeting
+    assert shown.endswith("(the tools get `customer`, `token` from PARLEY_DEMO_TOOL_CONTEXT)")
+    assert "tools" not in ContextOption().greeting
+    assert "s3cret" not in repr(ContextOption({"token": "s3cret"}))
 
 
 async def test_parley_chat_gives_tools_who_asks(shell: Shell):

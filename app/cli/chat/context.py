@@ -1,4 +1,4 @@
-"""Who asks, as the tools see it: the `tool_context` of what is typed."""
+"""The `tool_context` that tools get with what is typed in the chat."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent_core import Actor, Event, Inbound, Page, Receipt, RunObject, SessionObject
 from app.cli.chat.ports import Port
 from app.cli.chat.slash import BRIEF
-from app.cli.given import json_object
+from app.cli.json_option import json_object
 from app.settings import Settings
 from channels.legible import one_line
 
@@ -17,7 +17,7 @@ OPTION, SETTING = "--tool-context", "PARLEY_DEMO_TOOL_CONTEXT"
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ContextOption:
     """The *tool_context* of each message, and which option or setting it is *by*; it may hold secrets."""
 
     tool_context: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
@@ -27,22 +27,22 @@ class Asking:
     def greeting(self) -> str:
         """What a conversation begins with: the names of what the tools are given, never the values."""
         names = ", ".join(f"`{one_line(name)}`" for name in self.tool_context)
-        return f"{BRIEF}\n(tools are given {names} of {self.by})" if names else BRIEF
+        return f"{BRIEF}\n(the tools get {names} from {self.by})" if names else BRIEF
 
 
-def asking(given: str | None, settings: Settings) -> Asking:
-    """Return what the option has *given*, else what the demo page of this machine's server gives its tools.
+def context_option(option: str | None, settings: Settings) -> ContextOption:
+    """Return what *option* gives, a JSON object, else what the demo page of this machine's server gives its tools.
 
     A server that PARLEY_URL names has a demo page of its own, of which the settings here say nothing.
     """
-    if given is not None:
-        return Asking(json_object(OPTION, given, """write one JSON object, such as '{"customer": "C-1"}'."""))
+    if option is not None:
+        return ContextOption(json_object(OPTION, option, """write one JSON object, such as '{"customer": "C-1"}'."""))
     if settings.url is not None:
-        return Asking()
-    return Asking(settings.demo_tool_context or {}, SETTING)
+        return ContextOption()
+    return ContextOption(settings.demo_tool_context or {}, SETTING)
 
 
-class AskingPort:
+class ContextPort:
     """A port that sends each message with a *tool_context*, which replaces the agent's own."""
 
     def __init__(self, port: Port, tool_context: dict[str, Any]) -> None:
