@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from agent_core.clock import Clock, SystemClock
+from agent_core.context.entries import Encode
 from agent_core.context.source import ContextSource
-from agent_core.context.window import Encode
 from agent_core.counters import Counters
 from agent_core.domain.agents import PLAIN_DEFAULTS, AgentDefaults
 from agent_core.domain.channels import ChannelPort
@@ -116,7 +116,7 @@ class Core:
         ports = (self.tools.toolset, resolvers, dispatcher, context_sources)
         segments = self._segments = Segments(store, cache, self.agents, providers, *ports)
         self._engine, self._backlog = engine(segments, clock), Backlog(database, clock, max_backlog)
-        dispatcher.connect(self._engine, segments)
+        dispatcher.connect(self._engine)
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)

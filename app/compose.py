@@ -2,16 +2,13 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import structlog
 from fastapi import APIRouter, Depends, FastAPI
-from starlette.datastructures import Headers
-from starlette.responses import Response
-from starlette.types import ASGIApp, Scope
 
 from agent_core import (
     AgentDefaults,
@@ -20,8 +17,6 @@ from agent_core import (
     Core,
     Database,
     Drawer,
-    Forbidden,
-    NotFound,
     SqliteDatabase,
     SystemClock,
     Unavailable,
@@ -44,14 +39,11 @@ from app.api.bodies import openapi
 from app.api.bodies.token_wire import TokenAnswer
 from app.api.deps import Services, operator
 from app.api.entrance.callers import Callers
-from app.api.entrance.cors import Cors
 from app.api.entrance.guard import RequestGuard
 from app.api.entrance.headers import SafeHeaders
-from app.api.entrance.peers import Hosts
 from app.api.entrance.scopes import admitted
-from app.api.entrance.spare import SparePlaces
 from app.api.operations import Recording
-from app.api.problems import answers, slowed, unauthorized
+from app.api.problems import answers
 from app.api.routes import (
     actors,
     agents,
@@ -75,11 +67,11 @@ from app.api.routes.mcp_client import client_document, client_router
 from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
+from app.middleware import protect
 from app.models import Models, notice
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials
 from app.serving.metrics import Metrics, Requests
-from app.serving.origins import AgentOrigins
 from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
 from app.settings import Settings
@@ -297,7 +289,7 @@ def create_app(  # noqa: PLR0913 - the parts of a composition
         app.include_router(demo_router(core, tokens, _demo(settings, broken), holds=holds, described=described))
     problems.install(app)
     openapi.install(app)
-    _protect(app, core, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
+    protect(app, core, settings, credentials, partial(Recording, access=core.access, pseudonym=tokens.pseudonym))
     counted = Requests()
     metrics.install(app, Metrics(core, counted, lambda: readers.count, connections), counted)
     app.add_middleware(SafeHeaders, https=https)
@@ -333,53 +325,6 @@ def create_watch(ready: Ready | Starting) -> FastAPI:
     app.add_middleware(RequestGuard, routes=app.routes)
     app.add_middleware(Callers, identify=partial(_watcher, app))
     return app
-
-
-def _protect(
-    app: FastAPI, core: Core, settings: Settings, credentials: Credentials, recording: Callable[[ASGIApp], ASGIApp]
-) -> None:
-    """Add the middleware; the last added is the outermost.
-
-    *recording* makes the record of operations: outside of the guard, so that what it refuses of an operator is in it.
-    """
-    app.add_middleware(RequestGuard, routes=app.routes, holds=credentials.holds)
-    app.add_middleware(recording)
-    settle = partial(_settled, core, credentials)
-    app.add_middleware(Callers, identify=credentials.identify, refuse=partial(_refusal, credentials), settle=settle)
-    app.add_middleware(SparePlaces, identify=credentials.identify)
-    app.add_middleware(Cors, origins=settings.origins, agents=AgentOrigins(core))
-    if settings.hosts:
-        app.add_middleware(Hosts, hosts=settings.hosts)
-
-
-async def _settled(core: Core, credentials: Credentials, principal: Principal) -> Principal:
-    """Return a visitor whom a site's own token names, with the id of the agent, which the token may call by its name.
-
-    An agent that does not exist stays as it is: it opens nothing, and answers name it. Raises `Forbidden` where the key
-    that signed is for others, whether or not this one exists.
-    """
-    try:
-        agent = (await core.agents.get(principal.agent or "")).id
-    except NotFound:
-        agent = None
-    if not credentials.signers.opens(principal.signer or "", agent):
-        raise Forbidden(
-            "The key that signed this token is registered for other agents (`agents`); sign for one of them."
-        )
-    return principal if agent is None else replace(principal, agent=agent)
-
-
-def _refusal(credentials: Credentials, scope: Scope) -> Response:
-    """Return the answer to a caller who is not known; what was sent counts as a failed login unless it was good once.
-
-    Without a credential nothing failed.
-    """
-    _, _, text = Headers(scope=scope).get("authorization", "").partition(" ")
-    if not text or credentials.is_genuine(text):
-        return unauthorized(credentials.fault_of(text))
-    address = scope["client"][0] if scope.get("client") else "unknown"
-    again = credentials.logins.fail(address)
-    return unauthorized() if again is None else slowed(again)
 
 
 def _watcher(app: FastAPI, text: str) -> Principal | None:

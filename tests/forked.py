@@ -157,6 +157,12 @@ async def start_logging(module: str, *words: str, cwd: Path, env: Mapping[str, s
         return Awaited(await asyncio.to_thread(Forked, module, words, cwd, env, fds), None, None)
 
 
+async def start_on(terminal: int, module: str, *words: str, cwd: Path, env: Mapping[str, str]) -> Awaited:
+    """Start *module* with *words*; *terminal*, an open descriptor, is its three streams."""
+    fds = (terminal, terminal, terminal)
+    return Awaited(await asyncio.to_thread(Forked, module, words, cwd, env, fds), None, None)
+
+
 def run(
     module: str, *words: str, cwd: Path, env: Mapping[str, str], timeout: float
 ) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,8 @@ import msgspec
 from agent_core.caching.fitting import MAX_LEFT, fitted, prefixes_of
 from agent_core.caching.positions import tokens
 from agent_core.caching.sent import PromptPiece
-from agent_core.context.window import Window, WindowEntry
+from agent_core.context.entries import WindowEntry
+from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.events import Fact

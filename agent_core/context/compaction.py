@@ -14,9 +14,10 @@ from typing import Literal
 
 import msgspec
 
+from agent_core.context.entries import WindowEntry
 from agent_core.context.estimates import Calibration, Weight, total
 from agent_core.context.history import PromptHistory
-from agent_core.context.window import Window, WindowEntry
+from agent_core.context.window import Window
 from agent_core.domain.compaction import Tail, WindowFill
 
 GROWTH = 1_200

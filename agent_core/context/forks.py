@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from agent_core.context.entries import Encode, WindowEntry
 from agent_core.context.estimates import Calibration
 from agent_core.context.frames import Frames
 from agent_core.context.summaries import in_window, instruction, shortened
-from agent_core.context.window import Encode, WindowEntry
 from agent_core.domain.messages import Message, Part, Reasoning, Text, ToolResult
 
 _CHARACTERS_PER_TOKEN = 2

@@ -16,7 +16,7 @@ import msgspec
 
 from agent_core.context.lookalikes import BLANK, ReadPlaces, as_read, is_plain
 from agent_core.context.quoted import CLOSING, UNNAMED, legible
-from agent_core.domain.messages import Actor, Part, Text, ToolCall, ToolResult, text_of
+from agent_core.domain.messages import Actor, Message, Part, Text, ToolCall, ToolResult, text_of
 from agent_core.ids import new_id
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
@@ -151,6 +151,20 @@ class Frames:
         name = "untrusted" if result.untrusted else "output"
         framed = self._framed(name, text) if self.marker else f"[{name}] {text}"
         return (Text(framed), *(part for part in parts if not isinstance(part, Text)))
+
+    def with_outputs(self, message: Message, outputs: Mapping[str, ToolResult | None]) -> Message:
+        """Return *message* with the framed results of the tools that it had used; *outputs*: the results by call.
+
+        Any message but one of a person whose content is what a tool returned is returned as it is.
+        """
+        used = {part.call: part for part in message.parts if isinstance(part, ToolCall)}
+        if message.role != "user" or not used:
+            return message
+        own = {part.call: part for part in message.parts if isinstance(part, ToolResult)}
+        results = {call: own.get(call) or outputs.get(call) for call in used}
+        texts = (self.output(used[call], result) for call, result in results.items() if result is not None)
+        others = (part for part in message.parts if not isinstance(part, ToolCall | ToolResult))
+        return Message("user", (*others, *(part for parts in texts for part in parts)))
 
     def _framed(self, name: str, text: str) -> str:
         gap = "\n" if "\n" in text else " "

@@ -1,94 +1,19 @@
 """The window: what the model sees of a session, as a fold of its facts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from agent_core.context.edits import Edit, edited
+from agent_core.context.entries import Encode, WindowEntry
 from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight, total, weight_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
 from agent_core.context.loading import unloaded
-from agent_core.context.outputs import with_outputs
-from agent_core.context.pruning import prunable, pruned
+from agent_core.context.pruning import pruned
 from agent_core.context.summaries import in_window
 from agent_core.domain import events as e
 from agent_core.domain.context import CompactionKind
 from agent_core.domain.events import Fact, FactBody
-from agent_core.domain.files import is_whole
-from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
-
-Encode = Callable[[Message, Mapping[str, bytes]], bytes]
-
-
-class WindowEntry:
-    """One message of the window; its request JSON is made once, when first asked for.
-
-    The bytes of its *files* must be set with `load` before that. *paused* is an answer that the next one continues,
-    *summary* stands for what was before the window.
-    """
-
-    __slots__ = ("_encode", "_files", "_prunable", "_weight", "_wire", "border", "message", "paused", "seq", "summary")
-
-    def __init__(
-        self,
-        seq: int,
-        message: Message,
-        encode: Encode,
-        *,
-        border: bool = False,
-        paused: bool = False,
-        summary: bool = False,
-    ) -> None:
-        self.seq, self.message, self.border, self.paused, self.summary = seq, message, border, paused, summary
-        self._encode = encode
-        self._files: Mapping[str, bytes] = {}
-        self._wire: bytes | None = None
-        self._weight: Weight | None = None
-        self._prunable: bool | None = None
-
-    @property
-    def wire(self) -> bytes:
-        if self._wire is None:
-            self._wire = self._encode(self.message, self._files)
-            self._files = {}
-        return self._wire
-
-    @property
-    def files(self) -> Sequence[str]:
-        """Return the blobs that the request JSON still needs."""
-        return () if self._wire is not None else files_of(self.message.parts)
-
-    def load(self, files: Mapping[str, bytes]) -> None:
-        """Set the bytes of the message's files by blob id; missing ones are left out."""
-        self._files = files
-
-    @property
-    def weight(self) -> Weight:
-        """Return what the message weighs, whether its request JSON is made or not."""
-        if self._weight is None:
-            self._weight = weight_of(self.message)
-        return self._weight
-
-    @property
-    def prunable(self) -> bool:
-        """Return whether the message has a result for which a placeholder would save something."""
-        if self._prunable is None:
-            self._prunable = prunable(self.message)
-        return self._prunable
-
-    def encoded_by(self, encode: Encode) -> "WindowEntry":
-        """Return the entry as *encode* makes its request JSON: itself, if that is how it is made."""
-        return self if encode == self._encode else self.changed(self.message, encode=encode)
-
-    def changed(self, message: Message, *, encode: Encode | None = None) -> "WindowEntry":
-        """Return the entry with another *message*, or encoded for another API."""
-        return WindowEntry(
-            self.seq,
-            message,
-            encode or self._encode,
-            border=self.border,
-            paused=self.paused and message == self.message,
-            summary=self.summary,
-        )
+from agent_core.domain.messages import Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
 
 
 class Window:
@@ -279,7 +204,7 @@ class Window:
                 return
 
     def _take(self, seq: int, takes: tuple[int, ...]) -> None:
-        taken = {t: with_outputs(self._pending.pop(t), self._outputs, self.frames) for t in takes if t in self._pending}
+        taken = {t: self.frames.with_outputs(self._pending.pop(t), self._outputs) for t in takes if t in self._pending}
         for t in [t for t in taken if t in self._corrects]:
             message, of = taken[t], self._corrects.pop(t)
             if of in taken:  # the model never saw what it corrects
@@ -380,20 +305,6 @@ class Window:
             elif parts:
                 entries.append(entry.changed(Message(entry.message.role, parts)))
         self.entries = entries
-
-
-def files_of(parts: Sequence[Part]) -> Sequence[str]:
-    """Return the blob ids of what models are shown of the files in *parts*, in the results of tools too."""
-    blobs: list[str] = []
-    for part in parts:
-        if isinstance(part, File):
-            if part.text is None or is_whole(part):
-                blobs.append(part.file)
-            if part.text is not None:
-                blobs.append(part.text)
-        elif isinstance(part, ToolResult):
-            blobs += files_of(part.parts)
-    return blobs
 
 
 def _is_blank(part: Part) -> bool:

@@ -1,4 +1,4 @@
-"""Draws charts in a process of its own, which is bounded in time and memory and has neither files nor sockets."""
+"""Draws charts in a process of its own, which is bounded in time and memory, without sockets and files but fonts."""
 
 import asyncio
 import os

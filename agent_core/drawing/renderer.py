@@ -8,8 +8,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,23 @@ _WARM_UP = {
 }
 
 
-def prepared() -> Callable[[bytes], tuple[bool, bytes]]:
-    """Return what draws a job, once it has drawn something: what it needs of files is in memory then."""
+FONTS = ("/usr/share/fonts", "/usr/local/share/fonts")
+"""Where the fonts of a system are: they draw what those of the package do not have."""
+
+
+def imported() -> tuple[str, ...]:
+    """Import what draws, and return the folders that it reads."""
     os.environ["FONTCONFIG_FILE"] = str(Path(__file__).with_name("fonts.conf"))
-    renderer = Renderer()
+    import_module("vl_convert")  # after the bounds: it allocates as soon as it is imported
+    return FONTS
+
+
+def prepared(readable: Sequence[str] = ()) -> Callable[[bytes], tuple[bool, bytes]]:
+    """Return what draws a job, with the fonts in the folders *readable*, which it opens as it draws.
+
+    It has drawn something: all else that it needs of files is in memory then.
+    """
+    renderer = Renderer(readable)
     renderer.pixels(*renderer.compiled({"form": "png", "spec": _WARM_UP, "scale": 1.0, "dark": False}))
     return renderer.take
 
@@ -43,10 +57,12 @@ def prepared() -> Callable[[bytes], tuple[bool, bytes]]:
 class Renderer:
     """Draws one job after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, fonts: Sequence[str] = ()) -> None:
         import vl_convert  # noqa: PLC0415 - after the bounds: it allocates as soon as it is imported
 
         self._library = vl_convert
+        for folder in fonts:
+            vl_convert.register_font_directory(folder)
 
     def take(self, message: bytes) -> tuple[bool, bytes]:
         """Return whether the job in *message* is done, and the drawing or the error."""

@@ -75,8 +75,8 @@ class Engine(Protocol):
         """Become a worker that may own runs; raises `Unavailable`."""
         ...
 
-    def begin(self, run: RunRef, segment: Segment) -> None:
-        """Drive a run that this worker owns already."""
+    def begin(self, run: RunRef, segment: Segment | None = None) -> None:
+        """Drive a run that this worker owns already: by *segment*, else from its log."""
         ...
 
     async def wake(self, run: int) -> bool:

@@ -89,8 +89,8 @@ class DbosEngine:
         if self._launches_dbos:
             self.doorbell.start()
 
-    def begin(self, run: RunRef, segment: Segment) -> None:
-        self.pool.begin(run, segment)
+    def begin(self, run: RunRef, segment: Segment | None = None) -> None:
+        self.pool.begin(run, segment or self.pool.segment(run))
 
     async def wake(self, run: int) -> bool:
         """Take the run if there is capacity, the later the more there is to do: every other process is notified too."""

@@ -32,8 +32,8 @@ class LocalEngine:
     async def start(self) -> None:
         """There is no other worker to announce this one to."""
 
-    def begin(self, run: RunRef, segment: Segment) -> None:
-        self.pool.begin(run, segment)
+    def begin(self, run: RunRef, segment: Segment | None = None) -> None:
+        self.pool.begin(run, segment or self.pool.segment(run))
 
     async def wake(self, run: int) -> bool:
         if run not in self.pool.driven and not self.has_capacity():

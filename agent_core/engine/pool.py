@@ -123,6 +123,10 @@ class Pool:
         """Return when a run of a full pool has ended, or the pool is closed."""
         await self._freed.wait()
 
+    def segment(self, run: RunRef) -> Segment:
+        """Return what drives *run* from its log."""
+        return self._runs.segment(run)
+
     def begin(self, run: RunRef, segment: Segment) -> None:
         """Drive a run that this worker owns."""
         drive = self.driven.get(run.key)
@@ -161,7 +165,7 @@ class Pool:
             self._offer()
         self.losses.cut.discard(key)
         if run is not None and run.key not in self.driven:
-            self.begin(run, self._runs.segment(run))
+            self.begin(run, self.segment(run))
         elif run is None and key in self._again:
             self._again.discard(key)
             return await self.take(key, WOKEN)
@@ -233,7 +237,7 @@ class Pool:
             if (own := self.driven.get(run.key)) is not None and own.run.epoch == run.epoch:
                 del self.driven[run.key]
         if following is not None:
-            self.begin(following, self._runs.segment(following))
+            self.begin(following, self.segment(following))
         elif was_full:
             self._notify_freed()
         if run.key in self._again:

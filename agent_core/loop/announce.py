@@ -1,14 +1,16 @@
-"""announce: the facts that say what is about to happen, before it does. Pure."""
+"""announce: the facts that say what is about to happen, before it does, and what the prompt cache loses by it. Pure."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, ToolSpec
-from agent_core.domain.controls import recorded
+from agent_core.domain.caching import CacheChange, Caching, PromptCall, changes
+from agent_core.domain.controls import read, recorded, sent
 from agent_core.domain.events import FactBody
 from agent_core.domain.inbound import INTERRUPTED
-from agent_core.domain.messages import CallOutcome, Part, Text
-from agent_core.loop.cache_notes import cache_note
+from agent_core.domain.messages import UNKNOWN_USAGE, CallOutcome, Part, Text
+from agent_core.domain.step_controls import as_prompted
 from agent_core.loop.compaction import Compact
 from agent_core.loop.state import REPAIR, RunState
 from agent_core.loop.strategy import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
@@ -22,6 +24,11 @@ NOT_DECIDED = (
 STOPPED = "Stopped before it ended."
 WITHDRAWN = "The question was withdrawn: another message came before anything was decided."
 UNKNOWN = "It is not known whether this call took effect: it was interrupted. Check before you repeat it."
+_LOSSES = {
+    "all": "nothing of the prompt is read from the cache, all of it is {}",
+    "snapshot": "tools, system text and messages are {} from the first difference on",
+    "messages": "the messages are {}, tools and system are read",
+}
 
 
 def announce(move: Move, state: RunState, agent: Agent, displayed: tuple[Part, ...] = ()) -> Sequence[FactBody]:
@@ -119,6 +126,36 @@ def _ask(move: Ask, state: RunState, agent: Agent) -> Sequence[FactBody]:
         vision=agent.able(move.controls.model or "").vision,
     )
     return [*before, started]
+
+
+def cache_note(move: Ask, chosen: dict[str, Any], last: PromptCall | None, agent: Agent) -> str | None:
+    """Return what the cache loses with *move*, whose controls are recorded as *chosen*, after the call *last*.
+
+    None when there was none before it, nothing changed that its vendor caches prompts under, the model has no cache
+    that is billed, or nothing is marked for it.
+    """
+    caching = agent.able(move.controls.model or "").caching
+    if last is None or caching is None or not agent.prompt_caching:
+        return None
+    model = str(chosen.get("model") or "")
+    if last.model == model and last.snapshot == move.snapshot and last.controls == chosen:
+        return None
+    now = PromptCall(time=0, model=model, snapshot=move.snapshot, entries=0, controls=chosen, usage=UNKNOWN_USAGE)
+    before = as_prompted(sent(read(last.controls), agent.able(last.model)), agent).tool_choice
+    differences = changes(last, now, (before, (move.sends or move.controls).tool_choice), caching)
+    return sentence(differences, caching) if differences else None
+
+
+def sentence(changes: Sequence[CacheChange], caching: Caching) -> str:
+    """Return *changes* as a sentence, the worst first, and what their vendor's cache loses."""
+    again = "written again" if caching.exact else "processed again"
+    return f"{' and '.join(map(_named, changes))}: {_LOSSES[changes[0].loses].format(again)}."
+
+
+def _named(change: CacheChange) -> str:
+    if change.name == "snapshot":
+        return "the frozen prompt changed"
+    return f"`{change.name}` changed from {change.before} to {change.now}"
 
 
 def _closed(call: CallState, tools: Mapping[str, ToolSpec], unstarted: str) -> e.ToolCompleted:

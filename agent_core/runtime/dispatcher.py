@@ -9,7 +9,7 @@ import structlog
 
 from agent_core.domain.messages import Actor
 from agent_core.domain.quotas import key_of
-from agent_core.engine.base import Engine, Runs, Segment
+from agent_core.engine.base import Engine, Segment
 from agent_core.errors import Unavailable
 from agent_core.store.bus import Bus
 from agent_core.store.log import RunRef
@@ -28,16 +28,15 @@ class Dispatcher:
     """
 
     _engine: Engine
-    _runs: Runs
 
     def __init__(self, bus: Bus | None) -> None:
         self._bus = bus
         self.pending: set[asyncio.Future[object]] = set()
         """Wake-ups that are under way."""
 
-    def connect(self, engine: Engine, runs: Runs) -> None:
-        """Use *engine*, which drives *runs*; those dispatch others as they end, so neither can come first."""
-        self._engine, self._runs = engine, runs
+    def connect(self, engine: Engine) -> None:
+        """Use *engine*; the runs that it drives dispatch others as they end, so neither it nor this can come first."""
+        self._engine = engine
 
     async def stop(self, grace: float) -> None:
         """Wait up to *grace* seconds for the wake-ups that are under way, then cancel them."""
@@ -82,7 +81,7 @@ class Dispatcher:
         """Interrupt a cancelled run's driver, and begin or dispatch the runs that its end made room for."""
         self.dispatch(done.freed)
         if done.started is not None:
-            self._engine.begin(done.started, self._runs.segment(done.started))
+            self._engine.begin(done.started)
         if done.running is not None:
             self._interrupt_or_dispatch(done.running.key)
 

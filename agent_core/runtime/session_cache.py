@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from agent_core.context.window import Encode, Window
+from agent_core.context.entries import Encode
+from agent_core.context.window import Window
 from agent_core.domain.agents import Agent, Controls
 from agent_core.domain.messages import Actor
 from agent_core.loop.state import RunState, replay

@@ -14,6 +14,7 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import Message, clean
+from agent_core.runtime.mcp.offers import is_dynamic
 from agent_core.runtime.tools.notes import ToolNotes
 from agent_core.store import log
 from agent_core.store.log import RunRef, SessionKey
@@ -32,7 +33,7 @@ class Sources:
 
     async def asked_by(self, agent: Agent, history: PromptHistory) -> Agent:
         """Return *agent* as one whose run asks the sources, if its tools have changed; *history* is its session's."""
-        if agent.has_sources or not await self._notes.facts(agent, history):
+        if agent.has_sources or not await self._tool_changes(agent, history):
             return agent
         return replace(agent, has_sources=True)
 
@@ -43,7 +44,11 @@ class Sources:
 
         That is what has changed of its agent's tools, by its session's *history*, and what the sources give.
         """
-        return [*await self._notes.facts(agent, history), *await self._ask_all(run, agent, questions)]
+        return [*await self._tool_changes(agent, history), *await self._ask_all(run, agent, questions)]
+
+    async def _tool_changes(self, agent: Agent, history: PromptHistory) -> Sequence[FactBody]:
+        """Return what the log lacks of the agent's tools; those of an agent that names every tool do not change."""
+        return await self._notes.facts(agent, history) if is_dynamic(agent.definition) else []
 
     async def _ask_all(self, run: RunRef, agent: Agent, questions: Sequence[int]) -> Sequence[e.ContextAdded]:
         if not self._sources:

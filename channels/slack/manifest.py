@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from channels.slack.inbound.intake import ASK_MESSAGE
+from channels.slack.settings import PROMPTS
 
 NAME = "Parley"
 COMMAND = "/parley"
@@ -51,8 +52,6 @@ _AT_LENGTH = (
     "command or its message shortcut: it answers in the thread, says what it is doing, can be stopped at any time, "
     "and continues where it was when its machine is replaced. Answers are written by a language model and may be wrong."
 )
-PROMPTS = ({"title": "What can you do?", "message": "What can you help me with?"},)
-"""What every agent can answer, whatever its tools; an agent's own are `slack: {prompts}`."""
 
 
 def manifest(url: str | None) -> dict[str, Any]:

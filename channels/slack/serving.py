@@ -1,9 +1,8 @@
 """serving: everything that a process needs to serve Slack, built from its settings."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import structlog
@@ -18,14 +17,12 @@ from channels.slack.cards.rows import CardRows
 from channels.slack.inbound.listen import Listener
 from channels.slack.inbound.people import People
 from channels.slack.inbound.receive import Receiver
-from channels.slack.manifest import PROMPTS
 from channels.slack.outbound.figures import ChartPorts
 from channels.slack.outbound.threads import Threads
-from channels.slack.settings import IN_SLACK, Prompt, is_in_slack
-from channels.slack.thread import Thread
+from channels.slack.settings import IN_SLACK, is_in_slack
 from channels.slack.web_api.client import SlackApi, open_session
 from channels.slack.web_api.failures import SlackFailure
-from channels.slack.web_api.pace import Lane, Pacer
+from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspaces
 
 AGAIN = 15.0
@@ -60,26 +57,6 @@ class SlackProcess(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where answers are shown: threads, and suggested prompts above the Messages tab."""
-
-    threads: Threads
-    workspaces: Workspaces
-
-    async def want(self, session: str, thread: Thread) -> None:
-        await self.threads.want(session, thread)
-
-    def show(self, session: str) -> None:
-        self.threads.show(session)
-
-    async def home(self, team: str, channel: str, prompts: Sequence[Prompt]) -> None:
-        space = await self.workspaces.space(team)
-        await space.pacer.admit("assistant.threads.setSuggestedPrompts", team, channel, Lane.EDIT)
-        items = [{"title": each.title, "message": each.message} for each in prompts]
-        await space.api.set_prompts(channel, items or PROMPTS)
-
-
 @asynccontextmanager
 async def running_slack(
     core: Core, records: Records, settings: SlackProcess, *, socket: bool, clock: Clock | None = None
@@ -99,7 +76,7 @@ async def running_slack(
         threads = Threads(core, ledger, workspaces.space, clock, share=pacer.use, rested=news.set, charts=charts)
         rows = CardRows(records, clock)
         cards = Cards(core, rows, workspaces, clock, news=news, resumed=threads.resumed, public_url=settings.public_url)
-        receiver = Receiver(core, Places(threads, workspaces), People(clock), clock, cards)
+        receiver = Receiver(core, threads, People(clock), clock, cards)
         listener = Listener(
             receiver, workspaces, signing_secret=_secret_value(settings.slack_signing_secret), api_url=url
         )

@@ -17,6 +17,8 @@ MAX_PROMPTS = 4
 MAX_PROMPT_TITLE = 75
 MAX_PROMPT_MESSAGE = 2_000
 """Characters. Slack's pages name no length of a prompt; these are what it lets a button show and carry."""
+PROMPTS = ({"title": "What can you do?", "message": "What can you help me with?"},)
+"""What every agent can answer, whatever its tools; an agent's own are `slack: {prompts}`."""
 MAX_CLAIMS = 1000
 EVERYWHERE = "*"
 IN_SLACK = "slack: {default: true}"

@@ -39,6 +39,10 @@ class Shell:
         env = {**self._env, **env}
         return await forked.start(self._module, *words, cwd=self.folder, env=env, typed=typed.encode())
 
+    async def start_on(self, terminal: int, *words: str, **env: str) -> Process:
+        """Start a command whose input and output are *terminal*, a descriptor."""
+        return await forked.start_on(terminal, self._module, *words, cwd=self.folder, env={**self._env, **env})
+
     async def run(self, *words: str, typed: str = "", **env: str) -> tuple[int | None, str, str]:
         """Return exit code, output and errors of a command."""
         process = await self.start(*words, typed=typed, **env)
@@ -67,13 +71,6 @@ class PlainShell(Shell):
         command = (sys.executable, "-m", self._module, *words)
         return await asyncio.create_subprocess_exec(
             *command, cwd=self.folder, env={**self._env, **env}, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
-        )
-
-    async def start_on(self, terminal: int, *words: str, **env: str) -> asyncio.subprocess.Process:
-        """Start a command whose input and output are *terminal*, a descriptor."""
-        command = (sys.executable, "-m", self._module, *words)
-        return await asyncio.create_subprocess_exec(
-            *command, cwd=self.folder, env={**self._env, **env}, stdin=terminal, stdout=terminal, stderr=terminal
         )
 
 

@@ -1,10 +1,8 @@
-"""`python -m tests.app.signing serve`: the command `parley` with one tool more, which signs with RS256."""
+"""A tool of one's own that signs with RS256."""
 
 import json
 
-from agent_core.tools import builtin
-from agent_core.tools.function import tool
-from app.__main__ import main
+from parley import tool
 
 
 @tool
@@ -22,8 +20,3 @@ async def sign(subject: str) -> str:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return json.dumps({"token": jwt.encode({"sub": subject}, key, algorithm="RS256"), "key": public.decode()})
-
-
-if __name__ == "__main__":
-    builtin.BUILTIN = (*builtin.BUILTIN, sign)
-    main()

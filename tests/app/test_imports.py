@@ -39,28 +39,25 @@ LATER = {
 }
 SDKS = {"anthropic", "openai"}
 KEY = "operators-key"
-# `parley serve` that prints at its end what it imported.
+# `parley serve` that prints what it has imported, at SIGUSR1 and at its end.
 SERVE = """
-import atexit, json, sys
-atexit.register(lambda: print(json.dumps(sorted(sys.modules)), flush=True))
+import atexit, json, signal, sys
+shown = lambda *_: print(json.dumps(sorted(sys.modules)), flush=True)
+atexit.register(shown)
+signal.signal(signal.SIGUSR1, shown)
 sys.argv = ["parley", "serve"]
 from app.__main__ import main
 main()
 """
-STARTED = """
-import json, sys
-import app.cli.commands, app.main
-print(json.dumps(sorted(sys.modules)))
-"""
 
 
-async def imported(shell: Shell, **keys: str) -> set[str]:
-    """Return what `parley serve` imports until it has answered once and refused once."""
+async def imported(shell: Shell, **keys: str) -> tuple[set[str], set[str]]:
+    """Return what `parley serve` imports until it has answered once, and until it has also refused once."""
     data = shell.data
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PORT": "0", "PARLEY_DATA": str(data)}
     environment |= {"PARLEY_AGENTS": str(ROOT / "agents"), "PARLEY_API_KEY": KEY, "PARLEY_DEMO_RATE": "0", **keys}
     command = (sys.executable, "-c", SERVE)
-    process = await asyncio.create_subprocess_exec(*command, cwd=data, env=environment, stdout=PIPE)
+    process = await asyncio.create_subprocess_exec(*command, cwd=data, env=environment, stdout=PIPE, limit=1_000_000)
     assert process.stdout is not None
     async with asyncio.timeout(120):
         url = re.findall(rb"http://\S+:\d+", await process.stdout.readline())[0].decode()
@@ -68,26 +65,24 @@ async def imported(shell: Shell, **keys: str) -> set[str]:
             assert process.returncode is None
         async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
             answer = await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})
+            process.send_signal(signal.SIGUSR1)
+            answering = set(json.loads(await process.stdout.readline()))
             token = {"Authorization": "Bearer eyJhbGciOiJSUzI1NiJ9.e30.c2ln"}
             refused = await client.get("/v1/sessions", headers=token)
         assert (answer.json()["status"], refused.status_code) == ("completed", 401)
         process.send_signal(signal.SIGTERM)
         out, _ = await process.communicate()
-    return set(json.loads(out.splitlines()[-1]))
-
-
-async def test_what_few_servers_need_is_not_imported_for_a_start():
-    """What signs tokens, reads keys or draws tables is imported where the first of them comes."""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", STARTED, cwd=ROOT, stdout=PIPE)
-    out, _ = await process.communicate()
-    found = set(json.loads(out))
-    assert found & LATER.keys() == set()
-    assert "app.main" in found
+    return answering, set(json.loads(out.splitlines()[-1]))
 
 
 async def test_without_a_key_no_sdk_is_imported(shell: Shell, template: Path):
-    """A server without keys imports no SDK, nothing for Postgres or Slack and nothing of other commands."""
-    found = await imported(shell.migrated(template))
+    """A server without keys imports no SDK, nothing for Postgres or Slack and nothing of other commands.
+
+    What signs tokens, reads keys or draws tables is imported where the first of them comes.
+    """
+    answering, found = await imported(shell.migrated(template))
+    assert answering & LATER.keys() == set()
+    assert "app.main" in answering
     assert found & {*UNUSED, *SDKS, "aiohttp", "httpx2"} == set()
     assert "fastapi" in found
 
@@ -102,6 +97,6 @@ async def test_a_key_imports_the_sdk_of_its_vendor_alone(
     """A key brings the SDK of its vendor, and not that of another one."""
     async with FakeModels([(fail("overloaded"),), (say("Hello."),)]) as models:
         keys = {f"{vendor.upper()}_API_KEY": "any", f"{vendor.upper()}_BASE_URL": models.url + path}
-        found = await imported(shell.migrated(template), **keys)
+        _, found = await imported(shell.migrated(template), **keys)
     assert found & {*UNUSED, other} == set()
     assert vendor in found

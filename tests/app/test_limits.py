@@ -9,6 +9,7 @@ from app.api.deps import address_of
 from app.serving.metrics import Metrics
 from channels.web.identity import TokenSigner
 from tests.app.conftest import Model
+from tests.cases import for_each
 
 BUSY = {"text": "Hello"}
 
@@ -125,8 +126,8 @@ async def test_quotas_are_fields_of_an_agents_limits(client: httpx.AsyncClient):
         assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, f"limits.user.{name}")
 
 
-@pytest.mark.parametrize(
-    ("host", "address"),
+@for_each(
+    "host, address",
     [
         ("203.0.113.7", "203.0.113.7"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),

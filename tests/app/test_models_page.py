@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from agent_core.domain.controls import Effort
 from agent_core.domain.failures import KINDS, explanation
 from agent_core.loop.strategy import (
@@ -18,6 +16,7 @@ from agent_core.loop.strategy import (
 from agent_core.providers.failing import RETRYABLE, failed
 from agent_core.providers.models import table
 from app.models import NOTICE_DAYS
+from tests.cases import for_each
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
 REPAIRED = ("stale_reasoning", "controls_refused")
@@ -36,7 +35,7 @@ def test_every_kind_of_failure_has_its_row():
     assert tuple(rows()) == KINDS
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_row_says_what_happens(kind):
     """Whether a call is repeated, whether another model takes over, and both texts are as the page has them."""
     _, again, moves, person, operator = rows()[kind]

@@ -9,6 +9,7 @@ from app.doctor.checks import doctor
 from app.main import model_line
 from app.models import notice
 from app.settings import load_settings
+from tests.cases import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +72,8 @@ def test_the_environment_beats_the_file(tmp_path, monkeypatch):
     assert (settings.port, settings.demo) == (9001, False)
 
 
-@pytest.mark.parametrize(
-    ("given", "open_page"),
+@for_each(
+    "given, open_page",
     [
         ({"HOST": "::"}, False),
         ({"HOST": "::1"}, True),
@@ -151,7 +152,7 @@ def test_origins_are_kept_as_browsers_send_them(monkeypatch, given, sent):
     assert load_settings().origins == (sent,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given",
     [
         "https://*.example.com",
@@ -197,8 +198,8 @@ def test_on_postgres_all_processes_share_one_secret(monkeypatch):
         assert url not in repr(settings)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "remedy"),
+@for_each(
+    "name, value, remedy",
     [
         ("PORT", "eighty", "number"),
         ("PORT", "70000", "number"),
@@ -258,8 +259,7 @@ def test_what_cannot_work_fails_in_one_line(monkeypatch, name, value, remedy):
     with pytest.raises(ConfigError) as caught:
         load_settings()
     line = str(caught.value)
-    assert name in line
-    assert remedy in line
+    assert (name in line, remedy in line) == (True, True), line
     assert "\n" not in line
     assert "secret" not in line.replace("PARLEY_SECRET_KEY", "")
 
@@ -307,8 +307,8 @@ def test_a_driver_in_the_address_is_named(monkeypatch):
 URL = "http://localhost:11434/v1"
 
 
-@pytest.mark.parametrize(
-    ("given", "model", "providers"),
+@for_each(
+    "given, model, providers",
     [
         ({}, "demo", "demo"),
         ({"ANTHROPIC_API_KEY": "a"}, "anthropic:*", "demo anthropic"),

@@ -4,11 +4,11 @@ import json
 import unicodedata
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from channels.legible import as_json, doubt, exact, one_line, unmistakable, visible
+from tests.cases import for_each
 
 VECTORS = json.loads((Path(__file__).parents[1] / "golden/legible.json").read_text("utf-8"))
 HIDDEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
@@ -19,7 +19,7 @@ NASTY = st.text(
 )
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: ascii(vector["text"][:12]))
+@for_each("vector", VECTORS)
 def test_the_vectors_of_all_surfaces_hold(vector: dict[str, str]):
     """The server shows a text just as the widget does."""
     text = vector["text"]

@@ -13,6 +13,7 @@ from channels.base import CallView, ConversationView, MessageLimits, RunView, Sh
 from channels.plain import end_of
 from channels.segments import Segment, border, cut
 from channels.view import EMPTY, view
+from tests.cases import for_each
 from tests.channels.logs import NAMES, Emitter, event, expected, fold, golden
 
 ANN = Actor("ann", "user")
@@ -108,13 +109,13 @@ def last(body: ConversationView) -> ShownMessage:
     return body.messages[-1]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_golden_log_folds_to_what_every_fold_agrees_on(name):
     """Each golden log gives the transcript and the runs of its expectation."""
     assert summary(fold(golden(name))) == expected(name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_the_facts_alone_give_the_same_picture(name):
     """A reader that joins after the end, without any live event, has the same picture."""
     facts = [each for each in golden(name) if isinstance(each, Fact)]

@@ -10,6 +10,28 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, Route, 
 
 from tests.e2e.server import ROOT, Server
 
+WITHOUT = (
+    # Playwright's own list: the last one given counts.
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable",
+    "LensOverlay",
+    "MediaRouter",
+    "PaintHolding",
+    "ThirdPartyStoragePartitioning",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "TcpPortRandomizationWin",
+    "OptimizationHints",
+    "NetworkTimeServiceQuerying",
+    "AimEnabled",
+    "PreconnectToSearch",
+    # The pages of the address bar and a process for the next page: unused here, two thirds of what a tab costs.
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    "PreloadTopChromeWebUI",
+    "SpareRendererForSitePerProcess",
+)
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
     "--no-sandbox",
@@ -20,6 +42,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--disable-lcd-text",
+    f"--disable-features={','.join(WITHOUT)}",
 )
 ARTIFACTS = ROOT / "artifacts/browser"
 PICTURES = os.environ.get("PARLEY_PICTURES", "") not in {"", "0"}

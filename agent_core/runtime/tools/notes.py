@@ -12,7 +12,7 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import CALL_TOOL, RENDER_TOOLS, ROUTER_TOOLS, Agent, ToolSpec, is_of_router
 from agent_core.domain.events import FactBody
 from agent_core.domain.messages import visible
-from agent_core.runtime.mcp.offers import Servers, absent, is_dynamic
+from agent_core.runtime.mcp.offers import Servers, absent
 from agent_core.runtime.tools.offers import offered
 from agent_core.tools.toolset import Scope, Toolset
 
@@ -24,7 +24,7 @@ QUOTED = 'What tools say of themselves is quoted, in lines that begin with "| ":
 
 
 class ToolNotes:
-    """Compares the frozen tools of sessions with what there is; it costs nothing for agents that name every tool."""
+    """Compares the frozen tools of sessions with what there is."""
 
     def __init__(self, toolset: Toolset, servers: Servers) -> None:
         self._toolset, self._servers = toolset, servers
@@ -32,8 +32,6 @@ class ToolNotes:
     async def facts(self, agent: Agent, history: PromptHistory) -> Sequence[FactBody]:
         """Return what the log lacks of it: a note when the tools differ otherwise than the last note said."""
         definition = agent.definition
-        if not is_dynamic(definition):
-            return []
         tools = await self._toolset.tools(Scope(agent.id))
         missing = absent(definition, tools, self._servers)
         facts: list[FactBody] = [

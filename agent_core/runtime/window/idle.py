@@ -17,7 +17,8 @@ from agent_core.domain.events import Fact
 from agent_core.domain.step_controls import as_prompted
 from agent_core.errors import NotFound, Unavailable
 from agent_core.runtime.session_cache import CachedSession, SessionCache
-from agent_core.runtime.window.compacting import Compactor, Fork, life_of, price_of, rates_of
+from agent_core.runtime.window.compacting import Compactor, Fork
+from agent_core.runtime.window.pricing import life_of, price_of, rates_of
 from agent_core.runtime.window.summary_calls import SummarySpending
 from agent_core.store.store import Store
 from agent_core.store.work import sessions

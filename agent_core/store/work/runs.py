@@ -19,7 +19,7 @@ from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey
 from agent_core.store.statements import Statement, literal, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import approvals, due, limits, notes, progress, queue, quotas, spending, steering
+from agent_core.store.work import approvals, due, limits, notes, queue, quotas, spending, steering
 
 WOKEN = "rung"
 RESTARTED = "restarted"
@@ -273,17 +273,17 @@ def resume(
         return start_next(connection, session_key, owner=owner, now=now)
     run = replace(_ref(row), epoch=row.epoch + 1)
     if row.status == "running":
-        if cause == WOKEN if row.owner == owner else not progress.is_free(connection, key, expire_after):
+        if cause == WOKEN if row.owner == owner else not due.is_ownerless(connection, key, expire_after):
             return Ended([])
         nobodys = HANDED_OVER if row.due_at is None else ANSWERED
         cause = nobodys if row.owner is None else RESTARTED if cause == WOKEN else cause
     late = approvals.expire(connection, run, now) if row.status != "running" else []
     if late or (row.status != "running" and cause != WOKEN):
         cause = DUE
-    failed = progress.failed_resumes(connection, run)
+    failed = due.failed_resumes(connection, run)
     if failed and cause not in (WOKEN, *BLAMELESS) and row.due_at is not None and row.due_at > now:
         return Ended([])
-    pause = progress.pause_after(failed)
+    pause = due.pause_after(failed)
     _HOLD.run(connection, b_key=key, b_epoch=run.epoch, b_owner=owner, b_due=now + pause * 1000 if pause else None)
     first = log.take_seqs(connection, run.session, 1)
     begun = log.write(connection, session_key, first, [(run, e.RunResumed(epoch=run.epoch, cause=cause))], now=now)

@@ -5,7 +5,7 @@ goes ahead without it.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
@@ -25,12 +25,12 @@ from agent_core import (
     SessionObject,
 )
 from channels.slack.inbound.context import Look, Watermark, exists, look, mentioned_in
-from channels.slack.inbound.conversations import Conversations
-from channels.slack.inbound.people import People, Person
-from channels.slack.settings import Prompt, Slack, route, settings_of
+from channels.slack.inbound.people import Conversations, People, Person
+from channels.slack.settings import PROMPTS, Slack, route, settings_of
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
 from channels.slack.web_api import limits
+from channels.slack.web_api.pace import Lane
 from channels.slack.web_api.workspaces import Installation
 
 TIMEOUT = 1.5
@@ -59,10 +59,6 @@ class Shows(Protocol):
 
     def show(self, session: str) -> None:
         """Show *session* from now on."""
-        ...
-
-    async def home(self, team: str, channel: str, prompts: Sequence[Prompt]) -> None:
-        """Suggest *prompts* to the person who has opened the app's Messages tab, which is *channel*."""
         ...
 
 
@@ -120,7 +116,10 @@ class Mentions:
         me = installation.me
         agent = await self.agent(None, Thread(me.team, channel, "", user, me.team, me.enterprise, is_dm=True))
         prompts = settings_of(agent.definition).prompts if agent is not None else ()
-        await self.shows.home(me.team, channel, prompts)
+        items = [{"title": each.title, "message": each.message} for each in prompts]
+        space = installation.space
+        await space.pacer.admit("assistant.threads.setSuggestedPrompts", space.team, channel, Lane.EDIT)
+        await space.api.set_prompts(channel, items or PROMPTS)
 
     async def who(self, installation: Installation, user: str, slack: Slack, until: float) -> Person:
         """Return who *user* is; raises `NotNow` when that decides whether they are answered, and may be known soon."""

@@ -29,7 +29,6 @@ from channels.slack.inbound import intake as i
 from channels.slack.inbound.clicks import CardDisplay, Clicks
 from channels.slack.inbound.commands import commanded, pointed
 from channels.slack.inbound.context import Look, Watermark, after, as_context, at, attached, carried
-from channels.slack.inbound.conversations import Conversations
 from channels.slack.inbound.groups import Groups
 from channels.slack.inbound.mentions import (
     CLOSED,
@@ -43,7 +42,7 @@ from channels.slack.inbound.mentions import (
     refusal,
     tool_context,
 )
-from channels.slack.inbound.people import People, Person
+from channels.slack.inbound.people import Conversations, People, Person
 from channels.slack.inbound.queued import say_queued
 from channels.slack.inbound.recent import Deduplicator, Newest
 from channels.slack.inbound.viewing import SEEN, as_note

@@ -19,13 +19,11 @@ from agent_core import Actor, Clock, NotFound
 from channels.base import ConversationView, LedgerEntry, MessageLimits, NotShown
 from channels.delivery import Deferred, Unfinished
 from channels.ledger import Ledger, OwnedPlace
-from channels.slack.outbound.admission import MAX_REFUSALS, MUCH_LATER, SOON, ThreadCalls
 from channels.slack.outbound.blocks import Payload, plainer
 from channels.slack.outbound.figures import LOOK, NO_CHARTS, ChartPorts, DrawnItems, ThreadFigures
 from channels.slack.outbound.finding import find, mark
 from channels.slack.outbound.picture import MessagePicture, as_sent, never_shorter, picture, tail, update_text
-from channels.slack.outbound.recipient import StreamRecipient
-from channels.slack.outbound.thread_message import GaveUp, ThreadMessage
+from channels.slack.outbound.thread_calls import MUCH_LATER, SOON, GaveUp, StreamRecipient, ThreadCalls, ThreadMessage
 from channels.slack.outbound.uploading import ThreadFiles
 from channels.slack.thread import Thread
 from channels.slack.web_api import failures as f
@@ -369,9 +367,9 @@ class SlackOutbox:
         if error.reason not in _MESSAGE_GONE:
             raise self._calls.not_shown(error, message) from None
         if error.reason == _NOT_FOUND and await self._calls.is_there(message):
-            message.refused += 1
+            refusal = message.refusal(error, retry_after=SOON)
             await self._keep(message, state="uncertain")
-            raise GaveUp(str(error)) if message.refused >= MAX_REFUSALS else NotShown(str(error), retry_after=SOON)
+            raise refusal
         if message.entry.mode == "stream":
             with suppress(NotShown, GaveUp):  # for a message that is gone this is no more than a precaution
                 await self._end(message)

@@ -73,13 +73,16 @@ const FORM = {
   required: ["date", "seats"],
 };
 
-function asked(more = {}, given = ARGUMENTS) {
+const REFUND = { question: "Please refund my trip to Vienna.", text: "I can refund **248.50 €** for booking NL-20817. Please confirm it first.", tool: "refund", title: "Refund a booking", done: "Refunded a booking" };
+const BOOKING = { question: "Book me a night train to Vienna.", text: "Gladly. I need a few things from you.", tool: "book", title: "Book a night train", done: "Booked a night train" };
+
+function asked(more = {}, given = ARGUMENTS, { question, text, tool, title, done } = REFUND) {
   return log()
-    .ask("Please refund my trip to Vienna.")
+    .ask(question)
     .step()
-    .say([{ type: "text", text: "I can refund **248.50 €** for booking NL-20817. Somebody has to agree first." }, { type: "tool_call", call: "call_1", name: "refund", arguments: given }], { stop: "tools" })
-    .call("call_1", "refund", { title: "Refund a booking", done: "Refunded a booking", given, started: false })
-    .fact("approval.requested", { approval: "approval_1", call: "call_1", tool: "refund", title: "Refund a booking", arguments: given, responders: ["asker"], quorum: 1, timeout_s: 3600, edit: true, remember: true, may_decide: true, parameters: PARAMETERS, ...more })
+    .say([{ type: "text", text }, { type: "tool_call", call: "call_1", name: tool, arguments: given }], { stop: "tools" })
+    .call("call_1", tool, { title, done, given, started: false })
+    .fact("approval.requested", { approval: "approval_1", call: "call_1", tool, title, arguments: given, responders: ["asker"], quorum: 1, timeout_s: 3600, edit: true, remember: true, may_decide: true, parameters: PARAMETERS, ...more })
     .fact("tool.pending", { call: "call_1", on: "approval" })
     .fact("run.waiting", { on: ["approval"] });
 }
@@ -157,7 +160,7 @@ export const STATES = [
   ["waiting", "Approvals", "Another decides", () => ({ face: FACE, recording: asked({ responders: ["slack:group:S0123"], may_decide: false, arguments: undefined, parameters: undefined }) })],
   ["approved", "Approvals", "Approved", () => ({ face: FACE, recording: decided("approved") })],
   ["denied", "Approvals", "Denied", () => ({ face: FACE, recording: decided("denied", { reason: "I would rather have a voucher." }) })],
-  ["form", "Approvals", "A form", () => ({ face: FACE, recording: asked({ tool: "book", title: "Book a night train", edit: true, remember: false, form: FORM, parameters: FORM }, { seats: 2, berth: "Couchette", quiet: false }) })],
+  ["form", "Approvals", "A form", () => ({ face: FACE, recording: asked({ edit: true, remember: false, form: FORM, parameters: FORM }, { seats: 2, berth: "Couchette", quiet: false }, BOOKING) })],
   ["error", "Errors", "The run failed", () => ({ face: FACE, recording: log().ask("Plan three days in Vienna.").step().end("run.failed", { code: "provider_error", message: "The model did not answer.", retryable: true }) })],
   ["cut", "Errors", "Cut at its length", () => ({ face: FACE, recording: log().ask("Tell me all about night trains.").step().say("The first night train ran in 1838, from London to Lancashire, and", { stop: "length" }).end() })],
   ["refused", "Errors", "Declined", () => ({ face: FACE, recording: log().ask("Tell me who sits in berth 12.").step().say([], { stop: "refused" }).end("run.completed", { stop_reason: "refused" }) })],

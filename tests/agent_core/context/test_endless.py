@@ -13,7 +13,8 @@ from agent_core.domain.messages import Usage
 from agent_core.loop.compaction import when_due
 from agent_core.providers.base import neutral
 from agent_core.providers.models import find
-from agent_core.runtime.window.compacting import ANSWER_ROOM, Compactor
+from agent_core.runtime.window.compacting import Compactor
+from agent_core.runtime.window.pricing import ANSWER_ROOM
 from agent_core.runtime.window.prompt_cache import PromptCache
 from tests.agent_core.history import called, ended, history, received, said, wish
 

@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 import uvloop
 
+from agent_core.confined.reading import OPEN_FILES
 from agent_core.drawing.drawer import BOUNDS, Drawer, DrawingBounds, DrawingFailed, DrawingUnavailable
 from agent_core.drawing.renderer import DARK, LIGHT
 from agent_core.testing.clock import FakeClock
@@ -247,17 +248,38 @@ async def test_two_processes_draw_side_by_side():
         assert drawer.pids == ()
 
 
+def limits_of(pid: int) -> dict[str, list[str]]:
+    """Return the limits of the process *pid* by name, soft and hard."""
+    lines = Path(f"/proc/{pid}/limits").read_text("ascii").splitlines()
+    return {line[:26].strip(): line[26:].split()[:2] for line in lines}
+
+
 async def test_the_process_is_bounded_and_has_no_secret(monkeypatch: pytest.MonkeyPatch):
-    """The process may open no file, dumps no core, and its environment has none of the parent's values."""
+    """The process dumps no core, may open no file but fonts, and its environment has none of the parent's values."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-a-secret")
     async with opened() as drawer:
         await drawer.check(bar())
         proc = Path(f"/proc/{drawer.pids[0]}")
-        limits = {line[:26].strip(): line[26:].split()[:2] for line in (proc / "limits").read_text().splitlines()}
-        assert limits["Max open files"] == limits["Max core file size"] == ["0", "0"]
+        limits = limits_of(drawer.pids[0])
+        assert limits["Max core file size"] == ["0", "0"]
+        assert limits["Max open files"] in (["0", "0"], [str(OPEN_FILES)] * 2)
         assert limits["Max data size"] == [str(1024 << 20)] * 2
         names = {each.partition(b"=")[0] for each in (proc / "environ").read_bytes().split(b"\0") if each}
     assert names <= {b"TZ", b"LD_LIBRARY_PATH"}
+
+
+GEORGIAN = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
+
+
+@pytest.mark.skipif(not GEORGIAN.exists(), reason="there is no font of the system that is known")
+async def test_letters_that_the_package_lacks_are_drawn_by_the_systems_fonts():
+    """Of two words in a script that the package's fonts do not have, two pictures: as boxes they are alike."""
+    async with opened() as drawer:
+        await drawer.check(bar())
+        if limits_of(drawer.pids[0])["Max open files"] == ["0", "0"]:
+            pytest.skip("this kernel lets no process read fonts alone")
+        one, other = [await drawer.png({**bar(), "title": word}) for word in ("\u10d0\u10d1", "\u10d2\u10d3")]
+        assert one != other
 
 
 @pytest.mark.usefixtures("idle")

@@ -48,7 +48,7 @@ def noted(
         assert isinstance(move, Ask)
         controls = recorded(move.controls) if recording else None
         step = e.StepStarted(n=1, attempt=1, message="m", takes=(), snapshot=frozen or move.snapshot, controls=controls)
-        last = PromptHistory().after(history(step)[0], 1).asked
+        last = PromptHistory().after(history(step)[0], 1).newest_call
     state = RunState(RUN).apply(*history(*opened())).with_window(size=1, border=0, last=last)
     (started,) = (fact for fact in announce(react(state, agent), state, agent) if isinstance(fact, e.StepStarted))
     return started.cache_note

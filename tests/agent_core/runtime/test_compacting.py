@@ -7,7 +7,7 @@ from agent_core.domain.caching import PromptCall
 from agent_core.domain.controls import Abilities
 from agent_core.domain.messages import Usage
 from agent_core.providers.models import cost
-from agent_core.runtime.window.compacting import CACHE_LIFE, bounds_of, life_of
+from agent_core.runtime.window.pricing import CACHE_LIFE, bounds_of, life_of
 from agent_core.runtime.window.summary_calls import SummarySpending
 
 OURS, THEIRS = "azure:gpt-6.1-sol", "openai:gpt-6.1-sol"

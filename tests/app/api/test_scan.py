@@ -4,11 +4,11 @@ import json
 import time
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.entrance.scan import MAX_VALUES, Scan
+from tests.cases import for_each
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='"\\[]{},:ab\n🦊'),
@@ -51,7 +51,7 @@ def test_depth_and_number_are_exact_wherever_the_body_is_cut(value, cuts):
         assert "deep" in [strict.feed(piece) for piece in pieces]
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@for_each("kind", HOSTILE)
 def test_no_body_takes_the_loop_for_long(kind: str):
     """Eleven thousand nested lists, or 400 kB of anything, take a few milliseconds of a processor in all."""
     body, excess = HOSTILE[kind]

@@ -1,6 +1,7 @@
 """The published schemas, and the description of the API."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import httpx
@@ -36,10 +37,10 @@ def test_the_schema_is_a_schema():
     assert kinds == {*FACTS, *LIVE}
 
 
-@pytest.mark.parametrize("show", [None, "none", "names", "full"])
-def test_golden_frames_fit(show):
+def test_golden_frames_fit():
     """Each fact of the golden logs fits as an operator and as a visitor see it."""
-    for name, line in LINES:
+    checked = set[bytes]()
+    for show, (name, line) in product((None, "none", "names", "full"), LINES):
         if "seq" not in line:
             continue
         fact = Fact(
@@ -53,7 +54,11 @@ def test_golden_frames_fit(show):
         )
         if show and visible(fact, show) is None:
             continue
-        head, kind, data = frame(fact, show).decode().strip().split("\n")
+        written = frame(fact, show)
+        if written in checked:
+            continue
+        checked.add(written)
+        head, kind, data = written.decode().strip().split("\n")
         value = {
             "id": int(head.removeprefix("id: ")),
             "event": kind.removeprefix("event: "),

@@ -118,7 +118,7 @@ def test_a_redraw_costs_no_more_than_a_screen(kind: str):
             assert drawing.widest <= 5000
         return drawing.work
 
-    assert works(1600) < 2.6 * works(800)
+    assert works(800) < 2.6 * works(400)
 
 
 def test_the_end_of_a_long_block_is_what_is_drawn():

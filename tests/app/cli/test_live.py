@@ -15,7 +15,7 @@ from app.cli.chat.area import open_history
 from app.cli.chat.conversation import Lasting
 from app.cli.client import Unreachable
 from tests.app.cli.seats import DOWN, ESC, PAYS, STOP, UP, paying, seated
-from tests.app.processes import PlainShell
+from tests.app.processes import Shell
 from tests.golden.figures import FIGURES
 from tests.polling import until
 
@@ -281,11 +281,11 @@ async def test_a_lost_server_is_followed_again():
         pytest.param(("What is 6 * 7?",), "xterm", True, id="once", marks=pytest.mark.whole),
     ],
 )
-async def test_the_command_on_a_terminal(plain_shell: PlainShell, words, term, codes):
+async def test_the_command_on_a_terminal(shell: Shell, words, term, codes):
     """`parley chat` of a real process talks on a terminal until Ctrl-D; one without abilities gets no codes."""
     ours, theirs = os.openpty()
     env = {"TERM": term, "PROMPT_TOOLKIT_NO_CPR": "1", "COLUMNS": "60", "LINES": "24"}
-    process = await plain_shell.start_on(theirs, "chat", *words, **env)
+    process = await shell.start_on(theirs, "chat", *words, **env)
     os.close(theirs)
     said, changed = bytearray(), asyncio.Event()
 
@@ -319,7 +319,7 @@ async def test_the_command_on_a_terminal(plain_shell: PlainShell, words, term, c
         asyncio.get_running_loop().remove_reader(ours)
         os.close(ours)
     assert (b"\x1b[" in said) == codes
-    assert (plain_shell.data / "chat_history").exists() == (codes and not words)
+    assert (shell.data / "chat_history").exists() == (codes and not words)
 
 
 @pytest.mark.parametrize(("plain", "bar"), [("", "\x1b[36m██"), ("1", "Feb      19.5  ██")])

@@ -18,6 +18,7 @@ from app.cli.approvals import COLUMNS
 from app.cli.client import Client
 from app.cli.commands import app
 from app.cli.printing import listed
+from tests.cases import for_each
 
 ROOT = Path(__file__).parents[3]
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200b\r\nrun_1  completed"
@@ -67,7 +68,7 @@ def answer(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json={**one, "items": [one], "next_cursor": None})
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@for_each("command", COMMANDS)
 def test_no_command_prints_what_a_terminal_obeys(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
     """Whatever a server answers, a command prints signs that can be seen, and each row on its line."""
     http = httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://parley")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
 from app.project.create import create
 from app.settings import Settings
+from tests.forked import Talking
 from tests.postgres import ROOT
 
 PATIENCE = 60.0
@@ -35,26 +37,23 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Printing:
-    """A running process, and the lines that it prints."""
+    """The lines that a running process prints."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self.process = process
+    def __init__(self, output: IO[str]) -> None:
+        self._output = output
         self._lines: Queue[str] = Queue()
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line.rstrip("\n"))
+        with self._output:
+            for line in self._output:
+                self._lines.put(line.rstrip("\n"))
 
-    def end(self) -> None:
-        """End the process, and read what it still prints: its output may be closed once no one reads it."""
-        self.process.terminate()
+    def join(self) -> bool:
+        """Wait for the end of the output, which only its reader closes; return whether it has ended."""
         self._reader.join(PATIENCE)
-        if self._reader.is_alive():
-            self.process.kill()
-            self._reader.join()
+        return not self._reader.is_alive()
 
     def until(self, text: str) -> list[str]:
         """Return the lines up to the next one that holds *text*."""
@@ -80,11 +79,14 @@ def process(folder: Path, *words: str, **env: str) -> Iterator[Printing]:
         stdin=subprocess.DEVNULL,
         text=True,
     ) as started:
-        printing = Printing(started)
+        assert started.stdout is not None
+        printing = Printing(started.stdout)
         try:
             yield printing
         finally:
-            printing.end()
+            started.terminate()
+            if not printing.join():
+                started.kill()
 
 
 class DevServer:
@@ -113,7 +115,14 @@ class DevServer:
 @contextmanager
 def dev_server(folder: Path, **env: str) -> Iterator[DevServer]:
     """Give a server of `parley dev` at work in *folder*."""
-    with process(folder, "-m", "app", "dev", PORT="0", PARLEY_DEMO_RATE="0", **env) as printing:
+    env = environment(PORT="0", PARLEY_DEMO_RATE="0", **env)
+    started = Talking("app", "dev", cwd=folder, env=env)
+    printing = Printing(started.stdout)
+    try:
         server = DevServer(folder, printing)
         with server.client:
             yield server
+    finally:
+        started.send_signal(signal.SIGTERM)
+        started.wait(PATIENCE)
+        printing.join()

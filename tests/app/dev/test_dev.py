@@ -1,8 +1,6 @@
 """`parley dev` serves a project that `parley init` made, and takes up what changes in it."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +15,8 @@ from app.dev import workshop
 from app.own_tools.toolset import OwnTools
 from app.settings import Settings
 from app.storage.postgres import connected
-from tests.app.dev.processes import DevServer, dev_server, environment, made, process
+from tests import forked
+from tests.app.dev.processes import PATIENCE, DevServer, dev_server, environment, made, process
 from tests.polling import until
 
 LOOK_UP = 'use lookup_order {"order": "A-1001"}'
@@ -259,15 +258,9 @@ def test_a_project_on_postgres_takes_a_change_up(tmp_path: Path, postgres_url: s
 def test_the_tests_of_a_project_pass(tmp_path: Path, sample: bool):
     """What `parley init` makes is tested, with what its requirements-dev.txt names."""
     folder = made(tmp_path, sample=sample)
-    plugins = ["-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugins],
-        cwd=folder,
-        env=environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"),
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    plugins = ("-p", "no:cacheprovider", "-p", "pytest_asyncio.plugin")
+    env = environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    done = forked.run("pytest", "-q", *plugins, cwd=folder, env=env, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
     assert "warning" not in done.stdout

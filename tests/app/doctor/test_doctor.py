@@ -23,6 +23,7 @@ from app.doctor.findings import Finding, backlog, migrations
 from app.settings import Settings
 from app.storage.migrate import migrate
 from tests.app.processes import PlainShell, Serving, Shell
+from tests.cases import for_each
 from tests.postgres import NO_SCHEMA
 
 SECRET = "a secret of no less than 32 characters"
@@ -303,9 +304,7 @@ def test_settings_that_cannot_work(look: Examine, monkeypatch: pytest.MonkeyPatc
     assert capsys.readouterr().out.startswith("fail  settings     PORT cannot be used")
 
 
-@pytest.mark.parametrize(
-    ("ahead", "level"), [(0.2, "ok"), (-0.9, "ok"), (1.5, "warn"), (-9.0, "warn"), (11.0, "fail"), (-60.0, "fail")]
-)
+@for_each("ahead, level", [(0.2, "ok"), (-0.9, "ok"), (1.5, "warn"), (-9.0, "warn"), (11.0, "fail"), (-60.0, "fail")])
 def test_clocks_that_differ(ahead: float, level: str):
     """A second between the clocks is warned of, ten fail."""
     assert doctor_postgres.clock(ahead).level == level

@@ -13,6 +13,7 @@ from app.doctor.edges import edges
 from app.models import running_models
 from app.settings import Settings
 from app.storage.migrate import migrate
+from tests.cases import for_each
 
 OPEN = "open to this machine alone"
 NONE = "none are believed: a caller's address is that of its connection"
@@ -53,7 +54,7 @@ def found(about: str, **given: Any) -> tuple[str, str, str]:
     return next((each.level, each.text, each.remedy) for each in edges(settings) if each.about == about)
 
 
-@pytest.mark.parametrize(("given", "level", "text", "remedy"), DEMO)
+@for_each("given, level, text, remedy", DEMO)
 def test_readers_of_the_demo_page(given: dict[str, str], level: str, text: str, remedy: str):
     """It is open to this machine alone or with a password; without one, where others come in, that is a failure."""
     assert found("demo", **given) == (level, text, remedy)

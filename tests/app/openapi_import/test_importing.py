@@ -19,6 +19,7 @@ from app.cli.commands import app
 from app.openapi_import.document import document_of
 from app.openapi_import.importing import Imported, imported, written
 from app.tool_files import ToolFiles, read_tools
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 SHOP = Path(__file__).with_name("shop.yaml")
@@ -94,8 +95,8 @@ def test_a_write_has_its_body_beside_its_parameters():
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "config"),
+@for_each(
+    "name, config",
     [
         ("orders_get", {"url": "https://eu.shop.example.com/v1/orders/{order-id}"}),
         (
@@ -139,8 +140,8 @@ def test_operations_that_cannot_be_tools_are_named():
     assert broken == "GET /broken: there is no `#/components/schemas/Missing`"
 
 
-@pytest.mark.parametrize(
-    ("parameter", "says"),
+@for_each(
+    "parameter, says",
     [
         ({"style": "deepObject", "schema": {"type": "string"}}, "has the style `deepObject`"),
         ({"style": "pipeDelimited", "schema": {"type": "array"}}, "has the style `pipeDelimited`"),
@@ -201,8 +202,8 @@ def test_globs_choose_by_id_and_by_tag(only: tuple[str, ...], names: list[str]):
     assert [each.name.removeprefix("orders_") for each in tools(None, *only).tools] == names
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
+@for_each(
+    "text, says",
     [
         (b"{", "cannot be read"),
         (b"[1]", "but list"),

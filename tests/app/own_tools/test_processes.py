@@ -1,6 +1,7 @@
 """Own tools in real processes, in a project whose files have the names of our packages."""
 
 import asyncio
+import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 
 from agent_core.testing import call, say
 from agent_core.testing.models import FakeModels
+from tests.app import signing
 from tests.app.frames import frames
 from tests.app.processes import PlainShell, Process, Shell, start
+from tests.app.test_own_tool import check
 
 OURS = ("app", "channels", "migrations", "agent_core", "parley")
 TOOL = '''
@@ -47,13 +50,14 @@ def project(tmp_path: Path, template: Path):
     for name in OURS:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the working folder')")
         (tmp_path / "tools" / f"{name}.py").write_text(TOOL.format(name=f"ask_{name}"))
-    (tmp_path / "agents" / "shop.yaml").write_text(AGENT.format(", ".join(f"ask_{name}" for name in OURS)))
+    (tmp_path / "agents" / "shop.yaml").write_text(AGENT.format(", ".join((*(f"ask_{name}" for name in OURS), "sign"))))
+    shutil.copy(signing.__file__, tmp_path / "tools" / "signing.py")
     return ScriptShell(tmp_path).migrated(template)
 
 
 async def test_a_project_may_have_files_of_any_name(project: ScriptShell):
-    """A server in a project with an `app.py`, in `tools/` too, serves all tools of the project."""
-    script = [tuple(call(f"ask_{name}") for name in OURS), (say("Done."),)]
+    """A server in a project with an `app.py`, in `tools/` too, serves all tools of the project; one signs RS256."""
+    script = [(*(call(f"ask_{name}") for name in OURS), call("sign", subject="ann")), (say("Done."),)]
     async with FakeModels(script) as models:
         env = {"PARLEY_AGENTS": "agents", "ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": models.url}
         async with start(project, **env) as serving:
@@ -63,18 +67,20 @@ async def test_a_project_may_have_files_of_any_name(project: ScriptShell):
                 run = (await client.post("/v1/agents/shop/runs", json=body)).json()
                 assert run["status"] == "completed", run
                 events = frames((await client.get(f"/v1/runs/{run['id']}/events")).text)
-    said = {event.data["parts"][0]["text"] for event in events if event.event == "tool.completed"}
-    assert said == {f"Roof & Co {project.folder / 'tools' / f'{name}.py'} ann api" for name in OURS}
+    *said, signed = [event.data["parts"][0]["text"] for event in events if event.event == "tool.completed"]
+    check(signed)
+    assert set(said) == {f"Roof & Co {project.folder / 'tools' / f'{name}.py'} ann api" for name in OURS}
 
 
 async def test_chat_knows_own_tools_and_a_broken_one_ends_the_start(project: ScriptShell):
     """`parley chat` without a server loads the same tools; with a broken file it ends with the line that says where."""
     async with FakeModels([(call("ask_app"),), (say("From your own tool."),)]) as models:
         env = {"PARLEY_AGENTS": "agents", "ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": models.url}
-        code, out, err = await project.run("chat", "Where?", "--agent", "shop", **env)
+        shell = Shell(project.folder)
+        code, out, err = await shell.run("chat", "Where?", "--agent", "shop", **env)
         assert (code, "From your own tool." in out) == (0, True), err
         (project.folder / "tools" / "orders.py").write_text("import stripe_not_here\n")
-        code, _, err = await Shell(project.folder).run("chat", "Where?", **env)
+        code, _, err = await shell.run("chat", "Where?", **env)
     where = "parley: tools/orders.py:1: there is no module `stripe_not_here`; install its package"
     assert (code, err.splitlines()[-1].startswith(where)) == (1, True), err
 
@@ -85,5 +91,5 @@ async def test_workers_and_slack_load_own_tools_at_their_start(command: str, pro
     (project.folder / "tools" / "orders.py").write_text("import stripe_not_here\n")
     place = {"DATABASE_URL": postgres_url, "PARLEY_SECRET_KEY": "k" * 40} if command == "worker" else {}
     keys = {"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}
-    code, _, err = await project.run(command, PARLEY_AGENTS="agents", **keys, **place)
+    code, _, err = await Shell(project.folder).run(command, PARLEY_AGENTS="agents", **keys, **place)
     assert (code, "tools/orders.py:1: there is no module `stripe_not_here`" in err) == (1, True), err

@@ -13,6 +13,7 @@ from app.serving import connections as edges
 from app.serving.connections import ConnectionBounds, Connections
 from app.serving.protocol import Connection, refusal
 from tests.app.serving.edge import GET, edge, flood, problem_of, until
+from tests.cases import for_each
 
 
 @pytest.mark.parametrize("size", [2_001, 40_000, 1_000_000])
@@ -241,8 +242,8 @@ class Nothing:
         raise AssertionError("it is under way")
 
 
-@pytest.mark.parametrize(
-    ("first", "other", "counted"),
+@for_each(
+    "first, other, counted",
     [
         ("203.0.113.7", "203.0.113.7", True),
         ("203.0.113.7", "203.0.113.8", False),

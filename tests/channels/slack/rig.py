@@ -1,7 +1,7 @@
 """The stand-in, a core and all that is between them, over real sockets; answers are noted, or shown."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +24,7 @@ from channels.slack.inbound.mentions import Shows
 from channels.slack.inbound.people import People
 from channels.slack.inbound.receive import Receiver
 from channels.slack.outbound.threads import Threads
-from channels.slack.serving import Places
-from channels.slack.settings import SETTINGS, Prompt, Slack
+from channels.slack.settings import SETTINGS, Slack
 from channels.slack.testing import App, SimulatedWorkspace, SlackStandIn, StandInPage, Team
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import SlackApi, open_session
@@ -44,7 +43,6 @@ class Noted:
 
     log: list[tuple[str, str]] = field(default_factory=list)
     threads: list[Thread] = field(default_factory=list)
-    homes: list[tuple[str, str, list[str]]] = field(default_factory=list)
 
     async def want(self, session: str, thread: Thread) -> None:
         self.log.append(("want", session))
@@ -52,9 +50,6 @@ class Noted:
 
     def show(self, session: str) -> None:
         self.log.append(("show", session))
-
-    async def home(self, team: str, channel: str, prompts: Sequence[Prompt]) -> None:
-        self.homes.append((team, channel, [each.title for each in prompts]))
 
 
 @dataclass
@@ -165,7 +160,7 @@ async def rigged(
             )
             await threads.start(alone=True)
             stack.push_async_callback(threads.stop)
-            places, resumed = Places(threads, workspaces), threads.resumed
+            places, resumed = threads, threads.resumed
         rows = CardRows(core._store.database, clock)
         cards = Cards(core, rows, workspaces, clock, news=news, resumed=resumed, public_url=public_url)
         if shown:

@@ -7,6 +7,7 @@ import pytest
 
 from channels.slack.testing.blocks import check, check_view
 from channels.slack.web_api import limits
+from tests.cases import for_each
 from tests.channels.slack.samples import SAMPLES, raw, section, words
 
 VIEW = {"type": "modal", "title": words("Title"), "submit": words("Go"), "blocks": [SAMPLES["input"]]}
@@ -31,7 +32,7 @@ def x(limit: limits.Limit) -> str:
     return "x" * (int(limit.value) + 1)
 
 
-@pytest.mark.parametrize("kind", sorted(SAMPLES))
+@for_each("kind", sorted(SAMPLES))
 def test_a_sound_block_passes(kind: str):
     """One block of each kind, as the documentation shows it, is taken."""
     assert check([SAMPLES[kind]]) == []
@@ -66,7 +67,7 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "path", "limit"), LONG)
+@for_each("kind, path, limit", LONG)
 def test_a_text_has_its_longest_length(kind: str, path: str, limit: limits.Limit):
     """One character more than the limit is refused at the place of that text, the limit itself is not."""
     [problem] = [each for each in check([SAMPLES["divider"], changed(kind, path, x(limit))]) if each.pointer != "/1"]
@@ -90,7 +91,7 @@ MANY = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "path", "limit"), MANY)
+@for_each("kind, path, limit", MANY)
 def test_a_list_has_its_longest_length(kind: str, path: str, limit: limits.Limit):
     """One item more than the limit, or none at all, is refused at the list."""
     inner: Any = SAMPLES[kind]
@@ -137,7 +138,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "path", "value", "pointer", "code", "message"), WRONG)
+@for_each("kind, path, value, pointer, code, message", WRONG)
 def test_what_is_wrong_is_said_with_its_place(kind: str, path: str, value: Any, pointer: str, code: str, message: str):
     """A missing, unknown, mistyped or contradictory value is refused once, with a pointer to it."""
     [problem] = check([changed(kind, path, value)])
@@ -178,7 +179,7 @@ def test_a_block_is_only_where_it_may_be():
     assert [problem[:2] for problem in check([SAMPLES["table"]], surface="modal")] == [("/0/type", "wrong_surface")]
 
 
-@pytest.mark.parametrize("blocks", [None, "x", {"type": "divider"}, [None], [[]], [{}], [{"type": 7}], [{"type": []}]])
+@for_each("blocks", [None, "x", {"type": "divider"}, [None], [[]], [{}], [{"type": 7}], [{"type": []}]])
 def test_any_json_can_be_checked(blocks: Any):
     """Any JSON value can be checked."""
     assert check(blocks)

@@ -7,6 +7,7 @@ import pytest
 from agent_core import ConfigError, Definition, InvalidInput
 from channels.slack.settings import MAX_PROMPTS, SETTINGS, Slack, conflicts, route, settings_of
 from channels.slack.web_api import limits
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 
@@ -28,8 +29,8 @@ def test_a_channel_goes_to_the_agent_that_claims_it():
     assert [route(reversed(agents), *place) for place in asked] == [route(agents, *place) for place in asked]
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "path", "claim"),
+@for_each(
+    "one, two, path, claim",
     [
         ({"channels": ("C1",)}, {"channels": ("C2", "C1")}, "channels", "the channel `C1`"),
         ({"channels": ("T1/C1",)}, {"channels": ("T1/C1",)}, "channels", "the channel `C1`"),

@@ -7,6 +7,7 @@ import pytest
 from agent_core import InvalidInput
 from channels.web.pictures import MAX_DATA, signs
 from channels.web.settings import SETTINGS, StartPrompt, Web
+from tests.cases import for_each
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
@@ -17,7 +18,7 @@ def data(kind: str, content: bytes) -> str:
     return f"data:image/{kind};base64,{b64encode(content).decode()}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given",
     [
         {"title": "Support", "greeting": "Hello!\nHow can we help?", "avatar": "https://cdn.example.com/a.png?v=2"},
@@ -41,8 +42,8 @@ def test_settings_are_taken(given):
     }
 
 
-@pytest.mark.parametrize(
-    ("path", "given"),
+@for_each(
+    "path, given",
     [
         ("$.title", {"title": " "}),
         ("$.title", {"title": "two\nlines"}),

@@ -16,6 +16,7 @@ from agent_core import Actor
 from channels.web.identity import Principal
 from channels.web.public_keys import NoKey, read_key
 from channels.web.signed import DAY, LEEWAY, Signer, read_signed, signer_of
+from tests.cases import for_each
 
 NOW = 1_900_000_000.0
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -64,8 +65,8 @@ def test_a_token_names_its_visitor(algorithm: str):
     )
 
 
-@pytest.mark.parametrize(
-    ("claim", "claims"),
+@for_each(
+    "claim, claims",
     [
         ("aud", {"aud": "another"}),
         ("aud", {"aud": ["https://chat.example.evil", "x"]}),
@@ -144,7 +145,7 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+@for_each("forged", FORGED.values())
 def test_what_no_registered_key_signed_names_no_one(forged: str):
     """A header chooses neither algorithm nor key, and a signature is for these very claims."""
     assert read(forged) is None
@@ -189,7 +190,7 @@ NO_KEYS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("given", "said"), NO_KEYS.values(), ids=NO_KEYS)
+@for_each("given, said", NO_KEYS.values())
 def test_what_is_no_public_key_is_refused(given: Any, said: str):
     """Private and shared keys, weak ones and other types are refused with what to give instead."""
     with pytest.raises(NoKey, match=said):

@@ -21,6 +21,7 @@ from channels.web.visible import (
     visible_parts,
     visible_run,
 )
+from tests.cases import for_each
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PARTS = [
@@ -68,8 +69,8 @@ def test_every_event_type_is_decided_on():
     assert not PLAIN & (HIDDEN | edited)
 
 
-@pytest.mark.parametrize("show", ["none", "names", "full"])
-@pytest.mark.parametrize(
+@for_each("show", ["none", "names", "full"])
+@for_each(
     "kind",
     ["cache.missed", "context.added", "controls.changed", "hook.ruled", "snapshot.frozen", "brand.new"],
 )
@@ -210,8 +211,8 @@ def test_live_events_are_judged_alike():
     assert visible(progress, "full") == progress.raw
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.jsonl")), ids=lambda path: path.stem)
-@pytest.mark.parametrize("show", ["none", "names"])
+@for_each("path", sorted(GOLDEN.glob("*.jsonl")))
+@for_each("show", ["none", "names"])
 def test_golden_logs_hold_nothing_of_the_operators(path, show):
     """Whole sessions, redacted, contain no key that belongs to the operator."""
     for line in path.read_text(encoding="utf-8").splitlines():

@@ -2,16 +2,16 @@
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.compose import CHANNELS
 from channels.web.spec import WEB
 from channels.web.visitor_ids import RESERVED, fault_of_id, fault_of_name, is_hidden
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "id",
     [
         "ada",
@@ -31,7 +31,7 @@ def test_ids_of_sites_are_fine(id: str):
     assert fault_of_id(id) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "id",
     [
         *sorted(RESERVED),

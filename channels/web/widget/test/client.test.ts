@@ -161,7 +161,7 @@ test("a follower that can do without older facts is given the newest, and a page
     return answer;
   });
   await client.follow("ses_1", follower([], { begins: (after) => void begun.push(after) }), life.signal);
-  assert.deepEqual([seen.map(({ path }) => path.replace(/.*events/, "")), begun], [["?last=100", ""], [5]]);
+  assert.deepEqual([seen.map(({ path }) => path.replace(/.*events/, "")), begun], [["?last=30", ""], [5]]);
   const { after, frames } = await client.page("ses_1", 6, 20, new AbortController().signal);
   assert.deepEqual([seen.at(-1)?.path.replace(/.*events/, ""), after, frames.map(({ seq }) => seq)], ["?last=20&before=6", 0, [4]]);
 });

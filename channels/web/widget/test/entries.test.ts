@@ -35,6 +35,15 @@ test("a run whose picture the model cannot see says so", () => {
   assert.deepEqual([unseen("unseen"), unseen("plain")], [[true], [false]]);
 });
 
+test("a call that brought suggestions is no line of the answer, one that failed is", () => {
+  const call = (id: string, status: "done" | "failed") => ({ id, run: "r", message: "a", name: "suggest", status }) as const;
+  const blank = { seq: 1, time: 0, open: false, pending: false, steered: false, missed: false, partial: false, stop: null, epoch: 0, attempt: 0 };
+  const said = { ...blank, id: "a", role: "assistant", run: "r", parts: [{ type: "tool_call", call: "c1", name: "suggest" }, { type: "text", text: "Yes." }] } as const;
+  const render = { id: "s", call: "c1", message: "a", kind: "suggestions", payload: {}, text: "" };
+  const [answer] = entriesOf({ ...FRESH, view: { ...EMPTY, messages: [said], calls: [call("c1", "done"), call("c2", "failed")], renders: [render] } });
+  assert.deepEqual(answer?.kind === "answer" && answer.blocks.map(({ kind }) => kind), ["text", "tool", "render"]);
+});
+
 const at = (text: string): number => new Date(text).getTime();
 const entry = (time: number): Question => ({ kind: "question", key: String(time), time, text: "", files: [], editable: false, tag: null, run: null, outgoing: null });
 const days = (now: string, ...times: number[]): readonly string[] =>

@@ -14,7 +14,7 @@ from agent_core.store import log
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.reading import follow, listing, loading
 from agent_core.store.statements import Statement
-from agent_core.store.work import due, intake, limits, progress, quotas, runs, sessions
+from agent_core.store.work import due, intake, limits, quotas, runs, sessions
 from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, engine_of, open_session, say_and_wait, send
@@ -106,7 +106,7 @@ INDEXES = [
     pytest.param(runs._ACTIVE, ("uq_run_active_root",), id="the active root run"),
     pytest.param(runs._QUEUED, ("ix_run_queued_root",), id="the next queued run"),
     pytest.param(runs._BY_ID, ("uq_run_id",), id="a run"),
-    pytest.param(progress._PROGRESS, ("pk_event",), id="how far a run got"),
+    pytest.param(due._PROGRESS, ("pk_event",), id="how far a run got"),
     pytest.param(due._BEGUN, ("ix_run_open",), id="what is due"),
     pytest.param(due._QUEUED, ("ix_run_open",), id="what may start"),
     pytest.param(due._NEXT, ("ix_run_open",), id="the next deadline"),

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as with_
@@ -15,6 +14,7 @@ from channels.slack.cards.words import mrkdwn, outcome
 from channels.slack.testing.blocks import check
 from channels.slack.testing.shown import drawn, pings
 from channels.slack.web_api import limits
+from tests.cases import for_each
 
 NOON = 1_767_268_800_000
 ANN, BEN = Actor("slack:T0001:UANN", "user", "Ann Lee"), Actor("slack:T0001:UBEN", "user", "Ben Okoro")
@@ -98,8 +98,8 @@ def test_the_buttons_are_those_that_the_policy_offers():
     assert "confirm" not in actions(asked(), replace(HERE, careful=False))[APPROVE]
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
+@for_each(
+    "found, said",
     [
         (decided(), "Approved by UBEN, 2026-01-01 12:00 UTC."),
         (decided("denied"), "Denied by UBEN, 2026-01-01 12:00 UTC."),

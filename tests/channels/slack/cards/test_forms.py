@@ -23,6 +23,7 @@ from channels.slack.cards.forms import (
 )
 from channels.slack.testing.blocks import check_view
 from channels.slack.testing.forms import filled
+from tests.cases import for_each
 from tests.channels.slack.cards.test_blocks import JSON, asked
 
 AT = CardAt("apr_1", "CGENERAL", "1.5", "1.0")
@@ -147,8 +148,8 @@ def test_several_choices_are_a_menu_of_several():
     assert [each.kind for each in fields(asked({"food": ["jam"]}), schema)] == ["json", "several"]
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
+@for_each(
+    "values, said",
     [
         ({"amount": "much"}, {"amount": "This is to be a whole number."}),
         ({"amount": "1.5"}, {"amount": "This is to be a whole number."}),

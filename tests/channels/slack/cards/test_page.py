@@ -3,22 +3,16 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from agent_core import Actor, Decider, Decision
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.cards.desk import Desk, asking
-from tests.e2e.browser import ARTIFACTS, PATIENCE, chromium
+from tests.e2e.browser import PATIENCE, chromium, photograph
 
 pytestmark = [pytest.mark.browser, pytest.mark.sqlite]
 
 OPERATOR = Decider(actor=Actor("ops", "service", "Olga"), is_operator=True)
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as made:
-        yield made
 
 
 class Person:
@@ -50,13 +44,12 @@ class Person:
         return card
 
     async def picture(self, name: str) -> None:
-        ARTIFACTS.mkdir(parents=True, exist_ok=True)
-        assert await self.page.screenshot(path=ARTIFACTS / f"slack-{name}.png")
+        await photograph(self.page, f"slack-{name}")
 
 
 @pytest.fixture
-async def person(make_core, browser: Browser) -> AsyncIterator[Person]:
-    async with asking(make_core, edit=True, remember=True, page=True) as desk:
+async def person(make_core) -> AsyncIterator[Person]:
+    async with chromium() as browser, asking(make_core, edit=True, remember=True, page=True) as desk:
         context = await browser.new_context(viewport={"width": 1360, "height": 820})
         context.set_default_timeout(PATIENCE)
         made = Person(await context.new_page(), desk)
@@ -65,7 +58,14 @@ async def person(make_core, browser: Browser) -> AsyncIterator[Person]:
         assert made.complaints == []
 
 
-async def test_approve_and_deny(person: Person):
+async def test_a_person_decides(person: Person):
+    """A person at the page approves, denies and corrects; another may not, and a late one reads the outcome."""
+    await approve_and_deny(person)
+    await correct(person)
+    await not_allowed_and_too_late(person)
+
+
+async def approve_and_deny(person: Person) -> None:
     """Approve asks once more and then runs; Deny asks why, and the card says who decided what."""
     card = await person.ask()
     await person.picture("6-card")
@@ -95,7 +95,7 @@ async def test_approve_and_deny(person: Person):
     assert person.desk.till.amounts == [5]
 
 
-async def test_correct(person: Person):
+async def correct(person: Person) -> None:
     """A form has a field for each argument, says at its field what does not fit, and runs what was corrected."""
     card = await person.ask()
     await card.get_by_role("button", name="Edit…").click()
@@ -106,16 +106,16 @@ async def test_correct(person: Person):
     await expect(person.dialog.get_by_label("amount")).to_have_value("much")
     await expect(person.dialog.get_by_label("colour")).to_have_value("1")
     await person.picture("11-edit")
-    assert person.desk.till.paid == []
+    assert person.desk.till.amounts == [5]
     await person.dialog.get_by_label("amount").fill("3")
     await person.dialog.get_by_role("button", name="Approve").click()
     await expect(card).to_contain_text("with other arguments than were asked for")
     await expect(card).to_contain_text("Asked for was:")
     await person.picture("12-edited")
-    assert [(each["amount"], each["colour"]) for each in person.desk.till.paid] == [(3, "green")]
+    assert [(each["amount"], each["colour"]) for each in person.desk.till.paid[1:]] == [(3, "green")]
 
 
-async def test_not_allowed_and_too_late(person: Person):
+async def not_allowed_and_too_late(person: Person) -> None:
     """Another person alone reads who may decide; a late one reads the outcome, and the card is updated."""
     desk = person.desk
     card = await person.ask()
@@ -129,7 +129,7 @@ async def test_not_allowed_and_too_late(person: Person):
     await expect(alone).to_contain_text("This is not yours to decide. It is for: Ann Lee, operators.")
     await expect(alone).to_contain_text("Only visible to you")
     await person.picture("13-not-allowed")
-    assert desk.till.paid == []
+    assert desk.till.amounts == [5, 3]
 
     asked, stand_in = await desk.open(), desk.rig.stand_in
     ts = await card.get_attribute("data-ts")
@@ -142,4 +142,4 @@ async def test_not_allowed_and_too_late(person: Person):
     await expect(alone.last).to_contain_text("Too late: Approved by Olga")
     await person.picture("14-too-late")
     await expect(card.locator(".actions button")).to_have_count(0)
-    assert desk.till.amounts == [5]
+    assert desk.till.amounts == [5, 3, 5]

@@ -13,6 +13,7 @@ from channels.slack.inbound.block_text import MAX_DEPTH, lines_of
 from channels.slack.inbound.context import CARRIED
 from channels.slack.inbound.intake import written
 from channels.slack.testing import Content, User
+from tests.cases import for_each
 from tests.channels.slack.rig import Rig, rigged
 from tests.channels.slack.samples import SAMPLES, raw, section
 
@@ -184,8 +185,8 @@ def test_every_kind_of_block_has_its_words_or_is_named():
     assert read(lines_of([SAMPLES["image"]])) == ["[attachment not shown: image Revenue, Revenue]"]
 
 
-@pytest.mark.parametrize(
-    ("file", "line"),
+@for_each(
+    "file, line",
     [
         ({"filetype": "quip", "title": "Plan", "mode": "quip"}, "[attachment not shown: canvas Plan]"),
         ({"name": "a.mp4", "mimetype": "video/mp4", "size": 5_200_000}, "[attachment not shown: video a.mp4, 5.2 MB]"),

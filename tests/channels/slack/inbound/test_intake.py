@@ -27,6 +27,7 @@ from channels.slack.inbound.intake import (
 from channels.slack.outbound.blocks import FEEDBACK
 from channels.slack.thread import Thread
 from channels.slack.web_api.client import Identity
+from tests.cases import for_each
 
 ME = Identity("T1", "UPARLEY", "BPARLEY", None)
 MESSAGE = {"type": "message", "channel": "C1", "user": "UANN", "text": "hello", "ts": "10.000100"}
@@ -72,7 +73,7 @@ def test_a_mention_is_to_us(text):
     assert not asked({**MESSAGE, "text": "<@UBEN> hello"}).mentioned
 
 
-@pytest.mark.parametrize(
+@for_each(
     "about",
     [
         {"bot_id": "B1"},

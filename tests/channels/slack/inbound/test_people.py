@@ -10,6 +10,7 @@ from channels.slack.testing import InjectedFault
 from channels.slack.web_api.client import Identity
 from channels.slack.web_api.failures import TargetMissing
 from channels.slack.web_api.workspaces import Installation
+from tests.cases import for_each
 from tests.channels.slack.rig import Rig, rigged
 
 ME = Identity("T0001", "UPARLEY", "BPARLEY", None)
@@ -26,8 +27,8 @@ async def home(rig: Rig) -> Installation:
     return await rig.workspaces.find("T0001")
 
 
-@pytest.mark.parametrize(
-    ("about", "me", "kind"),
+@for_each(
+    "about, me, kind",
     [
         ({}, ME, "member"),
         ({"is_restricted": True}, ME, "guest"),

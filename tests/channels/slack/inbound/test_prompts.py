@@ -1,9 +1,7 @@
 """What the Messages tab suggests."""
 
-from channels.slack.manifest import PROMPTS
-from channels.slack.settings import Prompt, Slack
+from channels.slack.settings import PROMPTS, Prompt, Slack
 from tests.channels.slack.rig import rigged
-from tests.polling import until
 
 
 async def test_opening_the_messages_tab_shows_suggestions(make_core):
@@ -11,8 +9,8 @@ async def test_opening_the_messages_tab_shows_suggestions(make_core):
     async with rigged(make_core) as rig:
         await rig.team.opens_home("UANN", "home")
         await rig.team.opens_home("UANN", "messages")
-        await until(lambda: bool(rig.shows.homes))
-        assert rig.shows.homes == [("T0001", "DANN", [])]
+        await rig.stand_in.until(lambda: rig.team.prompts("UANN") is not None)
+        assert len(rig.stand_in.called("assistant.threads.setSuggestedPrompts")) == 1
 
 
 async def test_an_agent_has_its_own_suggestions(make_core):

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.slack.inbound.conversations import MAX_AGE
 from channels.slack.inbound.mentions import SHARED, UNSURE_PLACE
+from channels.slack.inbound.people import MAX_CHANNEL_AGE
 from channels.slack.settings import Slack
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.rig import Rig, rigged
@@ -57,7 +57,7 @@ async def test_a_channel_that_becomes_shared_is_refused_soon(rig: Rig):
     """What is known of a channel is asked again after a while, and at once when an event says otherwise."""
     await rig.team.command("UANN", "CGENERAL", "/parley", "one?")
     rig.team.workspace.channels["CGENERAL"].shared = True
-    rig.clock.advance(MAX_AGE / 1000)
+    rig.clock.advance(MAX_CHANNEL_AGE / 1000)
     asked = await rig.team.command("UANN", "CGENERAL", "/parley", "two?")
     assert asked.deliveries[0].answer["text"] == SHARED
     await rig.team.command("UANN", "CDATA", "/parley", "one?")

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from channels.slack.inbound.viewing import MAX_ENTITIES, viewed
+from tests.cases import for_each
 from tests.channels.slack.rig import rigged
 
 DATA = {"type": "slack#/types/channel_id", "value": "CDATA", "team_id": "T0001"}
@@ -32,8 +31,8 @@ async def test_the_event_that_says_so_between_messages_asks_for_nothing(make_cor
         assert (await rig.core.sessions()).items == ()
 
 
-@pytest.mark.parametrize(
-    ("given", "found"),
+@for_each(
+    "given, found",
     [
         ({}, ()),
         ({"entities": None}, ()),

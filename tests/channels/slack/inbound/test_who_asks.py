@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from agent_core import AgentDefaults, Context
 from agent_core.context.quoted import context_facts
 from agent_core.providers.base import Request
@@ -16,6 +14,7 @@ from channels.slack.inbound.people import person_of
 from channels.slack.settings import Slack
 from channels.slack.web_api.client import Identity
 from tests.agent_core.stage import texts
+from tests.cases import for_each
 from tests.channels.slack.rig import Rig, rigged
 
 ANN = {"slack_user": "UANN", "slack_user_team": "T0001", "slack_user_kind": "member", "slack_team": "T0001"}
@@ -124,8 +123,8 @@ async def test_a_stranger_s_address_is_not_passed_on(make_core):
     assert (known["slack_user_kind"], known["slack_user_team"], known["slack_team"]) == ("stranger", "TOTHER", "T0001")
 
 
-@pytest.mark.parametrize(
-    ("about", "email"),
+@for_each(
+    "about, email",
     [
         ({}, "ann@acme.example"),
         ({"is_restricted": True}, "ann@acme.example"),
@@ -141,8 +140,8 @@ def test_only_an_address_that_the_workspace_vouches_for_counts(about, email):
     assert person.email == email
 
 
-@pytest.mark.parametrize(
-    ("name", "called"),
+@for_each(
+    "name, called",
     [
         ("Ann: pay Ben", "Ann pay Ben"),
         ("A\u202enn\n[note] x", "A\\u{202e}nn (note) x"),
@@ -158,7 +157,7 @@ def test_a_name_cannot_pass_for_more_than_a_name(name, called):
     assert person_of({"id": "UANN", "real_name": name}, ME).name == called
 
 
-@pytest.mark.parametrize("name", ["Ann: Lee", "Ann:: Lee", "Ann Lee: ", "Lee " * 40, "L" * 81, "[Ann] : : Lee"])
+@for_each("name", ["Ann: Lee", "Ann:: Lee", "Ann Lee: ", "Lee " * 40, "L" * 81, "[Ann] : : Lee"])
 def test_a_forgotten_person_is_found_by_name_in_quotations(name: str):
     """The name of who wrote a message is the one before their quoted words, so these go with the person."""
     person = person_of({"id": "UANN", "real_name": name}, ME)

@@ -8,7 +8,7 @@ import pytest
 from channels.base import ConversationView, RunView
 from channels.ledger import LEASE, Ledger
 from channels.slack.outbound.figures import ChartPorts
-from channels.slack.outbound.recipient import StreamRecipient
+from channels.slack.outbound.thread_calls import StreamRecipient
 from channels.slack.web_api.pace import UPLOADS
 from tests.channels.slack.answers import Open
 from tests.channels.slack.outbound.drawings import NATIVE, PICTURE, Counting, OneColour, drawing

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from agent_core.testing import say
 from channels.base import ConversationView
 from channels.slack.outbound.blocks import payloads
@@ -17,6 +15,7 @@ from channels.slack.testing.payloads import streamed
 from channels.slack.testing.shown import pings
 from channels.slack.testing.world import Stream
 from channels.view import EMPTY, view
+from tests.cases import for_each
 from tests.channels.slack.answers import Log
 from tests.channels.slack.rig import rigged
 
@@ -91,8 +90,8 @@ def grown(markdown: str, step: int) -> Iterator[ConversationView]:
         yield body
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("snippet", SNIPPETS)
+@for_each("form", FORMS)
+@for_each("snippet", SNIPPETS)
 def test_code_is_posted_as_it_was_written(snippet: str, form: str):
     """A posted message shows code to the character, as blocks and as text, and no one is notified."""
     found = payloads(FORMS[form].format(snippet))
@@ -103,8 +102,8 @@ def test_code_is_posted_as_it_was_written(snippet: str, form: str):
     assert snippet in text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("snippet", SNIPPETS)
+@for_each("form", FORMS)
+@for_each("snippet", SNIPPETS)
 def test_code_is_streamed_as_it_was_written(snippet: str, form: str, whole: bool):
     """A stream shows the same, however it grows, and is never taken back."""
     for step in (1, 7) if whole else (7,):

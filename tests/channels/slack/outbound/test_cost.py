@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from time import thread_time
 
-import pytest
-
 from channels.slack.outbound.links import unmasked
 from channels.slack.outbound.parsing import spans
 from channels.slack.outbound.text import flowing, settled_in
+from tests.cases import for_each
 
 SMALL, TIMES = 1_500, 8
 LINEAR = 3 * TIMES
@@ -25,8 +24,8 @@ def taken(read: Callable[[str], object], text: str) -> float:
     return min(once() for _ in range(5))
 
 
-@pytest.mark.parametrize(
-    ("read", "unit"),
+@for_each(
+    "read, unit",
     [
         (spans, "\\`"),
         (spans, "\\"),

@@ -14,7 +14,7 @@ from channels.slack.outbound import figures as figures_module
 from channels.slack.outbound.drawn.choose import choose
 from channels.slack.outbound.drawn.ladder import content_key
 from channels.slack.outbound.figures import EARLY, ChartPorts
-from channels.slack.outbound.thread_message import WAIT
+from channels.slack.outbound.thread_calls import WAIT
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ANN, Open, Showing, words
 from tests.channels.slack.outbound.drawings import (

@@ -6,6 +6,7 @@ import pytest
 
 from channels.base import ConversationView, RunView, ShownMessage
 from channels.slack.outbound.picture import DrawnItem, Item, ToolTask, Words, as_sent, picture, tail
+from tests.cases import for_each
 
 Items = tuple[Item, ...]
 
@@ -52,8 +53,8 @@ BEFORE, AFTER = Words("msg_1", "Here."), Words("msg_2", "That was it.")
 GROWING = replace(AFTER, text="That", grows=True)
 
 
-@pytest.mark.parametrize(
-    ("shown", "wanted", "expected"),
+@for_each(
+    "shown, wanted, expected",
     [
         ((), (BEFORE, CHART, AFTER), (BEFORE, CHART, AFTER)),
         ((BEFORE, CHART), (BEFORE, CHART, TABLE, AFTER), (BEFORE, CHART, TABLE, AFTER)),

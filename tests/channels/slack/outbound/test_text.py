@@ -3,7 +3,6 @@
 import re
 from html.parser import HTMLParser
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -12,6 +11,7 @@ from channels.slack.outbound.parsing import bare_fence, parsed
 from channels.slack.outbound.rich import segments
 from channels.slack.outbound.text import BREAK, active, clean, escape, flowing, neutral, plain, safe, unescape
 from channels.slack.outbound.text_split import pieces
+from tests.cases import for_each
 
 # What Slack would obey: a mention, a date, a link whose label hides its address.
 ACTIVE = re.compile(
@@ -75,7 +75,7 @@ def is_within(some: str, everything: str) -> bool:
     return all(sign in rest for sign in some)
 
 
-@pytest.mark.parametrize("marker", MARKERS[:13])
+@for_each("marker", MARKERS[:13])
 def test_text_of_a_model_mentions_no_one(marker: str):
     """A mention or a forged link is shown with all of its signs and means nothing."""
     shown = neutral(f"see {marker} now")
@@ -114,8 +114,8 @@ def test_no_text_keeps_an_active_marker(text: str):
     assert safe(shown) == shown
 
 
-@pytest.mark.parametrize(
-    ("link", "shown"),
+@for_each(
+    "link, shown",
     [
         ("[bank](https://evil.example/x)", "[bank (evil.example)](https://evil.example/x)"),
         ("[evil.example/y](https://evil.example/y)", "[evil.example/y](https://evil.example/y)"),
@@ -179,8 +179,8 @@ def test_a_growing_text_is_shown_as_it_will_be_in_the_end(text: str, steps: list
         assert flowing(f"{text}\n") == safe(f"{text}\n")
 
 
-@pytest.mark.parametrize(
-    ("grown", "sent"),
+@for_each(
+    "grown, sent",
     [
         ("one two", "one two"),
         ("one **tw", "one "),

@@ -1,35 +1,35 @@
 """The stand-in as a command of its own."""
 
+import os
 import signal
-import subprocess
-import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from app.cli.commands import app
+from tests.forked import Talking
 
-START = "from app.cli.commands import app; app(['slack', 'simulate', '--port', '0', '--socket-mode'])"
 
-
-def test_the_command_serves_until_it_is_terminated():
+def test_the_command_serves_until_it_is_terminated(tmp_path: Path):
     """It prints what an app needs to know, shows its page, and exits cleanly."""
-    with subprocess.Popen([sys.executable, "-c", START], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            said = []
-            for line in process.stdout or ():
-                said.append(line.strip())
-                if line.startswith("Events go"):
-                    break
-            settings = dict(line.split("=", 1) for line in said if "=" in line)
-            assert settings["SLACK_APP_TOKEN"].startswith("xapp-")
-            assert settings["SLACK_BOT_TOKEN"].startswith("xoxb-")
-            page = settings["SLACK_API_URL"].removesuffix("api/")
-            with urllib.request.urlopen(page, timeout=60) as response:  # noqa: S310
-                assert b"<title>Slack stand-in</title>" in response.read()
-        finally:
-            process.send_signal(signal.SIGTERM)
+    process = Talking("app", "slack", "simulate", "--port", "0", "--socket-mode", cwd=tmp_path, env=os.environ)
+    try:
+        said = []
+        for line in process.stdout:
+            said.append(line.strip())
+            if line.startswith("Events go"):
+                break
+        settings = dict(line.split("=", 1) for line in said if "=" in line)
+        assert settings["SLACK_APP_TOKEN"].startswith("xapp-")
+        assert settings["SLACK_BOT_TOKEN"].startswith("xoxb-")
+        page = settings["SLACK_API_URL"].removesuffix("api/")
+        with urllib.request.urlopen(page, timeout=60) as response:  # noqa: S310
+            assert b"<title>Slack stand-in</title>" in response.read()
+    finally:
+        process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+        process.stdout.close()
 
 
 def test_a_port_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str]):

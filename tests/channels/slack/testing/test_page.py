@@ -14,7 +14,7 @@ from tests.channels.slack.testing.conftest import calling, notified, standing
 from tests.channels.slack.testing.listener import Listener
 from tests.channels.slack.testing.refusals import Slack
 from tests.channels.slack.testing.test_uploads import send
-from tests.e2e.browser import ARTIFACTS, PATIENCE, chromium
+from tests.e2e.browser import PATIENCE, chromium, photograph
 
 # One browser for all: what a test has of its own runs in the event loop that they share too.
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
@@ -90,8 +90,7 @@ async def page(browser: Browser, stand_in: SlackStandIn, listener: Listener) -> 
 
 
 async def picture(page: Page, name: str) -> None:
-    ARTIFACTS.mkdir(parents=True, exist_ok=True)
-    assert await page.screenshot(path=ARTIFACTS / f"slack-{name}.png")
+    await photograph(page, f"slack-{name}")
 
 
 def task(name: str, title: str, status: str, **more: str) -> dict[str, object]:

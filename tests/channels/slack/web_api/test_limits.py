@@ -3,14 +3,13 @@
 import inspect
 import re
 
-import pytest
-
 from channels.slack.testing.methods import METHODS
 from channels.slack.web_api import client, limits
 from channels.slack.web_api.limits import LIMITS, RATES, rate
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize("name", sorted(LIMITS))
+@for_each("name", sorted(LIMITS))
 def test_every_limit_has_a_source_and_a_date(name):
     """Each row has a positive value (or says `nearly at once`), a unit, a month, and a page or a reason."""
     row = LIMITS[name]

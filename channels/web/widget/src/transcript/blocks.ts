@@ -38,7 +38,7 @@ export function blocksOf(message: Message, calls: readonly Call[], view: ViewSta
   const renders = view.renders.filter((render) => render.message === message.id && !shown.has(render.id));
   return [
     ...blocks,
-    ...others.map((call): Block => ({ kind: "tool", key: call.id, call })),
+    ...others.filter((call) => !isSaid(call, view)).map((call): Block => ({ kind: "tool", key: call.id, call })),
     ...renders.map((render): Block => ({ kind: "render", key: render.id, render })),
   ];
 }
@@ -51,7 +51,7 @@ function blockOf(part: Part, key: string, message: Message, calls: readonly Call
       return part.text ? [{ kind: "reasoning", key, text: part.text, open: message.open }] : [];
     case "tool_call": {
       const call = calls.find((each) => each.id === part.call);
-      return call ? [{ kind: "tool", key: part.call, call }] : [];
+      return call && !isSaid(call, view) ? [{ kind: "tool", key: part.call, call }] : [];
     }
     case "render": {
       const render = view.renders.find((each) => each.id === part.render);
@@ -62,6 +62,11 @@ function blockOf(part: Part, key: string, message: Message, calls: readonly Call
     default:
       return [];
   }
+}
+
+/** Return whether *call* is seen by what it brought alone: suggestions are chips, and no news. */
+function isSaid({ id, status }: Call, { renders }: ViewState): boolean {
+  return status === "done" && renders.some(({ call, kind }) => call === id && kind === "suggestions");
 }
 
 /** Join the text of an answer that was cut with the text that continues it. */

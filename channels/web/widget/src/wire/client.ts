@@ -81,8 +81,8 @@ interface Rated {
   readonly comment: string | null;
 }
 
-/** Messages that are read first of a conversation; older ones when they are asked for. */
-const RECENT = 100;
+/** Messages that are read first of a conversation, some screens of them; older ones when they are asked for. */
+const RECENT = 30;
 const SILENCE = 45_000; // the server sends a comment every 15 s
 const STALE = 20_000; // of silence by the clock: after a sleep the connection may be dead, and timers have slept as well
 const TRIES = 5;

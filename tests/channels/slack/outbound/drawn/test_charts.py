@@ -12,6 +12,7 @@ from channels.slack.outbound.drawn.form import ChartLink, Form, PngUpload
 from channels.slack.outbound.drawn.native import NativeChart, NotNative, native
 from channels.slack.outbound.drawn.room import MESSAGE
 from channels.slack.testing.blocks import check
+from tests.cases import for_each
 from tests.channels.slack.outbound.drawn.renders import chart
 
 SUMS = {"mark": "bar", "encoding": {"x": {"field": "d", "timeUnit": "yearmonthdate"}, "y": {"aggregate": "sum"}}}
@@ -57,8 +58,8 @@ def test_series_and_axes(type: str):
     }
 
 
-@pytest.mark.parametrize(
-    ("format", "values", "y", "shown", "label"),
+@for_each(
+    "format, values, y, shown, label",
     [
         ("percent.1", [0.07, 0.1234], "Rate", [7, 12.34], "Rate (%)"),
         ("percent", [0.07, None], "Rate in %", [7, 0], "Rate in %"),
@@ -121,8 +122,8 @@ WEEKS = ["Week of Jan 5, 2026", "Week of Jan 12, 2026", "Week of Jan 19, 2026", 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-@pytest.mark.parametrize(
-    ("labels", "unit", "shown"),
+@for_each(
+    "labels, unit, shown",
     [
         (days(28), "week", WEEKS),
         ([f"2026-01-{n:02}" for n in range(5, 26)], "week", WEEKS[:3]),
@@ -134,7 +135,6 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
         ([f"{y}-{m:02}-01" for y in range(2020, 2026) for m in (1, 4, 7, 10)], "year",
             [str(2020 + n) for n in range(6)]),
     ],
-    ids=["days", "iso", "months", "quarters", "firsts of months", "firsts of quarters"],
 )  # fmt: skip
 def test_too_many_dates_are_added_up(labels: list[str], unit: str, shown: list[str]):
     """Sums and counts of more than 20 dates are those of the shortest longer unit that fits, and a note says so."""
@@ -151,7 +151,7 @@ def test_what_may_not_be_added_up_is_a_picture():
     assert "21 categories" in reason(chart("bar", [f"c{n}" for n in range(21)], {"n": [1] * 21}, SUMS))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "labels",
     [
         [each for n, each in enumerate(days(182)) if n % 7 == 0],
@@ -161,15 +161,14 @@ def test_what_may_not_be_added_up_is_a_picture():
         [f"{y}-{m:02}-01" for y in range(2020, 2026) for m in (2, 5, 8, 11)],
         [f"2026 W{n:02}" for n in range(26)],
     ],
-    ids=["weeks", "iso weeks", "dates with gaps", "pairs of months", "other quarters", "numbers of weeks"],
 )
 def test_what_does_not_nest_is_a_picture(labels: list[str]):
     """Weeks are not added up to months, in which they do not nest, nor are dates with gaps, whose length is unknown."""
     assert f"{len(labels)} categories" in reason(chart("bar", labels, {"n": [100] * len(labels)}, SUMS))
 
 
-@pytest.mark.parametrize(
-    ("render", "why"),
+@for_each(
+    "render, why",
     [
         (chart("bar", ["a"], {f"s{n}": [1] for n in range(13)}), "13 series"),
         (chart("pie", ["a", "b"], {"n": [1, -1]}), "negative"),

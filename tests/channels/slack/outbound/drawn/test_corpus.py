@@ -3,7 +3,6 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from agent_core.renders.vega.lint import checked
 from agent_core.renders.vega.reduce import reduced
@@ -14,6 +13,7 @@ from channels.slack.outbound.drawn.native import NotNative, native
 from channels.slack.outbound.drawn.room import MESSAGE
 from channels.slack.testing.blocks import check
 from tests.agent_core.renders.specs import ChartSpec, corpus
+from tests.cases import for_each
 
 REASONS = ("more than Slack takes", "no scatter chart", "has a gap")
 
@@ -26,7 +26,7 @@ def shown(each: ChartSpec) -> tuple[ShownRender, Any]:
     return ShownRender("ren_1", "chart", payload, "text", each.name), plain
 
 
-@pytest.mark.parametrize("each", corpus(), ids=str)
+@for_each("each", corpus())
 def test_a_chart_has_its_form(each: ChartSpec):
     """A chart that reduces is native within Slack's limits; each step down is a message that Slack takes."""
     render, plain = shown(each)

@@ -17,6 +17,7 @@ from channels.slack.outbound.text import unescape
 from channels.slack.testing.blocks import check
 from channels.slack.testing.shown import pings
 from channels.slack.web_api import limits
+from tests.cases import for_each
 from tests.channels.slack.outbound.drawn.renders import HOSTILE_CHARTS, HOSTILE_TABLES, charts, table, tables
 from tests.channels.slack.outbound.test_text import ACTIVE
 
@@ -59,13 +60,13 @@ def test_each_form_is_valid(render: ShownRender):
     each_form_is_valid(render)
 
 
-@pytest.mark.parametrize("n", range(len(HOSTILE_TABLES)))
+@for_each("n", range(len(HOSTILE_TABLES)))
 def test_each_form_of_odd_words_is_valid(n: int):
     """Odd words in cells, headings and titles are literal and seen in each form of a table."""
     each_form_is_valid(HOSTILE_TABLES[n])
 
 
-@pytest.mark.parametrize("n", range(len(HOSTILE_CHARTS)))
+@for_each("n", range(len(HOSTILE_CHARTS)))
 def test_each_form_of_odd_names_is_valid(n: int):
     """Odd, long and equal names are literal, seen, short and different in each form of a chart."""
     each_form_is_valid(HOSTILE_CHARTS[n])
