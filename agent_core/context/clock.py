@@ -12,6 +12,10 @@ OFF = "off"
 GAP = 1_800_000
 """Milliseconds after which a message comes with the time again; who needs it to the minute has a tool for it."""
 
+OWN_FILES = frozenset({"localtime", "posixrules", "Factory"})
+OWN_FOLDERS = ("posix/", "right/")
+"""What a machine's folder of time zones has beside them: where it stands itself, and copies with other leap seconds."""
+
 
 def zone_for(agent: Agent, asker: str | None) -> str:
     """Return the time zone in which the model of *agent* learns the time, or `off`; *asker* is the asker's.
@@ -51,7 +55,9 @@ def zone_of(name: str) -> ZoneInfo:
 
 @lru_cache(maxsize=256)
 def is_zone(name: str) -> bool:
-    """Return whether *name* is the IANA name of a time zone."""
+    """Return whether *name* is the IANA name of a time zone; files of this machine's own, as `localtime`, are none."""
+    if name in OWN_FILES or name.startswith(OWN_FOLDERS):
+        return False
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder's name or an overlong one is an OSError

@@ -140,6 +140,7 @@ def filling(
         head=window.head,
         summary=bounds.summary,
         failures=window.history.failures,
+        timed_out=window.history.timed_out > 0,
     )
     sure = round(tokens * (1 + calibration.error))
     if kind == "off" or (not look and (least is None or sure <= least)):

@@ -12,6 +12,8 @@ SHORT_LIFE, LONG_LIFE = 300_000, 3_600_000
 """Milliseconds for which Anthropic's cache keeps a prefix of each lifetime."""
 REST = 86_400_000
 """Milliseconds after which a summary that could not be made is no reason any more not to ask for one."""
+TIMEOUT_REST = 900_000
+"""Milliseconds after which a summary that was not written in time is asked for again: each try holds a message back."""
 _OF_A_RUN = frozenset({"run", "repair"})
 """Why a prompt is frozen in which the session's list of tools stays."""
 _NO_FAULT = frozenset({"cancelled", "outdated"})
@@ -24,8 +26,9 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     first reason why the prompt no longer begins as *last* did: its `compaction`, the `snapshot` (also one frozen again
     to leave out reasoning), or a paused `answer` that was given up; None while it does. *refreezable*: the window was
     compacted since the snapshot was frozen and since a run began. *failures* counts the summaries in a row that could
-    not be made, until the prompt is rewritten or a day has passed since the last, at *failed*. *medium* and *long*
-    count the pauses between calls that are longer than a short and than a long life of the cache, *calls* all calls.
+    not be made, until the prompt is rewritten or a day has passed since the last, at *failed*. *timed_out* is when one
+    was not written in time, 0 for never, until the prompt is rewritten or a quarter of an hour has passed. *medium* and
+    *long* count the pauses between calls that are longer than a short and than a long life of the cache, *calls* all.
     *newest* is the time of the newest fact. *tools_note* is the newest note on the agent's tools that the window has,
     *unavailable* the servers that were reported, both since their list was frozen. *clocked* is the time of the newest
     note of the clock that the window has, 0 for none.
@@ -41,6 +44,7 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     newest: int = 0
     failures: int = 0
     failed: int = 0
+    timed_out: int = 0
     tools_note: str = ""
     unavailable: tuple[str, ...] = ()
     clocked: int = 0
@@ -55,6 +59,7 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     def with_body(self, body: FactBody, time: int, entries: int) -> "PromptHistory":
         """Return the history after a fact with this *body*, in the log or not yet."""
         seen = replace(self, failures=0) if self.failures and time - self.failed >= REST else self
+        seen = replace(seen, timed_out=0) if seen.timed_out and time - seen.timed_out >= TIMEOUT_REST else seen
         return seen._after(body, time, entries)  # noqa: SLF001 - it is of this class
 
     def _after(self, body: FactBody, time: int, entries: int) -> "PromptHistory":
@@ -69,10 +74,11 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
                 is_kept = body.kind == "prune"
                 note, clocked = (self.tools_note, self.clocked) if is_kept else ("", 0)
                 seen = replace(self.rewriting("compaction"), tools_note=note, clocked=clocked)
-                return replace(seen, refreezable=True, failures=0, newest=time)
+                return replace(seen, refreezable=True, failures=0, timed_out=0, newest=time)
             case e.SnapshotFrozen():
                 seen = self if body.reason in _OF_A_RUN else replace(self, tools_note="", unavailable=())
-                return replace(seen.rewriting("snapshot"), refreezable=False, failures=0, newest=time)
+                seen = replace(seen, failures=0, timed_out=0)
+                return replace(seen.rewriting("snapshot"), refreezable=False, newest=time)
             case e.ContextAdded(source="tools", text=text):
                 return replace(self, tools_note=text, newest=time)
             case e.ContextAdded(source="clock"):
@@ -80,7 +86,8 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
             case e.ToolsUnavailable(server=server):
                 return replace(self, unavailable=(*self.unavailable, server), newest=time)
             case e.CompactionFailed() if body.code not in _NO_FAULT:
-                return replace(self, failures=self.failures + 1, failed=time, newest=time)
+                timed_out = time if body.code == "timeout" else self.timed_out
+                return replace(self, failures=self.failures + 1, failed=time, timed_out=timed_out, newest=time)
             case _:
                 return replace(self, newest=time)
 

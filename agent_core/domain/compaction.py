@@ -21,12 +21,13 @@ class WindowFill(msgspec.Struct, frozen=True, kw_only=True):
     *own* the same for all but the newest results, wherever they are, and *unread* for all with those of the newest
     step, which no call has had. Nothing of it is known below the threshold.
     *estimated* is *tokens* without the margin that an uncertain estimate may have. *failures* counts the summaries of
-    the session in a row that could not be made.
+    the session in a row that could not be made; *timed_out*: one was not written in time, a short while ago.
     """
 
     tokens: int
     estimated: int | None = None
     failures: int = 0
+    timed_out: bool = False
     prefix: int = 0
     taken: int = 0
     limit: int | None = None

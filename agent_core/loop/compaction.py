@@ -91,16 +91,25 @@ def on_overflow(fill: WindowFill | None, size: int, policy: Compaction) -> Compa
     return _best(fill, _ways(fill, size, policy.kind, whole=False, must=True), _aim(fill, tokens, OVERFLOW_TARGET))
 
 
+def rests(fill: WindowFill | None, policy: Compaction) -> bool:
+    """Return whether no summary is asked for.
+
+    That is so after three in a row that could not be made, for each try is billed, and for a while after one that was
+    not written in time, for each try holds a message back.
+    """
+    return policy.kind == "summary" and fill is not None and (fill.timed_out or fill.failures >= MAX_FAILURES)
+
+
 def when_due(fill: WindowFill | None, size: int, policy: Compaction, *, whole: bool) -> Compact | None:
     """Return what makes a prompt shorter that is beyond its threshold, None if it is not or nothing can.
 
     A cut is due at the model's limit alone: what is lost for good is not given away for its price. So is a summary
-    after three in a row that could not be made: each try is billed.
+    that `rests`.
     """
     if fill is None:
         return None
     must = fill.limit is not None and fill.tokens > fill.limit
-    if not must and policy.kind == "summary" and fill.failures >= MAX_FAILURES:
+    if not must and rests(fill, policy):
         return None
     limit = fill.limit if policy.kind == "cut" else fill.threshold
     if limit is None or fill.tokens <= limit:

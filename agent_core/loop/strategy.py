@@ -13,7 +13,7 @@ from agent_core.domain.failures import explanation
 from agent_core.domain.messages import UNKNOWN_USAGE, Actor
 from agent_core.domain.step_controls import as_prompted, controls, forced_by_name
 from agent_core.domain.structured import read_answer
-from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact, of_messages, on_overflow, when_due
+from agent_core.loop.compaction import MAX_FAILURES, OVERFLOW, Compact, of_messages, on_overflow, rests, when_due
 from agent_core.loop.moves import Ask, AskHooks, CallTools, Finish, Move, Recall, UseTools, Wait
 from agent_core.loop.pauses import backoff, pause_before
 from agent_core.loop.state import RunState
@@ -277,11 +277,14 @@ def _compact(state: RunState, agent: Agent, ask: Ask) -> Compact | None:
     policy, tried, size = agent.definition.compaction, state.compaction, state.window_size
     if tried.is_off or tried.failed_at == state.step.n:
         return None
-    tired = policy.kind == "summary" and state.fill is not None and state.fill.failures >= MAX_FAILURES
     whole = not set(state.inbox.user_messages).isdisjoint(state.inbox.unconsumed)
     limit, more = agent.definition.limits.max_context_messages, len(state.inbox.unconsumed) + bool(ask.note)
     older = size - (state.fill.head if state.fill else 0) if whole else state.window_border
-    move = of_messages(limit, size, more, kind=policy.kind, whole=whole) if older and not tired else None
+    move = (
+        of_messages(limit, size, more, kind=policy.kind, whole=whole)
+        if older and not rests(state.fill, policy)
+        else None
+    )
     move = move or when_due(state.fill, size, policy, whole=whole)
     return replace(move, controls=ask.sends or ask.controls, failures=tried.failures) if move else None
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from agent_core import ConfigError, Definition, InvalidInput
+from agent_core.context.clock import OFF
 from agent_core.hooks.check import check_addresses, fails_open
 from agent_core.net.targets import TargetGuard
 from agent_core.providers.models import find
@@ -62,10 +63,9 @@ def examine(*, offline: bool, env_file: Path | None) -> Iterator[Finding]:
         yield Finding("fail", "providers", str(error))
     own, texts = OwnTools.of(settings), set[str]()
     own.load()
+    basics = chain([_settings(settings)], _zone(settings), edges(settings), _database(settings))
     tools = chain(own_tools(own), tool_files(settings, own), mcp_servers(settings))
-    for finding in chain(
-        [_settings(settings)], edges(settings), _database(settings), tools, _models(settings), stored_hooks(settings)
-    ):
+    for finding in chain(basics, tools, _models(settings), stored_hooks(settings)):
         texts.add(finding.text)
         yield finding
     # A start stops at its first fault, which may have been reported above, beside others of its kind.
@@ -82,6 +82,13 @@ def _settings(settings: Settings) -> Finding:
         return Finding("fail", "settings", str(error))
     where = "Postgres" if settings.postgres else "SQLite"
     return Finding("ok", "settings", f"{where}, agents in `{settings.agents}`, model {settings.default_model}")
+
+
+def _zone(settings: Settings) -> Iterator[Finding]:
+    """Report the time zone in which models learn the time, where it is not the default."""
+    if settings.clock != Settings.model_fields["clock"].default:
+        sentence = "models learn no time" if settings.clock == OFF else f"models learn the time of {settings.clock}"
+        yield Finding("ok", "zone", f"{sentence}, where neither agent nor person has a zone of their own")
 
 
 def _models(settings: Settings) -> Iterator[Finding]:

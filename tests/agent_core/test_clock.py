@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_core import AgentDefaults, Compaction, ContextAdded, Inbound, InvalidInput, Limits, StepStarted, Text
-from agent_core.context.clock import clock_text, zone_for, zone_of
+from agent_core.context.clock import clock_text, is_zone, zone_for, zone_of
 from agent_core.store.store import Store
 from agent_core.testing import FakeClock, say
 from agent_core.testing.clock import START
@@ -120,6 +120,13 @@ async def test_a_person_s_own_zone_goes_before_that_of_the_process(make_core: Ma
     await stage.done((await stage.core.receive(stage.session, inbound)).run)
     assert await clocks(stage) == ["Thursday, 2026-01-01, 05:30 (Asia/Kolkata, UTC+05:30)"]
     assert clock_text(START, zone_of("Mars/Base")) == "Thursday, 2026-01-01, 00:00 (UTC, UTC+00:00)"
+
+
+@pytest.mark.parametrize("name", ["localtime", "posixrules", "posix/Europe/Berlin", "right/UTC", "Mars/Base"])
+def test_files_of_a_machine_are_no_zones(name: str):
+    """Only the names of the IANA are: what else the folder of zones has differs from machine to machine."""
+    assert not is_zone(name)
+    assert is_zone("Europe/Berlin")
 
 
 def test_whose_zone_it_is():

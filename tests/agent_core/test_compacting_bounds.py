@@ -47,7 +47,10 @@ async def test_a_model_that_calls_a_tool_is_asked_without(make_core: MakeCore):
 
 
 async def test_the_wait_for_a_summary_that_only_saves_is_short(make_core: MakeCore):
-    """What was used until then is billed, and the step is asked with the window as it is."""
+    """What was used until then is billed, and the step is asked with the window as it is.
+
+    No other message waits for one within a quarter of an hour.
+    """
     clock, hold = FakeClock(), asyncio.Event()
     script, tiny = answering(PAID, pause(hold)), Limits(max_context_messages=4)
     stage = await set_stage(make_core, script, clock=clock, limits=tiny, compaction=SUMMARY)
@@ -61,6 +64,12 @@ async def test_the_wait_for_a_summary_that_only_saves_is_short(make_core: MakeCo
     (failed,) = await stage.said(CompactionFailed)
     assert (failed.code, failed.usage and failed.usage.input) == ("timeout", 1_000)
     assert stage.provider.open == 0
+    hold.set()
+    for wait, failures in ((0, 1), (899, 1), (1, 2)):
+        clock.advance(wait)
+        for n in range(2):
+            await stage.play(f"after {wait}, {n}")
+        assert len(await stage.said(CompactionFailed)) == failures, wait
 
 
 async def test_the_wait_for_a_summary_that_makes_it_fit_is_longer(make_core: MakeCore):

@@ -1,8 +1,9 @@
 """The time of day, anywhere."""
 
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
+from agent_core.context.clock import is_zone
 from agent_core.tools.base import CallContext, ToolError
 from agent_core.tools.function import tool
 
@@ -14,12 +15,10 @@ async def current_time(context: CallContext, timezone: str = "UTC") -> str | Too
     Args:
         timezone: IANA name of the time zone, such as `Europe/Berlin` or `UTC`.
     """
-    try:
-        zone = ZoneInfo(timezone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder's name or an overlong one is an OSError
+    if not is_zone(timezone):
         return ToolError(
             f"There is no time zone `{timezone[:60]}`. Use an IANA name such as `Europe/Berlin`, or `UTC`."
         )
-    now = datetime.fromtimestamp(context.clock.now() / 1000, zone)
+    now = datetime.fromtimestamp(context.clock.now() / 1000, ZoneInfo(timezone))
     offset = f"{now:%z}"
     return f"{now:%A, %Y-%m-%d %H:%M:%S} ({timezone}, UTC{offset[:3]}:{offset[3:5]})"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, TextIO
+from typing import IO, Any
 
 import httpx
 
@@ -39,15 +39,21 @@ def environment(**more: str) -> dict[str, str]:
 class Printing:
     """The lines that a running process prints."""
 
-    def __init__(self, output: TextIO) -> None:
+    def __init__(self, output: IO[str]) -> None:
         self._output = output
         self._lines: Queue[str] = Queue()
-        Thread(target=self._read, daemon=True).start()
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         with self._output:
             for line in self._output:
                 self._lines.put(line.rstrip("\n"))
+
+    def join(self) -> bool:
+        """Wait for the end of the output, which only its reader closes; return whether it has ended."""
+        self._reader.join(PATIENCE)
+        return not self._reader.is_alive()
 
     def until(self, text: str) -> list[str]:
         """Return the lines up to the next one that holds *text*."""
@@ -73,11 +79,14 @@ def process(folder: Path, *words: str, **env: str) -> Iterator[Printing]:
         stdin=subprocess.DEVNULL,
         text=True,
     ) as started:
+        assert started.stdout is not None
+        printing = Printing(started.stdout)
         try:
-            assert started.stdout is not None
-            yield Printing(started.stdout)
+            yield printing
         finally:
             started.terminate()
+            if not printing.join():
+                started.kill()
 
 
 class DevServer:
@@ -108,10 +117,12 @@ def dev_server(folder: Path, **env: str) -> Iterator[DevServer]:
     """Give a server of `parley dev` at work in *folder*."""
     env = environment(PORT="0", PARLEY_DEMO_RATE="0", **env)
     started = Talking("app", "dev", cwd=folder, env=env)
+    printing = Printing(started.stdout)
     try:
-        server = DevServer(folder, Printing(started.stdout))
+        server = DevServer(folder, printing)
         with server.client:
             yield server
     finally:
         started.send_signal(signal.SIGTERM)
         started.wait(PATIENCE)
+        printing.join()

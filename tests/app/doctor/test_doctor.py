@@ -98,6 +98,14 @@ def test_unlisted_models_are_warned_of(look: Examine, tmp_path: Path):
     assert (found.level, "`openai:gpt-7-moon`" in found.text) == ("warn", True)
 
 
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "off", "UTC"])
+def test_a_zone_of_models_is_reported(look: Examine, zone: str):
+    """In which zone models learn the time is said where it is another than UTC."""
+    found = look(PARLEY_CLOCK=zone).get("zone")
+    said = {"off": "models learn no time", "UTC": None}.get(zone, "models learn the time of Europe/Berlin")
+    assert (found and found.text.partition(",")[0]) == said
+
+
 def test_a_router_that_a_model_has_not_is_warned_of(look: Examine, tmp_path: Path):
     """An agent with `router: native` whose model is not known to load tools is named, with the remedy."""
     file = tmp_path / "a.yaml"
