@@ -109,7 +109,9 @@ def paid_after(policy: Policy, clicks: list[Click]) -> list[int]:
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=settings().max_examples // 2,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @example(story=(ANN_OR_BOB, [Click(who, approved=True, edits=False, remembers=False) for who in sorted(BOBS)]))
 @example(story=(NOT_ANN, [Click("a page's ann", approved=True, edits=True, remembers=True)]))

@@ -333,7 +333,7 @@ LAWS = (
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plan=plans())
 @example(plan=EVERYTHING)
 def test_no_session_breaks_a_law(fresh: Fresh, plan: Plan):
@@ -342,10 +342,10 @@ def test_no_session_breaks_a_law(fresh: Fresh, plan: Plan):
 
 
 @pytest.mark.whole
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=108, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plan=plans())
 def test_none_of_many_sessions_breaks_a_law(fresh: Fresh, plan: Plan):
-    """The same of five times as many sessions, on both databases."""
+    """The same of nine times as many sessions, on both databases."""
     obeys(fresh, plan)
 
 

@@ -49,9 +49,9 @@ async def test_the_default_keeps_200_messages(make_core: MakeCore):
 async def test_null_keeps_everything(make_core: MakeCore):
     """With `max_context_messages: null` nothing is ever cut."""
     stage = await set_stage(make_core, echo, limits=Limits(max_context_messages=None))
-    for n in range(120):
+    for n in range(DEFAULT_CONTEXT_MESSAGES // 2 + 1):
         await stage.play(f"m{n}")
-    assert len(stage.provider.requests[-1].messages) == 239
+    assert len(stage.provider.requests[-1].messages) == DEFAULT_CONTEXT_MESSAGES + 1
     assert not await stage.said(ContextCompacted)
 
 

@@ -44,7 +44,7 @@ def begun(url: str, scenario: Scenario, ledger: Ledger, at: int, side: Side) -> 
     return Process(core, database, ledger)
 
 
-EVERY = 3
+EVERY = 5
 """One of so many appends is enough here: `make chaos` has all of them."""
 RICHEST = "approved write"
 """The scenario with the most appends, of all kinds."""

@@ -58,7 +58,7 @@ async def work_of(core: Core, work: Callable[[Connection], T]) -> int:
 
 
 class Past(NamedTuple):
-    """Sessions of 200 and of 10,000 messages in one database: in both the window is just full."""
+    """Sessions of 200 and of 2,000 messages in one database: in both the window is just full."""
 
     path: Path
     short: str
@@ -74,7 +74,7 @@ def past(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Past:
         core = Core(SqliteDatabase(path), providers={"scripted": provider}, tools={}, default_model="scripted")
         await core.start()
         await core.agents.create(Definition(name="assistant", instructions=""))
-        short, long = await long_session(core, 200), await long_session(core, 10_000)
+        short, long = await long_session(core, 200), await long_session(core, 2_000)
         await core.stop()
         return Past(path, short, long)
 
@@ -97,7 +97,7 @@ async def load(core: Core, session: str) -> Loaded:
 
 
 async def test_loading_a_long_session_costs_what_its_window_costs(core: Core, past: Past):
-    """A session of 10,000 messages is loaded with no more rows, and no more work, than one of 200."""
+    """A session of 2,000 messages is loaded with no more rows, and no more work, than one of 200."""
     short, long = await load(core, past.short), await load(core, past.long)
     assert len(long.facts) + len(long.recalled) <= len(short.facts) + len(short.recalled)
     costs = [
@@ -108,11 +108,11 @@ async def test_loading_a_long_session_costs_what_its_window_costs(core: Core, pa
 
 
 async def test_the_window_of_a_long_session_is_its_newest_part(core: Core, past: Past):
-    """What is loaded of 10,000 messages is the newest of them, whole, beginning with a question."""
+    """What is loaded of 2,000 messages is the newest of them, whole, beginning with a question."""
     home = await core._cache.get(past.long)
     said = [text_of(entry.message.parts) for entry in home.window.entries]
     assert len(said) == 200
-    assert said == [f"{kind} {n}" for n in range(4_900, 5_000) for kind in ("Question", "Answer")]
+    assert said == [f"{kind} {n}" for n in range(900, 1_000) for kind in ("Question", "Answer")]
 
 
 async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, past: Past):
@@ -156,7 +156,7 @@ async def test_a_runs_stream_is_read_no_further_than_its_end(core: Core, past: P
 
 
 async def test_a_message_to_a_long_session_costs_what_any_costs(core: Core, past: Past):
-    """After 10,000 messages a message writes the same rows as after 200, cold as well as warm."""
+    """After 2,000 messages a message writes the same rows as after 200, cold as well as warm."""
     counts: list[list[str]] = []
     for name in (past.short, past.long):
         for _ in range(2):

@@ -151,7 +151,7 @@ async def test_both_eras_over_stdio(era: str) -> None:
         await _tour(stage, server)
 
 
-@pytest.mark.parametrize("calls", [200, pytest.param(10_000, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("calls", [60, pytest.param(10_000, marks=pytest.mark.whole)])
 async def test_calls_leave_no_task_and_no_connection(port: int, era: str, calls: int) -> None:
     """After many calls, 20 at a time, no more tasks and sockets are open than after the first 20."""
     async with staged(f"127.0.0.1:{port}") as stage:

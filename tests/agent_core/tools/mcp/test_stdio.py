@@ -30,6 +30,8 @@ for line in sys.stdin:
     if asked["method"] == "initialize":
         reply(result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                       "serverInfo": {"name": "raw", "version": "1"}})
+    elif asked["method"] == "tools/list":
+        reply(result={"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
     elif asked["method"] == "tools/call":
         SCRIPT
     else:
@@ -94,21 +96,20 @@ async def test_a_server_that_dies_at_once_is_started_with_growing_pauses() -> No
         assert pauses == [0.5, 1.0, 2.0]
 
 
-# The made-up server, which answers nothing before the file FREE is there.
-_SLOW = """
-import os, runpy, time
+# The same server, which answers nothing before the file FREE is there.
+_SLOW = f"""
+import os, time
 while not os.path.exists(FREE):
     time.sleep(0.01)
-runpy.run_module("agent_core.testing.mcp", run_name="__main__")
-"""
+{_RAW}"""
+_ECHO = 'reply(result={"content": [{"type": "text", "text": "said"}]})'
 
 
 async def test_a_child_that_starts_slowly_is_waited_for_by_what_needs_it_next(tmp_path: Path) -> None:
     """A child has more than eleven seconds to start; a discovery that gave it up leaves it to the next one."""
     clock, before, free = FakeClock(), children(), tmp_path / "free"
-    server = McpServer(
-        name="slow", transport="stdio", command=sys.executable, args=("-c", _SLOW.replace("FREE", repr(str(free))))
-    )
+    script = _SLOW.replace("FREE", repr(str(free))).replace("SCRIPT", _ECHO)
+    server = McpServer(name="slow", transport="stdio", command=sys.executable, args=("-c", script))
     async with staged(clock=clock) as stage:
         first = asyncio.create_task(stage.connections.discover(server))
         await until(lambda: bool(children() - before))
@@ -190,7 +191,7 @@ async def test_an_idle_child_is_ended() -> None:
     """An idle child is ended."""
     clock, before = FakeClock(), children()
     async with staged(clock=clock, idle=60) as stage:
-        await stage.call(child(), "echo", text="one")
+        await stage.call(_raw(_ECHO), "echo", text="one")
         assert children() - before
         await clock.slept()
         clock.advance(61)
