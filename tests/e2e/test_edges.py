@@ -21,7 +21,7 @@ from tests.e2e.test_kill import ASK, WHOLE, opened
 FEW, MANY = 50, 1_000
 SPARE = 40
 MEGABYTE = 1_000_000
-MESSAGES = "/v1/sessions/x/messages"
+MESSAGES, RUNS = "/v1/sessions/x/messages", "/v1/agents/x/runs"
 MESSAGE_BYTES, OTHER_BYTES = 409_600, 64_000
 PROBES = 15
 MOST_TIMES, MOST_SECONDS = 100, 2.0
@@ -101,7 +101,8 @@ def nested(levels: int) -> bytes:
 
 
 def valued(values: int) -> bytes:
-    return json.dumps({"text": "x", "controls": [1] * values}).encode()
+    """Return the body of a run with so many *values*: messages of an object and two texts each."""
+    return json.dumps({"messages": [{"role": "user", "text": "x"}] * (values // 3)}).encode()
 
 
 def sized(size: int) -> bytes:
@@ -112,7 +113,7 @@ def titled(size: int) -> bytes:
     return b'{"title": "' + b"x" * (size - 13) + b'"}'
 
 
-# A request to a session that is not there, and how it is answered: 404 where the body passes every bound.
+# A request to a session or an agent that is not there, and how it is answered: 404 where the body passes every bound.
 BODIES: dict[str, tuple[bytes, int]] = {
     "100 levels": (post(MESSAGES, nested(99), key=KEY), 404),
     "101 levels": (post(MESSAGES, nested(100), key=KEY), 422),
@@ -121,8 +122,8 @@ BODIES: dict[str, tuple[bytes, int]] = {
     "11,000 nested lists for no route": (post("/nothing", nested(11_000)), 404),
     "11,000 nested lists for another method": (post("/healthz", nested(11_000)), 405),
     "200,000 nested lists": (post(MESSAGES, b"[" * 200_000, key=KEY), 422),
-    "19,000 values": (post(MESSAGES, valued(19_000), key=KEY), 404),
-    "100,000 values": (post(MESSAGES, valued(100_000), key=KEY), 422),
+    "19,000 values": (post(RUNS, valued(19_000), key=KEY), 404),
+    "40,000 values": (post(RUNS, valued(40_000), key=KEY), 422),
     "a whole message": (post(MESSAGES, sized(100_012), key=KEY), 404),
     "the most bytes of a message, as another field": (post(MESSAGES, titled(MESSAGE_BYTES), key=KEY), 404),
     "a byte more than a message": (post(MESSAGES, sized(MESSAGE_BYTES + 1), key=KEY), 413),
@@ -132,7 +133,7 @@ BODIES: dict[str, tuple[bytes, int]] = {
     "the most bytes of another body": (post("/v1/sessions", b" " * OTHER_BYTES, key=KEY), 400),
     "a byte more than that": (post("/v1/sessions", b" " * (OTHER_BYTES + 1), key=KEY), 413),
     "unknown fields": (post(MESSAGES, json.dumps(dict.fromkeys(map(str, range(19_000)), 1)).encode(), key=KEY), 422),
-    "NUL in 19,000 values": (post(MESSAGES, valued(19_000).replace(b'"x"', b'"\\u0000"'), key=KEY), 422),
+    "NUL in 19,000 values": (post(RUNS, valued(19_000).replace(b'"x"', b'"\\u0000"'), key=KEY), 422),
 }
 HEADS: dict[str, tuple[bytes, int]] = {
     "a head of 30 kB": (get("/healthz", b"X: " + b"a" * 30_000), 200),

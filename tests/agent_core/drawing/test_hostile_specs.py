@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from agent_core.drawing.drawer import Drawer, DrawingFailed
 from tests.agent_core.drawing.specs import PNG, bar, opened
@@ -24,6 +25,15 @@ for spec in json.load(sys.stdin):
     except ValueError:
         print("refused", flush=True)
 """
+
+with_one_process = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def drawer() -> AsyncIterator[Drawer]:
+    """One drawer that keeps no drawing, for all tests that do not end its process."""
+    async with opened(cache=0, seconds=60) as made:
+        yield made
 
 
 @dataclass
@@ -94,20 +104,18 @@ async def drawn(drawer: Drawer, specs: list[dict[str, Any]]) -> list[bytes | str
     return [await one(spec) for spec in specs]
 
 
-async def test_no_chart_reads_a_file_or_asks_a_host(tmp_path: Path):
+@with_one_process
+async def test_no_chart_reads_a_file_or_asks_a_host(drawer: Drawer, tmp_path: Path):
     """A drawing is the same whether the file that it names is there or not, and no host is asked."""
     file = tmp_path / "secret.png"
     async with trap(red()) as host:
         specs = reaching(str(file), f"127.0.0.1:{host.port}")
-        async with opened(cache=0, seconds=60) as drawer:
-            without = await drawn(drawer, specs)
-            file.write_bytes(red())
-            assert await drawn(drawer, specs) == without
-            assert host.asked == []
-            assert sum(isinstance(each, bytes) for each in without) > 3
-            assert not [
-                each for each in without if isinstance(each, str) and (str(tmp_path) in each or "127.0" in each)
-            ]
+        without = await drawn(drawer, specs)
+        file.write_bytes(red())
+        assert await drawn(drawer, specs) == without
+        assert host.asked == []
+        assert sum(isinstance(each, bytes) for each in without) > 3
+        assert not [each for each in without if isinstance(each, str) and (str(tmp_path) in each or "127.0" in each)]
 
 
 async def test_the_renderer_alone_would_read_and_ask(tmp_path: Path):
@@ -146,30 +154,30 @@ async def test_a_bomb_is_bounded_in_memory(spec: dict[str, Any], bounds: dict[st
         assert (await drawer.png(bar())).startswith(PNG)
 
 
-async def test_what_grows_large_is_refused_before_it_is_drawn():
+@with_one_process
+async def test_what_grows_large_is_refused_before_it_is_drawn(drawer: Drawer):
     """Steps, facets and fonts of absurd sizes are measured and refused, and the process goes on."""
-    async with opened(seconds=60) as drawer:
-        for spec in (
-            bar(width={"step": 1_000_000}),
-            bar(title={"text": "large", "fontSize": 1e6}),
-            bar(height=40_000, width=900),
-            {"hconcat": [bar(width=1500, height=1500)] * 6},
-        ):
-            with pytest.raises(DrawingFailed, match="too large"):
-                await drawer.check(spec)
-        (pid,) = drawer.pids
-        wide = await drawer.png(bar(width=3000, height=2000))
-        assert int.from_bytes(wide[16:20]) * int.from_bytes(wide[20:24]) == pytest.approx(12e6, rel=0.01)
-        assert drawer.pids == (pid,)
+    for spec in (
+        bar(width={"step": 1_000_000}),
+        bar(title={"text": "large", "fontSize": 1e6}),
+        bar(height=40_000, width=900),
+        {"hconcat": [bar(width=1500, height=1500)] * 6},
+    ):
+        with pytest.raises(DrawingFailed, match="too large"):
+            await drawer.check(spec)
+    (pid,) = drawer.pids
+    wide = await drawer.png(bar(width=3000, height=2000))
+    assert int.from_bytes(wide[16:20]) * int.from_bytes(wide[20:24]) == pytest.approx(12e6, rel=0.01)
+    assert drawer.pids == (pid,)
 
 
-async def test_nesting_is_bounded():
+@with_one_process
+async def test_nesting_is_bounded(drawer: Drawer):
     """A chart nested beyond reason gives a drawing or an error, and the next chart is drawn."""
-    async with opened(seconds=60) as drawer:
-        for depth in (100, 2_000):
-            spec: dict[str, Any] = bar()
-            for _ in range(depth):
-                spec = {"hconcat": [spec]}
-            (found,) = await drawn(drawer, [spec])
-            assert found[:8] == PNG or isinstance(found, str)
-            assert (await drawer.png(bar(title=f"after {depth}"))).startswith(PNG)
+    for depth in (100, 2_000):
+        spec: dict[str, Any] = bar()
+        for _ in range(depth):
+            spec = {"hconcat": [spec]}
+        (found,) = await drawn(drawer, [spec])
+        assert found[:8] == PNG or isinstance(found, str)
+        assert (await drawer.png(bar(title=f"after {depth}"))).startswith(PNG)
