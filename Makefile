@@ -78,7 +78,8 @@ bench: workshop ## Measure this machine against a bare byte pipe, and bills agai
 
 # The storm alone takes about 16 minutes; before it kills at each transaction of each scenario, then a thousand races and
 # restarts over approvals (through all surfaces a fifth of the races, as each costs as much as ten), every crash point on
-# both databases, every fault, kill and crowd in Slack, and at last a thousand hostile connections at once.
+# both databases, every fault, kill and crowd in Slack, a thousand hostile connections at once, and at last one visitor
+# beside three who flood.
 chaos: workshop ## Kill processes on Postgres 200 times under load, race approvals, every crash, fault and kill, in about 45 minutes
 	@$(BIN)/python -m tests.chaos
 	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --whole --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
@@ -88,6 +89,7 @@ chaos: workshop ## Kill processes on Postgres 200 times under load, race approva
 	@$(PYTEST) --whole -q $(PARALLEL) -k "kill or fault or crowd" tests/channels/slack
 	@$(PYTEST) --whole -q -s --timeout=600 tests/e2e/test_edges.py tests/e2e/test_edges_memory.py
 	@PARLEY_ROUNDS=50 $(PYTEST) --whole -q tests/e2e/test_cuts.py
+	@$(BIN)/python -m tests.load.fair
 
 load: workshop ## Measure 300 streams through several processes on Postgres, in about five minutes
 	@$(BIN)/python -m tests.load --write

@@ -127,6 +127,7 @@ from agent_core.renders.files import csv_of
 from agent_core.renders.formats import alignments, amount_sign, formatted, number_of
 from agent_core.renders.heads import RenderHead, head_of
 from agent_core.renders.specs import data_of
+from agent_core.renders.thread import in_render_thread
 from agent_core.renders.twins import ChartLine, chart_lines, chart_text, spec_text, table_text
 from agent_core.renders.values import Align, DataTable, PlainChart, PlainSeries, TableColumn, chart_of, table_of
 from agent_core.runtime.outputs import Changes, ToolOutput
@@ -285,6 +286,7 @@ __all__ = [
     "data_of",
     "formatted",
     "head_of",
+    "in_render_thread",
     "may_respond",
     "misfit",
     "new_id",

@@ -33,13 +33,13 @@ class SystemClock:
 async def within(clock: Clock, seconds: float) -> AsyncGenerator[None]:
     """Cancel what runs here, and raise TimeoutError, when *clock* has moved on by *seconds*."""
     async with asyncio.timeout(None) as limit:
-        timer = asyncio.create_task(_ring(clock, seconds, limit))
+        timer = asyncio.create_task(_end(clock, seconds, limit))
         try:
             yield
         finally:
             timer.cancel()
 
 
-async def _ring(clock: Clock, seconds: float, limit: asyncio.Timeout) -> None:
+async def _end(clock: Clock, seconds: float, limit: asyncio.Timeout) -> None:
     await clock.sleep(seconds)
     limit.reschedule(asyncio.get_running_loop().time())

@@ -29,8 +29,9 @@ from agent_core.domain.objects import (
     SessionStatus,
 )
 from agent_core.domain.quotas import ANYWHERE, Origin
-from agent_core.engine.base import Engine, Runs
+from agent_core.engine.base import Engine
 from agent_core.engine.local import LocalEngine
+from agent_core.engine.runs import Runs
 from agent_core.errors import InvalidInput
 from agent_core.hooks.chain import Resolver
 from agent_core.hooks.resolvers import HookResolvers
@@ -129,7 +130,7 @@ class Core:
         await self._store.write(catalog.ensure_project)
         await self.tools.start()
         if self._bus is not None:
-            await self._bus.start(self._store.hub, self._dispatcher.wake, self._engine.interrupt)
+            await self._bus.start(self._store.hub, self._dispatcher.wake, self._engine.pool.interrupt)
         await self._engine.start()
         self._segments.pressure.start()
         self._counting = asyncio.create_task(self._backlog.watch(), name="parley-backlog")
@@ -212,10 +213,8 @@ class Core:
 
     async def messages(self, session: str, *, limit: int = 50, cursor: str | None = None) -> Page[MessageObject]:
         """Return a session's messages, oldest first; raises `NotFound`."""
-        after = cursor_key(cursor) or 0
-        return await self._store.read(
-            lambda connection: readings.transcript(connection, session, after=after, limit=limit)
-        )
+        read = partial(readings.transcript, session=session, after=cursor_key(cursor) or 0, limit=limit)
+        return await self._store.read(read)
 
     async def updated_since(self, seen: Mapping[str, int]) -> set[str]:
         """Return the sessions whose logs go beyond the seq up to which each was *seen*."""
@@ -358,12 +357,13 @@ class Core:
         """
         return (await self._store.add_context(session, context, key=key)).seq
 
-    async def feedback(self, run: str, *, by: Actor, rating: Rating, comment: str | None = None) -> Feedback:
-        """Store the feedback of *by* on a run, replacing their earlier one; raises `NotFound`."""
+    async def feedback(
+        self, run: str, *, by: Actor, rating: Rating, comment: str | None = None, origin: Origin = ANYWHERE
+    ) -> Feedback:
+        """Store the feedback of *by* on a run, replacing their earlier one; raises `NotFound`, `RateLimited`."""
         now = self._store.clock.now()
-        return await self._store.write(
-            lambda connection: feedback.give(connection, run, by=by, rating=rating, comment=comment, now=now)
-        )
+        give = partial(feedback.give, run=run, by=by, rating=rating, comment=comment, origin=origin, now=now)
+        return await self._store.write(give)
 
     def follow(self, session: str, *, after: int = 0, until_idle: bool = False) -> AsyncGenerator[list[Event]]:
         """Yield batches of the session's events beyond seq *after*; raises `NotFound`, `UnknownCursor` first."""

@@ -21,9 +21,10 @@ from agent_core import (
     SystemClock,
     Unavailable,
 )
-from agent_core.engine.base import Engine, Runs
+from agent_core.engine.base import Engine
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import MAX_RUNS
+from agent_core.engine.runs import Runs
 from agent_core.hooks.resolvers import HookResolvers
 from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
@@ -34,6 +35,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Toolset
 from agent_core.uploads.clamd import ClamdCheck
+from app.addresses import place_of
 from app.api import operations, problems
 from app.api.bodies import openapi
 from app.api.bodies.token_wire import TokenAnswer
@@ -309,7 +311,7 @@ def _described() -> Answers:
 
 def _demo(settings: Settings, broken: Callable[[], Sequence[str]] | None) -> Demo:
     password = settings.demo_password.get_secret_value() if settings.demo_password else None
-    return Demo(partial(notice, settings), Door(password), broken, settings.demo_tool_context)
+    return Demo(partial(notice, settings), Door(password, place_of=place_of), broken, settings.demo_tool_context)
 
 
 def create_watch(ready: Ready | Starting) -> FastAPI:

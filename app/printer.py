@@ -2,7 +2,7 @@
 
 import sys
 
-from channels.legible import visible
+from channels.legible import one_line, visible
 
 
 def say(text: str) -> None:
@@ -12,6 +12,6 @@ def say(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """Print *text* to standard error as `say` does: what a program that reads the result does not want."""
-    sys.stderr.write(f"{visible(text)}\n")
+    """Print *text* on one line of standard error: what a program that reads the result does not want."""
+    sys.stderr.write(f"{one_line(text)}\n")
     sys.stderr.flush()

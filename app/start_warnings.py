@@ -11,6 +11,7 @@ from agent_core.runtime.tools.offers import names_of, warn_of_router, wrapped
 from agent_core.tools.toolset import Scope
 from app.models import Models, models_of, warn_of_model
 from app.settings import Settings
+from app.strangers import warn_of_strangers
 
 _log = structlog.get_logger("parley.start")
 
@@ -29,6 +30,7 @@ async def warn(core: Core, settings: Settings, models: Models, today: date, look
         )
     tools = await core.tools.toolset.tools(Scope())
     async for agent in _agents(core):
+        warn_of_strangers(agent.definition)
         if agent.source == "api":  # those of files were warned of when they were read
             warn_open(agent.definition)
             warn_of_router(agent.definition, searches=core.agents.searches(agent.definition))

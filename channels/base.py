@@ -11,7 +11,18 @@ from typing import Any, Literal, NewType, Protocol, Self, TypeVar
 
 from sqlalchemy import Connection
 
-from agent_core import Actor, ApprovalStatus, CallOutcome, ParleyError, RunStatus
+from agent_core import (
+    Actor,
+    ApprovalStatus,
+    CallOutcome,
+    File,
+    ParleyError,
+    Part,
+    Reasoning,
+    RunStatus,
+    Text,
+    ToolCall,
+)
 
 Ref = NewType("Ref", str)
 """Where one message of a channel is, in the channel's own words; it outlives the process."""
@@ -145,6 +156,24 @@ class Piece:
 
     kind: Literal["text", "reasoning", "picture", "other"]
     text: GrowingText
+
+    @classmethod
+    def of(cls, part: Part) -> Self:
+        """Return a part of an answer with its text; a file's is empty."""
+        match part:
+            case Text(text):
+                return cls("text", GrowingText.of(text))
+            case Reasoning(text):
+                return cls("reasoning", GrowingText.of(text))
+            case File(mime=mime) if mime.startswith("image/"):
+                return cls("picture", GrowingText.of(""))
+            case _:
+                return cls("other", GrowingText.of(""))
+
+    @classmethod
+    def of_person(cls, part: Part) -> Self:
+        """Return a part of a person's message; of a tool that it had used the name."""
+        return cls("text", GrowingText.of(part.name)) if isinstance(part, ToolCall) else cls.of(part)
 
 
 @dataclass(frozen=True, slots=True)

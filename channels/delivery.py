@@ -1,4 +1,4 @@
-"""delivery: what is shown of a session at one place: fold its log, and decide which message shows which part.
+"""What is shown of a session at one place: fold its log, and decide which message shows which part.
 
 A conversation is shown in *segments*, one message of the channel each. A border stays where it was first drawn, however
 the messages around it change, unless a message cannot take its text any more. How far each message got is the

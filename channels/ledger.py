@@ -1,4 +1,4 @@
-"""ledger: what each channel has to show, persisted before it is sent, so that after a crash nothing is shown twice.
+"""What each channel has to show, persisted before it is sent, so that after a crash nothing is shown twice.
 
 A *place* is a session at an address. One process at a time shows it: it has a lease that expires, and an epoch that
 rejects the writes of earlier owners. Each write renews the lease.

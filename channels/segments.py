@@ -1,4 +1,4 @@
-"""segments: which part of a conversation each message of a channel shows, and where one ends; pure.
+"""Which part of a conversation each message of a channel shows, and where one ends; pure.
 
 A wait, the end of a run and rollover past `MessageLimits.text` or `MessageLimits.age` end a segment; the next text
 opens a new one.

@@ -1,4 +1,4 @@
-"""sweep: periodic work, and waiting for an event or a timeout."""
+"""Periodic work, and waiting for an event or a timeout."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

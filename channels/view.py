@@ -1,6 +1,6 @@
-"""view: the fold of a session's events into the `ConversationView` that channels show; pure, cheap per delta."""
+"""The fold of a session's events into the `ConversationView` that channels show; pure, cheap per delta."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -14,6 +14,7 @@ from agent_core import (
     MessageCompleted,
     MessageCorrected,
     MessageReceived,
+    Part,
     ReasoningDelta,
     RenderShown,
     RunCancelled,
@@ -34,7 +35,6 @@ from agent_core import (
     ToolStarted,
 )
 from channels.base import CallView, ConversationView, GrowingText, Piece, Question, RunView, ShownMessage, ShownRender
-from channels.pieces import pieces, said
 
 EMPTY = ConversationView()
 
@@ -71,7 +71,7 @@ def _apply(body: ConversationView, event: Event) -> ConversationView:
             return _write(body, delta, run)
         case MessageReceived() as fact:
             steered = body.run(run) is not None
-            parts = tuple(map(said, fact.parts))
+            parts = tuple(map(Piece.of_person, fact.parts))
             message = ShownMessage(fact.message, "user", run, seq=seq, parts=parts, steered=steered)
             return replace(body, waiting=(*body.waiting, message))
         case MessageCorrected() as fact:
@@ -180,14 +180,14 @@ def _complete(body: ConversationView, fact: MessageCompleted, run: str | None, s
             body = _give_up(body, run, keeper=run)
         body = replace(body, recent=(*body.recent, message))
     if fact.actor is not None:
-        return _alone(_put(body, replace(message, seq=seq, parts=pieces(fact.parts), by=fact.actor, alone=True)))
+        return _alone(_put(body, replace(message, seq=seq, parts=_pieces(fact.parts), by=fact.actor, alone=True)))
     ids = {call.id for call in message.calls}
     calls = (CallView(part.call, part.name, "requested") for part in fact.parts if isinstance(part, ToolCall))
     added = tuple(call for call in calls if call.id not in ids)
     done = replace(
         message,
         seq=seq,
-        parts=pieces(fact.parts),
+        parts=_pieces(fact.parts),
         calls=message.calls + added,
         open=False,
         partial=fact.partial,
@@ -252,7 +252,7 @@ def _correct(body: ConversationView, fact: MessageCorrected) -> ConversationView
     """Show the corrected text of a message; a deleted one is empty, or removed if no step took it."""
     if not fact.parts and any(message.id == fact.message for message in body.waiting):
         return replace(body, waiting=tuple(message for message in body.waiting if message.id != fact.message))
-    return _change(body, fact.message, parts=pieces(fact.parts))
+    return _change(body, fact.message, parts=_pieces(fact.parts))
 
 
 def _hand(body: ConversationView, seqs: Collection[int], run: str) -> ConversationView:
@@ -306,6 +306,10 @@ def _mark(body: ConversationView, run: str) -> ConversationView:
         if message.run == run:
             return _put(body, replace(message, border=True))
     return body
+
+
+def _pieces(parts: Iterable[Part]) -> tuple[Piece, ...]:
+    return tuple(map(Piece.of, parts))
 
 
 def _find(body: ConversationView, id: str) -> ShownMessage | None:

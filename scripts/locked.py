@@ -2,7 +2,8 @@
 
 The runtime lock has the pins of the workshop's lock for what `[project.dependencies]` needs, directly or not, on any
 platform, the build lock those for what makes the wheel. `sbom` prints a bill of materials of what runs (CycloneDX 1.6,
-JSON). Run it in the environment that the workshop's lock describes.
+JSON), with the packages that the bundle of the widget contains. Run it in the environment that the workshop's lock
+describes.
 """
 
 import json
@@ -84,7 +85,7 @@ def bill() -> str:
     """Return the bill of materials of what runs."""
     project = described()["project"]
     own = f"pkg:pypi/{project['name']}@{project['version']}"
-    parts = [component(name, entry) for name, entry in sorted(pins(runtime()).items())]
+    parts = [component(name, entry) for name, entry in sorted(pins(runtime()).items())] + bundled()
     content = json.dumps(parts, sort_keys=True)
     about = {"type": "application", "bom-ref": own, "name": project["name"], "version": project["version"], "purl": own}
     made = {
@@ -110,6 +111,25 @@ def component(name: str, entry: str) -> dict[str, object]:
     except metadata.PackageNotFoundError:
         expression = None
     return {**made, "licenses": [{"expression": expression}]} if expression else made
+
+
+def bundled() -> list[dict[str, object]]:
+    """Return the packages that the widget's bundle contains, as components."""
+    packages = json.loads((ROOT / "channels/web/widget/package-lock.json").read_text("utf-8"))["packages"]
+    return [
+        {
+            "type": "library",
+            "bom-ref": f"pkg:npm/{name}@{about['version']}",
+            "name": name,
+            "version": about["version"],
+            "purl": f"pkg:npm/{name}@{about['version']}",
+            "licenses": [{"expression": about["license"]}],
+        }
+        for name, about in (
+            (path.removeprefix("node_modules/"), each) for path, each in sorted(packages.items()) if path
+        )
+        if not about.get("dev")
+    ]
 
 
 if __name__ == "__main__":

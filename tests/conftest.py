@@ -26,7 +26,7 @@ from agent_core.tools.base import Tool
 from app.compose import CHANNELS
 from tests.both import choose_backends
 from tests.order import spread
-from tests.postgres import ROOT, Server, alembic_config, guarded_folder, locked, shared_server
+from tests.postgres import ROOT, PostgresServer, alembic_config, guarded_folder, locked, shared_server
 
 __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
 ANN = Actor("ann", "user", "Ann")
@@ -160,21 +160,21 @@ def database_path(template: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres(request: pytest.FixtureRequest) -> Server:
+def postgres(request: pytest.FixtureRequest) -> PostgresServer:
     """The run's Postgres server, started when the first test of any worker asks for it."""
     folder, worker = request.config.stash[_POSTGRES]
     return shared_server(folder, worker)
 
 
 @pytest.fixture
-def postgres_url(postgres: Server) -> Iterator[str]:
+def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     """The URL of an empty, migrated Postgres database, for any process of this machine."""
     with postgres.database() as url:
         yield url
 
 
 @pytest.fixture
-def new_postgres_url(postgres: Server) -> Iterator[str]:
+def new_postgres_url(postgres: PostgresServer) -> Iterator[str]:
     """The same, in a database that no test had before and none has afterwards: for those that change its schema."""
     with postgres.new_database() as url:
         yield url

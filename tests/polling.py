@@ -10,7 +10,7 @@ TIMEOUT = 60.0
 """Seconds after which a test gives up: far more than anything here takes."""
 _YIELDS = 10
 """How often the event loop gets its turn before the first pause: most of what is waited for needs no more."""
-_SHORTEST, _LONGEST = 0.001, 0.016
+_MIN_PAUSE, _MAX_PAUSE = 0.001, 0.016
 """Seconds between two looks, at first and in the end."""
 
 
@@ -25,7 +25,7 @@ async def until(condition: Callable[[], bool], *, timeout: float = TIMEOUT) -> N
 
 async def until_async(condition: Callable[[], Awaitable[bool]], *, timeout: float = TIMEOUT) -> None:
     """Return once *condition*, which may ask a database or a server, holds; raise `TimeoutError` when it does not."""
-    looks, pause = 0, _SHORTEST
+    looks, pause = 0, _MIN_PAUSE
     async with asyncio.timeout(timeout):
         while not await condition():
             looks += 1
@@ -33,4 +33,4 @@ async def until_async(condition: Callable[[], Awaitable[bool]], *, timeout: floa
                 await asyncio.sleep(0)
             else:
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST)
+                pause = min(2 * pause, _MAX_PAUSE)

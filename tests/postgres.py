@@ -69,7 +69,7 @@ _TUNED = {
 }
 
 
-class Server:
+class PostgresServer:
     """A running Postgres and its databases."""
 
     def __init__(self, folder: Path, settings: dict[str, str], *, name: str = "test") -> None:
@@ -152,16 +152,16 @@ class Server:
 
 
 @contextmanager
-def postgres_server(**settings: str) -> Iterator[Server]:
+def postgres_server(**settings: str) -> Iterator[PostgresServer]:
     """Give a server of one's own, for as long as it lasts; *settings* go before those that make it quick."""
     with guarded_folder() as folder:
-        yield Server(folder, {**_TUNED, **settings})
+        yield PostgresServer(folder, {**_TUNED, **settings})
 
 
-def shared_server(folder: Path, name: str) -> Server:
+def shared_server(folder: Path, name: str) -> PostgresServer:
     """Return the server in the guarded *folder*, started by the first process; *name* is for its databases."""
     with locked(folder / "start.lock"):
-        return Server(folder, _TUNED, name=name)
+        return PostgresServer(folder, _TUNED, name=name)
 
 
 @contextmanager

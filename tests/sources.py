@@ -46,7 +46,8 @@ def walk(folder: Path) -> tuple[Path, ...]:
     for parent, folders, files in os.walk(folder):
         skipped = FETCHED | FOREIGN if Path(parent) == ROOT else FETCHED
         folders[:] = [each for each in folders if each not in skipped]
-        found += [Path(parent, file) for file in files if not file.endswith(".pyc")]
+        # In a worktree of Git `.git` is a file.
+        found += [Path(parent, file) for file in files if file not in skipped and not file.endswith(".pyc")]
     return tuple(path for path in found if path.is_file())
 
 

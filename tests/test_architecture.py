@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import AliasChoices
 
+from tests.cases import for_each
 from tests.sources import PACKAGES, ROOT, kept, lines, name, nodes, of_type, sources, walk
 
 FILE_LINES = 400
@@ -79,6 +80,18 @@ def test_class_names_are_unique():
     shared = {noun: paths for noun, paths in modules.items() if len(paths) > 1}
     assert not {noun: paths for noun, paths in shared.items() if noun not in SHARED_NOUNS}
     assert all(WIRE in paths for paths in shared.values())
+
+
+def test_class_names_of_the_tests_are_unique():
+    """What tests are built with has one vocabulary: a name stands for one class, whichever folder it is in."""
+    modules: dict[str, list[str]] = {}
+    for path in sources("tests"):
+        module = nodes(path)[0]
+        assert isinstance(module, ast.Module)
+        for node in module.body:
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault(node.name, []).append(name(path))
+    assert not {noun: paths for noun, paths in modules.items() if len(paths) > 1}
 
 
 def test_the_core_does_not_speak_of_turns():
@@ -179,8 +192,8 @@ def test_production_imports_what_is_tested():
     assert not bad, f"import libraries plainly: {bad}"
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
+@for_each(
+    "code, found",
     [
         ("sys.meta_path.insert(0, finder)", 1),
         ("sys.path_hooks = []", 1),

@@ -39,5 +39,17 @@ def test_each_decision_is_in_the_list_under_its_title():
     assert {page: f"# {int(page[:4])}. {title}" for title, page in listed.items()} == pages
 
 
+def test_each_walk_names_the_files_on_its_way():
+    """A file of a walk has the name at which it begins, is in it once, and the heading says how many there are."""
+    walks = _text("docs/walks.md").split("\n## ")[1:]
+    assert len(walks) == 4
+    for walk in walks:
+        title, rows = walk.split("\n", 1)[0], re.findall(r"^\| `(.+?)` \| `(\w+)` \|", walk, re.MULTILINE)
+        files = [path for path, _ in rows]
+        assert (len(set(files)), f"{len(files)} files" in title) == (len(files), True), title
+        absent = [each for each in rows if not re.search(rf"(?:def|class) {each[1]}\b", _text(each[0]))]
+        assert not absent
+
+
 def _text(path: str) -> str:
     return (ROOT / path).read_text("utf-8")

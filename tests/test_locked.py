@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from tests.cases import for_each
+
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts/locked.py"
 
@@ -45,8 +47,8 @@ def test_the_build_lock_is_what_makes_the_wheel_as_the_workshop_pins_it(runtime:
     assert not found & {"fastapi", "sqlalchemy", "pytest"}
 
 
-@pytest.mark.parametrize(
-    ("target", "locks"),
+@for_each(
+    "target, locks",
     [
         ("run", ["requirements.lock", "requirements-build.lock"]),
         ("workshop", ["requirements.lock", "requirements-build.lock", "requirements-dev.lock"]),
@@ -64,12 +66,14 @@ def test_a_server_needs_no_workshop(target: str, locks: list[str]):
 
 
 def test_the_bill_of_materials_lists_what_the_lock_pins(runtime: str, bill: dict[str, Any]):
-    """The bill has what CycloneDX 1.6 requires, and one component with name, version and purl for each pin."""
+    """The bill has what CycloneDX 1.6 requires: a component for each pin and each package in the widget's bundle."""
     assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.6", 1)
     assert bill["serialNumber"].startswith("urn:uuid:")
     assert bill["metadata"]["component"]["name"] == "parley"
     found = [f"{part['name']}=={part['version']}" for part in bill["components"]]
-    assert found == [line.split(" ")[0] for line in names(runtime)]
+    bundled = [part["purl"].split("@")[0] for part in bill["components"] if part["purl"].startswith("pkg:npm/")]
+    assert bundled == ["pkg:npm/highlight.js", "pkg:npm/marked"]
+    assert found[: -len(bundled)] == [line.split(" ")[0] for line in names(runtime)]
     assert all({"type", "name", "version", "purl", "bom-ref"} <= part.keys() for part in bill["components"])
     assert len({part["bom-ref"] for part in bill["components"]}) == len(found)
 

@@ -4,10 +4,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from tests.agent_core.engine.many.conftest import CASES
 from tests.both import BOTH, ONE
+from tests.cases import for_each
 from tests.order import FIRST, ROOT, spread
 
 SLOW = [path for each in FIRST for path in (sorted((ROOT / each).rglob("test_*.py")) or [ROOT / each])]
@@ -22,7 +21,7 @@ def test_what_comes_first_exists():
     assert [each for each in FIRST if not (ROOT / each).exists()] == []
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@for_each("workers", [1, 2, 3, 4])
 def test_no_test_is_lost_and_each_worker_starts_with_what_waits(workers: int):
     """The list has each test once; the part of each worker begins with whole files that wait, and no other has any."""
     slow = [item(path, number) for path in SLOW for number in range(3)]
@@ -49,7 +48,7 @@ def test_a_few_tests_are_all_run():
     assert spread([], 4) == []
 
 
-@pytest.mark.parametrize("entry", [*BOTH, *ONE])
+@for_each("entry", [*BOTH, *ONE])
 def test_what_runs_on_both_databases_is_there(entry: str):
     """Each file, folder or test that is listed to run on both databases, or on one though its folder is, exists."""
     file, _, test = entry.partition("::")

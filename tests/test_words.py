@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
+from tests.cases import for_each
 from tests.sources import ROOT, name, walk
 
 SUFFIXES = {".py", ".ts", ".tsx", ".md"}
@@ -79,10 +78,13 @@ VAGUE = "found|given|known|said|kept|asked|took"
 """Participles that say how a value came about, not what it is: write `match`, `arguments`, `existing`, `message` …"""
 BOUND = re.compile(
     rf"^\s*(?:{VAGUE})(?:: [^=]+)? = (?!Field\()|\bfor (?:{VAGUE}) in |[(,] ?(?:{VAGUE}): |\blambda (?:{VAGUE})\b"
-    rf"|\((?:{VAGUE}) :=|^_?(?:MOST|LONGEST|LEAST|LARGEST)(?:_[A-Z_]+)? = "
+    rf"|\((?:{VAGUE}) :="
 )
-"""A variable or a parameter with such a name, or a bound that is not `MAX_…` or `MIN_…`."""
-PLAIN = re.compile(r"(?:agent_core|app|channels|migrations|parley|scripts)/(?!(?:tools|runtime)/mcp/|api/|cli/mcp)")
+"""A variable or a parameter with such a name."""
+LIMIT = re.compile(r"^(?:_?[A-Z_]+, )*_?(?:MOST|LONGEST|LEAST|LARGEST)(?:_[A-Z_]+)?(?:, _?[A-Z_]+)* = ")
+"""A bound that is not `MAX_…` or `MIN_…`."""
+LABELLED = re.compile(r'"""[a-z_]+: ')
+PLAIN = re.compile(r"(?:agent_core|app|channels|migrations|parley|scripts)/(?!tools/mcp/)")
 """Where names are so; the other folders follow."""
 
 
@@ -109,29 +111,40 @@ def test_allowed_words_are_in_use():
 
 
 def test_names_say_what_a_value_is():
-    """Variables and parameters are nouns, and bounds begin with `MAX_` or `MIN_`."""
-    texts = ((name(path), path.read_text("utf-8")) for path in sources() if path.suffix == ".py")
-    bad = [
-        f"{path}:{number} {line.strip()}"
-        for path, text in texts
-        if PLAIN.match(path)
-        for number, line in enumerate(text.splitlines(), 1)
-        if BOUND.search(line)
-    ]
+    """Variables and parameters are nouns."""
+    bad = [f"{path}:{number} {line.strip()}" for path, number, line in lines_of_code() if names_vaguely(path, line)]
     assert not bad, "\n".join(bad)
 
 
-@pytest.mark.parametrize(
+def test_bounds_say_that_they_are():
+    """Bounds begin with `MAX_` or `MIN_`, in the tests too."""
+    bad = [f"{path}:{number} {line.strip()}" for path, number, line in lines_of_code() if LIMIT.match(line)]
+    assert not bad, "\n".join(bad)
+
+
+def test_modules_open_with_a_sentence():
+    """The docstring of a module says what it is; its name is above it already."""
+    bad = [f"{path} {line}" for path, number, line in lines_of_code() if number == 1 and LABELLED.match(line)]
+    assert not bad, "\n".join(bad)
+
+
+@for_each(
     "line",
-    ["found = f(x)", "    kept: list[str] = []", "for given in values", "def f(a, known: int)", "MOST_FILES = 3"],
+    ["found = f(x)", "    kept: list[str] = []", "for given in values", "def f(a, known: int)"],
 )
 def test_a_vague_name_is_found(line: str):
     """A name is seen where it is bound: by an assignment, a loop or a parameter."""
     assert BOUND.search(line)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
+@for_each("line", ["MOST_FILES = 3", "_LONGEST = 4.0", "MAX_A, MOST_B = 1, 2", "MOST_A, MAX_B = 1, 2"])
+def test_a_bound_by_another_name_is_found(line: str):
+    """A bound is seen alone and beside others."""
+    assert LIMIT.match(line)
+
+
+@for_each(
+    "text, found",
     [
         ("def was_told(): ...", [(1, "told")]),
         ("class ToldTwice:", [(1, "told")]),
@@ -164,6 +177,20 @@ def sources() -> Iterator[Path]:
     for path in sorted(walk(ROOT)):
         if path.suffix in SUFFIXES and GENERATED not in path.relative_to(ROOT).parts:
             yield path
+
+
+def lines_of_code() -> Iterator[tuple[str, int, str]]:
+    """Yield the path, the number and the text of each line of our Python files."""
+    for path in sources():
+        if path.suffix == ".py":
+            place = name(path)
+            for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+                yield place, number, line
+
+
+def names_vaguely(path: str, line: str) -> bool:
+    """Return whether a line gives a value a participle for a name, where names are nouns already."""
+    return PLAIN.match(path) is not None and BOUND.search(line) is not None
 
 
 def find(text: str) -> Iterator[tuple[int, str]]:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from agent_core.context.estimates import Weight, weight_of
+from agent_core.context.frames import Frames
 from agent_core.context.pruning import prunable
-from agent_core.domain.files import is_whole
+from agent_core.domain.files import is_text, is_whole
 from agent_core.domain.messages import File, Message, Part, ToolResult
 
 Encode = Callable[[Message, Mapping[str, bytes]], bytes]
@@ -48,9 +49,13 @@ class WindowEntry:
         """Return the blobs that the request JSON still needs."""
         return () if self._wire is not None else files_of(self.message.parts)
 
-    def load(self, files: Mapping[str, bytes]) -> None:
-        """Set the bytes of the message's files by blob id; missing ones are left out."""
-        self._files = files
+    def load(self, files: Mapping[str, bytes], frames: Frames) -> None:
+        """Set the bytes of the message's files by blob id; missing ones are left out.
+
+        Texts are escaped by the *frames* of the session; to the same bytes each time, so that the cache stays warm.
+        """
+        texts = texts_of(self.message.parts)
+        self._files = {blob: frames.of_file(data) if blob in texts else data for blob, data in files.items()}
 
     @property
     def weight(self) -> Weight:
@@ -80,6 +85,17 @@ class WindowEntry:
             paused=self.paused and message == self.message,
             summary=self.summary,
         )
+
+
+def texts_of(parts: Sequence[Part]) -> set[str]:
+    """Return those blob ids of `files_of` that models are shown as text."""
+    blobs = set[str]()
+    for part in parts:
+        if isinstance(part, File):
+            blobs |= {part.text} if part.text is not None else {part.file} if is_text(part) else set()
+        elif isinstance(part, ToolResult):
+            blobs |= texts_of(part.parts)
+    return blobs
 
 
 def files_of(parts: Sequence[Part]) -> Sequence[str]:

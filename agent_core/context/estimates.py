@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent_core.domain.files import MAX_FILE_TEXT, is_whole
+from agent_core.domain.files import MAX_FILE_TEXT, is_text, is_whole, mime_of
 from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolResult
 
 IMAGE_TOKENS = 1_600
@@ -115,7 +115,7 @@ def _weight(part: Part) -> Weight:
 
 
 def _of_file(file: File) -> Weight:
-    kind = file.mime.partition(";")[0].strip().lower()
+    kind = mime_of(file)
     if kind.startswith("image/"):
         return Weight(_PER_PART, IMAGE_TOKENS)
     if kind == "application/pdf" and (file.text is None or is_whole(file)):
@@ -123,7 +123,7 @@ def _of_file(file: File) -> Weight:
         return Weight(_PER_PART, pages * PAGE_TOKENS)
     if file.text is not None:  # of what is packed the text may be larger
         return Weight(_PER_PART + min(_UNPACKED * file.size, MAX_FILE_TEXT), 0)
-    return Weight(_PER_PART + (file.size if kind.startswith("text/") or kind == "application/json" else 0), 0)
+    return Weight(_PER_PART + (file.size if is_text(file) else 0), 0)
 
 
 def _piece(piece: NativePiece, parts: Sequence[Part]) -> int:

@@ -16,7 +16,7 @@ import msgspec
 
 from agent_core.context.lookalikes import BLANK, ReadPlaces, as_read, is_plain
 from agent_core.context.quoted import CLOSING, UNNAMED, legible
-from agent_core.domain.messages import Actor, Message, Part, Text, ToolCall, ToolResult, text_of
+from agent_core.domain.messages import Actor, File, Message, Part, Text, ToolCall, ToolResult, text_of
 from agent_core.ids import new_id
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"
@@ -126,13 +126,27 @@ class Frames:
         """Return a person's *parts*, in which nothing can be taken for a frame."""
         if not self.marker:
             return parts
-        return tuple(_changed(part, self._of_people(part.text)) if isinstance(part, Text) else part for part in parts)
+        return tuple(
+            _changed(part, self._of_people(part.text)) if isinstance(part, Text) else self._labelled(part, _OF_PEOPLE)
+            for part in parts
+        )
 
     def of_tools(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """Return a tool's *parts* without frames; `[note]` alone stays, as files and code may hold it."""
         if not self.marker:
             return parts
-        return tuple(_changed(part, self._of_tools(part.text)) if isinstance(part, Text) else part for part in parts)
+        return tuple(
+            _changed(part, self._of_tools(part.text)) if isinstance(part, Text) else self._labelled(part, _OF_TOOLS)
+            for part in parts
+        )
+
+    def of_file(self, data: bytes) -> bytes:
+        """Return the *data* of a text file without frames, escaped as what tools return."""
+        if not self.marker:
+            return data
+        text = data.decode(errors="replace")
+        escaped = self._escaped(text, _OF_TOOLS)
+        return data if escaped == text else escaped.encode()
 
     def untrusted(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """Return a tool's *parts* with each text in a frame that says that strangers may have written it."""
@@ -177,6 +191,13 @@ class Frames:
     def _of_tools(self, text: str) -> str:
         escaped = self._take_ready(text, of_tools=True)
         return self._escaped(text, _OF_TOOLS) if escaped is None else escaped
+
+    def _labelled(self, part: Part, looks: re.Pattern[str]) -> Part:
+        """Return a file's *part* with a name and a type that hold no frame, any other as it is."""
+        if not isinstance(part, File):
+            return part
+        name, mime = self._escaped(part.name, looks), self._escaped(part.mime, looks)
+        return part if (name, mime) == (part.name, part.mime) else msgspec.structs.replace(part, name=name, mime=mime)
 
     def _take_ready(self, text: str, *, of_tools: bool) -> str | None:
         if not self._ready or (entry := self._ready.pop((text, of_tools), None)) is None:

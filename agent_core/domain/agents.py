@@ -154,7 +154,7 @@ PLAIN_DEFAULTS = AgentDefaults()
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An agent as its author writes it, in YAML or over HTTP.
 
-    *operating_contract* replaces what Parley itself tells the model, see `context.contract`; an empty text is none.
+    *operating_contract* replaces what Parley itself says to the model, see `context.contract`; an empty text is none.
     After *idle_refreeze_s* seconds without activity a conversation takes up the newest version of the agent.
     *tools* are names and globs over names. *mcp_servers* are servers all of whose tools the agent has. Above
     *tool_limit* tools (0: always) the prompt has the *router*'s instead. *after_untrusted* is what becomes of a write

@@ -79,6 +79,16 @@ def is_whole(file: File) -> bool:
     return file.mime == "application/pdf" and file.size <= MAX_PDF_BYTES and (file.pages or 0) <= MAX_PDF_PAGES
 
 
+def mime_of(file: File) -> str:
+    """Return the type of *file* in small letters, without parameters."""
+    return file.mime.partition(";")[0].strip().lower()
+
+
+def is_text(file: File) -> bool:
+    """Return whether models are shown the bytes of *file* as text."""
+    return mime_of(file).startswith("text/") or mime_of(file) == "application/json"
+
+
 def kind_of_name(name: str) -> str | None:
     """Return the MIME type that a file's *name* says by its ending."""
     ending = name.rpartition(".")[2].lower() if "." in name else ""

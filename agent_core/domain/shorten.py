@@ -1,4 +1,4 @@
-"""shorten: a text cut to a length, with an ellipsis that says so."""
+"""A text cut to a length, with an ellipsis that says so."""
 
 
 def shorten(text: str, limit: int) -> str:

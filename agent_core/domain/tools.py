@@ -14,6 +14,18 @@ SECRET = re.compile(r"\{\{\s*secret:([A-Za-z0-9_.-]{1,64})\s*\}\}")
 _GLOB = frozenset("*?[")
 
 
+class ToolExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A call of a tool by which its author tests it: how it has to end, and the texts that its result must contain.
+
+    *tool_context* is who asks, as a run would bring it.
+    """
+
+    arguments: dict[str, Any] = {}
+    tool_context: dict[str, Any] | None = None
+    outcome: Literal["done", "failed", "unknown"] = "done"
+    contains: tuple[str, ...] = ()
+
+
 class ToolDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A tool as its author writes it, in YAML or over HTTP.
 
@@ -23,7 +35,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     *context* are the keys of the caller's context that the tool's server gets as headers. *untrusted*: what it returns
     may have been written by strangers. *resource* groups it for the router, *pinned* keeps it in the prompt there.
     *title* says to people what it does while it runs, *title_done* afterwards. *timeout_s* is seconds, *result_limit*
-    characters shown to the model; *effect* None is what the kind says.
+    characters shown to the model; *effect* None is what the kind says. *tests* are calls that are only made on demand.
     """
 
     name: str
@@ -44,6 +56,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     resource: str | None = None
     pinned: bool = False
     config: dict[str, Any] = {}
+    tests: tuple[ToolExample, ...] = ()
 
 
 ToolOrigin = Literal["file", "api"]
@@ -95,6 +108,7 @@ class ToolObject(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool = False
     title_done: str | None = None
     config: dict[str, Any] = {}
+    tests: tuple[ToolExample, ...] = ()
     version: int | None = None
     source: ToolOrigin | None = None
     place: str | None = None

@@ -4,16 +4,16 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 
 import structlog
 
 from agent_core.clock import Clock
-from agent_core.engine.base import Runs, Segment
 from agent_core.engine.doorbell import Doorbell, segment_name
 from agent_core.engine.liveness import Liveness, Load, Pace, end_process, this_process
 from agent_core.engine.pool import MAX_RUNS, Pool
 from agent_core.engine.reaper import Reaper
+from agent_core.engine.runs import Runs
 from agent_core.engine.sweep import Sweep
 from agent_core.errors import Unavailable
 from agent_core.ids import new_id
@@ -74,36 +74,21 @@ class DbosEngine:
         self.sweep = Sweep(runs, clock, self.pool, self.liveness, worker=self.worker, overflow=self.overflow)
         self._reaper = Reaper(database, self.liveness, self.doorbell, pace)
 
-    def has_capacity(self) -> bool:
-        return self.pool.has_capacity()
-
-    def hurry(self) -> None:
-        self.pool.hurry()
-
-    def reserve(self, actor: int) -> AbstractContextManager[bool]:
-        return self.pool.reserve(actor)
-
     async def start(self) -> None:
         """Write the first heartbeat: before it no other process knows whose a run is."""
         await self.liveness.start()
         if self._launches_dbos:
             self.doorbell.start()
 
-    def begin(self, run: RunRef, segment: Segment | None = None) -> None:
-        self.pool.begin(run, segment or self.pool.segment(run))
-
     async def wake(self, run: int) -> bool:
         """Take the run if there is capacity, the later the more there is to do: every other process is notified too."""
-        if run not in self.pool.driven and self.has_capacity():
+        if run not in self.pool.driven and self.pool.has_capacity():
             await asyncio.sleep(_HERD * (self.pool.load + random.random() / 10))  # noqa: S311 - no secret
-        if run not in self.pool.driven and not self.has_capacity():
+        if run not in self.pool.driven and not self.pool.has_capacity():
             self.pool.hurry()
             return False
         await self.pool.wake(run)
         return True
-
-    def interrupt(self, run: int) -> bool:
-        return self.pool.interrupt(run)
 
     async def work(self) -> None:
         if not self._drives:

@@ -1,15 +1,13 @@
 """The local engine: a pool and a sweep in the one process that owns the database."""
 
 import asyncio
-from contextlib import AbstractContextManager
 
 from agent_core.clock import Clock
-from agent_core.engine.base import Runs, Segment
 from agent_core.engine.membership import SoleWorker
 from agent_core.engine.pool import MAX_RUNS, Pool
+from agent_core.engine.runs import Runs
 from agent_core.engine.sweep import Sweep
 from agent_core.ids import new_id
-from agent_core.store.log import RunRef
 
 
 class LocalEngine:
@@ -20,30 +18,15 @@ class LocalEngine:
         self.pool = Pool(runs, membership, max_runs=max_runs)
         self.sweep = Sweep(runs, clock, self.pool, membership, worker=self.worker, overflow=None)
 
-    def has_capacity(self) -> bool:
-        return self.pool.has_capacity()
-
-    def hurry(self) -> None:
-        self.pool.hurry()
-
-    def reserve(self, actor: int) -> AbstractContextManager[bool]:
-        return self.pool.reserve(actor)
-
     async def start(self) -> None:
         """There is no other worker to announce this one to."""
 
-    def begin(self, run: RunRef, segment: Segment | None = None) -> None:
-        self.pool.begin(run, segment or self.pool.segment(run))
-
     async def wake(self, run: int) -> bool:
-        if run not in self.pool.driven and not self.has_capacity():
+        if run not in self.pool.driven and not self.pool.has_capacity():
             self.pool.hurry()
             return False
         await self.pool.wake(run)
         return True
-
-    def interrupt(self, run: int) -> bool:
-        return self.pool.interrupt(run)
 
     async def work(self) -> None:
         async with asyncio.TaskGroup() as group:

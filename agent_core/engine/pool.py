@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import structlog
 
 from agent_core.clock import Clock
-from agent_core.engine.base import Runs, Segment
 from agent_core.engine.interrupt import Interrupt
 from agent_core.engine.losses import Losses
 from agent_core.engine.membership import Membership
+from agent_core.engine.runs import Runs, Segment
 from agent_core.errors import LostRun, NewerRun, Unavailable
 from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
@@ -123,17 +123,13 @@ class Pool:
         """Return when a run of a full pool has ended, or the pool is closed."""
         await self._freed.wait()
 
-    def segment(self, run: RunRef) -> Segment:
-        """Return what drives *run* from its log."""
-        return self._runs.segment(run)
-
-    def begin(self, run: RunRef, segment: Segment) -> None:
-        """Drive a run that this worker owns."""
+    def begin(self, run: RunRef, segment: Segment | None = None) -> None:
+        """Drive a run that this worker owns: by *segment*, else from its log."""
         drive = self.driven.get(run.key)
         if self.is_closed or (drive is not None and drive.run.epoch >= run.epoch):
             return
         interrupt = Interrupt()
-        task = asyncio.get_running_loop().create_task(self._drive(run, segment, interrupt))
+        task = asyncio.get_running_loop().create_task(self._drive(run, segment or self._runs.segment(run), interrupt))
         self.driven[run.key] = Driven(run, task, interrupt)
 
     async def wake(self, key: int) -> None:
@@ -165,7 +161,7 @@ class Pool:
             self._offer()
         self.losses.cut.discard(key)
         if run is not None and run.key not in self.driven:
-            self.begin(run, self.segment(run))
+            self.begin(run)
         elif run is None and key in self._again:
             self._again.discard(key)
             return await self.take(key, WOKEN)
@@ -237,7 +233,7 @@ class Pool:
             if (own := self.driven.get(run.key)) is not None and own.run.epoch == run.epoch:
                 del self.driven[run.key]
         if following is not None:
-            self.begin(following, self.segment(following))
+            self.begin(following)
         elif was_full:
             self._notify_freed()
         if run.key in self._again:

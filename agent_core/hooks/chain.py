@@ -152,7 +152,7 @@ class Hooks:
         return facts, changed
 
     async def after_end(self, status: str, text: str) -> None:
-        """Tell the hooks that the run ended; what they say changes nothing."""
+        """Notify the hooks that the run ended; what they say changes nothing."""
         for named in self._agent.hooks("OnRunComplete"):
             await self._ask(named, "OnRunComplete", status=status, text=text)
 

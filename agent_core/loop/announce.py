@@ -1,4 +1,4 @@
-"""announce: the facts that say what is about to happen, before it does, and what the prompt cache loses by it. Pure."""
+"""The facts that say what is about to happen, before it does, and what the prompt cache loses by it. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

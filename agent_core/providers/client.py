@@ -161,7 +161,7 @@ class SdkClient:
     async def _answer_of(
         self, path: str, body: bytes, learn: Learn | None, spares: Sequence[Spare]
     ) -> tuple[httpx2.Response | CallFailed, Callable[[], None] | None]:
-        """Return the answer, and whom to tell once it begins that a server which refused fields answers without."""
+        """Return the answer, and what to call once it begins: a server that refused fields answers without them."""
         response, accepted = await self._answer(path, body, learn), None
         for spare in spares:
             if isinstance(response, CallFailed) and spare.answers(response):

@@ -87,7 +87,7 @@ def _knows_none(field: str, sentences: list[str]) -> bool:
 
 
 class Spare(NamedTuple):
-    """The same request without what was refused: its *body*, and whom to tell of an answer with the refusal before it.
+    """The same request without what was refused: its *body*, and what to call with the refusal once it is answered.
 
     What answers the refusal of lifetimes alone answers none of a whole mark.
     """

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from agent_core.domain.agents import Snapshot
-from agent_core.domain.files import is_whole
+from agent_core.domain.files import is_text, is_whole, mime_of
 from agent_core.domain.messages import File, Message, Part, Text, ToolResult
 from agent_core.providers.base import Encode, Files
 
@@ -61,14 +61,14 @@ def _text(file: File, data: bytes | None) -> str:
 
 def _file(file: File, data: bytes | None) -> Readable | str:
     """Return the bytes of *file*, its text, or a note that says why there is neither."""
-    mime = _mime(file)
+    mime = mime_of(file)
     if data is None:
         return note(file, "it is no longer stored")
     if not data:
         return note(file, "it is empty")
     if mime in _IMAGES or mime == _PDF:
         return Readable("pdf" if mime == _PDF else "image", mime, data, file.name)
-    if mime.startswith("text/") or mime == "application/json":
+    if is_text(file):
         return _text(file, data)
     return note(file, "files of this type cannot be read")
 
@@ -90,16 +90,12 @@ def _without_pictures(message: Message) -> Message:
 
 def _unseen(part: Part) -> Part:
     match part:
-        case File() if _mime(part) in _IMAGES and part.text is None:
+        case File() if mime_of(part) in _IMAGES and part.text is None:
             return Text(note(part, UNSEEN))
         case ToolResult():
             return replace(part, parts=tuple(map(_unseen, part.parts)))
         case _:
             return part
-
-
-def _mime(file: File) -> str:
-    return file.mime.partition(";")[0].strip().lower()
 
 
 def note(file: File, why: str) -> str:

@@ -9,7 +9,8 @@ import structlog
 
 from agent_core.domain.messages import Actor
 from agent_core.domain.quotas import key_of
-from agent_core.engine.base import Engine, Segment
+from agent_core.engine.base import Engine
+from agent_core.engine.runs import Segment
 from agent_core.errors import Unavailable
 from agent_core.store.bus import Bus
 from agent_core.store.log import RunRef
@@ -55,19 +56,19 @@ class Dispatcher:
     @property
     def owner(self) -> str | None:
         """Return the name of this worker while it has room for another run."""
-        return self._engine.worker if self._engine.has_capacity() else None
+        return self._engine.worker if self._engine.pool.has_capacity() else None
 
     def reserve(self, actor: Actor) -> AbstractContextManager[bool]:
         """Keep room for a run of *actor* that is about to begin here; False when there is none."""
-        return self._engine.reserve(key_of(actor.kind, actor.id))
+        return self._engine.pool.reserve(key_of(actor.kind, actor.id))
 
     def begin(self, run: RunRef, segment: Segment) -> None:
         """Drive a run that this worker owns already."""
-        self._engine.begin(run, segment)
+        self._engine.pool.begin(run, segment)
 
     def interrupt(self, run: int) -> bool:
         """Interrupt the driver of a run, here or elsewhere, so that it reads the news; return whether it is here."""
-        here = self._engine.interrupt(run)
+        here = self._engine.pool.interrupt(run)
         if not here and self._bus is not None:
             self._bus.interrupt(run)
         return here
@@ -81,7 +82,7 @@ class Dispatcher:
         """Interrupt a cancelled run's driver, and begin or dispatch the runs that its end made room for."""
         self.dispatch(done.freed)
         if done.started is not None:
-            self._engine.begin(done.started)
+            self._engine.pool.begin(done.started)
         if done.running is not None:
             self._interrupt_or_dispatch(done.running.key)
 
@@ -99,10 +100,10 @@ class Dispatcher:
         """
         if run is None:
             return
-        if self._engine.has_capacity():
+        if self._engine.pool.has_capacity():
             self._spawn(self._wake_somewhere(run))
             return
-        self._engine.hurry()
+        self._engine.pool.hurry()
         self._wake_elsewhere(run)
 
     def wake(self, run: int) -> None:

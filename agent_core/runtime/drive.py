@@ -1,4 +1,4 @@
-"""drive: run one Run, from wherever its log says it is, until it waits or ends."""
+"""Run one Run, from wherever its log says it is, until it waits or ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -30,7 +30,7 @@ from agent_core.runtime.window.burst import Lead
 from agent_core.runtime.window.compacting import Compactor
 from agent_core.runtime.window.misses import log_cache_notes, with_miss
 from agent_core.runtime.window.prompt_cache import PromptCache
-from agent_core.runtime.window.readying import ready_for, ready_for_bodies
+from agent_core.runtime.window.readying import load, ready_for, ready_for_bodies
 from agent_core.store.log import Appended, RunRef
 
 _log = structlog.get_logger("parley.drive")
@@ -327,9 +327,7 @@ class Driver:
         provider = self._ports.provider_for(name)
         self._window.recode(provider.encoder(named(name)))
         for entry in self._window.entries:
-            if wanted := entry.files:
-                read = {file: await self._ports.read_file(file) for file in wanted}
-                entry.load({file: data for file, data in read.items() if data is not None})
+            await load(entry, self._window.frames, self._ports.read_file)
         request = Request(
             model=named(name),
             snapshot=self._agent.snapshot,

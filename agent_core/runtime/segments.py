@@ -13,8 +13,8 @@ from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.controls import ABLE, Abilities
 from agent_core.domain.events import FactBody
 from agent_core.domain.inbound import read_options
-from agent_core.engine.base import Segment
 from agent_core.engine.interrupt import Interrupt
+from agent_core.engine.runs import Segment
 from agent_core.errors import LostRun, NotFound
 from agent_core.hooks.chain import Hooks, Resolver
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
@@ -35,7 +35,7 @@ from agent_core.runtime.window.idle import IdleCompaction
 from agent_core.runtime.window.prompt_cache import PromptCache
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
-from agent_core.store.work import catalog, due, files, quotas, workers
+from agent_core.store.work import catalog, due, files, prompts, quotas, workers
 from agent_core.store.work.due import Due
 from agent_core.tools.toolset import Toolset
 
@@ -118,6 +118,9 @@ class Segments:
         now = self._store.clock.now()
         await self._store.write(lambda connection: quotas.reap(connection, now))
         await self._store.write(lambda connection: files.sweep(connection, now))
+        if await self._store.read(prompts.is_any_dropped):
+            await self._store.write(lambda connection: prompts.settle(connection, now))
+            await self._store.write(lambda connection: prompts.set_aside(connection, now))
         await self._cache.tidy()
 
     async def next_deadline(self, after: int) -> int | None:

@@ -251,19 +251,6 @@ class ChangeRow(SQLModel, table=True):
     seq: int = _big()
 
 
-class FeedbackRow(SQLModel, table=True):
-    """A person's feedback on a run: one per person, the newest."""
-
-    __tablename__ = "feedback"
-    run: int = Field(sa_column=Column(Key, ForeignKey("run.key", ondelete="CASCADE"), primary_key=True))
-    kind: str = Field(sa_column=Column(String(8), primary_key=True))
-    actor: str = Field(sa_column=Column(String(200), primary_key=True))
-    name: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
-    rating: str = Field(sa_column=Column(String(4), nullable=False))
-    comment: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
-    created_at: int = _big()
-
-
 class ApprovalRow(SQLModel, table=True):
     """An approval: a question to people about one exact call, and its outcome.
 

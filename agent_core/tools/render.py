@@ -1,8 +1,8 @@
 """The render tools: a model shows a table or a chart, which every surface draws in its own way."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -25,6 +25,7 @@ from agent_core.renders.made import (
     readable,
 )
 from agent_core.renders.rows import Row
+from agent_core.renders.thread import in_render_thread
 from agent_core.renders.values import TableColumn
 from agent_core.renders.vega.bad import BadSpec
 from agent_core.tools.base import CallContext, Done, Outcome, Tool, ToolError, render_id
@@ -57,7 +58,7 @@ class RenderTable:
         try:
             arguments = readable(arguments)
             rows = await _rows(arguments, context)
-            made = await asyncio.to_thread(_table, arguments, rows)
+            made = await in_render_thread(partial(_table, arguments, rows))
         except ParleyError as error:
             return ToolError(str(error))
         return _shown(made, context)
@@ -74,7 +75,7 @@ class RenderChart:
         try:
             arguments = readable(arguments)
             rows = await _rows(arguments, context) if "from_result" in arguments else None
-            made = await asyncio.to_thread(_chart, arguments, rows)
+            made = await in_render_thread(partial(_chart, arguments, rows))
             if self.drawer is not None and not is_plain(made.render):
                 await _check(self.drawer, made.render, context.session)
         except ParleyError as error:
@@ -261,7 +262,8 @@ _CHART = ToolSpec(
                 "type": ["object", "string"],
                 "description": (
                     f"An object: Vega-Lite v5 or v6, at most {MAX_CHART_ROWS:,} objects in `data.values` (none with "
-                    "`from_result`). No addresses, images, links, expressions or HTML."
+                    "`from_result`). Names are sorted by the alphabet: `sort: null` keeps the order of the rows, as "
+                    "of months. No addresses, images, links, expressions or HTML."
                 ),
             },
             **_SELECTION,

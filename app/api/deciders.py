@@ -34,7 +34,10 @@ def decider(principal: Principal, asker: Actor | None, named: Actor | None = Non
     A person named by an operator counts as present, and not as an operator.
     """
     if principal.via is not None:
-        raise Forbidden(f"This token was made with a key without the scope `{ACT_AS}`; with it no one decides.")
+        raise Forbidden(
+            f"This token was made, or the key that signed it was registered, with a key without the scope `{ACT_AS}`, "
+            "or with one that was revoked since; with it no one decides."
+        )
     if principal.visitor:
         if named is not None and named.id != principal.actor.id:
             raise Forbidden(f"`actor`: {NAMED}")
@@ -96,8 +99,8 @@ class Mine:
 
         Without a database to write to it is only logged: it must not end what the visitor reads.
         """
-        asked = [event for event in events if event.type == ApprovalRequested.type]
-        shown = [event.body for event in asked if show == "full" or self.decides(event)]
+        requests = [event for event in events if event.type == ApprovalRequested.type]
+        shown = [event.body for event in requests if show == "full" or self.decides(event)]
         ids = [body.approval for body in shown if isinstance(body, ApprovalRequested)]
         if ids:
             try:
@@ -107,10 +110,10 @@ class Mine:
 
     async def _find(self, id: str) -> bool:
         try:
-            asked = await self._core.approvals.get(id)
+            approval = await self._core.approvals.get(id)
         except NotFound:  # its session is being deleted
             return False
-        return may_decide(self._visitor, asked.responders, asked.asker, asked.speakers)
+        return may_decide(self._visitor, approval.responders, approval.asker, approval.speakers)
 
 
 async def mine_of(wired: Wired, principal: Caller) -> Mine | None:

@@ -84,8 +84,8 @@ async def known_query(request: Request) -> None:
     route = request.scope.get("route")
     if not request.query_params or not isinstance(route, APIRoute) or not route.include_in_schema:
         return
-    known = {field.alias for field in get_flat_params(route.dependant) if isinstance(field.field_info, QueryParameter)}
-    if unknown := [name for name in request.query_params if name not in known]:
+    names = {field.alias for field in get_flat_params(route.dependant) if isinstance(field.field_info, QueryParameter)}
+    if unknown := [name for name in request.query_params if name not in names]:
         raise RequestValidationError(
             [
                 {"type": "extra_forbidden", "loc": ("query", name), "msg": "there is no such query parameter."}
@@ -136,14 +136,14 @@ async def share(request: Request, principal: Caller) -> str | None:
 
 async def seat_of(request: Request, session: str) -> Seat:
     """Return where a stream of *session* to *request*'s caller is counted, with the bounds of a visitor's agent."""
-    found: Services = request.app.state.services
+    services: Services = request.app.state.services
     principal: Principal = request.scope["parley.principal"]
     bounds = None
     if principal.agent is not None:
-        limits = (await found.core.agents.get(principal.agent)).definition.limits
+        limits = (await services.core.agents.get(principal.agent)).definition.limits
         scopes = (limits.visitor, limits.address, limits.everyone)
         bounds = StreamBounds(*(each.open_streams for each in scopes))
-    return found.readers.of(principal, session, share=share_of(principal, request.scope), bounds=bounds)
+    return services.readers.of(principal, session, share=share_of(principal, request.scope), bounds=bounds)
 
 
 Share = Annotated[str | None, Depends(share)]

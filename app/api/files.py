@@ -14,7 +14,7 @@ KEPT = "private, no-cache"
 SVG = "image/svg+xml"
 INERT = {"Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'"}
 """For SVG, which is a page where it is opened as one: no script, no form, and nothing is loaded."""
-_LONGEST = 80
+_MAX_STEM = 80
 _FORBIDDEN = frozenset('/\\:*?"<>|')
 
 
@@ -26,8 +26,8 @@ def tag_of(render: RenderObject, *form: object) -> str:
 
 def known(request: Request, tag: str) -> Response | None:
     """Return the answer 304 when the caller has what *tag* names; None otherwise."""
-    asked = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
-    return Response(status_code=304, headers=_headers(tag)) if asked & {tag, "*"} else None
+    tags = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
+    return Response(status_code=304, headers=_headers(tag)) if tags & {tag, "*"} else None
 
 
 def file(data: bytes, media: str, tag: str, *, attached: str | None = None) -> Response:
@@ -38,8 +38,8 @@ def file(data: bytes, media: str, tag: str, *, attached: str | None = None) -> R
 
 def file_name(title: str | None, ending: str) -> str:
     """Return the name of a file with *title*, without what a system takes for a path, a device or a control."""
-    kept = "".join(" " if each in _FORBIDDEN or not each.isprintable() else each for each in title or "")
-    stem = " ".join(kept.split())[:_LONGEST].strip(". ")
+    allowed = "".join(" " if each in _FORBIDDEN or not each.isprintable() else each for each in title or "")
+    stem = " ".join(allowed.split())[:_MAX_STEM].strip(". ")
     return f"{stem or 'render'}.{ending}"
 
 

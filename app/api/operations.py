@@ -63,11 +63,11 @@ class Recording:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal: Principal | None = scope.get("parley.principal")
-        found = None if principal is None or principal.visitor else self._find(scope)
-        if principal is None or found is None:
+        match = None if principal is None or principal.visitor else self._find(scope)
+        if principal is None or match is None:
             await self._app(scope, receive, send)
             return
-        route, names = found
+        route, names = match
         body = bytearray()
         start: Message = {}
 

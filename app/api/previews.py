@@ -6,6 +6,7 @@ from pydantic import StringConstraints
 
 from agent_core import DrawingFailed, DrawingUnavailable, InvalidInput
 from agent_core.errors import Fault
+from agent_core.renders.declared import check_declared, columns_of
 from agent_core.renders.files import csv_of
 from agent_core.renders.made import NewRender
 from agent_core.runtime.services.shown import ChartDrawer
@@ -70,14 +71,19 @@ def _table(body: PreviewBody) -> NewRender:
     for place, column in enumerate(columns):
         if not isinstance(column, str | dict):
             raise InvalidInput(f"columns[{place}]", "must be a key, or an object such as `{key, label, format}`.")
-    return table(_required(body.payload, "rows", list), columns, title=body.title)
+    rows = _required(body.payload, "rows", list)
+    if not columns:
+        raise InvalidInput("columns", "declare them: name the keys of the rows that are shown.")
+    made = table(rows, columns, title=body.title)
+    check_declared(rows, columns_of(columns))
+    return made
 
 
 def _required(payload: dict[str, Any], name: str, kind: type[T]) -> T:
-    found = payload.get(name)
-    if not isinstance(found, kind):
+    value = payload.get(name)
+    if not isinstance(value, kind):
         raise InvalidInput(name, f"must be {'a list' if kind is list else 'an object'}.")
-    return found
+    return value
 
 
 def _placed(fault: Fault) -> Fault:

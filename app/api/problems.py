@@ -46,9 +46,9 @@ CODES = {
     500: "internal_error",
     503: "unavailable",
 }
-MOST_ERRORS, MOST_BYTES = 20, 8_000
+MAX_ERRORS, MAX_BYTES = 20, 8_000
 """Fields that an answer names, and its bytes."""
-MOST_PATH, MOST_MESSAGE, MOST_DETAIL = 200, 400, 1_000
+MAX_PATH, MAX_MESSAGE, MAX_DETAIL = 200, 400, 1_000
 """Characters of a field's path, of what is wrong with it, and of the sentence for people."""
 # `Retry-After`, in seconds, while the database is unavailable.
 AWAY = 2
@@ -90,20 +90,18 @@ def problem(
 ) -> Response:
     """Return the error answer; *errors* are pairs of a field's path and what is wrong with it, *more* are not named.
 
-    It names at most `MOST_ERRORS` fields, and has at most `MOST_BYTES` beside *approval*, which is the outcome, as the
+    It names at most `MAX_ERRORS` fields, and has at most `MAX_BYTES` beside *approval*, which is the outcome, as the
     caller may see it, where a decision came too late.
     """
     code = code or CODES.get(status, "error")
     title = TITLES.get(code) or HTTPStatus(status).phrase
     shown = [
-        FieldProblem(shorten(path, MOST_PATH), shorten(message, MOST_MESSAGE)) for path, message in errors[:MOST_ERRORS]
+        FieldProblem(shorten(path, MAX_PATH), shorten(message, MAX_MESSAGE)) for path, message in errors[:MAX_ERRORS]
     ]
     more += len(errors) - len(shown)
-    body = Problem(
-        title=title, status=status, code=code, detail=shorten(detail, MOST_DETAIL), errors=_with(shown, more)
-    )
+    body = Problem(title=title, status=status, code=code, detail=shorten(detail, MAX_DETAIL), errors=_with(shown, more))
     encoded = msgspec.json.encode(body)
-    while len(encoded) > MOST_BYTES and shown:  # of characters that take several bytes each
+    while len(encoded) > MAX_BYTES and shown:  # of characters that take several bytes each
         shown, more = shown[: len(shown) // 2], more + len(shown) - len(shown) // 2
         body = msgspec.structs.replace(body, errors=_with(shown, more))
         encoded = msgspec.json.encode(body)
@@ -182,33 +180,36 @@ def _again(error: ParleyError) -> dict[str, str] | None:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = error.errors()
-    if any(e["type"] == "json_invalid" for e in found):
+    errors = error.errors()
+    if any(e["type"] == "json_invalid" for e in errors):
         return problem(400, "The body is not valid JSON.")
-    return invalid(found, error.body)
+    return invalid(errors, error.body)
 
 
-def invalid(found: Sequence[Mapping[str, Any]], body: Any) -> Response:
-    """Return the answer to a request in which pydantic *found* errors; their first steps say where in it they are."""
-    errors = [(_path(e["loc"], body), _message(e)) for e in found[:MOST_ERRORS]]
-    more = len(found) - len(errors)
+def invalid(faults: Sequence[Mapping[str, Any]], body: Any) -> Response:
+    """Return the answer to a request in which pydantic found *faults*; their first steps say where in it they are."""
+    errors = [(_path(e, body), _message(e)) for e in faults[:MAX_ERRORS]]
+    more = len(faults) - len(errors)
     detail = "; ".join(f"`{path}`: {message}" if path else message for path, message in errors[:3])
-    if any(e["type"] == "string_too_long" and e["loc"][-1] in TEXTS for e in found):
+    if any(e["type"] == "string_too_long" and e["loc"][-1] in TEXTS for e in faults):
         return problem(413, detail, errors=errors, more=more)
     return problem(422, detail, errors=errors, more=more)
 
 
-def _path(loc: Sequence[str | int], body: Any) -> str:
-    """Return the path of the field at *loc*, of which the first step says where the value came from.
+def _path(error: Mapping[str, Any], body: Any) -> str:
+    """Return the path of the field that *error* is about; the first step of its `loc` says where the value came from.
 
-    A step that *body* does not have is the name that pydantic gives to a branch of a union, or a missing field.
+    A step that *body* does not have is a missing field, at the end, or the name that pydantic gives to a branch of a
+    union or to a validator.
     """
+    loc: Sequence[str | int] = error["loc"]
     if loc[0] != "body":
         return str(loc[1])
     steps: list[str | int] = []
-    for step in loc[1:]:
+    missing = len(loc) - 1 if error["type"] == "missing" else None
+    for i, step in enumerate(loc[1:], 1):
         match body:
-            case dict() if step in body or step == loc[-1]:
+            case dict() if step in body or i == missing:
                 body = body.get(step)
             case list() if isinstance(step, int):
                 body = body[step] if step < len(body) else None
@@ -241,12 +242,12 @@ def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -
 
 def allowed(scope: Scope, routes: Sequence[BaseRoute]) -> list[str]:
     """Return every method that some route takes at the path of *scope*."""
-    found = [
+    methods = [
         method
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
         if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
     ]
-    return sorted(found)
+    return sorted(methods)
 
 
 async def _crash(_: Request, __: Exception) -> Response:

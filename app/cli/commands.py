@@ -14,7 +14,7 @@ from app.cli.cost import cost
 from app.cli.keys import actors, audit, keys, revoke
 from app.cli.mcp_login import mcp
 from app.cli.mcp_servers import accept_server
-from app.cli.printing import AsJson, Column, age, connect, every, listed, request, row, short, show
+from app.cli.printing import AsJson, Column, age, connect, every, indented, listed, request, row, short, show
 from app.cli.project import dev, init, print_version
 from app.cli.secrets import secrets
 from app.cli.tools import tools
@@ -22,7 +22,7 @@ from app.cli.tools_import import import_tools
 from app.cli.web_keys import web_keys
 from app.cli.widget import widget
 from app.printer import say
-from channels.legible import as_json
+from channels.legible import as_json, one_line
 
 if TYPE_CHECKING:
     from app.cli.client import Client
@@ -257,7 +257,7 @@ def show_session(id: str) -> None:
             show(await client.call("GET", f"/v1/sessions/{quote(id, safe='')}"))
             async for message in client.items(f"/v1/sessions/{quote(id, safe='')}/messages"):
                 text = "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
-                say(f"\n{message['role']}: {text}")
+                say(f"\n{one_line(message['role'])}: {indented(text)}")
 
     asyncio.run(print_all())
 

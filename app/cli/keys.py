@@ -51,9 +51,22 @@ def rotate_key(
 
 @keys.command("revoke")
 def revoke_key(id: str) -> None:
-    """Revoke a key for good; its open streams end."""
-    request("DELETE", f"/v1/keys/{quote(id, safe='')}")
+    """Revoke a key for good; its open streams end. Keys of sites that it registered stay, and are named."""
+    from app.cli.client import ServerRefused, Unreachable
+
+    path = f"/v1/keys/{quote(id, safe='')}"
+    signing, unread = list[dict[str, Any]](), None
+    try:  # before: a key that revokes itself reads nothing after
+        actor = request("GET", path)["actor"]
+        signing = [each for each in every("/v1/web/keys") if each["created_by"]["id"] == actor]
+    except (ServerRefused, Unreachable) as error:  # what cannot be listed keeps no key working
+        unread = error
+    request("DELETE", path)
     row(id, "revoked")
+    if unread is not None:
+        row("keys of sites that it registered could not be listed, see `parley web-keys list`:", str(unread))
+    for each in signing:
+        row(each["id"], "still signs", each["name"])
 
 
 def revoke(

@@ -28,7 +28,7 @@ _PASTE_HELP = (
 _SCOPE_HELP = "What is asked for, blanks between, as 'read write'; else what is configured or the server names."
 _PORT_HELP = "A fixed port of this machine, for clients that are registered with one; 0 takes a free one."
 _PATH = "/callback"
-_LONGEST = 16_384
+_MAX_REQUEST = 16_384
 _DONE = "Parley has the answer of this login. You may close this page, and go back to the terminal."
 
 
@@ -153,7 +153,7 @@ async def _listening(port: int) -> AsyncIterator[_Listener]:
     """Give what the page leads back to, on this machine alone."""
     listener = _Listener()
     try:
-        server = await asyncio.start_server(listener.answer, "127.0.0.1", port, limit=_LONGEST)
+        server = await asyncio.start_server(listener.answer, "127.0.0.1", port, limit=_MAX_REQUEST)
     except OSError as error:
         raise typer.BadParameter(f"port {port} cannot be opened here ({error.strerror}); use another, or 0.") from None
     async with server:

@@ -6,11 +6,13 @@ from urllib.parse import quote
 
 import typer
 
-from app.cli.printing import AsJson, Column, age, every, line, listed, request, row, short
+from app.cli.printing import AsJson, Column, age, every, indented, line, listed, request, row, short
 from app.printer import say
-from channels.legible import one_line, visible
+from channels.legible import one_line
 
 mcp = typer.Typer(help="MCP servers.", no_args_is_help=True)
+DEEP = "    "
+"""Where a description of several lines goes on: beneath the lines of a tool, and beside none of them."""
 _LOGINS = {"none": "not logged in", "ok": "ok", "expired": "expired", "ended": "log in again"}
 Server = Annotated[str, typer.Argument(help="The server's name or id.", metavar="SERVER")]
 
@@ -40,7 +42,7 @@ def show_server(name: Server, *, as_json: AsJson = False) -> None:
     for label, text in _facts(server):
         say(f"{label + ':':<13}{one_line(text)}")
     if server["info"] and server["info"]["instructions"]:
-        say(f"\n{visible(server['info']['instructions'])}")
+        say(f"\ninstructions:\n  {indented(server['info']['instructions'])}")
     for tool in server["tools"]:
         for text in _described(tool):
             say(text)
@@ -126,25 +128,25 @@ def _facts(server: dict[str, Any]) -> list[tuple[str, str]]:
 def _described(tool: dict[str, Any]) -> Iterator[str]:
     """Give what the model reads of a tool: its title, description and arguments, and its hints as they count."""
     hints = tool["effect"] + (", idempotent" if tool["idempotent"] else "")
-    title = f" {one_line(tool['title'])}" if tool["title"] else ""
-    yield f"\n{tool['name']}{title} ({hints}): {visible(tool['description'])}"
+    head = one_line(f"{tool['name']} {tool['title'] or ''}")
+    yield f"\n{head} ({one_line(hints)}): {indented(tool['description'], DEEP)}"
     if tool.get("annotations"):
         yield f"  the server says: {_hints(tool['annotations'])}"
     required = tool["parameters"].get("required", [])
     for name, schema in tool["parameters"].get("properties", {}).items():
-        said: dict[str, Any] = schema if isinstance(schema, dict) else {}
+        definition: dict[str, Any] = schema if isinstance(schema, dict) else {}
         needed = ", required" if name in required else ""
-        text = one_line(str(said.get("description", "")))
-        yield f"  {one_line(name)} ({one_line(str(said.get('type', 'any')))}{needed}): {text}".rstrip(": ")
+        text = one_line(str(definition.get("description", "")))
+        yield f"  {one_line(name)} ({one_line(str(definition.get('type', 'any')))}{needed}): {text}".rstrip(": ")
 
 
 def _changes(server: dict[str, Any]) -> Iterator[str]:
     """Give what waits to be accepted: of each tool what was accepted, and what the server says now."""
     for change in server["changes"]:
-        yield f"\n{change['change']}: {one_line(change['tool'])}"
+        yield f"\n{one_line(change['change'])}: {one_line(change['tool'])}"
         for label, tool in (("accepted", change.get("before")), ("now", change.get("now"))):
             if tool is not None:
-                yield f"  {label}: {visible(tool.get('description', ''))}"
+                yield f"  {label}: {indented(tool.get('description', ''), DEEP)}"
                 yield f"  {label}, arguments: {one_line(str(tool.get('parameters')))}"
                 yield f"  {label}, title: {one_line(tool.get('title') or 'none')}"
                 yield f"  {label}, the server says: {_hints(tool.get('annotations') or {})}"
@@ -152,5 +154,5 @@ def _changes(server: dict[str, Any]) -> Iterator[str]:
 
 def _hints(annotations: dict[str, Any]) -> str:
     """Return what a server says of a tool's effect, as it says it."""
-    said = [f"{name.replace('_', ' ')}: {'yes' if each else 'no'}" for name, each in annotations.items()]
-    return one_line(", ".join(said)) or "nothing of its effect"
+    hints = [f"{name.replace('_', ' ')}: {'yes' if each else 'no'}" for name, each in annotations.items()]
+    return one_line(", ".join(hints)) or "nothing of its effect"

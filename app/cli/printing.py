@@ -13,7 +13,7 @@ import typer
 
 from agent_core import shorten
 from app.printer import say
-from channels.legible import as_json, one_line
+from channels.legible import as_json, one_line, visible
 
 if TYPE_CHECKING:
     from app.cli.client import Client
@@ -54,6 +54,11 @@ def request(method: str, path: str, *, body: Any = None, **query: str | int | No
 def row(*cells: str) -> None:
     """Print a line of cells."""
     say("  ".join(map(one_line, cells)))
+
+
+def indented(text: str, margin: str = "  ") -> str:
+    """Return *text* visible, each line but the first after *margin*: none can pass for a line of the command's own."""
+    return visible(text).replace("\n", f"\n{margin}")
 
 
 def listed(items: Sequence[dict[str, Any]], columns: Sequence[Column], *, as_json: bool) -> None:

@@ -7,13 +7,15 @@ from urllib.parse import quote
 
 import typer
 
+from app.cli.examples import summary, tried
 from app.cli.mcp_servers import is_server, show_server
-from app.cli.printing import AsJson, Column, every, line, listed, request, row, short, show
+from app.cli.printing import AsJson, Column, every, indented, line, listed, request, row, short, show
 from app.printer import say
-from channels.legible import one_line, visible
+from channels.legible import one_line
 
 tools = typer.Typer(help="Tools: what agents can do.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The tool's name or id.", metavar="NAME")]
+CALLS = "Make the example calls of the definitions (`tests`) too; those of a tool that writes only when it is named."
 CONTEXT = "Who asks, as a run would say it: a JSON object."
 
 
@@ -52,11 +54,11 @@ def show_tool(name: Name, *, as_json: AsJson = False) -> None:
         return
     for label, text in _facts(tool):
         say(f"{label + ':':<13}{one_line(text)}")
-    say(f"\n{visible(tool['description'])}\n")
-    for label in ("parameters", "preset", "config"):
-        if tool[label]:
+    say(f"\n  {indented(tool['description'])}\n")
+    for label in ("parameters", "preset", "config", "tests"):
+        if value := tool.get(label):  # a server of the version before has no `tests`
             say(f"{label}:")
-            show(tool[label])
+            show(value)
 
 
 @tools.command("call")
@@ -85,7 +87,7 @@ def call_tool(
     else:
         for each in done["progress"]:
             row("...", each)
-        say(visible(done["text"]))
+        say("  " + indented(done["text"]))
         row(done["outcome"], f"{done['duration_ms']} ms", *(["cut"] if done["truncated"] else []))
     if done["outcome"] != "done":
         raise typer.Exit(1)
@@ -95,21 +97,23 @@ def call_tool(
 def check_tools(
     names: Annotated[list[str] | None, typer.Argument(help="These; without any, all.", metavar="NAME")] = None,
     *,
+    call: Annotated[bool, typer.Option("--call", help=CALLS)] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check that tools can work, without calling them; the exit code is 1 when one cannot.
 
     Checked are the definition and what its calls need: secrets, addresses, servers.
     """
-    wanted = names or [each["name"] for each in every("/v1/tools")]
     well = True
-    for name in wanted:
+    for name in names or [each["name"] for each in every("/v1/tools")]:
         result = request("POST", f"/v1/tools/{quote(name, safe='')}/test")
+        if call and not result["faults"]:
+            result |= tried(name, is_named=bool(names))
         well = well and not result["faults"]
         if as_json:
             line(result)
         else:
-            row(result["name"], *(result["faults"] or ["ok"]))
+            row(result["name"], *(result["faults"] or ["ok", *summary(result)]))
     if not well:
         raise typer.Exit(1)
 

@@ -17,6 +17,7 @@ from app.mcp_file import read_mcp_file
 from app.own_tools.toolset import OwnTools
 from app.printer import say
 from app.settings import Settings, check_agents_model
+from app.strangers import costs_without_end, warn_of_strangers
 from app.tool_files import ToolFiles
 
 ENV_FILE = Path(".env")
@@ -56,6 +57,7 @@ class Workshop:
         self._seen: Marks = {}
         self._broken: tuple[str, ...] = ()
         self._filed: frozenset[str] = frozenset()
+        self._without_budget: frozenset[str] | None = None
 
     def broken(self) -> tuple[str, ...]:
         """Return what is broken now, a sentence each, with file, line and remedy."""
@@ -85,6 +87,16 @@ class Workshop:
         except (InvalidInput, ConfigError) as error:  # what two agents cannot both have, one of them not from a file
             broken.append(f"{self._settings.agents}: {error}")
         self._broken = tuple(broken)
+        self._warn(definitions)
+
+    def _warn(self, definitions: Sequence[Definition]) -> None:
+        """Log which agents strangers may now use at any cost; the start warns of those that it finds."""
+        costly = {each.name: each for each in definitions if costs_without_end(each)}
+        before = costly if self._without_budget is None else self._without_budget
+        for name, definition in costly.items():
+            if name not in before:
+                warn_of_strangers(definition)
+        self._without_budget = frozenset(costly)
 
     async def _load_servers(self, core: Core) -> list[str]:
         """Give *core* the servers of mcp.json, and return what is broken in it."""

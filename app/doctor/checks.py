@@ -33,6 +33,7 @@ from app.settings import SERVER_FILE, Settings, check, load_settings, with_provi
 from app.storage.agents import stored_agents
 from app.storage.lock import is_owned
 from app.storage.migrate import revision
+from app.strangers import REMEDY, costs_without_end
 
 GIGABYTE = 1_000_000_000
 MIN_FREE, LITTLE_FREE = GIGABYTE // 10, GIGABYTE
@@ -102,6 +103,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
             yield from _unavailable(path, definition, settings)
             yield from _router(path.name, definition, settings)
             yield from _hooks(path.name, definition)
+            yield from _budget(path.name, definition)
         except ConfigError as error:
             yield Finding("fail", "agents", str(error))
     for model in sorted(each for each in named if is_unlisted(settings.listed_as(each))):
@@ -121,7 +123,7 @@ def _unavailable(path: Path, definition: Definition, settings: Settings) -> Iter
 
 
 def stored_hooks(settings: Settings) -> Iterator[Finding]:
-    """Report the webhooks and routers of agents that were made over HTTP, as those of files are."""
+    """Report the webhooks, routers and budgets of agents that were made over HTTP, as those of files are."""
     guard = TargetGuard.of(settings.fetch_allow)
     for agent in stored_agents(settings):
         where = f"`{agent.definition.name}`"
@@ -130,6 +132,7 @@ def stored_hooks(settings: Settings) -> Iterator[Finding]:
         except InvalidInput as error:
             yield Finding("fail", "hooks", f"{where}: {error}")
         yield from _hooks(where, agent.definition)
+        yield from _budget(where, agent.definition)
         yield from _router(where, agent.definition, settings)
 
 
@@ -147,6 +150,12 @@ def _hooks(where: str, definition: Definition) -> Iterator[Finding]:
         named = ", ".join(definition.hooks[place].name or f"hook {place + 1}" for place in places)
         text = f"{where}: {named} allows what it cannot be asked about"
         yield Finding("warn", "hooks", text, "say `on_error: deny`, or `on_error: allow`, in its config")
+
+
+def _budget(where: str, definition: Definition) -> Iterator[Finding]:
+    """Report an agent that anonymous visitors may use at any cost."""
+    if costs_without_end(definition):
+        yield Finding("warn", "agents", f"{where}: anonymous visitors may use it at any cost", REMEDY)
 
 
 def _database(settings: Settings) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """A document's operations as a YAML file of tools."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ from agent_core.net.targets import check_text
 from app.offline_kinds import OfflineKinds, taken_names
 from app.openapi_import.document import Document, Json
 from app.openapi_import.operation import NoTool, tool_of
+from channels.legible import one_line
 
 HEADER = "# Made by `parley tools import`"
 _DIGEST = "# digest: "
@@ -27,12 +29,16 @@ _MAX_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was made of a document: *skipped* says of operations why there is no tool, *secrets* what to set."""
+    """What was made of a document: *skipped* says of operations why there is no tool, *secrets* what to set.
+
+    *left_out* says of operations which of their optional arguments a tool has not.
+    """
 
     title: str
     tools: Sequence[ToolDefinition]
     skipped: Sequence[str]
     secrets: Mapping[str, str]
+    left_out: Sequence[str]
 
 
 def imported(document: Document, *, only: Collection[str], server: str | None, source: str) -> Imported:
@@ -43,14 +49,18 @@ def imported(document: Document, *, only: Collection[str], server: str | None, s
     tools: dict[str, ToolDefinition] = {}
     skipped: list[str] = []
     secrets: dict[str, str] = {}
+    left_out: list[str] = []
     kinds, taken = OfflineKinds(check_text), taken_names()
-    for path, method, item, operation in document.operations():
-        id = str(operation.get("operationId") or f"{method}_{path.strip('/')}")
+    operations = list(document.operations())
+    shorts = Counter(_plain(_without_route(_id(each), each[0], each[1])) for each in operations)
+    for path, method, item, operation in operations:
+        id = _id((path, method, item, operation))
         tags = operation.get("tags")
-        if only and not _matches(only, [id, *(map(str, tags) if isinstance(tags, list) else ())]):
+        short = _without_route(id, path, method)
+        if only and not _matches(only, [id, short, *(map(str, tags) if isinstance(tags, list) else ())]):
             continue
         at = _server(document, item, operation, server, source)
-        name = _name(id, {*tools, *taken})
+        name = _name(short if shorts[_plain(short)] == 1 else id, {*tools, *taken})
         try:
             made = tool_of(document, name, path, method, item, operation, at)
             kinds.check(made.definition, {})
@@ -59,7 +69,8 @@ def imported(document: Document, *, only: Collection[str], server: str | None, s
         else:
             tools[name] = made.definition
             secrets |= made.secrets
-    return Imported(document.title, list(tools.values()), skipped, secrets)
+            left_out += [f"{method.upper()} {path}: {what}" for what in made.left_out]
+    return Imported(document.title, list(tools.values()), skipped, secrets, left_out)
 
 
 def written(result: Imported, source: str) -> str:
@@ -68,7 +79,7 @@ def written(result: Imported, source: str) -> str:
     head += [
         "# Read the descriptions before agents use them: they are the API's author's words, and models follow them."
     ]
-    head += [f"# parley secrets set {name}  # {what}" for name, what in sorted(result.secrets.items())]
+    head += [f"# parley secrets set {name}  # {_one_line(what)}" for name, what in sorted(result.secrets.items())]
     items: list[Any] = [_without_defaults(each) for each in result.tools]
     body = yaml.dump(items, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
     return _sealed("\n".join((*head, "", body)))
@@ -116,15 +127,32 @@ def _without_defaults(definition: ToolDefinition) -> Json:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:100]
+    """Return *text* as a comment can hold it: after a line end it would be a tool of the document's own writing."""
+    return one_line(text)[:100]
 
 
 def _matches(globs: Collection[str], names: Sequence[str]) -> bool:
     return any(fnmatchcase(name, glob) for name in names for glob in globs)
 
 
+def _id(operation: tuple[str, str, Json, Json]) -> str:
+    """Return the id of an operation, or its method and path where it has none."""
+    path, method, _, described = operation
+    return str(described.get("operationId") or f"{method}_{path.strip('/')}")
+
+
+def _without_route(id: str, path: str, method: str) -> str:
+    """Return the *id* of an operation without its path and method, which FastAPI writes after a function's name."""
+    route = re.sub(r"\W", "_", path)
+    return id.removesuffix(f"{route}_{method}") or id
+
+
+def _plain(id: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_")[:_MAX_NAME] or "operation"
+
+
 def _name(id: str, taken: Collection[str]) -> str:
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_")[:_MAX_NAME] or "operation"
+    plain = _plain(id)
     if plain.startswith(PREFIX):
         plain = f"api_{plain}"[:_MAX_NAME]
     name, n = plain, 2

@@ -1,9 +1,10 @@
 """One operation of a document as a definition of an HTTP tool."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from agent_core.domain.tools import ToolDefinition
 from app.openapi_import.document import Document, Json, Unresolved
@@ -29,10 +30,11 @@ class NoTool(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolOfOperation:
-    """A definition, and the secrets that it needs, with what each is."""
+    """A definition, and the secrets that it needs, with what each is; *left_out* says what of it cannot be sent."""
 
     definition: ToolDefinition
     secrets: Mapping[str, str]
+    left_out: Sequence[str]
 
 
 @dataclass
@@ -44,6 +46,7 @@ class _Arguments:
     send: dict[str, str] = field(default_factory=dict[str, str])
     path: dict[str, str] = field(default_factory=dict[str, str])
     idempotency_header: str | None = None
+    left_out: list[str] = field(default_factory=list[str])
 
     def add(self, name: str, schema: Json, *, required: bool, suffix: str = "") -> str:
         """Take one more field, and return its name: that of another gets the *suffix*, and a number if need be."""
@@ -67,7 +70,8 @@ def tool_of(
             raise NoTool("none of its security schemes can be sent; write the header yourself")
         arguments = _Arguments()
         for parameter in _parameters(document, item, operation):
-            _take_parameter(document, arguments, parameter, method)
+            with _optional(arguments, is_required=_is_required(parameter)):
+                _take_parameter(document, arguments, parameter, method)
         mode = _take_body(document, arguments, operation, method)
     except Unresolved as error:
         raise NoTool(str(error)) from None
@@ -94,7 +98,22 @@ def tool_of(
         resource=_resource(tags[0]) if isinstance(tags, list) and tags else None,
         config=config,
     )
-    return ToolOfOperation(definition, access.secrets)
+    return ToolOfOperation(definition, access.secrets, arguments.left_out)
+
+
+@contextmanager
+def _optional(arguments: _Arguments, *, is_required: bool) -> Iterator[None]:
+    """Leave out what cannot be sent, and say so, unless the API has no call without it."""
+    try:
+        yield
+    except NoTool as error:
+        if is_required:
+            raise
+        arguments.left_out.append(str(error))
+
+
+def _is_required(parameter: Json) -> bool:
+    return parameter.get("required") is True or parameter.get("in") == "path"
 
 
 def _text(operation: Json, otherwise: str) -> str:
@@ -123,16 +142,13 @@ def _parameters(document: Document, item: Json, operation: Json) -> Iterator[Jso
 
 def _take_parameter(document: Document, arguments: _Arguments, parameter: Json, method: str) -> None:
     name, place = str(parameter.get("name")), parameter.get("in")
-    required = parameter.get("required") is True or place == "path"
     if place == "header" and name.lower() in _IGNORED_HEADERS:
         return
     if place == "header" and _IDEMPOTENCY.fullmatch(name):
         arguments.idempotency_header = None if name.lower() == _USUAL_KEY else name
         return
     if place not in ("path", "query", "header"):
-        if required:
-            raise NoTool(f"its {place} parameter `{name}` cannot be sent")
-        return
+        raise NoTool(f"its {place} parameter `{name}` cannot be sent")
     content: Any = parameter.get("content") or {}
     original = parameter.get("schema") or next((each.get("schema") for each in content.values()), None) or {}
     schema = bounded(document, original)
@@ -142,7 +158,7 @@ def _take_parameter(document: Document, arguments: _Arguments, parameter: Json, 
         schema = {**schema, "description": str(description)[:_MAX_TEXT]}
     if place == "path" and "type" not in schema:
         schema["type"] = "string"
-    own = arguments.add(name, schema, required=required, suffix=f"_{place}")
+    own = arguments.add(name, schema, required=_is_required(parameter), suffix=f"_{place}")
     if place == "path":
         arguments.path[name] = own
     elif place == "header":
@@ -183,15 +199,16 @@ def _take_body(document: Document, arguments: _Arguments, operation: Json, metho
     schema = bounded(document, original)
     is_required = body.get("required") is True
     properties: Any = schema.get("properties")
+    required = schema.get("required", ()) if is_required else ()
     if mode == "form":
-        _check_form(content[kind].get("encoding"), properties)
+        always = schema.get("required", ())  # a form without such a field is no form, also where none has to be sent
+        properties = dict(_sent_fields(arguments, content[kind].get("encoding"), properties or {}, always))
     if not properties or "anyOf" in schema or "oneOf" in schema or schema.get("type", "object") != "object":
         if mode == "form":
             raise NoTool("its form has no fields that are known beforehand")
         own = arguments.add("body", schema, required=is_required)
         arguments.send[own] = "whole"
         return _mode(mode, method)
-    required = schema.get("required", ()) if is_required else ()
     for name, each in properties.items():
         own = arguments.add(name, each, required=name in required, suffix="_body")
         if own != name:
@@ -199,10 +216,16 @@ def _take_body(document: Document, arguments: _Arguments, operation: Json, metho
     return _mode(mode, method)
 
 
-def _check_form(encoding: Any, properties: Any) -> None:
-    for name, encoded in (encoding or {}).items():
-        if isinstance(encoded, dict) and ("style" in encoded or "explode" in encoded):
-            _check_style(encoded, f"the field `{name}` of its form", "query", (properties or {}).get(name) or {})
+def _sent_fields(
+    arguments: _Arguments, encoding: Any, properties: Json, required: Collection[str]
+) -> Iterator[tuple[str, Any]]:
+    """Yield those fields of a form that are written in a way that is sent."""
+    for name, schema in properties.items():
+        encoded = encoding.get(name) if isinstance(encoding, dict) else None
+        with _optional(arguments, is_required=name in required):
+            if isinstance(encoded, dict) and ("style" in encoded or "explode" in encoded):
+                _check_style(cast("Json", encoded), f"the field `{name}` of its form", "query", schema)
+            yield name, schema
 
 
 def _mode(mode: str, method: str) -> str | None:

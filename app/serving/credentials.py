@@ -223,7 +223,17 @@ class Credentials:
         """Return *visitor* with the sessions that are closed to it, and with the key that its words count as too."""
         key = None if visitor.key is None else self._keys.get(visitor.key)
         via = None if key is None or ACT_AS in key.object.scopes else _holder(key)
+        if visitor.signer is not None:
+            via = self._registrar(visitor.signer)
         return replace(visitor, via=via, barred=self._revoked["session"].keys())
+
+    def _registrar(self, signer: str) -> Actor | None:
+        """Return who registered the key *signer* if they may not act for other people, or were revoked since."""
+        registrar = self.signers.registrar(signer)
+        if registrar is None or registrar == OPERATOR:
+            return None
+        key = self._keys.get(registrar.id.removeprefix(f"{OPERATOR.id}:"))
+        return None if key is not None and ACT_AS in key.object.scopes else registrar
 
     def _is_over(self, key: StoredKey) -> bool:
         return key.object.expires_at is not None and self._clock.now() >= key.object.expires_at

@@ -274,5 +274,6 @@ def _answer(status: int, code: str, detail: str) -> bytes:
     body = {"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}
     content = msgspec.json.encode(body)
     again = b"retry-after: %d\r\n" % TRY_AGAIN if status in AGAIN else b""
+    safe = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\n"
     head = b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(content)
-    return b"".join([STATUS_LINE[status], again, head, b"\r\n", content])
+    return b"".join([STATUS_LINE[status], again, safe, head, b"\r\n", content])

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
+from agent_core import Actor
 from agent_core.domain.access import SigningKey
 from channels.web.identity import Principal
 from channels.web.signed import Signer, read_signed, signer_of
@@ -23,11 +24,15 @@ class Signers:
         self._audiences = audiences
         self._keys: dict[str, SigningKey] = {}
         self._signers: dict[str, Signer] = {}
-        self._ids: set[str] = set()
+        self._registrars: dict[str, Actor] = {}
         self._dropped: set[str] = set()
 
     def __contains__(self, id: str) -> bool:
-        return id in self._ids
+        return id in self._registrars
+
+    def registrar(self, id: str) -> Actor | None:
+        """Return the operator who registered the key *id*; None for one that is not there."""
+        return self._registrars.get(id)
 
     def read(self, text: str, now: int) -> Principal | str | None:
         """Return whom *text* names at *now* (milliseconds), what is wrong with it, or None when no key signed it."""
@@ -54,5 +59,5 @@ class Signers:
             return False
         self._keys = current
         self._signers = {key.kid: signer_of(key.id, key.jwk, key.algorithm) for key in current.values()}
-        self._ids = {key.id for key in current.values()}
+        self._registrars = {key.id: key.created_by for key in current.values()}
         return True

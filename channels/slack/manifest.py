@@ -1,4 +1,4 @@
-"""manifest: the app as Slack is to know it: what it may do, which events it receives, and where it is reached."""
+"""The app as Slack is to know it: what it may do, which events it receives, and where it is reached."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

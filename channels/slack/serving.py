@@ -1,4 +1,4 @@
-"""serving: everything that a process needs to serve Slack, built from its settings."""
+"""Everything that a process needs to serve Slack, built from its settings."""
 
 import asyncio
 from collections.abc import AsyncGenerator

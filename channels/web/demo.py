@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
+import structlog
 from starlette.requests import Request
 
 from agent_core import Forbidden, RateLimited
@@ -16,8 +17,9 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 """Headers that proxies add: a request with one of them comes from further than its connection."""
 FREE, WAIT = 5, 30
-"""Wrong passwords of one address that are answered at once, and the seconds until the next may be tried."""
+"""Wrong passwords of one place (`Door`) that are answered at once, and the seconds until the next may be tried."""
 MAX_ADDRESSES = 1_000
+_log = structlog.get_logger("parley.demo")
 
 
 class Unauthorized(Exception):
@@ -58,11 +60,17 @@ class Door:
     """Lets people to the demo page: with a *password* those who know it, else those at this machine.
 
     What counts is the connection's peer; a `Host` header is checked too, for names that lead here from elsewhere (DNS
-    rebinding), and grants nothing. *now* returns seconds.
+    rebinding), and grants nothing. *now* returns seconds; *place_of* returns what an address is counted as.
     """
 
-    def __init__(self, password: str | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._password, self._now = password, now
+    def __init__(
+        self,
+        password: str | None = None,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        place_of: Callable[[str], str] = str,
+    ) -> None:
+        self._password, self._now, self._place_of = password, now, place_of
         self._failed: dict[str, tuple[int, float]] = {}
 
     async def __call__(self, request: Request) -> None:
@@ -71,7 +79,7 @@ class Door:
             raise Forbidden("The demo page does not answer to other sites.")
         client = request.client.host if request.client else None
         if self._password is not None:
-            self._check(request.headers.get("authorization", ""), client or "", self._password)
+            self._check(request.headers.get("authorization", ""), self._place_of(client or ""), self._password)
             return
         if not is_near(client) or is_forwarded(request.headers):
             raise Forbidden(
@@ -81,23 +89,27 @@ class Door:
         if host_name(request.headers.get("host", "")) not in LOOPBACK:
             raise Forbidden("The demo page answers only as localhost, 127.0.0.1 or [::1].")
 
-    def _check(self, header: str, client: str, password: str) -> None:
-        count, last = self._failed.get(client, (0, 0.0))
+    def _check(self, header: str, place: str, password: str) -> None:
+        count, last = self._failed.get(place, (0, 0.0))
         rest = last + WAIT - self._now()
+        # Not even the right one passes before that: a password that people choose could be guessed at full speed.
         if count >= FREE and rest > 0:
             raise RateLimited(
                 "Too many wrong passwords; try again in a moment.", max(1, int(rest)), limit="demo_password"
             )
         attempt = _password_of(header)
-        if attempt is not None and hmac.compare_digest(attempt, password.encode()):
-            self._failed.pop(client, None)
-            return
-        if attempt is not None:
-            self._failed.pop(client, None)
-            self._failed[client] = (count + 1 if rest > 0 else 1, self._now())
-            if len(self._failed) > MAX_ADDRESSES:
-                del self._failed[next(iter(self._failed))]
-        raise Unauthorized
+        if attempt is None:
+            raise Unauthorized
+        self._failed.pop(place, None)
+        if not hmac.compare_digest(attempt, password.encode()):
+            self._fail(place, count + 1 if rest > 0 else 1)
+            raise Unauthorized
+
+    def _fail(self, place: str, count: int) -> None:
+        self._failed[place] = (count, self._now())
+        if len(self._failed) > MAX_ADDRESSES:
+            del self._failed[next(iter(self._failed))]
+        _log.warning("demo_password.wrong" if count < FREE else "demo_password.slowed", address=place, failures=count)
 
 
 def _password_of(header: str) -> bytes | None:

@@ -40,13 +40,13 @@ class Principal:
 
     *agent* is the id of the only agent that a visitor may talk to, *scopes* what an operator may do. *key* is the id of
     the API key that was sent, or that made the visitor's token; *token* is that token's id, *issued* when it was made
-    (milliseconds; 0: before tokens said so). *via* is the actor of a key that made the token and may not act for other
-    people: what the visitor says counts as the key's too. *is_anonymous*: no site says who the visitor is; *issued* is
-    then when they first came. *signer* is the id of the registered key that signed the token. *tool_context* is what
-    the token says of the visitor to the tools of their runs alone; it may hold secrets. In the sessions *barred* a
-    visitor reaches nothing. What was sent is good until *expires* (milliseconds; None: for a key, whose end may be
-    changed). An operator who logged in at the console has the login's id as *token*, and the *mark* of the key's
-    secret, whose change ends the login.
+    (milliseconds; 0: before tokens said so). *via* is the actor of a key that made the token, or registered its signer,
+    and may not act for other people: what the visitor says counts as the key's too. *is_anonymous*: no site says who
+    the visitor is; *issued* is then when they first came. *signer* is the id of the registered key that signed the
+    token. *tool_context* is what the token says of the visitor to the tools of their runs alone; it may hold secrets.
+    In the sessions *barred* a visitor reaches nothing. What was sent is good until *expires* (milliseconds; None: for a
+    key, whose end may be changed). An operator who logged in at the console has the login's id as *token*, and the
+    *mark* of the key's secret, whose change ends the login.
     """
 
     role: Literal["operator", "visitor"]

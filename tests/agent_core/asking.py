@@ -3,7 +3,8 @@
 from typing import Any
 
 from agent_core import Actor, ApprovalObject, Decider, Decision, Hook
-from agent_core.tools.base import CallContext, Tool
+from agent_core.domain.agents import ToolSpec
+from agent_core.tools.base import CallContext, Outcome, Pending, Tool
 from agent_core.tools.function import tool
 from tests.agent_core.stage import ANN, Stage
 
@@ -27,6 +28,15 @@ def no(approval: str, by: Actor | Decider = ANN, **options: Any) -> Decision:
 def _vote(approval: str, by: Actor | Decider, *, approved: bool, **options: Any) -> Decision:
     decider = by if isinstance(by, Decider) else Decider(actor=by, is_present=True)
     return Decision(**{"approval": approval, "by": decider, "approved": approved, "surface": "api", **options})
+
+
+class AskClient:
+    """A tool that the client answers: the run waits for it."""
+
+    spec = ToolSpec(name="ask", description="Ask the client.", parameters={"type": "object"})
+
+    async def call(self, arguments: dict[str, object], context: CallContext) -> Outcome:
+        return Pending("client")
 
 
 class Till:

@@ -14,7 +14,7 @@ Place = Literal["asked", "said", "tool"]
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedStep:
     """One model call: what the model does, and what other users do meanwhile.
 
     When a message must be sent for it, it may bring its *own* instructions and an imported history.
@@ -33,7 +33,7 @@ class Plan:
     *kind* is how the agent's window is made shorter.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlannedStep, ...]
     max_steps: int = 4
     max_context_messages: int | None = None
     kind: Literal["summary", "cut"] = "cut"
@@ -41,14 +41,18 @@ class Plan:
 
 EVERYTHING = Plan(
     (
-        *(Step("fail") for _ in range(4)),
-        *(Step("late") for _ in range(4)),
-        *(Step(kind) for kind in Kind.__args__ if kind not in ("fail", "late")),
-        *(Step("same") for _ in range(3)),
-        *(Step("length") for _ in range(4)),
-        *(Step("looks" if place == "tool" else "say", act, place) for act in Act.__args__ for place in Place.__args__),
-        *(Step("say", own=own) for own in (True, False, True)),
-        *(Step("move", "restart", "tool") for _ in range(2)),
+        *(PlannedStep("fail") for _ in range(4)),
+        *(PlannedStep("late") for _ in range(4)),
+        *(PlannedStep(kind) for kind in Kind.__args__ if kind not in ("fail", "late")),
+        *(PlannedStep("same") for _ in range(3)),
+        *(PlannedStep("length") for _ in range(4)),
+        *(
+            PlannedStep("looks" if place == "tool" else "say", act, place)
+            for act in Act.__args__
+            for place in Place.__args__
+        ),
+        *(PlannedStep("say", own=own) for own in (True, False, True)),
+        *(PlannedStep("move", "restart", "tool") for _ in range(2)),
     ),
     max_steps=25,
     max_context_messages=7,
@@ -56,11 +60,25 @@ EVERYTHING = Plan(
 """A plan in which everything happens at least once, but for what makes room by other means than a cut."""
 SHRINKING = Plan(
     (
-        *(Step(kind) for kind in ("looks", "move", "look", "full", "say")),
-        *(Step(kind) for kind in ("say", "looks", "say", "look", "say", "full", "say", "think", "full", "say", "say")),
-        *(Step("looks", "restart", "tool"), Step("full", "steer", "asked"), Step("move"), Step("full"), Step("say")),
-        *(Step("say", own=own) for own in (True, False)),
-        *(Step("looks", "interrupt"), Step("full", "restart", "asked"), Step("full"), Step("say")),
+        *(PlannedStep(kind) for kind in ("looks", "move", "look", "full", "say")),
+        *(
+            PlannedStep(kind)
+            for kind in ("say", "looks", "say", "look", "say", "full", "say", "think", "full", "say", "say")
+        ),
+        *(
+            PlannedStep("looks", "restart", "tool"),
+            PlannedStep("full", "steer", "asked"),
+            PlannedStep("move"),
+            PlannedStep("full"),
+            PlannedStep("say"),
+        ),
+        *(PlannedStep("say", own=own) for own in (True, False)),
+        *(
+            PlannedStep("looks", "interrupt"),
+            PlannedStep("full", "restart", "asked"),
+            PlannedStep("full"),
+            PlannedStep("say"),
+        ),
     ),
     max_steps=25,
     max_context_messages=18,
@@ -73,7 +91,9 @@ def plans() -> st.SearchStrategy[Plan]:
     """Return a strategy of plans."""
     kinds = st.sampled_from(list(Kind.__args__))
     acts = st.sampled_from([None, None, None, *Act.__args__])
-    step = st.builds(Step, kinds, acts, st.sampled_from(list(Place.__args__)), st.sampled_from([False] * 5 + [True]))
+    step = st.builds(
+        PlannedStep, kinds, acts, st.sampled_from(list(Place.__args__)), st.sampled_from([False] * 5 + [True])
+    )
     return st.builds(
         Plan,
         st.lists(step, min_size=1, max_size=14).map(tuple),

@@ -17,6 +17,7 @@ from agent_core.domain.approvals import check_approval
 from app.compose import CHANNELS
 from tests.agent_core.asking import BOB, EVE, OPERATOR
 from tests.agent_core.stage import ANN
+from tests.cases import for_each
 
 ASKER = Decider(actor=ANN, is_present=True)
 NEIGHBOUR = Decider(actor=BOB, is_present=True)
@@ -27,8 +28,8 @@ KNOWN = Channels(CHANNELS)
 EVERYBODY = (ASKER, NEIGHBOUR, OUTSIDER, MEMBER, IMPOSTOR, OPERATOR)
 
 
-@pytest.mark.parametrize(
-    ("responders", "may"),
+@for_each(
+    "responders, may",
     [
         (("asker",), {ASKER}),
         (("operators",), {OPERATOR}),
@@ -57,8 +58,8 @@ def test_without_an_asker_not_asker_admits_no_one() -> None:
     assert not any(may_respond(("not_asker",), None, each) for each in EVERYBODY)
 
 
-@pytest.mark.parametrize(
-    ("config", "path"),
+@for_each(
+    "config, path",
     [
         ({"responders": ()}, "responders"),
         ({"responders": ("boss",)}, "responders"),
@@ -96,7 +97,7 @@ def is_taken(responders: Sequence[str], quorum: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@for_each(
     "responders",
     [("actor:bob", "actor:eve"), ("asker", "slack:U7"), ("slack:S9",), ("actor:bob", "operators"), ("not_asker",)],
 )

@@ -163,7 +163,7 @@ async def test_a_stop_while_a_call_ends(make_core: MakeCore, beats: int) -> None
         """Pay, and be stopped some rounds of the event loop later."""
         done = await core._store.cancel(context.run, by=ANN, reason=None, finish=cancelled)
         assert done.running is not None
-        asyncio.get_running_loop().call_soon(_after, beats, partial(core._engine.interrupt, done.running.key))
+        asyncio.get_running_loop().call_soon(_after, beats, partial(core._engine.pool.interrupt, done.running.key))
         return f"Paid {amount}"
 
     model = ScriptedProvider(PAYS)

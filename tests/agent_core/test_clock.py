@@ -14,6 +14,7 @@ from agent_core.testing.clock import START
 from tests.agent_core.history import make_agent
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, restart, set_stage, texts
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 BERLIN = AgentDefaults(clock="Europe/Berlin")
@@ -122,7 +123,7 @@ async def test_a_person_s_own_zone_goes_before_that_of_the_process(make_core: Ma
     assert clock_text(START, zone_of("Mars/Base")) == "Thursday, 2026-01-01, 00:00 (UTC, UTC+00:00)"
 
 
-@pytest.mark.parametrize("name", ["localtime", "posixrules", "posix/Europe/Berlin", "right/UTC", "Mars/Base"])
+@for_each("name", ["localtime", "posixrules", "posix/Europe/Berlin", "right/UTC", "Mars/Base"])
 def test_files_of_a_machine_are_no_zones(name: str):
     """Only the names of the IANA are: what else the folder of zones has differs from machine to machine."""
     assert not is_zone(name)

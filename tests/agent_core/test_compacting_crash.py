@@ -43,7 +43,7 @@ BEFORE, AFTER, ONE = ("m0", "m1", "m2"), ("m3", "m4"), ("m3",)
 
 
 @dataclass(frozen=True)
-class Case:
+class CompactionCase:
     """How a window gets too long: beyond a *limit* of messages, or *room* bytes of them; what is done are the *kinds*.
 
     With a *result* the model looks something up where it is asked *look*, *steps* times in a row, and gets so many
@@ -79,19 +79,21 @@ class Case:
 
 
 CASES = {
-    "a summary by messages": Case(("summary",), limit=6),
-    "a summary on overflow": Case(("summary",), room=4_200),  # three exchanges, and not the fourth
-    "a prune on overflow": Case(("prune",), room=11_300, result=6_600),  # the result is more than half of four
-    "a cut": Case(("cut",), room=3_000, policy="cut", after=ONE),
-    "a summary by price": Case(("summary",), model=PRICED, most=1_200, after=ONE),
-    "a prune by price": Case(("prune",), model=PRICED, most=8_200, result=24_000, after=ONE),
-    "inside a run": Case(("summary", "prune"), room=9_000, look="m3", result=3_000, steps=3, after=ONE),
+    "a summary by messages": CompactionCase(("summary",), limit=6),
+    "a summary on overflow": CompactionCase(("summary",), room=4_200),  # three exchanges, and not the fourth
+    "a prune on overflow": CompactionCase(
+        ("prune",), room=11_300, result=6_600
+    ),  # the result is more than half of four
+    "a cut": CompactionCase(("cut",), room=3_000, policy="cut", after=ONE),
+    "a summary by price": CompactionCase(("summary",), model=PRICED, most=1_200, after=ONE),
+    "a prune by price": CompactionCase(("prune",), model=PRICED, most=8_200, result=24_000, after=ONE),
+    "inside a run": CompactionCase(("summary", "prune"), room=9_000, look="m3", result=3_000, steps=3, after=ONE),
 }
-QUIET = Case(("summary",), model=PRICED, counted=(LONG,))
+QUIET = CompactionCase(("summary",), model=PRICED, counted=(LONG,))
 
 
 async def process(
-    open_database: OpenDatabase, case: Case, *, at: int = 0, side: Side = "before", clock: Clock | None = None
+    open_database: OpenDatabase, case: CompactionCase, *, at: int = 0, side: Side = "before", clock: Clock | None = None
 ):
     """Start a process on the database, which dies at write *at* of what it does from now on."""
 
@@ -191,7 +193,7 @@ def kinds(facts: list[Fact]) -> tuple[str, ...]:
 @pytest.mark.parametrize("side", ["before", pytest.param("after", marks=pytest.mark.whole)])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_a_crash_around_a_compaction_changes_no_window(
-    fresh: Fresh, case: Case, side: Side, monkeypatch: pytest.MonkeyPatch, whole: bool
+    fresh: Fresh, case: CompactionCase, side: Side, monkeypatch: pytest.MonkeyPatch, whole: bool
 ):
     """Killed before or after any of its appends, a run that makes room leaves the window that an undisturbed one does.
 

@@ -24,7 +24,7 @@ from agent_core.testing import call, pause, say
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import ANN, Stage, is_a, set_stage, texts
 from tests.agent_core.test_core import transactions
-from tests.agent_core.test_corrections import Gate, checked, said
+from tests.agent_core.test_corrections import WaitingTool, checked, said
 from tests.conftest import MakeCore
 
 THREAD = (Context(text="It is down.", author="Bob"), Context(text="Since when?\nToday?", author="Eve\n| System"))
@@ -91,7 +91,7 @@ async def test_each_call_adds_what_is_new_after_what_was_read(make_core: MakeCor
 
 async def test_added_context_waits_for_the_next_run(make_core: MakeCore):
     """Context that comes alone starts nothing and disturbs no run; the next one tells of it before its message."""
-    gate = Gate()
+    gate = WaitingTool()
     stage = await set_stage(make_core, [(call("wait"),), (say("One."),), (say("Two."),)], tools=[gate.tool])
     early = await stage.core.add_context(stage.session, THREAD)
     run = await ask(stage, "one")
@@ -123,7 +123,7 @@ async def test_context_is_added_once(make_core: MakeCore):
 
 async def test_context_of_a_stopped_call_is_not_lost(make_core: MakeCore):
     """When a queued call is stopped, the next run still tells what came with it, and not what was asked."""
-    gate = Gate()
+    gate = WaitingTool()
     stage = await set_stage(make_core, [(call("wait"),), (say("One."),), (say("Three."),)], tools=[gate.tool])
     await ask(stage, "one")
     await stage.until(is_a(ToolStarted))
@@ -138,7 +138,7 @@ async def test_context_of_a_stopped_call_is_not_lost(make_core: MakeCore):
 
 async def test_context_joins_a_run_with_its_message(make_core: MakeCore):
     """A steered message brings its context into the step that takes it."""
-    gate = Gate()
+    gate = WaitingTool()
     stage = await set_stage(make_core, [(call("wait"),), (say("Both."),)], tools=[gate.tool])
     await ask(stage, "one")
     await stage.until(is_a(ToolStarted))

@@ -56,7 +56,7 @@ class Failing:
         raise ConnectionError("password=secret")
 
 
-class Slow:
+class SilentSource:
     """A source that never answers."""
 
     name = "slow"
@@ -189,7 +189,7 @@ async def test_a_source_that_fails_keeps_no_answer_back(make_core: MakeCore):
 
 async def test_a_source_that_takes_too_long_is_left_out(make_core: MakeCore):
     """After two seconds of the core's clock the run goes on with what has come by then."""
-    slow, clock = Slow(), FakeClock()
+    slow, clock = SilentSource(), FakeClock()
     stage = await stage_with(make_core, slow, tea(), clock=clock)
     with capture_logs() as logs:
         run = await stage.send()
@@ -203,7 +203,7 @@ async def test_a_source_that_takes_too_long_is_left_out(make_core: MakeCore):
 
 async def test_a_source_says_how_long_a_run_waits_for_it(make_core: MakeCore):
     """A source with a timeout of its own is waited for so long, and no longer for another's."""
-    quick, slow, clock = Slow(), Slow(), FakeClock()
+    quick, slow, clock = SilentSource(), SilentSource(), FakeClock()
     quick.name, quick.timeout, slow.timeout = "quick", 0.5, 30.0  # type: ignore[attr-defined]
     stage = await stage_with(make_core, quick, slow, tea(), clock=clock)
     with capture_logs() as logs:
@@ -222,7 +222,7 @@ async def test_a_source_says_how_long_a_run_waits_for_it(make_core: MakeCore):
 
 async def test_a_stop_does_not_wait_for_a_source(make_core: MakeCore):
     """A run that is cancelled while its sources are asked ends at once and leaves nothing of them to the next one."""
-    slow = Slow()
+    slow = SilentSource()
     stage = await stage_with(make_core, slow, tea(), clock=FakeClock())
     run = await stage.send()
     await slow.asked.wait()

@@ -8,8 +8,8 @@ import pytest
 
 from agent_core import SystemClock
 from agent_core.clock import Clock
-from agent_core.engine.base import Runs
 from agent_core.engine.local import LocalEngine
+from agent_core.engine.runs import Runs
 from agent_core.runtime.completion import CompletionNotifier
 from tests.conftest import MakeCore
 from tests.polling import until
@@ -17,7 +17,7 @@ from tests.polling import until
 GRACE = 0.2
 
 
-class Slow(LocalEngine):
+class SlowEngine(LocalEngine):
     """An engine whose runs need this *part* of the grace to end."""
 
     def __init__(self, runs: Runs, clock: Clock, *, part: float) -> None:
@@ -50,7 +50,7 @@ async def test_runs_and_their_end_hooks_share_the_grace(
     make_core: MakeCore, given: list[float], part: float, left: float
 ):
     """What runs have taken of the grace is not given a second time to webhooks that are notified of ends."""
-    core = await make_core(engine=partial(Slow, part=part), clock=SystemClock())
+    core = await make_core(engine=partial(SlowEngine, part=part), clock=SystemClock())
     await core.stop(grace=GRACE)
     assert 0 <= given[0] <= left * GRACE + 0.01
 

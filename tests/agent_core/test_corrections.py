@@ -30,7 +30,7 @@ from tests.agent_core.stage import ANN, Stage, is_a, set_stage, texts
 from tests.conftest import MakeCore
 
 
-class Gate:
+class WaitingTool:
     """A tool that waits, and tells when it does."""
 
     def __init__(self) -> None:
@@ -75,9 +75,9 @@ async def checked(stage: Stage) -> None:
     assert [entry.message for entry in grown.entries] == [entry.message for entry in rebuilt.entries]
 
 
-async def held(make_core: MakeCore, *answers) -> tuple[Stage, Gate]:
+async def held(make_core: MakeCore, *answers) -> tuple[Stage, WaitingTool]:
     """Return a stage whose first run has taken the message `k1`, and waits in a tool."""
-    gate = Gate()
+    gate = WaitingTool()
     stage = await set_stage(make_core, [(call("wait"),), *answers], tools=[gate.tool])
     await send(stage, "one", "k1")
     await stage.until(is_a(ToolStarted))
@@ -271,7 +271,7 @@ async def test_an_edit_after_a_deletion_comes_too_late(make_core: MakeCore):
 
 async def test_an_older_correction_does_not_undo_a_newer_one(make_core: MakeCore):
     """Corrections that come in another order than they were made in leave the message as the last one made it."""
-    gate = Gate()
+    gate = WaitingTool()
     stage = await set_stage(make_core, [(call("wait"),), (say("One."),), (say("Two."),)], tools=[gate.tool])
     await send(stage, "first", "m1")
     run = await send(stage, "as it was", "m2")

@@ -46,11 +46,13 @@ USES = "Use"
 
 
 @dataclass
-class Ledger:
+class Executions:
     """What the outside world remembers: every execution of a tool, whichever process did it."""
 
     read: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
+    writes: int = field(default=1, kw_only=True)
+    """How many writes a scenario with any has; each is another text."""
 
     def tools(self) -> tuple[Tool, ...]:
         @tool(concurrency_safe=True)
@@ -189,14 +191,14 @@ class Process:
 
     core: Core
     database: CrashingDatabase
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: Executions = field(default_factory=Executions)
     ports: ToolPorts = field(default_factory=ToolPorts)
     prepared: int = 0
     """How many writes it took until there was a session: they are the same in each scenario."""
 
     @classmethod
     async def begin(
-        cls, open_database: OpenDatabase, scenario: Scenario, ledger: Ledger, at: int = 0, side: Side = "before"
+        cls, open_database: OpenDatabase, scenario: Scenario, ledger: Executions, at: int = 0, side: Side = "before"
     ) -> "Process":
         database = CrashingDatabase(open_database(), at, side)
         provider = scenario.model()
@@ -284,19 +286,19 @@ async def _outcome(core: Core) -> Outcome:
     return Outcome(answers, statuses, unknown)
 
 
-def _check(scenario: Scenario, ledger: Ledger, outcome: Outcome, *, crashed: bool) -> None:
+def _check(scenario: Scenario, ledger: Executions, outcome: Outcome, *, crashed: bool) -> None:
     """A write runs exactly once; after a crash its outcome may be unknown, and then the model was sent that."""
     assert outcome.answers == scenario.answers
     assert outcome.statuses == ["completed"] * len(scenario.messages)
-    wanted = "write" in scenario.name
-    assert len(ledger.written) <= wanted, "a write tool ran twice"
+    wanted = ledger.writes if "write" in scenario.name else 0
+    assert len(set(ledger.written)) == len(ledger.written) <= wanted, "a write tool ran twice"
     assert len(ledger.written) + outcome.unknown >= wanted, "a write never ran, and its outcome is not unknown"
     if not crashed:
         assert (len(ledger.written), outcome.unknown) == (wanted, 0)
 
 
 async def lives(
-    open_database: OpenDatabase, scenario: Scenario, crashes: Sequence[tuple[int, Side]], ledger: Ledger
+    open_database: OpenDatabase, scenario: Scenario, crashes: Sequence[tuple[int, Side]], ledger: Executions
 ) -> tuple[Outcome, int, Process]:
     """Live through *crashes* on one database, each life with its own, and then one that ends well.
 
@@ -316,7 +318,7 @@ async def lives(
 async def _undisturbed(fresh: Fresh, scenario: Scenario) -> Process:
     """Return a process that did not crash; how many appends it made depends a little on timing."""
     with fresh() as database:
-        return (await lives(database, scenario, (), Ledger()))[2]
+        return (await lives(database, scenario, (), Executions()))[2]
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
@@ -327,7 +329,7 @@ async def test_crash_at_every_append(fresh: Fresh, scenario: Scenario, side: Sid
     first = 1 if whole or scenario.name == "plain" else process.prepared + 1
     for at in range(first, process.database.writes + 1, 1 if whole or side == "before" else FEWER):
         with fresh() as database:
-            died += (await lives(database, scenario, ((at, side),), Ledger()))[1]
+            died += (await lives(database, scenario, ((at, side),), Executions()))[1]
     assert died
 
 
@@ -340,4 +342,4 @@ async def test_crash_during_recovery(fresh: Fresh, scenario: Scenario, whole: bo
     total = (await _undisturbed(fresh, scenario)).database.writes
     for at in range(1, total + 1, 1 if whole else FEW):
         with fresh() as database:
-            await lives(database, scenario, ((total - 2, "after"), (at, "before")), Ledger())
+            await lives(database, scenario, ((total - 2, "after"), (at, "before")), Executions())

@@ -19,7 +19,7 @@ from agent_core.testing.mcp import FakeCall, FakeMcp, FakeTool
 from agent_core.tools.mcp.connections import McpConnected
 from tests.agent_core.crashing import Side
 from tests.agent_core.net.stage import Site, ok, serving
-from tests.agent_core.test_crash import Ledger, Scenario, lives
+from tests.agent_core.test_crash import Executions, Scenario, lives
 from tests.conftest import Fresh
 from tests.polling import until
 
@@ -36,7 +36,7 @@ class Servers:
 
 
 @dataclass
-class Elsewhere(Ledger):
+class Elsewhere(Executions):
     """What the servers remember of one session whose only tool is of *kind*; *asked* are the requests, by their key."""
 
     servers: Servers = field(kw_only=True)

@@ -14,12 +14,12 @@ from agent_core import (
     RunResumed,
     RunStarted,
     StepStarted,
-    ToolSpec,
 )
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, bug, by_step, call, pause, say
-from agent_core.tools.base import CallContext, Outcome, Pending
+from agent_core.tools.base import Outcome, Pending
 from agent_core.tools.function import tool
+from tests.agent_core.asking import AskClient
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import (
     SAFETY,
@@ -44,15 +44,6 @@ WAITS = by_step((call("ask"),), (say("Thank you."),))
 async def look(what: str) -> str:
     """Look something up."""
     return what
-
-
-class AskClient:
-    """A tool that the client answers: the run waits for it."""
-
-    spec = ToolSpec(name="ask", description="Ask the client.", parameters={"type": "object"})
-
-    async def call(self, arguments: dict[str, object], context: CallContext) -> Outcome:
-        return Pending("client")
 
 
 async def pass_time(clock: FakeClock, seconds: float, *, step: float = 0.25) -> None:

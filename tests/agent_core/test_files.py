@@ -142,7 +142,7 @@ async def test_what_no_message_took_is_removed_after_a_day(core: Core):
     before = await rows(core)
     assert await core._store.write(lambda connection: files.sweep(connection, now + KEPT_FOR + 1)) == 2
     after = await rows(core)
-    assert (before[0] - after[0], before[1] - after[1], before[2] - after[2]) == (2, 2, 2 * len(TEXT))
+    assert (before[0] - after[0], before[1] - after[1], before[2] - after[2]) == (2, 2, 2 * files.MIN_STORED)
     for each in (waiting, meant):
         with pytest.raises(NotFound):
             await core.files.find(each.id)
@@ -157,6 +157,24 @@ async def test_the_quota_of_stored_bytes_counts_files(core: Core):
         await kept(core, LONG)
     assert await rows(core) == before
     assert await kept(core, LONG, actor=BEN)
+
+
+async def test_files_of_a_few_bytes_cannot_be_sent_without_end(core: Core):
+    """A file counts for four kilobytes at least, which its deletion gives back."""
+    await kept(core, b"a" * 400_000)
+    size = (await rows(core))[2]
+    for _ in range((1_000_000 - size) // files.MIN_STORED):
+        await kept(core, b"a")
+    with pytest.raises(RateLimited, match="stored"):
+        await kept(core, b"a")
+    count, _, stored = await rows(core)
+    assert stored == size + (count - 1) * files.MIN_STORED
+    clock = core._store.clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(KEPT_FOR / 1000 + 1)
+    while await core._store.write(lambda connection: files.sweep(connection, clock.now())):
+        pass
+    assert await rows(core) == (0, 0, 0)
 
 
 async def test_without_room_a_file_is_not_even_read(core: Core):

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from agent_core import Fact, Message, Text, ToolCall, ToolResult, text_of
 from agent_core.context.window import Window
 from agent_core.domain.events import FACTS, LIVE, TERMINAL
 from agent_core.loop.state import replay
 from agent_core.providers.base import neutral
+from tests.cases import for_each
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 LOGS = sorted(GOLDEN.glob("*.jsonl"))
@@ -50,7 +50,7 @@ def test_there_are_golden_logs():
     assert {"plain", "emoji", "retry", "cancel", "tools", "failed", "doom_loop"} <= {path.stem for path in LOGS}
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+@for_each("path", LOGS)
 def test_every_frame_is_an_event_of_the_union(path: Path):
     """Each frame of a golden log decodes into the event union, and encodes to the same JSON again."""
     for frame in frames(path):
@@ -59,7 +59,7 @@ def test_every_frame_is_an_event_of_the_union(path: Path):
         assert json.loads(msgspec.json.encode(body)) == frame["data"], frame
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+@for_each("path", LOGS)
 def test_replay_gives_the_end_of_each_run(path: Path):
     """Replaying a golden log ends each run with the expected status, and leaves nothing of it open."""
     log = facts(path)
@@ -74,7 +74,7 @@ def test_replay_gives_the_end_of_each_run(path: Path):
         assert state.seq == log[-1].seq
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+@for_each("path", LOGS)
 def test_replay_needs_no_more_than_the_log(path: Path):
     """A state replayed in two parts, at any place, equals the state replayed at once."""
     log = facts(path)
@@ -84,7 +84,7 @@ def test_replay_needs_no_more_than_the_log(path: Path):
             assert replay(run, log[:border]).apply(*log[border:]) == whole
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+@for_each("path", LOGS)
 def test_the_window_holds_the_transcript(path: Path):
     """The window of a golden log says what its transcript says, without what is empty; or what it says by itself."""
     window = Window(neutral)
@@ -94,7 +94,7 @@ def test_the_window_holds_the_transcript(path: Path):
     assert spoken(window) == [(said["role"], said["text"]) for said in wanted if said["text"]]
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+@for_each("path", LOGS)
 def test_every_call_in_a_window_has_its_result(path: Path):
     """Each assistant message that calls tools is followed by exactly the results of its calls, in call order."""
     window = Window(neutral)

@@ -59,7 +59,7 @@ async def test_law_1_a_model_call_is_announced_before_it_is_made(make_core: Make
     await stage.done(run)
 
 
-class Ledger:
+class CallRecord:
     """What the outside world knows of a tool's executions: the ids of the calls, in order."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Ledger:
         return act
 
 
-async def interrupted(make_core: MakeCore, ledger: Ledger, made: Tool, count: int = 1) -> Stage:
+async def interrupted(make_core: MakeCore, ledger: CallRecord, made: Tool, count: int = 1) -> Stage:
     """Stop the process while *count* calls run, start it again, and return the stage once the run is over."""
     script = by_step(tuple(call("act", n=n) for n in range(count)), (say("I see."),))
     stage = await set_stage(make_core, script, tools=[made])
@@ -106,7 +106,7 @@ async def ends(stage: Stage) -> list[tuple[str, str]]:
 
 async def test_law_2_an_interrupted_read_runs_again(make_core: MakeCore):
     """A read that a crash interrupted runs again, and the model gets its result."""
-    ledger = Ledger()
+    ledger = CallRecord()
     stage = await interrupted(make_core, ledger, ledger.tool(effect="read"))
     ((name, outcome),) = await ends(stage)
     assert (ledger.calls, outcome) == ([name, name], "done")
@@ -115,7 +115,7 @@ async def test_law_2_an_interrupted_read_runs_again(make_core: MakeCore):
 
 async def test_law_2_an_idempotent_write_runs_again_under_its_call_id(make_core: MakeCore):
     """A write that takes the call id as its idempotency key runs again after a crash, with the same id."""
-    ledger = Ledger()
+    ledger = CallRecord()
     stage = await interrupted(make_core, ledger, ledger.tool(effect="write", idempotent=True))
     ((name, outcome),) = await ends(stage)
     assert (ledger.calls, outcome) == ([name, name], "done")
@@ -123,7 +123,7 @@ async def test_law_2_an_idempotent_write_runs_again_under_its_call_id(make_core:
 
 async def test_law_2_any_other_write_is_not_repeated(make_core: MakeCore):
     """A write that a crash interrupted is never run again: its outcome is unknown, and the model is informed."""
-    ledger = Ledger()
+    ledger = CallRecord()
     stage = await interrupted(make_core, ledger, ledger.tool(effect="write"))
     ((name, outcome),) = await ends(stage)
     assert (ledger.calls, outcome) == ([name], "unknown")
@@ -134,7 +134,7 @@ async def test_law_2_any_other_write_is_not_repeated(make_core: MakeCore):
 @pytest.mark.parametrize(("effect", "outcome"), [("write", "unknown"), ("read", "failed")])
 async def test_law_2_holds_when_the_tool_is_gone(make_core: MakeCore, effect, outcome):
     """A write that was interrupted is unknown even when the next process has no such tool; a read just fails."""
-    ledger = Ledger()
+    ledger = CallRecord()
     script = by_step((call("act"),), (say("I see."),))
     stage = await set_stage(make_core, script, tools=[ledger.tool(effect=effect, idempotent=True)])
     run = await stage.send()
@@ -146,7 +146,7 @@ async def test_law_2_holds_when_the_tool_is_gone(make_core: MakeCore, effect, ou
 
 async def test_law_2_holds_for_each_of_several_writes(make_core: MakeCore):
     """Of several writes that ran side by side when the process died none is repeated."""
-    ledger = Ledger()
+    ledger = CallRecord()
     stage = await interrupted(make_core, ledger, ledger.tool(effect="write"), count=3)
     assert [outcome for _, outcome in await ends(stage)] == ["unknown"] * 3
     assert len(ledger.calls) == len(set(ledger.calls)) == 3

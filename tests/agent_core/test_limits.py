@@ -16,7 +16,7 @@ from tests.conftest import MakeCore
 from tests.polling import until
 
 
-class Model:
+class CountingModel:
     """Answers once it is released; counts who is being answered, and the most at once."""
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class Model:
 
 
 @pytest.fixture
-def model() -> Model:
-    return Model()
+def model() -> CountingModel:
+    return CountingModel()
 
 
 @pytest.fixture
-def capped(make_core: MakeCore, model: Model) -> Callable[..., object]:
+def capped(make_core: MakeCore, model: CountingModel) -> Callable[..., object]:
     """Start a core, on a clock that does not advance, whose agent may have some runs at once."""
 
     async def start(cap: int | None, **options: object) -> Core:
@@ -63,7 +63,7 @@ async def statuses(core: Core, *sessions: str) -> list[str]:
     return [(await core.session(session)).status for session in sessions]
 
 
-async def test_no_more_than_its_cap_of_an_agent_run_at_once(capped, model: Model):
+async def test_no_more_than_its_cap_of_an_agent_run_at_once(capped, model: CountingModel):
     """Of messages that come at the same moment to many sessions as many run as the agent may; all are answered."""
     core = await capped(3)
     sessions = [await open_session(core) for _ in range(12)]
@@ -76,7 +76,7 @@ async def test_no_more_than_its_cap_of_an_agent_run_at_once(capped, model: Model
     assert (model.most, sorted(model.order)) == (3, sorted(sessions))
 
 
-async def test_the_oldest_message_is_next_as_soon_as_one_ends(capped, model: Model):
+async def test_the_oldest_message_is_next_as_soon_as_one_ends(capped, model: CountingModel):
     """Runs that waited for room start in the order of their messages, at once, whatever session just became free."""
     core = await capped(1)
     first, second, third = [await open_session(core) for _ in range(3)]
@@ -90,7 +90,7 @@ async def test_the_oldest_message_is_next_as_soon_as_one_ends(capped, model: Mod
     assert model.most == 1
 
 
-async def test_a_later_message_does_not_overtake_the_queue(capped, model: Model, make_core: MakeCore):
+async def test_a_later_message_does_not_overtake_the_queue(capped, model: CountingModel, make_core: MakeCore):
     """A new message queues after those that wait already, even where there is room for one."""
     core = await capped(1)
     first, second, third = [await open_session(core) for _ in range(3)]
@@ -105,7 +105,7 @@ async def test_a_later_message_does_not_overtake_the_queue(capped, model: Model,
     assert await statuses(core, first, second, third) == ["running", "idle", "idle"]
 
 
-async def test_the_sweep_returns_no_more_runs_than_there_is_room_for(capped, model: Model):
+async def test_the_sweep_returns_no_more_runs_than_there_is_room_for(capped, model: CountingModel):
     """The sweep is given as many queued runs of a capped agent as there is room for, the oldest."""
     core = await capped(2)
     sent = [(await send(core, await open_session(core), "Hello")).run for _ in range(5)]
@@ -120,7 +120,7 @@ async def test_the_sweep_returns_no_more_runs_than_there_is_room_for(capped, mod
     assert await found() == sent[2:4]
 
 
-async def test_a_raised_cap_holds_for_old_sessions_within_a_second(capped, model: Model):
+async def test_a_raised_cap_holds_for_old_sessions_within_a_second(capped, model: CountingModel):
     """The newest version's cap counts for every session of the agent, and the sweep starts what now may run."""
     clock = FakeClock()
     core = await capped(1, clock=clock)
@@ -133,7 +133,9 @@ async def test_a_raised_cap_holds_for_old_sessions_within_a_second(capped, model
     assert sorted(await model.answering(3)) == sorted(sessions)
 
 
-async def test_agents_without_a_cap_are_not_counted(make_core: MakeCore, model: Model, monkeypatch: pytest.MonkeyPatch):
+async def test_agents_without_a_cap_are_not_counted(
+    make_core: MakeCore, model: CountingModel, monkeypatch: pytest.MonkeyPatch
+):
     """A run of an agent without a cap takes no lock and counts no runs."""
     core = await make_core(model.provider)
     for statement in ("_LOCK", "_RUNNING", "_NEXT"):
@@ -149,7 +151,7 @@ async def test_agents_without_a_cap_are_not_counted(make_core: MakeCore, model: 
     assert types(facts).count("run.completed") == 2
 
 
-async def test_too_much_that_waits_is_refused_whole(capped, model: Model):
+async def test_too_much_that_waits_is_refused_whole(capped, model: CountingModel):
     """Beyond the bound a message is refused with the seconds to wait, and leaves nothing; one that joins is welcome."""
     core = await capped(1, max_backlog=2)
     sessions = [await open_session(core) for _ in range(4)]
@@ -170,7 +172,7 @@ async def test_too_much_that_waits_is_refused_whole(capped, model: Model):
     assert (await send(core, sessions[0], "By the way", overlap="steer")).run == kept[0].run
 
 
-async def test_what_was_refused_is_welcome_later(capped, model: Model):
+async def test_what_was_refused_is_welcome_later(capped, model: CountingModel):
     """Once less waits, the next count lets messages in again."""
     clock = FakeClock()
     core = await capped(1, max_backlog=1, clock=clock)
@@ -186,7 +188,7 @@ async def test_what_was_refused_is_welcome_later(capped, model: Model):
     assert core._backlog.refusal(PEOPLE) is not None
 
 
-async def test_the_backlog_of_all_processes_counts(capped, model: Model):
+async def test_the_backlog_of_all_processes_counts(capped, model: CountingModel):
     """What others queued is known within a second, without a question per message."""
     clock = FakeClock()
     core = await capped(1, max_backlog=2, clock=clock)
@@ -203,7 +205,7 @@ async def test_the_backlog_of_all_processes_counts(capped, model: Model):
 
 
 async def test_one_session_takes_up_a_bounded_part_of_the_backlog(
-    capped, model: Model, monkeypatch: pytest.MonkeyPatch
+    capped, model: CountingModel, monkeypatch: pytest.MonkeyPatch
 ):
     """A session in which many messages wait refuses the next; others are served."""
     monkeypatch.setattr(limits, "MAX_QUEUED", 3)
@@ -220,7 +222,7 @@ async def test_one_session_takes_up_a_bounded_part_of_the_backlog(
     await answering
 
 
-async def test_steering_is_no_way_around_the_bound(capped, model: Model, monkeypatch: pytest.MonkeyPatch):
+async def test_steering_is_no_way_around_the_bound(capped, model: CountingModel, monkeypatch: pytest.MonkeyPatch):
     """Steered messages that no step has taken count with the queued ones, until a step takes them."""
     monkeypatch.setattr(limits, "MAX_QUEUED", 3)
     core = await capped(None)

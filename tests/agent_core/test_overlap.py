@@ -17,15 +17,14 @@ from agent_core import (
     SessionBusy,
     SnapshotFrozen,
     StepStarted,
-    ToolSpec,
     text_of,
 )
 from agent_core.context.frames import STOPPED_NOTE
 from agent_core.providers.base import Request
 from agent_core.providers.demo import SPEAKER
 from agent_core.testing import Answer, FakeClock, ScriptedProvider, call, pause, say
-from agent_core.tools.base import CallContext, Outcome, Pending
 from agent_core.tools.function import tool
+from tests.agent_core.asking import AskClient
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN, BOB, idle, log_of, only, open_session, say_and_wait, send, types
 from tests.agent_core.stage import unmarked
@@ -45,7 +44,7 @@ def asked(request: Request) -> list[str]:
     return texts
 
 
-class Stage:
+class GatedSession:
     """A session whose model answers what it was asked, each time once *go* is set."""
 
     def __init__(self) -> None:
@@ -87,8 +86,8 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(make_core: MakeCore) -> AsyncIterator[Stage]:
-    stage = Stage()
+async def stage(make_core: MakeCore) -> AsyncIterator[GatedSession]:
+    stage = GatedSession()
     stage.core = await make_core(stage.provider, clock=stage.clock)
     stage.session = await open_session(stage.core)
     yield stage
@@ -101,7 +100,7 @@ def takes(facts: list[Fact]) -> list[list[str]]:
     return [[texts[seq] for seq in step.takes if seq in texts] for step in only(facts, StepStarted)]
 
 
-async def test_queued_messages_are_answered_in_order(stage: Stage):
+async def test_queued_messages_are_answered_in_order(stage: GatedSession):
     """By default a message during a run waits for its own run; many are answered one by one, in their order."""
     texts = [f"m{n}" for n in range(12)]
     runs = [await stage.send(text) for text in texts]
@@ -113,7 +112,7 @@ async def test_queued_messages_are_answered_in_order(stage: Stage):
     assert takes(facts) == [[text] for text in texts]
 
 
-async def test_messages_sent_at_once_keep_the_order_of_the_log(stage: Stage):
+async def test_messages_sent_at_once_keep_the_order_of_the_log(stage: GatedSession):
     """Messages that arrive at the same moment are answered in the order in which the log has them."""
     await asyncio.gather(*(stage.send(f"m{n}") for n in range(20)))
     facts = await stage.finish()
@@ -122,7 +121,7 @@ async def test_messages_sent_at_once_keep_the_order_of_the_log(stage: Stage):
     assert await stage.answers() == [f"To {text}" for text in received]
 
 
-async def test_a_queued_run_that_is_cancelled_is_passed_over(stage: Stage):
+async def test_a_queued_run_that_is_cancelled_is_passed_over(stage: GatedSession):
     """Cancelling a queued run ends it at once, and the others keep their order."""
     runs = [await stage.send(text) for text in ("a", "b", "c")]
     assert (await stage.core.cancel(runs[1], by=BOB, reason="never mind")).status == "cancelled"
@@ -169,7 +168,7 @@ async def test_a_steered_message_joins_the_run_at_its_next_step(make_core: MakeC
     assert [(m.run, m.actor) for m in users] == [(first.run, ANN), (first.run, BOB), (first.run, ANN)]
 
 
-async def test_a_message_steered_into_the_last_answer_makes_one_more_step(stage: Stage):
+async def test_a_message_steered_into_the_last_answer_makes_one_more_step(stage: GatedSession):
     """A message that comes while the run's last answer is written is answered by a further step of the same run."""
     run = await stage.send("one")
     assert await stage.send("two", "steer") == run
@@ -179,7 +178,7 @@ async def test_a_message_steered_into_the_last_answer_makes_one_more_step(stage:
     assert types(facts).count("run.completed") == 1
 
 
-async def test_steering_an_idle_session_opens_a_run(stage: Stage):
+async def test_steering_an_idle_session_opens_a_run(stage: GatedSession):
     """With nothing to join, a steered message is an ordinary one."""
     run = await stage.send("one", "steer")
     await stage.finish()
@@ -187,7 +186,7 @@ async def test_steering_an_idle_session_opens_a_run(stage: Stage):
     assert await stage.send("two", "steer") != run
 
 
-async def test_a_steered_message_that_no_step_took_opens_the_next_run(stage: Stage):
+async def test_a_steered_message_that_no_step_took_opens_the_next_run(stage: GatedSession):
     """When the run ends without taking it, a steered message is answered by a new run, before what was queued."""
     first = await stage.send("one")
     steered = [await stage.send(text, "steer") for text in ("two", "three")]
@@ -209,7 +208,7 @@ async def test_a_steered_message_that_no_step_took_opens_the_next_run(stage: Sta
     assert (await stage.core.run(str(adopting.run))).started_by == ANN
 
 
-async def test_a_left_message_is_answered_by_the_session_itself(stage: Stage):
+async def test_a_left_message_is_answered_by_the_session_itself(stage: GatedSession):
     """What a run brought along, instructions and controls, is not handed on to the run that takes its left message."""
     first = await stage.send("one", instructions="Be rude.", controls=Controls(max_steps=1))
     await stage.send("two", "steer")
@@ -223,7 +222,7 @@ async def test_a_left_message_is_answered_by_the_session_itself(stage: Stage):
     assert controls["max_steps"] == 25
 
 
-async def test_an_adopted_message_is_found_after_a_restart(stage: Stage, make_core: MakeCore):
+async def test_an_adopted_message_is_found_after_a_restart(stage: GatedSession, make_core: MakeCore):
     """A steered message that its run left is answered by the next process too, from the log alone."""
     first = await stage.send("one")
     await stage.send("two", "steer")
@@ -238,7 +237,7 @@ async def test_an_adopted_message_is_found_after_a_restart(stage: Stage, make_co
     assert takes(facts)[-1] == ["two"]
 
 
-async def test_an_interrupt_cancels_and_is_answered(stage: Stage):
+async def test_an_interrupt_cancels_and_is_answered(stage: GatedSession):
     """An interrupting message stops the run, keeps its partial answer, and is answered by its own run."""
     first = await stage.send("one")
     await until(lambda: bool(stage.core._store.hub.open_messages(stage.session)))
@@ -254,7 +253,7 @@ async def test_an_interrupt_cancels_and_is_answered(stage: Stage):
     assert order == [(first, "run.started"), (first, "run.cancelled"), (second, "run.started")]
 
 
-async def test_an_interrupt_queues_after_earlier_messages(stage: Stage):
+async def test_an_interrupt_queues_after_earlier_messages(stage: GatedSession):
     """An interrupt stops the run that works; messages that were queued before it are answered before it."""
     first = await stage.send("one")
     queued = await stage.send("two")
@@ -264,7 +263,7 @@ async def test_an_interrupt_queues_after_earlier_messages(stage: Stage):
     assert (await stage.answers())[-2:] == ["To two", "To three"]
 
 
-async def test_an_interrupt_of_an_idle_session_is_an_ordinary_message(stage: Stage):
+async def test_an_interrupt_of_an_idle_session_is_an_ordinary_message(stage: GatedSession):
     """With nothing to stop, an interrupting message simply runs."""
     await stage.send("one", "interrupt")
     facts = await stage.finish()
@@ -272,7 +271,7 @@ async def test_an_interrupt_of_an_idle_session_is_an_ordinary_message(stage: Sta
     assert only(facts, RunCancelling) == []
 
 
-async def test_a_busy_session_rejects_on_request(stage: Stage):
+async def test_a_busy_session_rejects_on_request(stage: GatedSession):
     """With `reject` a message to a busy session is refused and leaves no trace; an idle one takes it."""
     run = await stage.send("one")
     before = len(await stage.facts())
@@ -285,19 +284,10 @@ async def test_a_busy_session_rejects_on_request(stage: Stage):
     assert await stage.status(await stage.send("two", "reject")) == "running"
 
 
-class AskClient:
-    """A tool that the client answers: the run waits for it."""
-
-    spec = ToolSpec(name="ask", description="Ask the client.", parameters={"type": "object"})
-
-    async def call(self, arguments: dict[str, object], context: CallContext) -> Outcome:
-        return Pending("client")
-
-
 @pytest.fixture
-async def waiting(make_core: MakeCore) -> Stage:
+async def waiting(make_core: MakeCore) -> GatedSession:
     """A session whose first run waits for its client; what comes later is answered at once."""
-    stage = Stage()
+    stage = GatedSession()
     stage.go.set()
 
     def script(request: Request) -> Answer:
@@ -309,7 +299,7 @@ async def waiting(make_core: MakeCore) -> Stage:
     return stage
 
 
-async def test_a_message_to_a_waiting_run_is_queued(waiting: Stage):
+async def test_a_message_to_a_waiting_run_is_queued(waiting: GatedSession):
     """While a run waits its session is taken: a message queues, and runs when the wait has ended."""
     first = (await waiting.core.runs()).items[0].id
     assert await waiting.status(first) == "requires_action"
@@ -323,7 +313,7 @@ async def test_a_message_to_a_waiting_run_is_queued(waiting: Stage):
     assert (await waiting.answers())[-1] == "To two"
 
 
-async def test_an_interrupt_ends_a_waiting_run_in_its_own_transaction(waiting: Stage):
+async def test_an_interrupt_ends_a_waiting_run_in_its_own_transaction(waiting: GatedSession):
     """An interrupt of a waiting run ends it at once and starts in the same commit."""
     first = (await waiting.core.runs()).items[0].id
     before = (await waiting.facts())[-1].seq
@@ -337,7 +327,7 @@ async def test_an_interrupt_ends_a_waiting_run_in_its_own_transaction(waiting: S
     assert [await waiting.status(run) for run in (first, second)] == ["cancelled", "completed"]
 
 
-async def test_an_interrupt_comes_after_a_message_that_a_waiting_run_left(waiting: Stage):
+async def test_an_interrupt_comes_after_a_message_that_a_waiting_run_left(waiting: GatedSession):
     """A message steered into a waiting run is answered before the one that interrupts it: it came first."""
     first = (await waiting.core.runs()).items[0].id
     assert await waiting.send("two", "steer") == first

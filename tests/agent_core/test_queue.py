@@ -30,7 +30,7 @@ ASKER = Actor("ada", "visitor")
 
 
 @dataclass
-class Waiting:
+class QueuedRun:
     """A queued run as the model of the queue has it."""
 
     key: int
@@ -41,24 +41,24 @@ class Waiting:
 
 
 @dataclass
-class Model:
+class QueueModel:
     """A queue of a database, and what is true of it in plain words."""
 
     agents: tuple[int, int]
-    queued: list[Waiting] = field(default_factory=list)
-    running: list[Waiting] = field(default_factory=list)
+    queued: list[QueuedRun] = field(default_factory=list)
+    running: list[QueuedRun] = field(default_factory=list)
     sessions: dict[tuple[int, int, int], int] = field(default_factory=dict)
     passed: dict[tuple[int, int], set[tuple[int, int]]] = field(default_factory=dict)
     now: int = 1_000
 
-    def startable(self) -> list[Waiting]:
+    def startable(self) -> list[QueuedRun]:
         """Return the first run of each session that is free, unless its agent is at its cap."""
         busy = {each.session for each in self.running}
         heads = {each.session: each for each in reversed(self.queued) if each.session not in busy}
         working = Counter(each.agent for each in self.running)
         return [each for each in heads.values() if each.agent == self.agents[0] or working[each.agent] < CAP]
 
-    def check(self, chosen: Waiting) -> None:
+    def check(self, chosen: QueuedRun) -> None:
         """Fail when *chosen* is not the run whose time has come."""
         able = self.startable()
         assert chosen.lane == min(each.lane for each in able), "operators never wait for people"
@@ -68,7 +68,7 @@ class Model:
             was_passed = other in self.passed.get(own, set())
             assert not was_passed or working[other] > working[own], "an actor waits while another starts twice"
 
-    def start(self, chosen: Waiting) -> None:
+    def start(self, chosen: QueuedRun) -> None:
         own = (chosen.lane, chosen.actor)
         self.queued.remove(chosen)
         self.running.append(chosen)
@@ -77,7 +77,7 @@ class Model:
         self.passed[own] = {(each.lane, each.actor) for each in self.startable()} - {own}
 
 
-def arrive(connection: Connection, model: Model, actor: int, agent: int, room: int, lane: int) -> None:
+def arrive(connection: Connection, model: QueueModel, actor: int, agent: int, room: int, lane: int) -> None:
     """Queue a run of an actor in one of the actor's sessions."""
     place = (actor, agent, room)
     agent_key = model.agents[agent]
@@ -93,10 +93,10 @@ def arrive(connection: Connection, model: Model, actor: int, agent: int, room: i
     row |= {"status": "queued", "epoch": 0, "input_seq": model.now, "first_seq": model.now, "snapshot": ""}
     row |= {"lane": lane, "actor": actor, "queued_at": model.now}
     key = connection.execute(insert(RUN).values(**row).returning(RUN.c.key)).scalar_one()
-    model.queued.append(Waiting(key, session, actor, agent_key, lane))
+    model.queued.append(QueuedRun(key, session, actor, agent_key, lane))
 
 
-def choose(connection: Connection, model: Model) -> None:
+def choose(connection: Connection, model: QueueModel) -> None:
     """Start the run that the sweep finds first; it must be there whenever one can start."""
     found = [each.key for each in due.due(connection, model.now, limit=1) if each.status == "queued"]
     able = model.startable()
@@ -116,7 +116,7 @@ def id_of(connection: Connection, key: int) -> tuple[str]:
     return (connection.execute(select(RUN.c.id).where(RUN.c.key == key)).scalar_one(),)
 
 
-def end(connection: Connection, model: Model, nth: int) -> None:
+def end(connection: Connection, model: QueueModel, nth: int) -> None:
     """End one of the runs."""
     if model.running:
         ended = model.running.pop(nth % len(model.running))
@@ -129,7 +129,7 @@ def play(connection: Connection, moves: list[tuple[int, ...]]) -> None:
         connection.execute(delete(table))
     catalog.ensure_project(connection)
     names = {"first": None, "second": CAP}
-    model = Model(tuple(agent_key(connection, name, cap) for name, cap in names.items()))  # type: ignore[arg-type]
+    model = QueueModel(tuple(agent_key(connection, name, cap) for name, cap in names.items()))  # type: ignore[arg-type]
     for kind, actor, agent, room, lane in moves:
         model.now += 1
         match kind:
@@ -194,7 +194,7 @@ def test_a_backlog_of_operators_hides_no_run_of_people(database):
             connection.execute(delete(table))
         catalog.ensure_project(connection)
         first = agent_key(connection, "first", None)
-        model = Model((first, first))
+        model = QueueModel((first, first))
         for lane, actor in ((OPERATORS, 1), (OPERATORS, 1), (OPERATORS, 2), (PEOPLE, 3), (PEOPLE, 3), (PEOPLE, 4)):
             model.now += 1
             arrive(connection, model, actor, 0, model.now, lane)

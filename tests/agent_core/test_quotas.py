@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from agent_core import Actor, Core, Limits, Origin, Quota, RateLimited, Receipt
-from agent_core.domain.quotas import DAY, VisitorQuota
+from agent_core.domain.quotas import DAY, VisitorQuota, key_of
 from agent_core.store.log import EVENT, RUN, SESSION
 from agent_core.store.work import quotas, results
 from agent_core.store.work.blobs import BLOB
@@ -180,6 +180,63 @@ async def test_what_is_stored_is_bounded_until_it_is_deleted(make_core: MakeCore
     clock.advance(60)
     await ask(core, fork)
     assert abs((await stored(core))[-1][0][-1] - kept) < 10, "what an operator copied is not the visitor's"
+
+
+async def test_comments_on_runs_are_stored_bytes_too(make_core: MakeCore):
+    """A comment counts as long as it is there, is refused beyond the bound, and goes with session and person alike."""
+    core = await start(make_core, FakeClock(), visitor=only(stored_bytes=10_000, tokens_per_day=1))
+    session = await open_session(core, actor=ADA)
+    run = (await ask(core, session)).run
+    kept = (await stored(core))[-1][0][-1]
+
+    async def rate(comment: str | None, by: Actor = ADA, origin: Origin = HERE) -> int:
+        """Rate the run; return how many bytes more than before any comment are stored."""
+        await core.feedback(run, by=by, rating="up", comment=comment, origin=origin)
+        return (await stored(core))[-1][0][-1] - kept
+
+    assert [await rate(each) for each in ("a" * 5_000, "ab", None)] == [5_000, 2, 0]
+    with pytest.raises(RateLimited) as beyond:
+        await rate("a" * 10_000)
+    assert beyond.value.limit == "visitor.stored_bytes"
+    assert (await core.run(run)).feedback[0].comment is None
+    assert await rate("Größe") == 7, "bytes, not characters"
+    await core.delete_session(session)
+    assert (await stored(core))[-1][0][-1] == 0
+
+
+async def test_a_comment_counts_towards_its_author(make_core: MakeCore):
+    """What an operator writes about a visitor's answer uses no one's quota, and another person's uses their own."""
+    core = await start(make_core, FakeClock(), visitor=only(stored_bytes=10_000))
+    session = await open_session(core, actor=ADA)
+    run = (await ask(core, session)).run
+
+    async def bytes_of(actor: Actor) -> int:
+        query = select(QUOTA.c.stored).where(QUOTA.c.subject == key_of("visitor", actor.id))
+        return int(await core._store.read(lambda connection: connection.execute(query).scalar()) or 0)
+
+    kept = await bytes_of(ADA)
+    await core.feedback(run, by=Actor("op", "service"), rating="up", comment="a" * 5_000, origin=OPERATOR)
+    await core.feedback(run, by=BEN, rating="up", comment="Mine", origin=HERE)
+    assert (await bytes_of(ADA), await bytes_of(BEN)) == (kept, 4)
+    await core.feedback(run, by=ADA, rating="up", comment="And mine", origin=HERE)
+    await core.forget_actor("op", pseudonym="forgotten:1", by=Actor("op", "service"))
+    assert (await bytes_of(ADA), await bytes_of(BEN)) == (kept + 8, 4)
+    await core.delete_session(session)
+    assert (await bytes_of(ADA), await bytes_of(BEN)) == (0, 0)
+
+
+async def test_a_comment_that_was_never_counted_is_not_given_back(make_core: MakeCore):
+    """One of the version before, which counted none, leaves the count as it is when it is replaced and deleted."""
+    core = await start(make_core, FakeClock(), visitor=only(stored_bytes=10_000))
+    session = await open_session(core, actor=ADA)
+    run = (await ask(core, session)).run
+    await core.feedback(run, by=ADA, rating="up", comment="a" * 5_000, origin=OPERATOR)
+    before = await stored(core)
+    await core.feedback(run, by=ADA, rating="up", comment=None, origin=HERE)
+    assert await stored(core) == before
+    await core.feedback(run, by=ADA, rating="up", comment="a" * 5_000, origin=OPERATOR)
+    await core.delete_session(session)
+    assert (await stored(core))[-1][0][-1] == 0
 
 
 async def test_rows_and_whole_results_are_stored_bytes_too(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch):

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core.secrets import Secrets, Unreadable
+from tests.cases import for_each
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 
@@ -25,7 +26,7 @@ def test_the_same_is_sealed_to_the_same():
     assert sealed not in (*others, Secrets(KEY).seal("secret", "token"))
 
 
-@pytest.mark.parametrize("opener", [Secrets(OTHER), Secrets(OTHER, b"x" * 32)])
+@for_each("opener", [Secrets(OTHER), Secrets(OTHER, b"x" * 32)])
 def test_another_key_opens_nothing(opener: Secrets):
     """Without its key a secret stays closed, and the error says what to do and nothing of it."""
     sealed = Secrets(KEY).seal("secret", "hook")

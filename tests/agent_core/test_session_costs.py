@@ -21,6 +21,7 @@ from agent_core.runtime.services import session_costs
 from agent_core.store.reading.replaying import WholeLog
 from agent_core.testing import FakeClock, call, say, usage
 from tests.agent_core.stage import ANN, Stage, set_stage
+from tests.cases import for_each
 from tests.conftest import MakeCore
 from tests.polling import until
 
@@ -183,9 +184,7 @@ def test_summaries_and_child_runs():
     assert [each.ideal for each in found.calls] == [found.calls[0].billed, None, found.calls[2].billed]
 
 
-@pytest.mark.parametrize(
-    ("model", "read", "sent"), [(OPUS, 1200, 2), (OPUS, 0, 1), ("anthropic:claude-haiku-5-5", 0, 1)]
-)
+@for_each("model, read, sent", [(OPUS, 1200, 2), (OPUS, 0, 1), ("anthropic:claude-haiku-5-5", 0, 1)])
 def test_a_summary_has_the_prompt_that_was_sent(model, read, sent):
     """Alone what it is about, or all where the own model read it; at idle it has the controls of the last step."""
     texts = [e.MessageReceived(message=f"msg_{n}", actor=ANN, parts=(Text("Go " * 200),)) for n in range(2)]
@@ -215,8 +214,8 @@ def test_what_was_billed_is_what_was_recorded():
         assert sum(map(Decimal, each.causes.values())) == Decimal(each.billed or 0) - Decimal(each.ideal or 0)
 
 
-@pytest.mark.parametrize(
-    ("model", "used"),
+@for_each(
+    "model, used",
     [
         pytest.param("openai:gpt-5.6-sol", Usage(4000, 10, 0, 0, None, None), id="writes-not-counted"),
         pytest.param("openai:gpt-5.6-sol", Usage(8, 10, 0, None, 4012, None), id="reads-not-counted"),

@@ -76,7 +76,7 @@ async def test_what_had_ended_when_stop_came_is_kept(make_core: MakeCore):
     async def book(room: str) -> str:
         """Book."""
         if room == "b":  # runs once both have returned, and before either result is processed
-            asyncio.get_running_loop().call_soon(stage.core._engine.interrupt, 1)
+            asyncio.get_running_loop().call_soon(stage.core._engine.pool.interrupt, 1)
             done.set()
         return f"{room} booked"
 
@@ -95,7 +95,7 @@ async def test_a_second_stop_does_not_disturb_the_first(make_core: MakeCore):
     async def book(room: str) -> str:
         """Book."""
         if room == "b":  # runs once both have returned, and before either result is processed
-            asyncio.get_running_loop().call_soon(stage.core._engine.interrupt, 1)
+            asyncio.get_running_loop().call_soon(stage.core._engine.pool.interrupt, 1)
         return f"{room} booked"
 
     @tool(concurrency_safe=True)

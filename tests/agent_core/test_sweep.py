@@ -36,7 +36,7 @@ class SlowDatabase(LateDatabase):
         return await super().read(work)
 
 
-class Stage:
+class SlowCore:
     """A core on a slow database, with a model that waits for *go* before each answer."""
 
     def __init__(self, database: Database) -> None:
@@ -55,8 +55,8 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(open_database: OpenDatabase) -> AsyncIterator[Stage]:
-    stage = Stage(open_database())
+async def stage(open_database: OpenDatabase) -> AsyncIterator[SlowCore]:
+    stage = SlowCore(open_database())
     await stage.core.start()
     await stage.clock.slept(2)  # the first look is over: it counts as one, whenever it comes
     await stage.core.agents.create(Definition(name="assistant", instructions=""))
@@ -64,7 +64,7 @@ async def stage(open_database: OpenDatabase) -> AsyncIterator[Stage]:
     await stage.core.stop(grace=1.0)
 
 
-async def test_a_run_on_its_way_to_its_driver_is_not_taken(stage: Stage):
+async def test_a_run_on_its_way_to_its_driver_is_not_taken(stage: SlowCore):
     """A run that was started by the end of the one before is driven once, though the sweep looks in between."""
     core, database = stage.core, stage.database
     session = await open_session(core)
@@ -82,7 +82,7 @@ async def test_a_run_on_its_way_to_its_driver_is_not_taken(stage: Stage):
     assert "run.resumed" not in types(facts)
 
 
-async def test_a_message_on_its_way_to_its_driver_is_not_taken(stage: Stage):
+async def test_a_message_on_its_way_to_its_driver_is_not_taken(stage: SlowCore):
     """A run that a message just started is driven once, though the sweep sees it before its driver does."""
     core, database = stage.core, stage.database
     session = await open_session(core)
@@ -98,7 +98,7 @@ async def test_a_message_on_its_way_to_its_driver_is_not_taken(stage: Stage):
     assert "run.resumed" not in types(facts)
 
 
-async def test_a_run_without_a_driver_is_claimed_soon(stage: Stage):
+async def test_a_run_without_a_driver_is_claimed_soon(stage: SlowCore):
     """A run of this worker that has no driver is taken at the sweep after the one that first missed it."""
     core = stage.core
     session = await open_session(core)
@@ -114,7 +114,7 @@ async def test_a_run_without_a_driver_is_claimed_soon(stage: Stage):
     assert types(facts).count("run.resumed") == 1
 
 
-async def test_a_deadline_that_has_passed_is_not_looked_at_for_ever(stage: Stage):
+async def test_a_deadline_that_has_passed_is_not_looked_at_for_ever(stage: SlowCore):
     """A driven run whose deadline has passed does not keep the sweep from its pause."""
     core, clock = stage.core, stage.clock
     session = await open_session(core)
@@ -131,7 +131,7 @@ async def _next(clock: FakeClock) -> float:
     return await clock.advance_to_next()
 
 
-async def test_a_sweep_that_fails_ends_nothing(stage: Stage):
+async def test_a_sweep_that_fails_ends_nothing(stage: SlowCore):
     """While the database fails the worker goes on looking, and finds what is due when it answers again."""
     core = stage.core
     waiting = await open_session(core)
@@ -176,7 +176,7 @@ async def test_a_start_takes_no_more_than_there_is_room_for(make_core: MakeCore)
         check_log(await idle(second, session))
 
 
-async def test_a_working_run_shows_a_heartbeat(stage: Stage):
+async def test_a_working_run_shows_a_heartbeat(stage: SlowCore):
     """Every ten seconds of a run's work its readers are shown that it lives, and nothing of it is kept."""
     core = stage.core
     session = await open_session(core)
@@ -218,7 +218,7 @@ async def test_a_sweep_resumes_no_run_that_it_has_just_started(make_core: MakeCo
         assert "run.resumed" not in types(await log_of(core, session))
 
 
-async def test_a_run_that_was_given_back_is_taken_without_blame(stage: Stage):
+async def test_a_run_that_was_given_back_is_taken_without_blame(stage: SlowCore):
     """A run that its worker gave back is resumed as handed over; one that was taken meanwhile keeps its owner."""
     receipt = await send(stage.core, await open_session(stage.core), "Hello")
     stale = await ref_of(stage.core, receipt.run)

@@ -1,5 +1,6 @@
 """Law 8 through changes of tools: the list stays as it is frozen, and a note says once what has changed."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from agent_core import ContextAdded, Definition, InvalidInput, ToolCompleted, te
 from agent_core.domain.events import ToolsUnavailable
 from agent_core.domain.mcp import McpServer, McpTool
 from agent_core.runtime.tools.tooling import ToolPorts
-from agent_core.testing import call, say
+from agent_core.testing import ScriptedProvider, call, say
 from agent_core.tools.toolset import Scope
 from tests.agent_core.laws import check_log
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
@@ -79,6 +80,32 @@ async def test_what_has_changed_is_said_once(make_core: MakeCore):
 def _escaped(note: str) -> str:
     """Return *note* as the window has it: what a stranger wrote cannot be taken for a frame."""
     return note.replace("[tools]", "\\[tools]")
+
+
+@pytest.mark.parametrize("fields", [{}, {"tool_limit": 0}])
+async def test_law_8_holds_through_changes_of_lists(make_core: MakeCore, fields: dict[str, Any]):
+    """Whatever a server lists meanwhile, a request begins byte by byte with the one before, in a new process too."""
+    servers = ScriptedServers(github=listing("get_issue", "gone"))
+    new = call("call_tool", name="mcp__github__new", arguments={})
+    script = [(say("Yes."),), (new,), *[(say("Yes."),)] * 3]
+    stage = await stage_with(make_core, servers, script, **fields)
+    await stage.play("one")
+    for tools in ((mcp_tool("get_issue", "Read it as HTML."), "new"), ("gone",), ("get_issue", "gone")):
+        await says(stage, servers, *tools)
+        await stage.play(str(tools))
+    await stage.core.stop(grace=1.0)
+    provider = ScriptedProvider([(new,), (say("It is gone."),), (say("Yes."),)])
+    core = await make_core(provider, tool_ports=ToolPorts(mcp=servers))
+    later = Stage(core, provider, stage.session)
+    await later.play("in a new process")
+    await says(later, servers, "new")
+    await later.play("changed there")
+    prefixes = [*stage.provider.prefixes, *provider.prefixes]
+    assert len(set(prefixes)) == len(script) + 3
+    assert all(after.startswith(before) for before, after in pairwise(prefixes))
+    assert [each.outcome for each in await later.said(ToolCompleted)] == ["done", "failed"]
+    assert len(await notes(later)) == 4
+    check_log(await later.log())
 
 
 async def test_a_new_tool_can_be_called_at_once(make_core: MakeCore):

@@ -14,6 +14,7 @@ from agent_core.tools.base import Tool, ToolError
 from agent_core.tools.function import FunctionTool, tool
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, results, set_stage, texts
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
@@ -163,8 +164,8 @@ async def test_people_are_asked_once(make_core: MakeCore):
     assert till.paid == [5]
 
 
-@pytest.mark.parametrize(
-    ("text", "seen"),
+@for_each(
+    "text, seen",
     [
         ("plain\ttext\r\nhere", "plain\ttext\r\nhere"),
         ("a\u202eb\u2066c\u200bd\ufeffe\u00adf", "abcdef"),

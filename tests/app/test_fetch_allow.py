@@ -5,6 +5,7 @@ import pytest
 from agent_core import ConfigError
 from agent_core.net.fetch import Fetch
 from app.settings import load_settings
+from tests.cases import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +28,7 @@ def test_the_setting_is_a_list(monkeypatch):
     Fetch(found)
 
 
-@pytest.mark.parametrize("entry", ["wiki.internal", "http://wiki.internal:80", "wiki:99999", "127.1:80", "*:80"])
+@for_each("entry", ["wiki.internal", "http://wiki.internal:80", "wiki:99999", "127.1:80", "*:80"])
 def test_an_invalid_entry_stops_the_start(monkeypatch, entry):
     """An entry that is no host:port is named, with how it is written."""
     monkeypatch.setenv("PARLEY_FETCH_ALLOW", f"fine.internal:80, {entry}")

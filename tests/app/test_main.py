@@ -43,10 +43,10 @@ class Served:
         await asyncio.wait_for(self.task, 60)
 
     @asynccontextmanager
-    async def stream(self, method: str, path: str, body: dict | None = None) -> AsyncIterator["Lines"]:
+    async def stream(self, method: str, path: str, body: dict | None = None) -> AsyncIterator["StreamLines"]:
         async with self.client.stream(method, path, json=body) as response:
             assert response.status_code == 200
-            yield Lines(response)
+            yield StreamLines(response)
 
     async def session(self) -> str:
         session = (await self.client.post("/v1/sessions", json={"agent": "assistant"})).json()
@@ -71,7 +71,7 @@ async def served(app: FastAPI, settings: Settings, readers: Readers) -> AsyncIte
         await served.stop()
 
 
-class Lines:
+class StreamLines:
     """The lines of a stream, read as they come."""
 
     def __init__(self, response: httpx.Response) -> None:

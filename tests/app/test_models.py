@@ -45,7 +45,7 @@ async def test_only_what_has_a_key_is_built():
             assert found.default == settings.default_model
 
 
-class Broken:
+class BrokenProvider:
     """A provider whose SDK cannot be imported."""
 
     name = "anthropic"
@@ -72,7 +72,7 @@ class Broken:
 
 async def test_a_model_that_cannot_be_prepared_ends_nothing(monkeypatch, logged):
     """The server keeps running, names the provider that is not ready in one line, and closes it at the end."""
-    broken = Broken()
+    broken = BrokenProvider()
     assert isinstance(broken, Connected)
     monkeypatch.setattr(models, "_connected", lambda settings: [broken])
     async with running_models(given(anthropic_api_key="hush-hush"), SystemClock()) as found:

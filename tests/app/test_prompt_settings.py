@@ -4,6 +4,7 @@ import pytest
 
 from agent_core import ConfigError
 from app.settings import load_settings
+from tests.cases import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +25,8 @@ def test_defaults_of_agents_are_settings(monkeypatch):
     assert (settings.prompt_caching, settings.idle_refreeze, settings.clock) == (False, 0, "off")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "remedy"),
+@for_each(
+    "name, value, remedy",
     [
         ("PARLEY_PROMPT_CACHING", "sometimes", "give on or off"),
         ("PARLEY_IDLE_REFREEZE", "-1", "give seconds, from 0 to 2592000"),

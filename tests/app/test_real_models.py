@@ -43,7 +43,7 @@ def play(read: asyncio.Event, asked: ModelCall) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Case:
+class ProviderCase:
     """One provider: what is set for it, and the model that answers then."""
 
     model: str
@@ -51,11 +51,13 @@ class Case:
 
 
 CASES = {
-    "anthropic": Case(
+    "anthropic": ProviderCase(
         f"anthropic:{table().defaults['anthropic']}", {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "{url}"}
     ),
-    "openai": Case(f"openai:{table().defaults['openai']}", {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}),
-    "openai-compatible": Case(
+    "openai": ProviderCase(
+        f"openai:{table().defaults['openai']}", {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}
+    ),
+    "openai-compatible": ProviderCase(
         "openai-compatible:qwen3",
         {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1", "PARLEY_MODEL": "openai-compatible:qwen3"},
     ),
@@ -63,7 +65,7 @@ CASES = {
 
 
 @pytest.fixture
-def case(request) -> Case:
+def case(request) -> ProviderCase:
     return CASES[request.param]
 
 
@@ -94,13 +96,15 @@ def keys_of_cases() -> Iterator[Any]:
 
 
 @pytest.fixture
-async def serving(shell: Shell, template: Path, models: FakeModels, case: Case, key: str) -> AsyncIterator[Serving]:
+async def serving(
+    shell: Shell, template: Path, models: FakeModels, case: ProviderCase, key: str
+) -> AsyncIterator[Serving]:
     env = {name: value.replace(KEY, key).format(url=models.url) for name, value in case.env.items()}
     async with start(shell.migrated(template), **env) as serving:
         yield serving
 
 
-class Person:
+class DemoVisitor:
     """A visitor of the demo page."""
 
     def __init__(self, http: httpx.AsyncClient, session: str, read: asyncio.Event) -> None:
@@ -116,12 +120,12 @@ class Person:
 
 
 @pytest.fixture
-async def person(serving: Serving, read: asyncio.Event) -> AsyncIterator[Person]:
+async def person(serving: Serving, read: asyncio.Event) -> AsyncIterator[DemoVisitor]:
     async with httpx.AsyncClient(base_url=serving.url, timeout=60) as http:
         token = (await http.get("/widget-demo/token")).json()["token"]
         http.headers["Authorization"] = f"Bearer {token}"
         session = (await http.post("/v1/sessions", json={})).json()
-        yield Person(http, session["id"], read)
+        yield DemoVisitor(http, session["id"], read)
 
 
 @pytest.fixture
@@ -132,7 +136,9 @@ async def operator(serving: Serving) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.mark.parametrize("case", CASES, indirect=True)
-async def test_a_person_is_answered_by_the_model(serving: Serving, person: Person, operator, models, case: Case):
+async def test_a_person_is_answered_by_the_model(
+    serving: Serving, person: DemoVisitor, operator, models, case: ProviderCase
+):
     """With a key alone the page names the model, and an answer with a tool call streams; the bill is the operator's."""
     assert f"Model:   {case.model}" in serving.printed
     assert f"Answers come from {case.model}." in (await operator.get("/widget-demo")).text
@@ -150,7 +156,7 @@ async def test_a_person_is_answered_by_the_model(serving: Serving, person: Perso
 
 
 @pytest.mark.parametrize(("case", "key"), [*keys_of_cases()], indirect=["case"])
-async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator, shell: Shell, key: str):
+async def test_a_key_is_shown_nowhere(serving: Serving, person: DemoVisitor, operator, shell: Shell, key: str):
     """A provider that echoes the key in its error, at once or in mid-stream, is not repeated anywhere."""
     await person.ask("What is 6 * 7?")
     first = 2 * KEYS.index(key)
@@ -173,7 +179,7 @@ async def test_a_key_is_shown_nowhere(serving: Serving, person: Person, operator
     assert not [piece for piece in left if piece in whole + printed]
 
 
-async def events_of(operator: httpx.AsyncClient, person: Person) -> str:
+async def events_of(operator: httpx.AsyncClient, person: DemoVisitor) -> str:
     return (await operator.get(f"{person.path}/events?until=idle")).text
 
 

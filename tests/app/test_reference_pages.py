@@ -21,6 +21,7 @@ from agent_core.domain.tools import ToolDefinition
 from app.cli.commands import app
 from app.endpoints import read_endpoints
 from app.mcp_file import read_servers
+from tests.cases import for_each
 from tests.postgres import ROOT
 
 BLOCK = re.compile(r"(?ms)^```(\w*)[^\n]*\n(.*?)^```$")
@@ -38,7 +39,7 @@ def blocks(*languages: str) -> list[ParameterSet]:
     ]
 
 
-@pytest.mark.parametrize("text", blocks("python"))
+@for_each("text", blocks("python"))
 def test_python_compiles_and_imports_what_there_is(text: str):
     """A block of Python is Python, and each name that it imports of ours is there."""
     tree = compile(text, "page", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -48,7 +49,7 @@ def test_python_compiles_and_imports_what_there_is(text: str):
             assert [each.name for each in node.names if not hasattr(module, each.name)] == []
 
 
-@pytest.mark.parametrize("text", blocks("yaml"))
+@for_each("text", blocks("yaml"))
 def test_yaml_is_an_agent_a_tool_or_providers(text: str):
     """A block of YAML is an agent, a part of one, one or more tools, or named providers, with known fields."""
     given = yaml.safe_load(text)

@@ -40,8 +40,8 @@ def test_charts_are_drawn_elsewhere_where_the_settings_say_so(monkeypatch):
     assert not settings.include_render
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "remedy"),
+@for_each(
+    "name, value, remedy",
     [
         ("CHART_BACKEND", "remote", "give local .* or quickchart"),
         ("QUICKCHART_URL", "quickchart.io", "give the address of a QuickChart server"),
@@ -93,8 +93,8 @@ def test_the_demo_page_is_for_this_machine_unless_it_has_a_password(monkeypatch,
     assert load_settings().demo is open_page
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         ("HOST", "::"),
         ("PARLEY_TRUSTED_PROXIES", "10.0.0.1"),
@@ -137,8 +137,8 @@ def test_origins_are_a_list_with_commas(monkeypatch):
     assert load_settings().origins == ("https://a.example", "http://b.example:3000")
 
 
-@pytest.mark.parametrize(
-    ("given", "sent"),
+@for_each(
+    "given, sent",
     [
         ("HTTPS://A.Example", "https://a.example"),
         ("https://a.example:443", "https://a.example"),
@@ -337,8 +337,8 @@ def test_the_model_follows_from_what_is_set(monkeypatch, given, model, providers
         assert " ".join(settings.providers) == providers
 
 
-@pytest.mark.parametrize(
-    ("model", "given", "needs"),
+@for_each(
+    "model, given, needs",
     [
         ("anthropic:m", {"OPENAI_API_KEY": "hush"}, "ANTHROPIC_API_KEY"),
         ("openai:m", {"ANTHROPIC_API_KEY": "hush"}, "OPENAI_API_KEY"),
@@ -370,8 +370,8 @@ def test_keys_are_shown_nowhere(monkeypatch):
     assert "hush" not in f"{settings!r} {settings} {model_line(settings)} {notice(settings)} {settings.model_dump()}"
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
+@for_each(
+    "given, words",
     [
         ({}, "set ANTHROPIC_API_KEY or OPENAI_API_KEY"),
         ({"PARLEY_MODEL": "demo"}, "set ANTHROPIC_API_KEY or OPENAI_API_KEY"),

@@ -21,6 +21,7 @@ from channels.slack.serving import chart_links
 from channels.slack.spec import SLACK
 from channels.slack.testing import App, SlackStandIn
 from tests.app.processes import PlainShell, Shell, start
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 TOKEN, SECRET, APP_TOKEN = "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_APP_TOKEN"
@@ -156,7 +157,7 @@ async def test_a_start_says_that_no_agent_is_in_slack(make_core: MakeCore):
             assert [line["event"] for line in lines if line["event"] == "slack.no_agent"] == logged
 
 
-@pytest.mark.parametrize(("backend", "is_linked"), [("local", False), ("quickchart", True)])
+@for_each("backend, is_linked", [("local", False), ("quickchart", True)])
 async def test_charts_are_linked_only_where_the_settings_say_so(backend: str, is_linked: bool):
     """Data of charts goes to the service of QUICKCHART_URL with CHART_BACKEND=quickchart, and never without it."""
     given = {"CHART_BACKEND": backend, "QUICKCHART_URL": "https://charts.example.com"}

@@ -9,12 +9,14 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+import structlog
 import yaml
 from fastapi import FastAPI
 from msgspec import convert
 from starlette.requests import Request
 
 from agent_core import Core, Definition, RateLimited
+from app.addresses import place_of
 from app.compose import create_app
 from app.settings import Settings
 from app.storage.keys import ApiKey
@@ -23,6 +25,7 @@ from channels.web.demo import WAIT, Door, Unauthorized
 from channels.web.identity import TokenSigner
 from channels.web.routes import widget
 from tests.app.conftest import caller
+from tests.cases import for_each
 
 DEMO = (
     *("/widget-demo", "/widget-demo/token", "/widget-demo/status", "/widget-demo?show=states"),
@@ -177,9 +180,9 @@ async def test_the_demo_token_opens_a_session(app: FastAPI, anyone: httpx.AsyncC
         assert (await visitor.post("/v1/sessions", json={})).status_code == 201
 
 
-@pytest.mark.parametrize("path", DEMO)
-@pytest.mark.parametrize(
-    ("host", "status"),
+@for_each("path", DEMO)
+@for_each(
+    "host, status",
     [
         ("evil.example", 403),
         ("127.0.0.1.evil.example:8000", 403),
@@ -248,24 +251,28 @@ async def test_a_password_opens_the_demo(locked: FastAPI, static, path):
 
 
 async def test_wrong_passwords_are_slowed():
-    """After five wrong passwords an address has to wait, even with the right one; others do not."""
+    """After five wrong passwords an address, or a /64 network, has to wait, even with the right one; each is logged."""
     time = 1_000.0
-    door = Door("open sesame", now=lambda: time)
+    door = Door("open sesame", now=lambda: time, place_of=place_of)
 
     def asking(password: str, address: str = "203.0.113.7") -> Request:
         header = b"Basic " + base64.b64encode(f"x:{password}".encode())
         scope = {"type": "http", "headers": [(b"authorization", header)], "client": (address, 1)}
         return Request(scope)
 
-    for _ in range(5):
-        with pytest.raises(Unauthorized):
-            await door(asking("guess"))
-    with pytest.raises(RateLimited) as caught:
-        await door(asking("open sesame"))
-    assert caught.value.retry_after == WAIT
-    await door(asking("open sesame", "203.0.113.8"))
-    time += WAIT
-    await door(asking("open sesame"))
+    for near, far in (("203.0.113.7", "203.0.113.8"), ("2001:db8::1", "2001:db8:0:1::1")):
+        with structlog.testing.capture_logs() as logs:
+            for last in "12345":
+                with pytest.raises(Unauthorized):
+                    await door(asking("guess", near[:-1] + last if ":" in near else near))
+        assert [each["event"] for each in logs] == ["demo_password.wrong"] * 4 + ["demo_password.slowed"]
+        assert "guess" not in str(logs)
+        with pytest.raises(RateLimited) as caught:
+            await door(asking("open sesame", near))
+        assert caught.value.retry_after == WAIT
+        await door(asking("open sesame", far))
+        time += WAIT
+        await door(asking("open sesame", near))
 
 
 async def test_only_names_of_the_list_are_answered(core: Core, tokens: TokenSigner, tmp_path):
@@ -338,6 +345,14 @@ async def test_a_pinned_version_never_changes(anyone: httpx.AsyncClient):
         assert "immutable" in answer.headers["Cache-Control"]
     assert (await anyone.get("/widget/000000000000/parley-chat.js")).status_code == 404
     assert (await anyone.get(f"/widget/{build}/demo.js")).status_code == 404
+
+
+async def test_a_refused_actor_is_named_without_the_words_of_a_library(client: httpx.AsyncClient):
+    """What is wrong with a field is said of that field, whatever branch of a union and validator found it."""
+    answer = await client.post("/v1/web/visitor-tokens", json={"actor": {"id": "operator"}, "agent": "assistant"})
+    assert answer.status_code == 422
+    assert {each["path"] for each in answer.json()["errors"]} <= {"actor", "actor.id"}
+    assert "function-" not in answer.text
 
 
 async def test_a_site_gets_tokens_for_its_visitors(client: httpx.AsyncClient, tokens: TokenSigner, core: Core):

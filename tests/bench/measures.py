@@ -23,7 +23,7 @@ STILL = 64 * 1024
 REST, REST_LIMIT = 1.0, 30.0
 
 
-class Stream:
+class AgentStream:
     """One conversation with *agent* on one connection: a run after the other, each streamed."""
 
     def __init__(self, connection: Connection, side: Side, agent: str) -> None:
@@ -79,7 +79,7 @@ class Window:
 class Watch:
     """Looks at the clocks of a *side* and of those around it, between `begin` and `end`."""
 
-    def __init__(self, side: Side, model: Side, streams: Sequence[Stream]) -> None:
+    def __init__(self, side: Side, model: Side, streams: Sequence[AgentStream]) -> None:
         self._side, self._model, self._streams = side, model, streams
         self._clocks = (0.0, 0.0, 0.0, 0.0)
         self._deltas = 0
@@ -116,16 +116,16 @@ class Paced:
 
 
 @asynccontextmanager
-async def streams(side: Side, count: int, agent: str = "assistant") -> AsyncIterator[list[Stream]]:
+async def streams(side: Side, count: int, agent: str = "assistant") -> AsyncIterator[list[AgentStream]]:
     """Give *count* conversations with *agent* on connections of their own."""
     async with AsyncExitStack() as stack:
-        yield [Stream(await stack.enter_async_context(side.connection()), side, agent) for _ in range(count)]
+        yield [AgentStream(await stack.enter_async_context(side.connection()), side, agent) for _ in range(count)]
 
 
 async def flat_out(side: Side, model: Side, exchange: Exchange, *, agent: str, count: int, runs: int) -> Window:
     """Measure *count* streams as fast as they go, *runs* exchanges each."""
 
-    async def talk(stream: Stream) -> None:
+    async def talk(stream: AgentStream) -> None:
         for _ in range(runs):
             await stream.run(exchange)
 
@@ -145,7 +145,7 @@ async def paced(side: Side, model: Side, exchange: Exchange, *, count: int, wind
     over = asyncio.Event()
     transits: list[tuple[float, float]] = []
 
-    async def talk(stream: Stream, delay: float) -> None:
+    async def talk(stream: AgentStream, delay: float) -> None:
         await asyncio.sleep(delay)
         while not over.is_set():
             transits.extend((await stream.run(exchange)).transits)
@@ -166,7 +166,7 @@ async def paced(side: Side, model: Side, exchange: Exchange, *, count: int, wind
     return Paced(found, share, late, [took for came, took in transits if begin <= came <= end], firsts)
 
 
-async def _probe(stream: Stream, seconds: float) -> list[float]:
+async def _probe(stream: AgentStream, seconds: float) -> list[float]:
     """Return the first texts of short questions, asked one after the other for *seconds*."""
     await stream.run(SHORT)
     found: list[float] = []
@@ -177,7 +177,7 @@ async def _probe(stream: Stream, seconds: float) -> list[float]:
     return found
 
 
-async def _first(stream: Stream, *, fresh: bool = False) -> float:
+async def _first(stream: AgentStream, *, fresh: bool = False) -> float:
     begin = time.monotonic()
     return (await stream.run(SHORT, fresh=fresh)).first - begin
 
@@ -197,14 +197,14 @@ async def first_text_of_run(side: Side, *, asks: int, fresh: bool) -> float:
 
 
 @dataclass(slots=True)
-class Past:
+class PastSession:
     """A session and the newest seq that it has."""
 
     session: str
     newest: int = 1
 
 
-async def first_text_of_message(side: Side, past: Past, *, asks: int, cold: bool = False) -> float:
+async def first_text_of_message(side: Side, past: PastSession, *, asks: int, cold: bool = False) -> float:
     """Return the median seconds from posting a message to its first text on the open events of a session.
 
     When *cold*, the session is not in memory: its log is read first.
@@ -226,7 +226,7 @@ async def first_text_of_message(side: Side, past: Past, *, asks: int, cold: bool
     return median(found)
 
 
-async def bytes_per_exchange(stream: Stream, database: Path, exchange: Exchange, *, exchanges: int) -> float:
+async def bytes_per_exchange(stream: AgentStream, database: Path, exchange: Exchange, *, exchanges: int) -> float:
     """Return by how many bytes *exchanges* in one session make the database larger, each."""
     await stream.run(exchange)
     before = size(database)

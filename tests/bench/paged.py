@@ -69,7 +69,7 @@ def log(messages: int) -> Iterator[bytes]:
 
 
 @dataclass
-class Stream:
+class PagedLog:
     """What the stand-in server gives: a log, and, once *go* is set, *rate* deltas a second for *seconds*."""
 
     messages: int
@@ -118,7 +118,7 @@ class Stream:
 
 
 @asynccontextmanager
-async def served(stream: Stream) -> AsyncIterator[Stream]:
+async def served(stream: PagedLog) -> AsyncIterator[PagedLog]:
     """Serve *stream* and the page on loopback; `stream.url` says where."""
 
     async def page(request: Request) -> Response:

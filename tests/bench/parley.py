@@ -24,7 +24,7 @@ from channels.web.identity import TokenSigner
 from tests.bench.client import KEY
 from tests.bench.history import History
 from tests.bench.serving import Orders, listening, serve
-from tests.bench.wires import MESSAGES, WIRES, Wire
+from tests.bench.wires import MESSAGES, WIRES, BenchWire
 
 SECRET = b"a secret of no less than 32 characters"
 INSTRUCTIONS = "Be brief."
@@ -54,7 +54,7 @@ def provider(name: str, url: str) -> Any:
 
 
 @asynccontextmanager
-async def running(database: Path, url: str, wires: Sequence[Wire]) -> AsyncIterator[tuple[int, Orders]]:
+async def running(database: Path, url: str, wires: Sequence[BenchWire]) -> AsyncIterator[tuple[int, Orders]]:
     """Serve the application on a migrated *database*, with an agent on each of *wires* of the models at *url*."""
     async with AsyncExitStack() as stack:
         providers = {wire.provider: provider(wire.provider, url) for wire in wires}

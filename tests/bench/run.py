@@ -23,7 +23,7 @@ from tests.bench.hostile import delay, greedy, slow
 from tests.bench.scale import Scale
 from tests.bench.sides import ROOT, Side, limit, model, parley, served
 from tests.bench.table import Goal, Row, Unit
-from tests.bench.wires import MESSAGES, RESPONSES, WIRES, Wire
+from tests.bench.wires import MESSAGES, RESPONSES, WIRES, BenchWire
 
 T = TypeVar("T")
 # What an installation compiles; a checkout does as it is first started.
@@ -97,7 +97,7 @@ class Bench:
         pair: tuple[Side, Side],
         title: str,
         exchange: Exchange,
-        wire: Wire,
+        wire: BenchWire,
         count: int,
         runs: int,
         goal: Goal | None,
@@ -157,7 +157,7 @@ class Bench:
             async def post(side: Side) -> float:
                 if side.name == "limit":
                     return await m.first_text_of_run(side, asks=scale.asks, fresh=False)
-                return await m.first_text_of_message(side, m.Past(await side.open_session()), asks=scale.asks)
+                return await m.first_text_of_message(side, m.PastSession(await side.open_session()), asks=scale.asks)
 
             title = "first text p50, 1 stream, messages on open events"
             rows.append(Row(title, "ms", *await _by_turns(pair, scale.rounds, post)))
@@ -212,7 +212,7 @@ class Bench:
         """Measure a start from nothing to a first answer; what is installed has its bytecode, so has what is here."""
         for package in PACKAGES:
             compileall.compile_dir(ROOT / package, quiet=2)
-        found: dict[Wire, list[float]] = {MESSAGES: [], RESPONSES: []}
+        found: dict[BenchWire, list[float]] = {MESSAGES: [], RESPONSES: []}
         base: list[float] = []
         for _ in range(self._scale.slow_rounds):
             base.append(await m.start(limit(self._model.url)))
@@ -301,13 +301,13 @@ class Bench:
         return await billed.rows(self._scale.talks, self._folder, self._template)
 
     @asynccontextmanager
-    async def _pair(self, wires: Sequence[Wire] = (MESSAGES,)) -> AsyncIterator[tuple[Side, Side]]:
+    async def _pair(self, wires: Sequence[BenchWire] = (MESSAGES,)) -> AsyncIterator[tuple[Side, Side]]:
         """Give the limit and Parley."""
         async with limit(self._model.url) as base, self._parley(wires) as side:
             yield base, side
 
     @asynccontextmanager
-    async def _parley(self, wires: Sequence[Wire] = (MESSAGES,)) -> AsyncIterator[Side]:
+    async def _parley(self, wires: Sequence[BenchWire] = (MESSAGES,)) -> AsyncIterator[Side]:
         async with parley(self._fresh(), self._model.url, wires) as side:
             if self._profile is None:
                 yield side
@@ -344,14 +344,14 @@ async def _by_turns(
 
 async def _new(side: Side) -> float:
     """Return the first text of a first message."""
-    return await m.first_text_of_message(side, m.Past(await side.open_session()), asks=1)
+    return await m.first_text_of_message(side, m.PastSession(await side.open_session()), asks=1)
 
 
-async def _past(side: Side, agent: str, messages: int) -> m.Past:
+async def _past(side: Side, agent: str, messages: int) -> m.PastSession:
     """Return a new session that holds *messages*, and was asked before."""
     session = await side.open_session(agent)
     bound = None if agent == "unbounded" else DEFAULT_CONTEXT_MESSAGES
-    past = m.Past(session, await side.order("build", session=session, messages=messages, limit=bound))
+    past = m.PastSession(session, await side.order("build", session=session, messages=messages, limit=bound))
     await m.first_text_of_message(side, past, asks=1)
     return past
 

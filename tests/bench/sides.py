@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.client import KEY, Connection
-from tests.bench.wires import MESSAGES, PARLEY, WIRES, Marks, Wire
+from tests.bench.wires import MESSAGES, PARLEY, WIRES, BenchWire, Marks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -76,14 +76,14 @@ def limit(url: str) -> AbstractAsyncContextManager[Side]:
     return started("limit", [sys.executable, "-m", "tests.bench.limit", url])
 
 
-def parley(database: Path, url: str, wires: Sequence[Wire] = (MESSAGES,)) -> AbstractAsyncContextManager[Side]:
+def parley(database: Path, url: str, wires: Sequence[BenchWire] = (MESSAGES,)) -> AbstractAsyncContextManager[Side]:
     """Start Parley on *database*, which is migrated, with an agent for each of *wires* of the model server at *url*."""
     return started(
         "parley", [sys.executable, "-m", "tests.bench.parley", str(database), url, *(wire.agent for wire in wires)]
     )
 
 
-def served(database: Path, url: str, wire: Wire = MESSAGES) -> AbstractAsyncContextManager[Side]:
+def served(database: Path, url: str, wire: BenchWire = MESSAGES) -> AbstractAsyncContextManager[Side]:
     """Start Parley as people do, with the model server at *url*, asked over *wire*."""
     environment = {
         "ANTHROPIC_API_KEY": "any",

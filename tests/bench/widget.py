@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from playwright.async_api import Browser, BrowserContext, CDPSession, Page
 
 from channels.web.routes import STATIC
-from tests.bench.paged import Stream, served
+from tests.bench.paged import PagedLog, served
 from tests.bench.table import Goal, Row
 from tests.e2e.browser import chromium
 
@@ -107,7 +107,7 @@ def p99(values: Sequence[float]) -> float:
     return quantiles(values, n=100, method="inclusive")[98]
 
 
-async def opened(browser: Browser, stream: Stream) -> tuple[BrowserContext, Page, CDPSession]:
+async def opened(browser: Browser, stream: PagedLog) -> tuple[BrowserContext, Page, CDPSession]:
     """Return a page that shows the session of *stream*, not loaded yet."""
     context = await browser.new_context(viewport={"width": 800, "height": 900})
     await context.add_init_script("localStorage.setItem('kept', 'ses_1')")
@@ -117,7 +117,7 @@ async def opened(browser: Browser, stream: Stream) -> tuple[BrowserContext, Page
 
 async def painted(browser: Browser) -> float:
     """Return the seconds from the script's last byte to the first paint."""
-    async with served(Stream(10)) as stream:
+    async with served(PagedLog(10)) as stream:
         context, page, _ = await opened(browser, stream)
         await page.goto(f"{stream.url}/page")
         found = await page.wait_for_function(PAINTED)
@@ -128,7 +128,7 @@ async def painted(browser: Browser) -> float:
 
 async def streamed(browser: Browser, messages: int, seconds: float) -> Streamed:
     """Open a conversation of *messages*, and trace the page while an answer is written."""
-    async with served(Stream(messages, seconds=seconds)) as stream:
+    async with served(PagedLog(messages, seconds=seconds)) as stream:
         context, page, _ = await opened(browser, stream)
         await page.goto(f"{stream.url}/page")
         found = await page.wait_for_function(SHOWN, arg=f"Order {messages // 2 - 1}")
@@ -162,7 +162,7 @@ def frames_of(events: Sequence[Mapping[str, Any]]) -> list[float]:
 
 async def leaked(browser: Browser, mounts: int = MOUNTS) -> Kept:
     """Return what each of *mounts* leaves."""
-    async with served(Stream(200)) as stream:
+    async with served(PagedLog(200)) as stream:
         context, page, cdp = await opened(browser, stream)
         await page.goto(f"{stream.url}/page")
         await page.evaluate(REMOUNT, SETTLED)

@@ -14,7 +14,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class BenchWire:
     """One wire: *agent* answers on it with *model*; *body* is a request with a place for the question, as JSON."""
 
     agent: str
@@ -29,21 +29,21 @@ class Wire:
 
 
 PARLEY = Marks(b"event: text.delta\n", b"event: run.completed\n", b"event: message.completed\n")
-MESSAGES = Wire(
+MESSAGES = BenchWire(
     agent="assistant",
     model="anthropic:claude-sonnet-5-5",
     path="/v1/messages",
     body=b'{"model":"claude-sonnet-5-5","max_tokens":32000,"stream":true,"messages":[{"role":"user","content":%b}]}',
     marks=Marks(b'"text_delta"', b"event: message_stop\n"),
 )
-RESPONSES = Wire(
+RESPONSES = BenchWire(
     agent="responses",
     model="openai:gpt-6.1-sol",
     path="/v1/responses",
     body=b'{"model":"gpt-6.1-sol","stream":true,"store":false,"input":[{"role":"user","content":%b}]}',
     marks=Marks(b"event: response.output_text.delta\n", b"event: response.completed\n"),
 )
-CHAT = Wire(
+CHAT = BenchWire(
     agent="chat",
     model="openai-compatible:some-model",
     path="/v1/chat/completions",
@@ -53,4 +53,4 @@ CHAT = Wire(
     ),
     marks=Marks(b'"delta"', b"data: [DONE]"),
 )
-WIRES: Mapping[str, Wire] = {wire.agent: wire for wire in (MESSAGES, RESPONSES, CHAT)}
+WIRES: Mapping[str, BenchWire] = {wire.agent: wire for wire in (MESSAGES, RESPONSES, CHAT)}

@@ -14,6 +14,7 @@ from channels.base import MessageLimits, NotShown, Stop
 from channels.delivery import Deferred, Delivery, NullOutbox, Unfinished
 from channels.segments import Segment, border, cut
 from channels.view import EMPTY
+from tests.cases import for_each
 from tests.channels.logs import NAMES, Emitter, expected, fold, golden
 from tests.channels.slack.answers import ticking
 from tests.channels.toy import Feed, Toy
@@ -23,7 +24,7 @@ ANN = Actor("ann", "user")
 USAGE = e.Usage(None, None, None, None, None, None)
 
 
-class Stage:
+class ToyDelivery:
     """A delivery between a feed and a toy channel, on a clock moved by hand."""
 
     def __init__(self, limits: MessageLimits | None = None) -> None:
@@ -59,7 +60,7 @@ class Stage:
         return e.RunCompleted(stop_reason=reason, usage=USAGE, cost=None)
 
 
-Open = Callable[..., Awaitable[Stage]]
+Open = Callable[..., Awaitable[ToyDelivery]]
 
 
 @pytest.fixture
@@ -67,8 +68,8 @@ async def stage() -> AsyncIterator[Open]:
     """Open a stage with a running delivery; it is cancelled with the test."""
     tasks: list[asyncio.Task[None]] = []
 
-    async def make(limits: MessageLimits | None = None) -> Stage:
-        made = Stage(limits)
+    async def make(limits: MessageLimits | None = None) -> ToyDelivery:
+        made = ToyDelivery(limits)
         tasks.append(asyncio.create_task(made.delivery.run()))
         return made
 
@@ -78,7 +79,7 @@ async def stage() -> AsyncIterator[Open]:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def whole(stage: Stage) -> None:
+async def whole(stage: ToyDelivery) -> None:
     """Run a stage's delivery from the first event to the last."""
     stage.feed.end()
     await stage.delivery.run()
@@ -135,7 +136,7 @@ async def test_the_end_is_shown_at_once(stage: Open):
 
 async def test_the_last_state_is_shown_before_a_delivery_returns():
     """When the events end, what was not shown yet is."""
-    made = Stage()
+    made = ToyDelivery()
     made.start()
     made.say("all of it")
     await whole(made)
@@ -144,7 +145,7 @@ async def test_the_last_state_is_shown_before_a_delivery_returns():
 
 async def test_each_run_is_answered_in_a_message_of_its_own():
     """The end of a run ends a segment; the next text opens a new one."""
-    made = Stage()
+    made = ToyDelivery()
     for n in (1, 2):
         made.start(f"msg_{n}", f"run_{n}")
         made.ask(made.said(f"answer {n}", f"msg_{n}"), made.completed(), run=f"run_{n}")
@@ -155,7 +156,7 @@ async def test_each_run_is_answered_in_a_message_of_its_own():
 
 async def test_a_wait_ends_a_segment():
     """Text after a wait is shown in a new message, while the call above it still changes."""
-    made = Stage()
+    made = ToyDelivery()
     made.start()
     call = e.ToolRequested(call="call_1", name="buy", arguments={}, index=0, step=1)
     made.ask(made.said("May I?", stop="tools"), call, e.ToolPending(call="call_1", on="approval"))
@@ -174,7 +175,7 @@ async def test_a_wait_ends_a_segment():
 
 async def test_a_stop_ends_a_segment():
     """After a Stop the partial answer keeps its message, and the next answer opens another."""
-    made = Stage()
+    made = ToyDelivery()
     made.start()
     made.say("Once upon")
     made.ask(e.RunCancelling(by=ANN, reason=None), made.said("Once upon", stop="cancelled", partial=True))
@@ -189,7 +190,7 @@ async def test_a_stop_ends_a_segment():
 
 async def test_a_failure_without_text_is_shown():
     """A run that failed, was refused or gave a blank answer still gets its message."""
-    made = Stage()
+    made = ToyDelivery()
     made.start()
     made.ask(e.RunFailed(code="provider_error", message="Down.", retryable=True))
     made.start("msg_4", "run_2")
@@ -203,7 +204,7 @@ async def test_a_failure_without_text_is_shown():
 
 async def test_a_long_text_rolls_over_at_a_good_place():
     """Past the length limit a message ends with a paragraph, a line or a word, and the next one continues there."""
-    made = Stage(MessageLimits(edit_every=1.0, text=20))
+    made = ToyDelivery(MessageLimits(edit_every=1.0, text=20))
     made.start()
     made.ask(made.said("One two three.\n\nFour five six seven eight nine ten"), made.completed())
     await whole(made)
@@ -227,7 +228,7 @@ async def test_a_border_once_shown_stays(stage: Open):
 async def test_a_refused_edit_is_repaired_by_the_next(stage: Open):
     """A refused picture is retried no earlier than the refusal asks."""
     made = await stage()
-    made.toy.refusals.append(NotShown("Slow down.", retry_after=5.0))
+    made.toy.refusals.append(NotShown("IncompleteOutbox down.", retry_after=5.0))
     made.start()
     made.say("a")
     await made.toy.times(1)
@@ -253,7 +254,7 @@ async def test_the_end_of_a_run_does_not_wait_for_a_deferred_edit(stage: Open):
 
 async def test_a_delivery_raises_the_error_of_its_source():
     """`run` raises what the source raised, after the events before it were shown."""
-    made = Stage()
+    made = ToyDelivery()
     made.start()
     made.say("a")
     made.feed.end(NotFound("session", "ses_1"))
@@ -263,10 +264,10 @@ async def test_a_delivery_raises_the_error_of_its_source():
     assert made.feed.after == 3
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 async def test_a_golden_log_is_shown_whole_after_a_restart(name):
     """A delivery that starts after the end posts each message once, and together they are the transcript."""
-    made = Stage(MessageLimits(edit_every=1.0, text=20))
+    made = ToyDelivery(MessageLimits(edit_every=1.0, text=20))
     made.feed.push(*golden(name))
     await whole(made)
     said = [each["text"] for each in expected(name)["transcript"] if each["role"] == "assistant"]
@@ -329,7 +330,7 @@ async def test_a_persons_answer_has_a_message_of_its_own(stage: Open):
 
 async def test_a_persons_answer_is_shown_where_no_run_is_open():
     """An idle session shows it too, each one in its own message."""
-    made = Stage()
+    made = ToyDelivery()
     for n in (1, 2):
         said = e.MessageCompleted(
             message=f"msg_{n}", role="assistant", parts=(Text(f"{n}"),), stop="done", actor=Actor("operator", "service")
@@ -339,7 +340,7 @@ async def test_a_persons_answer_is_shown_where_no_run_is_open():
     assert made.toy.now == {"m1": "1", "m2": "2"}
 
 
-class Slow(NullOutbox):
+class IncompleteOutbox(NullOutbox):
     """An outbox whose first message lacks something until it is *complete*."""
 
     complete = False
@@ -366,9 +367,9 @@ class Ending(Feed):
 
 async def test_a_new_run_does_not_wait_for_what_an_old_message_lacks():
     """While a message of an ended run is unfinished, the answer of the next run is shown; the end waits for both."""
-    stage = Stage()
+    stage = ToyDelivery()
     stage.feed = feed = Ending()
-    outbox = Slow(stage.toy, "toy:1")
+    outbox = IncompleteOutbox(stage.toy, "toy:1")
     delivery = Delivery(feed, outbox, stage.clock, session="ses_1")
     stage.start()
     stage.ask(stage.said("One."), stage.completed())

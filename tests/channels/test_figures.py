@@ -5,20 +5,25 @@ import os
 import re
 from typing import Any
 
-import pytest
-
 from agent_core import csv_of, table_of
+from agent_core.providers.demo_figures import figures_asked
+from agent_core.renders.declared import columns_of
+from agent_core.renders.made import made_chart, made_table
 from agent_core.testing import FakeClock
 from app.cli.chat.painting import painted
 from channels.base import ConversationView, ShownRender
 from channels.delivery import Delivery, NullOutbox
 from channels.plain import drawn
 from channels.segments import Segment, cut
+from channels.slack.outbound.blocks import payloads
 from channels.slack.outbound.drawn.choose import Ladders, choose
+from channels.slack.testing.blocks import check
 from channels.terminal import ADDRESS, Terminal
 from tests.agent_core.stage import ANN
+from tests.cases import for_each
 from tests.channels.logs import GOLDEN, fold, golden
 from tests.channels.toy import Feed
+from tests.golden.figures import BY_HAND
 
 WIDTH = 80
 CODES = re.compile(r"\x1b\[\d+m")
@@ -74,13 +79,38 @@ async def as_files() -> str:
 SURFACES = {"terminal.txt": on_terminal, "slack.json": in_slack, "csv.json": as_files}
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@for_each("surface", SURFACES)
 async def test_a_surface_draws_the_figures_as_it_did(surface: str):
     """Each surface draws each figure of the log, as its kept drawing shows."""
     path, text = GOLDEN / f"figures.{surface}", await SURFACES[surface]()
     if os.environ.get("PARLEY_GOLDEN") == "write":
         path.write_bytes(text.encode())
     assert text == path.read_bytes().decode()
+
+
+async def test_a_table_by_hand_is_a_table_in_each_channel():
+    """A table of Markdown is aligned in a terminal, and in Slack the Markdown of which it makes one."""
+    printed = await on_terminal()
+    assert "City              Orders\n" in printed
+    assert "Bo & <b>Sons</b>      80\n" in printed
+    [message] = payloads(BY_HAND)
+    assert [(each["type"], each["text"]) for each in message.blocks] == [("markdown", BY_HAND)]
+    assert check(list(message.blocks)) == []
+
+
+def test_the_page_on_renders_shows_what_a_terminal_draws():
+    """The drawings in the documentation are those of the demonstration, in the 80 cells that a pipe has."""
+    page = (GOLDEN.parents[1] / "docs/renders.md").read_text("utf-8")
+    for asked in ("Show me a sample table.", "Draw me a sample bar chart."):
+        ((tool, arguments),) = figures_asked(asked)
+        if tool == "render_table":
+            made = made_table(arguments["rows"], columns_of(arguments["columns"]), arguments["title"])
+        else:
+            made = made_chart(arguments["vega_lite_spec"], arguments["title"])
+        render = ShownRender("ren_1", made.render.kind, made.render.payload, made.render.text, made.render.title)
+        shown = page.partition(f'$ parley chat "{asked}"\n')[2].partition("```")[0].partition("\n$ ")[0]
+        assert shown.strip()
+        assert drawn([render], WIDTH).strip().startswith(shown.strip())
 
 
 def test_each_surface_has_its_own_forms():
@@ -97,7 +127,7 @@ def test_each_surface_has_its_own_forms():
     assert all(amount in drawn([orders], WIDTH) for amount in ("€1,234.50", "-€3.00", "€0.10"))
 
 
-@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@for_each("width", [20, 40, 80, 200])
 def test_colours_change_no_word(width: int):
     """Without its colours a drawing is the text of a terminal without them, and nothing else in it is obeyed."""
     figures = renders()

@@ -1,10 +1,10 @@
 """Tables that a model writes by hand, on a terminal that shows text as it was written."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.markdown_tables import aligned_tables, before_table
+from tests.cases import for_each
 
 WRITTEN = "Here:\n\n| Name | People |\n|---|---|\n| Oslo `x\\|y` | 717,710 |\n| Bergen | 9 |\n\nThat is all | of it."
 ALIGNED = (
@@ -27,7 +27,7 @@ def test_a_table_written_by_hand_keeps_the_width():
     assert aligned_tables(text, 20) == "a  b\n-  -----------------\nx  one two three\n   four five\n   six"
 
 
-@pytest.mark.parametrize("text", ["```\n| a |\n|---|\n```", "> | a |\n> |---|", "a | b\n\n- | c |\n  |---|", "| a | b"])
+@for_each("text", ["```\n| a |\n|---|\n```", "> | a |\n> |---|", "a | b\n\n- | c |\n  |---|", "| a | b"])
 def test_what_is_no_table_of_its_own_stays(text: str):
     """Code, quotes, items of lists and lines with a bar are as they were written."""
     assert aligned_tables(text, 80) == text

@@ -6,13 +6,12 @@ from agent_core import Event
 from channels import figures, plain
 from channels.base import ConversationView, ShownRender
 from channels.segments import Segment, cut
-from channels.slack.outbound import renders
 from channels.slack.outbound.drawn import choose
 from channels.slack.outbound.drawn.choose import ladder_of
 from channels.slack.outbound.drawn.form import Form
 from channels.slack.outbound.drawn.ladder import Ladder
 from channels.slack.outbound.drawn.room import MESSAGE
-from channels.slack.outbound.picture import Words, picture, tail
+from channels.slack.outbound.picture import MAX_RENDER, Words, markdown_of, picture, tail
 from channels.spans import spans_of
 from tests.channels.logs import fold, golden
 
@@ -92,7 +91,7 @@ def test_no_text_breaks_out_of_its_place():
     for kind in ("table", "chart"):
         for payload in tables:
             assert "\x1b" not in figures.figure(ShownRender("ren_1", kind, dict(payload), "\x1b", "\x1b[2J"), 80)
-    markdown = renders.markdown_of(evil)
+    markdown = markdown_of(evil)
     assert markdown.count("```") == 2
     words = picture(shown_of(golden("rendered"))).items
     assert [item.key for item in words if isinstance(item, Words)][1] == "ren_1"
@@ -100,4 +99,4 @@ def test_no_text_breaks_out_of_its_place():
 
 def test_a_long_text_leaves_room_for_the_answer():
     """In Slack a render takes a part of a message at most."""
-    assert len(renders.markdown_of(ShownRender("ren_1", "odd", {}, "x" * 50_000))) < renders.MAX_TEXT + 20
+    assert len(markdown_of(ShownRender("ren_1", "odd", {}, "x" * 50_000))) < MAX_RENDER + 20

@@ -26,6 +26,7 @@ from channels.delivery import Delivery, NullOutbox
 from channels.legible import HELD, exact, visible
 from channels.plain import end_of, question_lines
 from channels.terminal import ADDRESS, Terminal
+from tests.cases import for_each
 from tests.channels.logs import golden
 from tests.channels.toy import Feed
 
@@ -195,8 +196,8 @@ async def test_a_question_is_shown_whole():
     )
 
 
-@pytest.mark.parametrize(
-    ("question", "status", "words"),
+@for_each(
+    "question, status, words",
     [
         (replace(ASKED, status="denied", by=ANN, reason="Too\nmuch."), "denied", "denied by ann (Too much.)"),
         (replace(ASKED, status="expired"), "denied", "expired"),
@@ -325,8 +326,8 @@ async def test_a_continued_answer_is_one_text():
     assert paper.out == "Mercury, Venus, Earth, Mars, Jupiter, Saturn, Uranus, Neptune.\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
+@for_each(
+    "name, words",
     [
         ("failed", "! The model did not answer after 3 tries.\n"),
         ("cancel", "(stopped)\n"),

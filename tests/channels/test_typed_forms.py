@@ -8,6 +8,7 @@ from agent_core import Actor, InvalidInput
 from channels.base import Question
 from channels.plain import keys, question_lines, vote
 from channels.typed_forms import read_answers, typed_fields
+from tests.cases import for_each
 
 TOPPINGS = [
     {"const": "c", "title": "Cheese"},
@@ -40,8 +41,8 @@ def test_each_field_says_what_it_takes():
     assert [each.initial for each in fields] == ["", "1, 3", "", "2", ""]
 
 
-@pytest.mark.parametrize(
-    ("typed", "answer"),
+@for_each(
+    "typed, answer",
     [
         ("guests=4; toppings=1,3; size=2", {"guests": 4, "toppings": ["c", "o"], "size": "l"}),
         ("guests = 4; toppings = olives, CHEESE, 1; size=Large", {"guests": 4, "toppings": ["o", "c"], "size": "l"}),
@@ -54,8 +55,8 @@ def test_choices_are_typed_by_number_or_by_name(typed: str, answer: dict[str, An
     assert read_answers(FORM, {}, typed) == answer
 
 
-@pytest.mark.parametrize(
-    ("typed", "why"),
+@for_each(
+    "typed, why",
     [
         ("toppings=1,9", "toppings: `9` is none of 1 (Cheese), 2 (Ham, smoked), 3 (Olives)."),
         ("size=medium", "size: `medium` is none of 1 (Small), 2 (Large)."),

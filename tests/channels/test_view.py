@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,8 +37,8 @@ def summary(body: ConversationView) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("parts", "stop", "cut"),
+@for_each(
+    "parts, stop, cut",
     [((Text("Half"),), "error", True), ((), "error", False), ((Text("Half"),), "length", True), ((), "done", False)],
 )
 def test_an_ended_run_knows_whether_its_answer_is_complete(parts, stop, cut):
@@ -54,8 +53,8 @@ def test_an_ended_run_knows_whether_its_answer_is_complete(parts, stop, cut):
     assert completed.runs[-1].cut is cut
 
 
-@pytest.mark.parametrize(
-    ("run", "words"),
+@for_each(
+    "run, words",
     [
         (RunView("run_1", "failed", error="Ask again.", cut=True), "! The answer above is incomplete. Ask again."),
         (
@@ -219,7 +218,7 @@ def test_a_message_whose_run_ended_before_a_step_is_not_lost():
     assert [said.id for said in body.waiting] == ["msg_3"]
 
 
-@pytest.mark.parametrize("name", ["stopped_queue", "stopped_adopted"])
+@for_each("name", ["stopped_queue", "stopped_adopted"])
 def test_after_a_stop_nothing_waits(name):
     """Messages that a Stop clears follow those that were taken: queued, added to the run, or left to a waiting run."""
     body = fold(golden(name))
@@ -282,8 +281,8 @@ def test_a_wait_and_an_end_draw_a_border():
     assert ended.runs[0].error == "The worker is gone."
 
 
-@pytest.mark.parametrize(
-    ("text", "call", "shows", "blank"),
+@for_each(
+    "text, call, shows, blank",
     [
         ("", False, False, True),
         (" \n", False, False, True),

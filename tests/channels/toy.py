@@ -12,7 +12,7 @@ from channels.base import ConversationView, MessageLimits, NotShown, Ref, Stop
 
 
 @dataclass(frozen=True)
-class Shown:
+class ToyMessage:
     """One thing that the channel was asked to show: *ref* and the text, and whether the message was closed."""
 
     verb: str
@@ -27,7 +27,7 @@ class Toy:
 
     def __init__(self, limits: MessageLimits | None = None) -> None:
         self.limits = limits or MessageLimits(edit_every=1.0)
-        self.shown: list[Shown] = []
+        self.shown: list[ToyMessage] = []
         self.refusals: deque[NotShown] = deque()
         self.address: str | None = None
         self._level = Level()
@@ -71,7 +71,7 @@ class Toy:
 
     def _note(self, verb: str, ref: Ref, body: ConversationView) -> Ref:
         lines = [said.text for said in body.recent if said.role == "assistant"]
-        self.shown.append(Shown(verb, ref, "\n".join(lines), body.closed, body))
+        self.shown.append(ToyMessage(verb, ref, "\n".join(lines), body.closed, body))
         self._level.set(self._level.value + 1)
         return ref
 

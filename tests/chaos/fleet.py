@@ -136,7 +136,7 @@ class Member:
             await self.kill()
 
 
-class Fleet:
+class ChaosFleet:
     """All members by name, some with settings of their own."""
 
     def __init__(self, home: Home, members: Mapping[str, Kind], more: Mapping[str, Mapping[str, str]]) -> None:
@@ -159,9 +159,9 @@ class Fleet:
 @asynccontextmanager
 async def running(
     home: Home, members: Mapping[str, Kind], more: Mapping[str, Mapping[str, str]] | None = None
-) -> AsyncIterator[Fleet]:
+) -> AsyncIterator[ChaosFleet]:
     """Start *members*, *more* are settings of some by name, and end them all."""
-    fleet = Fleet(home, members, more or {})
+    fleet = ChaosFleet(home, members, more or {})
     async with AsyncExitStack() as stack:
         for each in fleet.members:
             await each.start()

@@ -14,13 +14,13 @@ from pathlib import Path
 from app import logs
 from app.main import serve, work
 from app.settings import load_settings
-from tests.chaos.tools import Ledger, tools
+from tests.chaos.tools import ExecutionFile, tools
 
 
 def main(kind: str, ledger: Path) -> None:
     """Run a process of *kind* with the settings of its environment until a signal comes."""
     logs.configure()
-    settings, known = load_settings(), tools(Ledger(ledger))
+    settings, known = load_settings(), tools(ExecutionFile(ledger))
     signal.signal(signal.SIGUSR1, lambda *_: census(ledger.parent / f"census-{os.getpid()}.json"))
     match kind:
         case "worker":

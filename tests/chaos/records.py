@@ -42,7 +42,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldRun:
     """A run in the hands of a process, and the epoch that it has it under."""
 
     run: str
@@ -63,9 +63,9 @@ class Records:
             found.setdefault(session, []).append(fact)
         return found
 
-    async def held_by(self, pid: int) -> list[Held]:
+    async def held_by(self, pid: int) -> list[HeldRun]:
         """Return the runs that the process *pid* drives, or drove when it was killed."""
-        return [Held(run, epoch) for run, epoch in await self._rows(OWNED, pid)]
+        return [HeldRun(run, epoch) for run, epoch in await self._rows(OWNED, pid)]
 
     async def workers(self) -> dict[int, tuple[str, str]]:
         """Return id and kind of each process that the database knows, by its pid."""
@@ -80,12 +80,12 @@ class Records:
         ((count,),) = await self._rows("SELECT count(*) FROM run WHERE status IN ('queued', 'running')")
         return count
 
-    async def still(self, held: Sequence[Held]) -> int:
+    async def still(self, held: Sequence[HeldRun]) -> int:
         """Return how many of *held* were not taken over and have not ended."""
         rows = await self._rows(
             "SELECT id, epoch FROM run WHERE status = 'running' AND id = ANY(%s)", [each.run for each in held]
         )
-        return sum(Held(run, epoch) in held for run, epoch in rows)
+        return sum(HeldRun(run, epoch) in held for run, epoch in rows)
 
     async def activity(self) -> str:
         """Return a line for each transaction that is open, with those that it waits for."""

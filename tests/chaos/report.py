@@ -8,7 +8,7 @@ from statistics import median, quantiles
 
 from tests.chaos.goals import STALLED, p99
 from tests.chaos.records import Fact
-from tests.chaos.storm import Storm, Story
+from tests.chaos.storm import Storm, StormRecord
 from tests.chaos.takeover import finished
 from tests.e2e.server import ROOT
 
@@ -63,7 +63,7 @@ def _spread(what: str, seconds: Sequence[float]) -> Iterator[str]:
         )
 
 
-def _deploys(story: Story, facts: Sequence[Fact]) -> Iterator[str]:
+def _deploys(story: StormRecord, facts: Sequence[Fact]) -> Iterator[str]:
     ended = handed = 0
     for deploy in story.deploys:
         loss, after = deploy.loss, story.handed_on(deploy)

@@ -12,14 +12,14 @@ from pathlib import Path
 import aiohttp
 
 from tests.chaos import check
-from tests.chaos.fleet import Fleet, Home, Kind, Member, models, running
+from tests.chaos.fleet import ChaosFleet, Home, Kind, Member, models, running
 from tests.chaos.goals import Goals, stop_times
 from tests.chaos.plan import chance
 from tests.chaos.records import Fact, Records, until
 from tests.chaos.takeover import Loss, Takeover, orphans, takeovers
 from tests.chaos.talk import ANSWERED, Net, Talk
-from tests.chaos.tools import Ledger
-from tests.postgres import Server, postgres_server
+from tests.chaos.tools import ExecutionFile
+from tests.postgres import PostgresServer, postgres_server
 
 # Seconds after which what is waited for will not come: much, for a machine that is busy with more than this.
 PATIENCE = 180.0
@@ -68,7 +68,7 @@ class Deploy:
 
 
 @dataclass(slots=True)
-class Story:
+class StormRecord:
     """What happened: *away* has the times from which and to which runs could not go on for want of the database.
 
     *stops* has the seconds that each stop took, see `Goals`.
@@ -98,8 +98,8 @@ class Story:
 class Storm:
     """One storm over one fleet; `blow` returns when all is quiet again and checked."""
 
-    def __init__(self, weather: Weather, fleet: Fleet, server: Server, records: Records, net: Net) -> None:
-        self.weather, self.fleet, self.net, self.story = weather, fleet, net, Story()
+    def __init__(self, weather: Weather, fleet: ChaosFleet, server: PostgresServer, records: Records, net: Net) -> None:
+        self.weather, self.fleet, self.net, self.story = weather, fleet, net, StormRecord()
         self._server, self._records = server, records
         self._chance = chance(weather.seed, "storm")
         self._over = asyncio.Event()
@@ -107,7 +107,7 @@ class Storm:
         self.talks = [Talk(name, net, chance(weather.seed, name), self._over) for name in names]
         self._spared: set[str] = set()
 
-    async def blow(self) -> Story:
+    async def blow(self) -> StormRecord:
         """Have it all, one after the other, while the talks go on; then wait until they are over, and check."""
         async with asyncio.TaskGroup() as group:
             self.story.tell("begins")
@@ -317,7 +317,7 @@ class Storm:
             await self._up(web)
         story.faults += [f"an answer that must not occur: {each}" for each in dict.fromkeys(self.net.faults)]
         story.logs = await self._records.sessions()
-        executions = Ledger(self.fleet.home.ledger).read()
+        executions = ExecutionFile(self.fleet.home.ledger).read()
         for talk in self.talks:
             facts = story.logs.get(talk.session, [])
             found = list(check.faults(talk, facts, executions))

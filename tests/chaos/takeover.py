@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.chaos.records import ENDS, Fact, Held
+from tests.chaos.records import ENDS, Fact, HeldRun
 
 PROGRESS = {"step.completed", "tool.completed"}
 
@@ -14,7 +14,7 @@ class Loss:
 
     at: float
     member: str
-    held: tuple[Held, ...]
+    held: tuple[HeldRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def finished(loss: Loss, facts: Sequence[Fact]) -> int:
     return sum(end is not None and end.type != "run.resumed" for end in ends)
 
 
-def _next(held: Held, facts: Sequence[Fact]) -> Fact | None:
+def _next(held: HeldRun, facts: Sequence[Fact]) -> Fact | None:
     """Return what became of a run that was *held*: its end, or its resume by another."""
     for fact in facts:
         if fact.run != held.run:

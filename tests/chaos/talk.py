@@ -13,7 +13,7 @@ import aiohttp
 from tests.chaos.goals import Stop
 from tests.chaos.plan import Question
 from tests.chaos.records import ENDS
-from tests.e2e.frames import Frame, Frames, Shown
+from tests.e2e.frames import ClientMessage, Frames, StreamedEvent
 from tests.e2e.server import KEY
 
 HEADERS = {"Authorization": f"Bearer {KEY}"}
@@ -105,13 +105,13 @@ class Seen(Frames):
         self._tries: dict[str, tuple[int, int]] = {}
         self._void: set[str] = set()
 
-    def add(self, block: str) -> Frame:
+    def add(self, block: str) -> StreamedEvent:
         frame = super().add(block)
         if frame.seq is None:
             self.all.pop()
         return frame
 
-    def _fold(self, frame: Frame) -> None:
+    def _fold(self, frame: StreamedEvent) -> None:
         data = frame.data
         match frame.event:
             case "run.started" | "run.resumed":
@@ -135,7 +135,7 @@ class Seen(Frames):
         if whole["run"] in self._void:
             assert whole["parts"] == [], f"of a try that was void is kept: {whole}"
             return
-        shown = self.messages.get(whole["message"], Shown())
+        shown = self.messages.get(whole["message"], ClientMessage())
         if shown.tried == self._tries[whole["message"]]:
             kept = {n: part["text"] for n, part in enumerate(whole["parts"]) if part["type"] == "text"}
             for n, text in shown.parts.items():

@@ -5,12 +5,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
+from tests.cases import for_each
 from tests.chaos.check import faults, listed
 from tests.chaos.goals import Goals, Stop, stop_times
 from tests.chaos.plan import Question, chance
-from tests.chaos.records import Fact, Held
+from tests.chaos.records import Fact, HeldRun
 from tests.chaos.takeover import Loss, Takeover, orphans, takeovers
 from tests.chaos.talk import Receipt, Talk
 from tests.chaos.tools import Execution
@@ -130,8 +129,8 @@ def test_nothing_is_found_where_nothing_is_wrong():
     assert not found_stopped(stopped_log())
 
 
-@pytest.mark.parametrize(
-    ("facts", "words"),
+@for_each(
+    "facts, words",
     [
         (lambda: [fact for fact in log() if fact.seq != 6], "gaps"),
         (without(1), "messages in the log"),
@@ -154,8 +153,8 @@ def test_what_is_wrong_in_a_log_is_found(facts: Log, words: str):
     assert words in found(facts())
 
 
-@pytest.mark.parametrize(
-    ("facts", "words"),
+@for_each(
+    "facts, words",
     [
         (changed(9, "run.completed", stopped_log), "run_1 was stopped"),
         (changed(14, "run.cancelled", stopped_log), "was not stopped"),
@@ -200,13 +199,13 @@ def test_an_answer_that_a_reader_saw_differently_is_found():
 
 def test_a_takeover_is_timed_from_the_loss():
     """A takeover is the time from the end of the one owner to the resume by the next."""
-    losses = [Loss(7.5, "worker1", (Held(RUN, 1),)), Loss(11.0, "worker2", (Held(RUN, 2),))]
+    losses = [Loss(7.5, "worker1", (HeldRun(RUN, 1),)), Loss(11.0, "worker2", (HeldRun(RUN, 2),))]
     assert list(takeovers(losses, log())) == [Takeover(RUN, 2.5, 0)]
 
 
 def test_a_run_without_a_takeover_is_found():
     """The runs of a process that ended must be resumed or end; others are reported with its name."""
-    loss = Loss(7.5, "worker1", (Held(RUN, 1), Held("run_9", 1)))
+    loss = Loss(7.5, "worker1", (HeldRun(RUN, 1), HeldRun("run_9", 1)))
     assert list(orphans([loss], log())) == ["run_9 of worker1 was never taken over"]
 
 

@@ -19,7 +19,7 @@ class Execution:
     time: float
 
 
-class Ledger:
+class ExecutionFile:
     """A file of executions that only grows; a line is written whole or not at all, whichever process is killed."""
 
     def __init__(self, path: Path) -> None:
@@ -41,7 +41,7 @@ class Ledger:
         return [Execution(tool, call, int(pid), float(at)) for tool, call, pid, at in lines]
 
 
-def tools(ledger: Ledger) -> tuple[Tool, ...]:
+def tools(ledger: ExecutionFile) -> tuple[Tool, ...]:
     """Return the tools; their writes are noted in *ledger*."""
 
     @tool(concurrency_safe=True)

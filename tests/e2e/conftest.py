@@ -11,7 +11,7 @@ from playwright.async_api import Browser
 from channels.slack.testing import SimulatedWorkspace, SlackStandIn, Team
 from tests.e2e.browser import Visit, chromium
 from tests.e2e.server import Server, on_postgres, prepare, serving
-from tests.postgres import Server as Postgres
+from tests.postgres import PostgresServer
 
 StartServer = Callable[..., Server]
 MakeVisit = Callable[..., Awaitable[Visit]]
@@ -39,7 +39,7 @@ def start_shared(
 
     *assistant* is the YAML of the agent `assistant`, unless it is the one that ships; *also* that of a second agent.
     """
-    postgres: Postgres | None = request.getfixturevalue("postgres") if backend == "postgres" else None
+    postgres: PostgresServer | None = request.getfixturevalue("postgres") if backend == "postgres" else None
     with ExitStack() as servers:
 
         def start(*, assistant: str | None = None, also: str | None = None, **settings) -> Server:

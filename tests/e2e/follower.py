@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import httpx
 
-from tests.e2e.frames import Frame, Frames
+from tests.e2e.frames import Frames, StreamedEvent
 from tests.e2e.server import KEY, Server
 
-Wanted = Callable[[Frame], bool]
+Wanted = Callable[[StreamedEvent], bool]
 
 
 class Follower:
@@ -80,6 +80,6 @@ class Follower:
                     self._up.clear()
 
 
-def ends(frame: Frame) -> bool:
+def ends(frame: StreamedEvent) -> bool:
     """Return whether *frame* is the end of a run."""
     return frame.event in {"run.completed", "run.failed", "run.cancelled"}

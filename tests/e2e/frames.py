@@ -16,7 +16,7 @@ OPERATORS = {"controls", "usage", "cost"}
 LIVE = {"text.delta", "reasoning.delta", "tool.progress", "heartbeat"}
 
 
-class Frame(NamedTuple):
+class StreamedEvent(NamedTuple):
     """One event as it travels; *seq* is None for live ones."""
 
     seq: int | None
@@ -24,7 +24,7 @@ class Frame(NamedTuple):
     data: dict[str, Any]
 
 
-class Shown:
+class ClientMessage:
     """A message as a client shows it: `shown[:offset] + text` per part, until its end replaces all."""
 
     def __init__(self) -> None:
@@ -62,26 +62,26 @@ class Frames:
     """
 
     def __init__(self, *, show: str | None = None, gaps: bool = False) -> None:
-        self.all: list[Frame] = []
+        self.all: list[StreamedEvent] = []
         self.seq = 0
-        self.messages: dict[str, Shown] = {}
+        self.messages: dict[str, ClientMessage] = {}
         self._show, self._gaps = show, gaps or show is not None
         self._ended: set[str] = set()
         self._source: tuple[httpx.Response, AsyncIterator[str]] | None = None
 
-    def __iter__(self) -> Iterator[Frame]:
+    def __iter__(self) -> Iterator[StreamedEvent]:
         return iter(self.all)
 
-    def of(self, *types: str) -> list[Frame]:
+    def of(self, *types: str) -> list[StreamedEvent]:
         """Return the frames of these *types*."""
         return [frame for frame in self.all if frame.event in types]
 
     @property
-    def answers(self) -> list[Shown]:
+    def answers(self) -> list[ClientMessage]:
         """The assistant's messages that have text, in order of appearance."""
         return [message for message in self.messages.values() if message.text]
 
-    def add(self, block: str) -> Frame:
+    def add(self, block: str) -> StreamedEvent:
         """Take the next frame, as it came over the wire."""
         assert not any(secret in block for secret in (KEY, SECRET)), "a secret in a frame"
         frame = parse(block)
@@ -101,12 +101,12 @@ class Frames:
         self.all.append(frame)
         return frame
 
-    async def read(self, response: httpx.Response) -> AsyncIterator[Frame]:
+    async def read(self, response: httpx.Response) -> AsyncIterator[StreamedEvent]:
         """Take the frames of *response* as they come, to its end."""
         async for block in self._blocks_of(response):
             yield self.add(block)
 
-    async def until(self, response: httpx.Response, wanted: Callable[[Frame], bool]) -> Frame:
+    async def until(self, response: httpx.Response, wanted: Callable[[StreamedEvent], bool]) -> StreamedEvent:
         """Return the next frame that is *wanted*, and leave the rest for later; fails when the stream ends before."""
         async for block in self._blocks_of(response):
             if wanted(frame := self.add(block)):
@@ -118,13 +118,13 @@ class Frames:
             self._source = (response, blocks(response))
         return self._source[1]
 
-    def _fold(self, frame: Frame) -> None:
+    def _fold(self, frame: StreamedEvent) -> None:
         data = frame.data
         match frame.event:
             case "text.delta":
-                self.messages.setdefault(data["message"], Shown()).write(data)
+                self.messages.setdefault(data["message"], ClientMessage()).write(data)
             case "message.completed" if data["role"] == "assistant":
-                self.messages.setdefault(data["message"], Shown()).complete(data)
+                self.messages.setdefault(data["message"], ClientMessage()).complete(data)
             case kind if kind in TERMINAL:
                 self._ended.add(data["run"])
 
@@ -141,17 +141,17 @@ async def blocks(response: httpx.Response) -> AsyncIterator[str]:
             yield block.decode()
 
 
-def parse(block: str) -> Frame:
+def parse(block: str) -> StreamedEvent:
     """Return the frame that *block* spells: `id` in facts only, then `event`, then one line of `data`."""
     lines = block.split("\n")
     seq = int(lines.pop(0).removeprefix("id: ")) if lines[0].startswith("id: ") else None
     event, data = lines
     assert event.startswith("event: "), block
     assert data.startswith("data: "), block
-    return Frame(seq, event.removeprefix("event: "), json.loads(data.removeprefix("data: ")))
+    return StreamedEvent(seq, event.removeprefix("event: "), json.loads(data.removeprefix("data: ")))
 
 
-def wire(frame: Frame) -> dict[str, Any]:
+def wire(frame: StreamedEvent) -> dict[str, Any]:
     """Return *frame* as the schema describes it."""
     return {**({} if frame.seq is None else {"id": frame.seq}), "event": frame.event, "data": frame.data}
 
@@ -165,7 +165,7 @@ def validator(event: str) -> Draft202012Validator:
     return Draft202012Validator({**schema, "allOf": branches})
 
 
-def check_visible(frame: Frame, show: str) -> None:
+def check_visible(frame: StreamedEvent, show: str) -> None:
     """Hold a visitor's *frame* against what the contract says that visitors see."""
     assert frame.event not in HIDDEN, f"a visitor saw {frame}"
     if frame.event.startswith("approval."):  # an approver sees the arguments: other tests check that

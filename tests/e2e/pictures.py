@@ -51,7 +51,7 @@ PHONE = ViewportSize(width=375, height=720)
 
 
 @dataclass(frozen=True)
-class Scene:
+class PicturePlan:
     """One picture: what is asked, answered and shown, and how."""
 
     name: str
@@ -124,7 +124,7 @@ BOXES = Rendered(
 )
 
 
-def sample(name: str, asked: str) -> Scene:
+def sample(name: str, asked: str) -> PicturePlan:
     """Return what the demonstration shows when it is *asked* for a sample, as the server keeps it."""
     ((tool, given),) = figures_asked(asked)
     title = given["title"]
@@ -133,22 +133,22 @@ def sample(name: str, asked: str) -> Scene:
     else:
         made = made_chart(given["vega_lite_spec"], title)
     payload = msgspec.to_builtins(made.render.payload)
-    return Scene(name, asked, presented(tool, given), Rendered(made.render.kind, payload, title))
+    return PicturePlan(name, asked, presented(tool, given), Rendered(made.render.kind, payload, title))
 
 
 SCENES = (
     sample("sample-table", "Show me a sample table."),
     sample("sample-chart", "Draw me a sample bar chart."),
-    Scene("table-light", "Who are our best customers?", "Here are the six largest, by name:", TABLE),
-    Scene("table-dark", "Who are our best customers?", "Here are the six largest, by name:", TABLE, dark=True),
-    Scene("bar-light", "Orders by channel, as a chart?", "The web shop grows fastest:", BAR),
-    Scene("bar-dark", "Orders by channel, stacked?", "Together they have never been higher:", STACKED, dark=True),
-    Scene("line-light", "How many visitors do we have?", "More than last year in every month:", LINE),
-    Scene("pie-dark", "Where do orders come from?", "Most come from search:", PIE, dark=True),
-    Scene("scatter-light", "Do better coffees cost more?", "A little:", SCATTER),
-    Scene("drawing-dark", "How long do people wait?", "Longest on Fridays:", BOXES, dark=True),
-    Scene("phone-light", "Orders by channel, as a chart?", "The web shop grows fastest:", BAR, phone=True),
-    Scene("phone-dark", "Who are our best customers?", "Here are the largest:", TABLE, dark=True, phone=True),
+    PicturePlan("table-light", "Who are our best customers?", "Here are the six largest, by name:", TABLE),
+    PicturePlan("table-dark", "Who are our best customers?", "Here are the six largest, by name:", TABLE, dark=True),
+    PicturePlan("bar-light", "Orders by channel, as a chart?", "The web shop grows fastest:", BAR),
+    PicturePlan("bar-dark", "Orders by channel, stacked?", "Together they have never been higher:", STACKED, dark=True),
+    PicturePlan("line-light", "How many visitors do we have?", "More than last year in every month:", LINE),
+    PicturePlan("pie-dark", "Where do orders come from?", "Most come from search:", PIE, dark=True),
+    PicturePlan("scatter-light", "Do better coffees cost more?", "A little:", SCATTER),
+    PicturePlan("drawing-dark", "How long do people wait?", "Longest on Fridays:", BOXES, dark=True),
+    PicturePlan("phone-light", "Orders by channel, as a chart?", "The web shop grows fastest:", BAR, phone=True),
+    PicturePlan("phone-dark", "Who are our best customers?", "Here are the largest:", TABLE, dark=True, phone=True),
 )
 
 

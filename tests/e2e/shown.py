@@ -64,7 +64,7 @@ async def nothing(id: str, payload: Mapping[str, Any], dark: bool) -> bytes | No
 
 
 @dataclass
-class Shown:
+class RendersPage:
     """One page that shows renders, and a note of all that it asks for and complains of."""
 
     page: Page
@@ -145,11 +145,11 @@ class Shown:
         assert self.complaints == []
 
 
-AShown = TypeVar("AShown", bound=Shown)
+AShown = TypeVar("AShown", bound=RendersPage)
 
 
 async def opened(
-    browser: Browser, made: Callable[[Page], AShown] = Shown, **options: Any
+    browser: Browser, made: Callable[[Page], AShown] = RendersPage, **options: Any
 ) -> tuple[BrowserContext, AShown]:
     """Return a new page of *browser*, *made* of it; every request of it is answered here, none leaves."""
     context = await browser.new_context(**{"locale": "en-US", "timezone_id": "America/New_York", **options})

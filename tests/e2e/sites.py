@@ -18,7 +18,7 @@ DOCUMENT = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="v
 <h1>Shop</h1><p>Tables, chairs and lamps.</p><input aria-label="Search">{snippet}</html>"""
 
 
-class Site:
+class EmbeddingSite:
     """A site whose page has *snippet*, and whose token route asks *server* as a site's own server does."""
 
     def __init__(self, page: Page, server: Server, origin: str) -> None:
@@ -72,13 +72,13 @@ class Site:
 
 
 @asynccontextmanager
-async def visited(browser: Browser, server: Server, origin: str = SHOP, **options: Any) -> AsyncIterator[Site]:
+async def visited(browser: Browser, server: Server, origin: str = SHOP, **options: Any) -> AsyncIterator[EmbeddingSite]:
     """Give a site in a browser of one's own."""
     context: BrowserContext = await browser.new_context(**{"locale": "en-US", **options})
     context.set_default_timeout(PATIENCE)
     # The site's answers have no address, which Chromium takes for a public one.
     await context.grant_permissions(["local-network-access"], origin=origin)
-    site = Site(await context.new_page(), server, origin)
+    site = EmbeddingSite(await context.new_page(), server, origin)
     await context.route("**/*", site.answer)
     context.on("weberror", lambda error: site.complaints.append(str(error.error)))
     context.on("console", lambda line: site.complaints.append(line.text) if line.type in {"error", "warning"} else None)

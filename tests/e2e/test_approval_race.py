@@ -75,7 +75,7 @@ class Said:
 
 
 @dataclass
-class Ground:
+class RaceSurfaces:
     """A visitor's agent that asks people before it pays, and all who may be asked, at once."""
 
     desk: Desk
@@ -264,7 +264,7 @@ async def delayed(beats: int, act: Coroutine[Any, Any, Any]) -> Any:
 
 
 @asynccontextmanager
-async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
+async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RaceSurfaces]:
     """Serve the whole application, Slack and all, around a core whose clock does not advance."""
     clock, readers, tokens = FakeClock(), Readers(), TokenSigner(Keys(b"a secret of no less than 32 characters").derive)
     async with asking(make_core, clock=clock, **POLICY) as desk, AsyncExitStack() as stack:
@@ -283,7 +283,7 @@ async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyP
             )
             for text in (KEY, *visitors)
         ]
-        yield Ground(desk, clock, *[await stack.enter_async_context(each) for each in callers])
+        yield RaceSurfaces(desk, clock, *[await stack.enter_async_context(each) for each in callers])
 
 
 async def test_one_outcome_whichever_surface_was_first(make_core, tmp_path, monkeypatch):

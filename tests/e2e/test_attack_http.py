@@ -15,7 +15,7 @@ from tests.e2e.test_kill import RUNS, id_of, opened
 
 SITE = "https://site.example"
 JSON = {"Content-Type": "application/json"}
-MOST = 100_000
+MAX_CHARACTERS = 100_000
 FOX = "🦊"
 
 
@@ -167,7 +167,7 @@ async def test_the_border_of_a_long_text(server: Server, letter: str):
     """A hundred thousand code points are taken, whatever their bytes, and come back; one more is 413."""
     async with server.client() as client:
         session = await opened(client)
-        whole = letter * MOST
+        whole = letter * MAX_CHARACTERS
         assert (await client.post(f"{session}/messages", json={"text": whole})).status_code == 202
         refused(await client.post(f"{session}/messages", json={"text": whole + letter}), 413, "too_large")
         run = await client.post(RUNS, json={"input": whole, "session": id_of(session)})
@@ -328,7 +328,7 @@ async def test_a_request_that_is_cut_off_does_nothing(server: Server):
 async def test_parts_are_no_way_around_the_border(server: Server):
     """The parts of a message count together: what is too long as one text is too long as two."""
     async with server.client() as client:
-        for size, status in ((MOST // 2, 200), (MOST // 2 + 1, 413)):
-            parts = [{"type": "text", "text": "x" * size}, {"type": "text", "text": "x" * (MOST // 2)}]
+        for size, status in ((MAX_CHARACTERS // 2, 200), (MAX_CHARACTERS // 2 + 1, 413)):
+            parts = [{"type": "text", "text": "x" * size}, {"type": "text", "text": "x" * (MAX_CHARACTERS // 2)}]
             answer = await client.post(RUNS, json={"messages": [{"role": "user", "parts": parts}]})
             assert answer.status_code == status, answer.text[:300]

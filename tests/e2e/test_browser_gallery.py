@@ -1,13 +1,15 @@
 """Every state of the widget in a real browser: without a complaint, accessible, inert; and a long conversation."""
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
-from tests.bench.paged import Stream, served
+from tests.bench.paged import PagedLog, served
 from tests.bench.widget import leaked
 from tests.e2e.conftest import StartServer
 from tests.e2e.gallery import Gallery, opened
@@ -32,8 +34,37 @@ LOOKS = {
     "desktop-dark": {"color_scheme": "dark"},
     "phone-light": {"color_scheme": "light", **PHONE},
 }
-FEW = ("start", "answer", "code", "folded", "approval", "form", "table", "chart", "error", "limited")
+FEW = (
+    "start",
+    "answer",
+    "code",
+    "folded",
+    "approval",
+    "form",
+    "table",
+    "chart",
+    "error",
+    "limited",
+    "citations",
+    "running",
+    "failed",
+)
 Open = Callable[..., Awaitable[Gallery]]
+Hold = Callable[[Route], Awaitable[None]]
+WATCH = """each => {
+    Object.assign(window, {list: each, read: each.querySelector('.entry'), painted: []});
+    each.scrollTop = 300;
+    const probe = document.body.appendChild(document.createElement('i'));
+    new ResizeObserver(() => window.painted.push(window.read.getBoundingClientRect().top)).observe(probe);
+    const next = n => {
+        probe.style.cssText = `position: fixed; width: ${n % 2}px; height: 1px`;
+        requestAnimationFrame(() => next(n + 1));
+    };
+    next(0);
+}"""
+"""Scroll up, and note where what is at the top is then, in each frame as it is painted: after the widget's observer."""
+MORE = "() => window.list.querySelector('.entry') !== window.read && window.list.scrollTop > window.list.clientHeight"
+PAINTED = """() => new Promise(resolve => requestAnimationFrame(() => setTimeout(() => resolve(window.painted))))"""
 
 
 @pytest.fixture(scope="module")
@@ -109,27 +140,31 @@ async def test_the_snippet_embeds_what_is_shown(gallery: Open, server: Server):
     page.check()
 
 
-async def test_earlier_messages_come_as_one_scrolls_up(browser: Browser):
-    """Of a long conversation the newest are drawn, and earlier ones above what is read, which stays in its place."""
-    async with served(Stream(600)) as stream:
+@asynccontextmanager
+async def long_conversation(browser: Browser, routes: Mapping[str, Hold] | None = None):
+    """Open a page at the end of a conversation of 600 messages; *routes* hold up what it asks for."""
+    async with served(PagedLog(600)) as stream:
         context = await browser.new_context(viewport={"width": 800, "height": 700})
         await context.add_init_script("localStorage.setItem('kept', 'ses_1')")
         page = await context.new_page()
+        for pattern, hold in (routes or {}).items():
+            await page.route(pattern, hold)
         await page.goto(f"{stream.url}/page")
-        entries = page.locator("parley-chat .entry")
-        await entries.filter(has_text="Order 299").last.wait_for()
+        await page.locator("parley-chat .entry").filter(has_text="Order 299").last.wait_for()
+        yield page, stream
+        await context.close()
+
+
+async def test_earlier_messages_come_as_one_scrolls_up(browser: Browser):
+    """Of a long conversation the newest are drawn, and earlier ones above what is read, which stays in its place."""
+    async with long_conversation(browser) as (page, stream):
+        entries, list_ = page.locator("parley-chat .entry"), page.locator("parley-chat .log")
         assert await entries.count() <= 200
-        list_ = page.locator("parley-chat .log")
         assert await list_.evaluate("each => each.scrollHeight - each.scrollTop - each.clientHeight") < 50
-        first = await entries.first.text_content()
-        await list_.evaluate("each => { each.scrollTop = 300; }")
-        await page.wait_for_function(
-            "text => document.querySelector('parley-chat').shadowRoot.querySelector('.entry').textContent !== text",
-            arg=first,
-        )
-        below = """(each, text) => [...each.children].find(one => one.textContent === text).getBoundingClientRect().top
-            - each.getBoundingClientRect().top"""
-        assert -301 < await list_.evaluate(below, first) < 0  # where it was
+        await list_.evaluate(WATCH)
+        await page.wait_for_function(MORE)
+        painted = await page.evaluate(PAINTED)
+        assert max(painted) - min(painted) <= 1, painted
         for _ in range(10):
             await list_.evaluate("each => { each.scrollTop = 0; }")
         await entries.filter(has_text="my order 0?").first.wait_for()
@@ -139,7 +174,43 @@ async def test_earlier_messages_come_as_one_scrolls_up(browser: Browser):
         await page.wait_for_function(
             "() => document.querySelector('parley-chat').shadowRoot.querySelectorAll('.entry').length <= 200"
         )
-        await context.close()
+
+
+async def test_what_is_read_stays_while_more_is_drawn_above(browser: Browser):
+    """What one reads stays to the pixel as earlier messages come, and as what formats all of them comes late."""
+    held = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    async with long_conversation(browser, {"**/parley-markdown.js*": late}) as (page, _):
+        list_ = page.locator("parley-chat .log")
+        await list_.evaluate(WATCH)
+        await page.wait_for_function(MORE)
+        held.set()
+        await page.wait_for_function("() => !window.list.querySelector('.raw')")
+        painted = await page.evaluate(PAINTED)
+        assert max(painted) - min(painted) <= 1, painted
+
+
+async def test_what_one_opens_stays_where_it_is(gallery: Open):
+    """Calls of tools that a person opens at the end of a conversation open below the line that was clicked."""
+    page = await gallery()
+    await page.show("folded")
+    await page.chat.evaluate("chat => { chat.style.blockSize = '300px'; }")
+    line, log = page.chat.locator(".log summary").first, page.chat.locator(".log")
+    await line.wait_for()
+    await log.evaluate("each => { each.scrollTop = each.scrollHeight; }")
+    top = "each => each.getBoundingClientRect().top"
+    before = await line.evaluate(top)
+    await line.click()
+    await page.chat.locator(".inside > *").first.wait_for()
+    assert await log.evaluate("each => each.scrollHeight - each.scrollTop - each.clientHeight") > 48
+    assert await line.evaluate(top) == pytest.approx(before, abs=1)
+    await line.click()
+    await expect(page.chat.get_by_role("button", name="Latest message")).to_be_hidden()
+    page.check()
 
 
 @pytest.mark.parametrize("mounts", [8, pytest.param(20, marks=pytest.mark.whole)])

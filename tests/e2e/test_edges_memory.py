@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.api.entrance.entrances import MESSAGE
-from app.api.entrance.guard import MOST_VISITORS
+from app.api.entrance.guard import MAX_VISITORS
 from tests import polling
 from tests.e2e.conftest import StartServer
 from tests.e2e.raw import deaf_reader, held, post
@@ -66,7 +66,7 @@ async def test_strangers_cost_a_bounded_amount_of_memory(start_server: StartServ
 
 def most(hostile: int) -> float:
     """Return the bytes that so many hostile connections cost at most."""
-    return hostile * EACH + KEPT * min(MOST_VISITORS, (hostile - 2 * (hostile // 3)) * MESSAGE)
+    return hostile * EACH + KEPT * min(MAX_VISITORS, (hostile - 2 * (hostile // 3)) * MESSAGE)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from agent_core.testing.models.builtin import builtin
 from channels.web.snippet import Snippet
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import ROOT, Server
-from tests.e2e.sites import SHOP, Site, visited
+from tests.e2e.sites import SHOP, EmbeddingSite, visited
 from tests.polling import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -75,7 +75,7 @@ def printed(example: str = "frame") -> str:
     return found[1]
 
 
-async def embed(site: Site, more: str = "", script: str = "") -> FrameLocator:
+async def embed(site: EmbeddingSite, more: str = "", script: str = "") -> FrameLocator:
     """Open the page with the lines of the snippet, and return the chat in the iframe."""
     site.scripts = {"/parley-frame.js": NOTED + (script or printed())}
     text = Snippet(server=site.server.url, agent=site.agent, token_url="/parley-token", frame=True).text()

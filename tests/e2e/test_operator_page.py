@@ -26,7 +26,7 @@ def server(start_shared: StartServer) -> Server:
     return start_shared(rate=60, assistant=yaml.safe_dump(made))
 
 
-class Desk:
+class OperatorPage:
     """The operator's page as a person sees it; it notes what it asks for, and what the browser complains of."""
 
     def __init__(self, page: Page, server: Server) -> None:
@@ -88,11 +88,11 @@ class Desk:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def desk(browser: Browser, server: Server) -> AsyncIterator[Desk]:
+async def desk(browser: Browser, server: Server) -> AsyncIterator[OperatorPage]:
     """A browser that has not logged in."""
     context = await browser.new_context()
     context.set_default_timeout(PATIENCE)
-    made = Desk(await context.new_page(), server)
+    made = OperatorPage(await context.new_page(), server)
     yield made
     await context.close()
     made.check()
@@ -123,7 +123,7 @@ async def make_key(server: Server, *scopes: str) -> dict[str, Any]:
         return (await client.post("/v1/keys", json={"name": "Mara", "scopes": list(scopes)})).json()
 
 
-async def test_tables_and_charts_are_drawn_for_operators_too(desk: Desk, server: Server):
+async def test_tables_and_charts_are_drawn_for_operators_too(desk: OperatorPage, server: Server):
     """What an agent shows its visitor is drawn on the operator's page, under its strict policy, and saved there."""
     await ask(server, "Draw me a sample bar chart.", id="bo")
     await desk.enter()
@@ -136,7 +136,7 @@ async def test_tables_and_charts_are_drawn_for_operators_too(desk: Desk, server:
     await desk.picture("42-operator-chart")
 
 
-async def test_a_conversation_appears_live_and_is_stopped(desk: Desk, server: Server):
+async def test_a_conversation_appears_live_and_is_stopped(desk: OperatorPage, server: Server):
     """Who logged in sees a conversation as soon as someone writes, reads along, stops it, and logs out."""
     await desk.page.goto(f"{server.url}/operator")
     await desk.login.fill("wrong")
@@ -164,7 +164,7 @@ async def test_a_conversation_appears_live_and_is_stopped(desk: Desk, server: Se
     await desk.login.wait_for()
 
 
-async def test_a_deep_link_leads_through_the_login_to_a_decision(desk: Desk, server: Server):
+async def test_a_deep_link_leads_through_the_login_to_a_decision(desk: OperatorPage, server: Server):
     """The address of a conversation survives the login; the call is corrected, approved, and its result is text."""
     written = await ask(server, "What is 12 * 7?")
     await desk.enter(place=f"#/s/{written['session']}")
@@ -188,7 +188,7 @@ async def test_a_deep_link_leads_through_the_login_to_a_decision(desk: Desk, ser
     assert await desk.page.locator("img").count() == 0
 
 
-async def test_a_key_shows_what_its_scopes_allow_until_it_is_revoked(desk: Desk, server: Server):
+async def test_a_key_shows_what_its_scopes_allow_until_it_is_revoked(desk: OperatorPage, server: Server):
     """A key that may only read has no Stop, no decision and no reply; once revoked, its page asks to log in again."""
     written = await ask(server, "What is 5 * 5?")
     key = await make_key(server, "read")
@@ -210,7 +210,7 @@ async def test_a_key_shows_what_its_scopes_allow_until_it_is_revoked(desk: Desk,
     await expect(desk.pane).to_contain_text("5 * 5 is 25.")
 
 
-async def test_a_person_replies_in_their_own_name(desk: Desk, server: Server):
+async def test_a_person_replies_in_their_own_name(desk: OperatorPage, server: Server):
     """A reply is in the conversation under the name that its person gave, which the browser keeps; text is text."""
     written = await ask(server, "Where is my parcel?")
     await desk.enter(place=f"#/s/{written['session']}")
@@ -228,7 +228,7 @@ async def test_a_person_replies_in_their_own_name(desk: Desk, server: Server):
     assert await desk.page.locator("img").count() == 0
 
 
-async def test_conversations_are_found_and_reached_by_keyboard(desk: Desk, server: Server):
+async def test_conversations_are_found_and_reached_by_keyboard(desk: OperatorPage, server: Server):
     """The slash key leads to the search, arrows from one conversation to the next, and Enter opens it."""
     for text in ("a needle in the hay", "only hay"):
         await answered(server, await ask(server, text))  # what is written to goes to the top of the list

@@ -17,8 +17,7 @@ from tests.e2e.conftest import StartServer
 from tests.e2e.follower import Follower, ends
 from tests.e2e.server import SECRET, Server, environment, prepare, serving
 from tests.e2e.test_kill import ASK, WHOLE, ask, holds_once, opened
-from tests.postgres import Server as Postgres
-from tests.postgres import postgres_server
+from tests.postgres import PostgresServer, postgres_server
 
 SOON = 60.0
 Start = Callable[..., Server]
@@ -152,10 +151,10 @@ async def test_sqlite_has_no_workers(place: Path, start_server: StartServer):
         assert re.fullmatch(r"parley: DATABASE_URL: [^\n]+\n", refused.stderr)
 
 
-class Talk(NamedTuple):
+class StreamingAnswer(NamedTuple):
     """A server on a Postgres of its own, in the middle of an answer with a reader."""
 
-    postgres: Postgres
+    postgres: PostgresServer
     server: Server
     client: httpx.AsyncClient
     session: str
@@ -171,7 +170,7 @@ class Talk(NamedTuple):
 
 
 @asynccontextmanager
-async def talking(place: Path, rate: int) -> AsyncIterator[Talk]:
+async def talking(place: Path, rate: int) -> AsyncIterator[StreamingAnswer]:
     with (
         postgres_server() as postgres,
         postgres.database() as url,
@@ -181,7 +180,7 @@ async def talking(place: Path, rate: int) -> AsyncIterator[Talk]:
             session, run = await ask(client)
             follower = Follower(server, f"{session}/events", ends)
             await follower.text_of(10)
-            yield Talk(postgres, server, client, session, run)
+            yield StreamingAnswer(postgres, server, client, session, run)
             await follower.leave()
 
 

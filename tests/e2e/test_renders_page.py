@@ -14,7 +14,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
 from tests.e2e.plain_charts import BAR, CHARTS, MARKS, PIXEL
-from tests.e2e.shown import ASKED, HOST, REVOKED, Rendered, Shown, nothing, opened
+from tests.e2e.shown import ASKED, HOST, REVOKED, Rendered, RendersPage, nothing, opened
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 HOSTILE = (
@@ -46,7 +46,7 @@ def chart(plain: Mapping[str, Any], title: str | None = "A chart") -> Rendered:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def place(browser: Browser) -> AsyncIterator[Shown]:
+async def place(browser: Browser) -> AsyncIterator[RendersPage]:
     context, shown = await opened(browser, viewport={"width": 760, "height": 700}, color_scheme="light")
     await context.grant_permissions(["clipboard-read", "clipboard-write"], origin=HOST)
     yield shown
@@ -54,7 +54,7 @@ async def place(browser: Browser) -> AsyncIterator[Shown]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shown(place: Shown) -> AsyncIterator[Shown]:
+async def shown(place: RendersPage) -> AsyncIterator[RendersPage]:
     """The page, which complains of nothing in the whole test."""
     place.complaints.clear()
     place.requests.clear()
@@ -69,7 +69,7 @@ async def cells(place: Locator) -> list[list[str]]:
     return await place.evaluate(script)
 
 
-async def download(shown: Shown, button: str) -> tuple[str, bytes]:
+async def download(shown: RendersPage, button: str) -> tuple[str, bytes]:
     """Press *button*; return the name and the content of the file that it saves."""
     async with shown.page.expect_download() as waiting:
         await shown.figures.get_by_role("button", name=button).click()
@@ -77,7 +77,7 @@ async def download(shown: Shown, button: str) -> tuple[str, bytes]:
     return saved.suggested_filename, await asyncio.to_thread(Path(await saved.path()).read_bytes)
 
 
-async def test_a_table_is_sorted_by_its_headings(shown: Shown):
+async def test_a_table_is_sorted_by_its_headings(shown: RendersPage):
     """A heading sorts by the value, up, down and not at all; what is empty stays last, and the order is announced."""
     await shown.show(TABLE)
     figure, status = shown.figures, shown.figures.get_by_role("status")
@@ -103,7 +103,7 @@ async def test_a_table_is_sorted_by_its_headings(shown: Shown):
     await expect(figure.get_by_role("columnheader", name="Revenue")).to_have_css("text-align", "end")
 
 
-async def test_a_table_is_copied_and_saved_in_the_order_in_which_it_is_shown(shown: Shown):
+async def test_a_table_is_copied_and_saved_in_the_order_in_which_it_is_shown(shown: RendersPage):
     """Copy gives cells to programs of tables, CSV a file; in neither is a text taken for a formula."""
     await shown.show(TABLE)
     await shown.figures.get_by_role("button", name="Orders").click()
@@ -130,7 +130,7 @@ async def test_a_table_is_copied_and_saved_in_the_order_in_which_it_is_shown(sho
     ]
 
 
-async def test_a_long_wide_table_is_read_with_the_keyboard(shown: Shown):
+async def test_a_long_wide_table_is_read_with_the_keyboard(shown: RendersPage):
     """Of 500 rows 50 are drawn at first; heading and first column stay in sight; the arrow keys scroll."""
     columns = [{"key": f"k{n}", "label": f"Column {n}"} for n in range(12)]
     rows = [{f"k{n}": f"{at}-{n}" for n in range(12)} for at in range(500)]
@@ -161,11 +161,11 @@ async def test_a_long_wide_table_is_read_with_the_keyboard(shown: Shown):
     assert await overflow(shown) <= 0
 
 
-async def overflow(shown: Shown) -> int:
+async def overflow(shown: RendersPage) -> int:
     return await shown.page.evaluate("document.scrollingElement.scrollWidth - innerWidth")
 
 
-async def test_each_plain_chart_is_drawn_and_its_data_shown(shown: Shown):
+async def test_each_plain_chart_is_drawn_and_its_data_shown(shown: RendersPage):
     """A chart is an SVG with a description; its data is a table of the same numbers, for everyone."""
     await shown.show(*map(chart, CHARTS.values()))
     await shown.figures.nth(len(CHARTS) - 1).wait_for(state="attached")
@@ -191,7 +191,7 @@ def numbers_of(plain: Mapping[str, Any]) -> list[list[float | None]]:
     return [list(row) for row in zip(*(each["values"] for each in plain["series"]), strict=True)]
 
 
-async def test_the_values_of_a_chart_are_read_with_the_keyboard_and_by_pointing(shown: Shown):
+async def test_the_values_of_a_chart_are_read_with_the_keyboard_and_by_pointing(shown: RendersPage):
     """Arrow keys go from category to category, shown and announced; Escape leaves; pointing shows the same."""
     await shown.show(chart(BAR))
     keys, status = (
@@ -216,7 +216,7 @@ async def test_the_values_of_a_chart_are_read_with_the_keyboard_and_by_pointing(
     assert (await tip.inner_text()).split() == ["Wed", "Tea", "-3", "Coffee", "6"]
 
 
-async def test_the_legend_hides_a_series_and_brings_it_back(shown: Shown):
+async def test_the_legend_hides_a_series_and_brings_it_back(shown: RendersPage):
     """A series that is hidden is neither drawn nor read; of a pie it is a slice, and the others share the whole."""
     await shown.show(chart(BAR), chart(CHARTS["pie"]))
     bars, pie = shown.figures.first, shown.figures.last
@@ -232,7 +232,7 @@ async def test_the_legend_hides_a_series_and_brings_it_back(shown: Shown):
     await expect(pie.locator(".slice")).to_have_count(2)
 
 
-async def test_a_chart_is_saved_as_a_picture_and_as_csv(shown: Shown):
+async def test_a_chart_is_saved_as_a_picture_and_as_csv(shown: RendersPage):
     """PNG is the drawing in double size with title and legend; CSV its numbers."""
     await shown.show(chart(BAR, "Weekly: orders / day"))
     await shown.figures.locator(".bar").first.wait_for()
@@ -248,7 +248,7 @@ async def test_a_chart_is_saved_as_a_picture_and_as_csv(shown: Shown):
     assert list(csv.reader(io.StringIO(text.decode("utf-8-sig"))))[1] == ["Mon", "12", "8"]
 
 
-async def test_other_charts_are_the_servers_drawing(shown: Shown):
+async def test_other_charts_are_the_servers_drawing(shown: RendersPage):
     """A chart that is not plain is a picture with the text as its description, dark on a dark page, gone with it."""
     asked: list[tuple[str, bool]] = []
 
@@ -276,7 +276,7 @@ async def test_other_charts_are_the_servers_drawing(shown: Shown):
     await shown.page.wait_for_function("url => revoked.includes(url)", arg=url)
 
 
-async def test_a_chart_that_cannot_be_drawn_is_its_text(shown: Shown):
+async def test_a_chart_that_cannot_be_drawn_is_its_text(shown: RendersPage):
     """The server's failure shows the text and a button, which tries again."""
     await shown.show(Rendered("chart", {"spec": {"mark": "boxplot"}}, "Spread", "a: from 1 to 2.5"))
     await expect(shown.figures.locator("pre")).to_have_text("a: from 1 to 2.5")
@@ -290,7 +290,7 @@ async def test_a_chart_that_cannot_be_drawn_is_its_text(shown: Shown):
     await shown.figures.get_by_role("img").wait_for()
 
 
-async def test_what_a_renderer_cannot_read_is_its_text(shown: Shown):
+async def test_what_a_renderer_cannot_read_is_its_text(shown: RendersPage):
     """Any tool may show any payload: one that is neither table nor chart stays the text that came with it."""
     odd = ({"rows": 1}, {"columns": [{"key": 1}], "rows": []}, {"plain": {"type": "bar"}}, {})
     renders = [Rendered(kind, dict(payload), None, f"text {kind}") for kind in ("table", "chart") for payload in odd]
@@ -299,7 +299,7 @@ async def test_what_a_renderer_cannot_read_is_its_text(shown: Shown):
     assert await shown.page.locator("pre.render").all_inner_texts() == [each.text for each in renders]
 
 
-async def test_without_the_second_script_the_text_is_shown(shown: Shown):
+async def test_without_the_second_script_the_text_is_shown(shown: RendersPage):
     """Where the script that draws cannot be loaded, people read the text."""
     await shown.page.route("**/parley-renders.js*", lambda route: route.abort())
     await shown.show(TABLE)
@@ -309,7 +309,7 @@ async def test_without_the_second_script_the_text_is_shown(shown: Shown):
     await shown.complained("ERR_FAILED")
 
 
-async def test_a_second_script_that_was_changed_is_not_run(shown: Shown):
+async def test_a_second_script_that_was_changed_is_not_run(shown: RendersPage):
     """The script knows the hash of what it loads: one with other content does not run, and people read the text."""
     evil = "globalThis.ran = true; export const show = () => undefined;"
     served = {"body": evil, "content_type": "text/javascript", "headers": {"Access-Control-Allow-Origin": "*"}}
@@ -322,7 +322,7 @@ async def test_a_second_script_that_was_changed_is_not_run(shown: Shown):
     await shown.page.unroute("**/parley-renders.js*")
 
 
-async def test_hostile_cells_and_labels_are_text(shown: Shown):
+async def test_hostile_cells_and_labels_are_text(shown: RendersPage):
     """Markup in cells, labels, titles and units is text; nothing is loaded, nothing runs, no policy is violated."""
     columns = [{"key": text, "label": text, "format": text} for text in HOSTILE]
     table = {"columns": columns, "rows": [{text: text for text in HOSTILE}, {text: {text: [text]} for text in HOSTILE}]}
@@ -351,7 +351,7 @@ async def test_hostile_cells_and_labels_are_text(shown: Shown):
     assert asked - scripts == {"/page", *ASKED}
 
 
-async def test_tables_that_a_model_writes_keep_their_words_whole(shown: Shown):
+async def test_tables_that_a_model_writes_keep_their_words_whole(shown: RendersPage):
     """A table of markdown scrolls sideways in its own box, under a heading that stays, and breaks no word."""
     heads = " | ".join(f"Heading{n}withoutabreak" for n in range(9))
     rows = "\n".join("| " + " | ".join(f"Cell{n}withoutabreak{at}" for n in range(9)) + " |" for at in range(40))
@@ -371,7 +371,7 @@ async def test_tables_that_a_model_writes_keep_their_words_whole(shown: Shown):
 
 
 @pytest.mark.parametrize(("direction", "dark"), [("ltr", False), ("rtl", True)])
-async def test_a_phone_shows_everything_in_its_width(shown: Shown, direction: str, dark: bool):
+async def test_a_phone_shows_everything_in_its_width(shown: RendersPage, direction: str, dark: bool):
     """On 360 pixels, also from right to left, nothing is wider than the page but what scrolls in its box."""
     await shown.page.set_viewport_size({"width": 360, "height": 700})
     await shown.page.emulate_media(color_scheme="dark" if dark else "light")

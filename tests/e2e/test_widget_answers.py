@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Route, expect
 
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import KEY, Server
-from tests.e2e.shown import HOST, REVOKED, Shown, opened, written
+from tests.e2e.shown import HOST, REVOKED, RendersPage, opened, written
 from tests.polling import until_async
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -74,7 +74,7 @@ def png(width: int = 300, height: int = 200) -> bytes:
 
 
 @dataclass
-class Answered(Shown):
+class Answered(RendersPage):
     """A page with one answer that has everything; the server of it keeps files and takes messages."""
 
     files: dict[str, bytes] = field(default_factory=dict)

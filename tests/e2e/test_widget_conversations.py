@@ -191,3 +191,26 @@ async def test_the_list_on_a_phone_in_the_dark(visit: MakeVisit):
     await tab.picture("conversations-phone-dark")
     assert await panel.evaluate("each => each.scrollWidth <= each.clientWidth")
     person.check()
+
+
+async def test_another_conversation_opens_at_its_end(visit: MakeVisit):
+    """A person who has scrolled up in one conversation sees the newest of the one that is opened next."""
+    person = await visit(viewport={"width": 400, "height": 460})
+    tab = await person.tab()
+    await two(tab)
+    for _ in range(3):
+        await ask(tab, SECOND)
+    await choose(tab, FIRST)
+    for _ in range(3):
+        await ask(tab, FIRST)
+    log = tab.chat.locator(".log")
+    await log.evaluate("each => { each.scrollTop = 0; }")
+    await expect(tab.page.get_by_role("button", name="Latest message")).to_be_visible()
+    await choose(tab, SECOND)
+    await expect(tab.questions).to_have_text([SECOND] * 4)
+    await expect(tab.page.get_by_role("button", name="Latest message")).to_be_hidden()
+    await tab.page.wait_for_function(
+        "each => each.scrollHeight - each.scrollTop - each.clientHeight < 2 && each.scrollTop > 0",
+        arg=await log.element_handle(),
+    )
+    person.check()

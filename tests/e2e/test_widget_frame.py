@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Route, expect
 from agent_core.providers.demo import SECTIONS
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import KEY, Server
-from tests.e2e.shown import DOCUMENT, FACE, HOST, Shown, opened
+from tests.e2e.shown import DOCUMENT, FACE, HOST, RendersPage, opened
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 SHOP: dict[str, Any] = {
@@ -35,7 +35,7 @@ SMALL = """() => [...document.querySelector('parley-chat').shadowRoot.querySelec
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def shown(browser: Browser) -> AsyncIterator[Shown]:
+async def shown(browser: Browser) -> AsyncIterator[RendersPage]:
     """A page that remembers a conversation, and complains of nothing in the whole test."""
     context, shown = await opened(browser, viewport={"width": 900, "height": 700}, color_scheme="dark")
     yield shown
@@ -50,7 +50,7 @@ def page(html: str = 'lang="en"', head: str = "", element: str = "") -> str:
     return made.replace(' heading="Assistant"', element)
 
 
-async def test_the_start_screen_is_used_by_keyboard(shown: Shown):
+async def test_the_start_screen_is_used_by_keyboard(shown: RendersPage):
     """The agent's face is there before anything is said; Tab comes to the prompts, then to the field; all are large."""
     shown.document, shown.face = page(), SHOP
     await shown.page.add_init_script("localStorage.clear()")
@@ -68,7 +68,7 @@ async def test_the_start_screen_is_used_by_keyboard(shown: Shown):
     await shown.picture("frame-start")
 
 
-async def test_the_scheme_is_the_pages_unless_the_element_has_one(shown: Shown):
+async def test_the_scheme_is_the_pages_unless_the_element_has_one(shown: RendersPage):
     """The system is dark: a page without a scheme is light, one with both is dark, and `theme` decides for itself."""
     for head, element, ground in (
         ("", "", LIGHT),
@@ -85,7 +85,7 @@ async def test_the_scheme_is_the_pages_unless_the_element_has_one(shown: Shown):
     await shown.picture("frame-forced-colours")
 
 
-async def test_the_page_speaks_its_language_from_right_to_left(shown: Shown):
+async def test_the_page_speaks_its_language_from_right_to_left(shown: RendersPage):
     """Words of another language come with their own script, checked by its hash; Arabic runs from right to left."""
     shown.document, shown.face = page('lang="ar"'), {**SHOP, "title": None}
     await shown.show(said="وصل طلبك يوم الجمعة.")
@@ -100,7 +100,7 @@ async def test_the_page_speaks_its_language_from_right_to_left(shown: Shown):
     await shown.picture("frame-arabic")
 
 
-async def test_the_room_decides_and_not_the_screen(shown: Shown):
+async def test_the_room_decides_and_not_the_screen(shown: RendersPage):
     """In a narrow place of a wide page the widget is drawn as on a phone."""
     shown.document = page()
     await shown.show()

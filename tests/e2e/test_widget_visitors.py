@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 from channels.web.snippet import Snippet
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server
-from tests.e2e.sites import SHOP, Site, visited
+from tests.e2e.sites import SHOP, EmbeddingSite, visited
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 OPEN = f"""name: open
@@ -29,7 +29,7 @@ def script(server: Server, attributes: str) -> str:
     return f'<script type="module" src="{server.url}/widget/parley-chat.js"></script>{element}'
 
 
-async def say(site: Site, text: str, answers: int = 1) -> None:
+async def say(site: EmbeddingSite, text: str, answers: int = 1) -> None:
     """Send *text*, and return once there are so many whole answers."""
     area = site.page.get_by_label("Your message")
     await area.fill(text)

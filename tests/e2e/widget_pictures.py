@@ -14,7 +14,7 @@ from tests.e2e.gallery import SHOWN
 from tests.e2e.server import ROOT
 
 ARTIFACTS, PICTURES = ROOT / "artifacts/widget", ROOT / "docs/pictures"
-MOST = 80_000
+MAX_BYTES = 80_000
 """Bytes of a picture in the documentation."""
 ALONE = """name => {
     document.body.replaceChildren(document.querySelector("#place"));
@@ -70,7 +70,7 @@ async def main(server: str) -> None:
             taken = await take(browser, server, shot)
             ARTIFACTS.mkdir(parents=True, exist_ok=True)
             (ARTIFACTS / f"{shot.name}.png").write_bytes(taken)
-            if shot.kept and len(taken) <= MOST:
+            if shot.kept and len(taken) <= MAX_BYTES:
                 (PICTURES / f"{shot.name}.png").write_bytes(taken)
             print(f"{shot.name}.png: {len(taken):,} bytes")
 

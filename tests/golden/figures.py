@@ -63,6 +63,9 @@ HEAT: dict[str, Any] = {
     },
 }
 
+BY_HAND = "Cities:\n\n| City | Orders |\n| :-- | --: |\n| Oslo | 1,200 |\n| Bo & <b>Sons</b> | 80 |\n\nThat is all."
+"""What the model answers: a table of Markdown, as models write them although there is a tool."""
+
 
 def one_series(kind: ChartType) -> PlainChart:
     return PlainChart(kind, MONTHS, (PlainSeries("Orders", (12, 19.5, 7)),), x="Month", y="Orders")

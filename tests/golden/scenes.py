@@ -30,7 +30,7 @@ from agent_core.tools.base import NewRender, Tool
 from agent_core.tools.function import tool
 from tests.agent_core.asking import BOB, Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Reader, Stage, is_a
-from tests.golden.figures import FIGURES
+from tests.golden.figures import BY_HAND, FIGURES
 
 Script = Sequence[Answer]
 Play = Callable[["Scene"], Awaitable[None]]
@@ -260,7 +260,7 @@ async def rendered(scene: Scene) -> None:
 
 
 async def figures(scene: Scene) -> None:
-    """A tool shows a table, plain charts, one that has no plain form, and what cannot be drawn as its kind says."""
+    """A tool shows a table, plain charts, and what is not drawn as its kind says; the model writes a table by hand."""
     await scene.answered("one")
 
 
@@ -294,7 +294,7 @@ def scripts(scene: Scene) -> dict[Play, Script]:
         replied: [waits, (say("One."),), held, (say("Three."),)],
         several: [(say("One."),), (say("Two."),), (say("Three."),)],
         rendered: [(say("Let me see."), call("survey")), (say("Most drink coffee."),)],
-        figures: [(say("Here they are."), *(call("figure", name=name) for name in FIGURES)), (say("That is all."),)],
+        figures: [(say("Here they are."), *(call("figure", name=name) for name in FIGURES)), (say(BY_HAND),)],
         client_call: [(call("where"),), (say("You are in Bern."),)],
     }
 

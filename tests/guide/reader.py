@@ -50,7 +50,7 @@ class Terminal:
 
 
 @dataclass
-class Reader:
+class GuideReader:
     """Follows blocks in *folder*; the ports of the guide, and the texts of *own*, are replaced by the test's.
 
     The command `parley` is what *commands* has.
@@ -153,10 +153,10 @@ class Reader:
 
 
 @contextmanager
-def reader_in(folder: Path, own: Mapping[str, str]) -> Iterator[Reader]:
+def reader_in(folder: Path, own: Mapping[str, str]) -> Iterator[GuideReader]:
     """Give a reader in *folder* whose terminals are closed at the end of the block."""
     with parley_on_path() as commands:
-        reader = Reader(folder, own, commands)
+        reader = GuideReader(folder, own, commands)
         try:
             yield reader
         finally:

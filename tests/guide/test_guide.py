@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.guide.pages import ROOT, Block, blocks, pages
-from tests.guide.reader import Reader, reader_in
+from tests.guide.reader import GuideReader, reader_in
 from tests.polling import TIMEOUT
 
 ELSEWHERE = {
@@ -34,13 +34,13 @@ PHP = [block.at for page in pages() for block in blocks(page) if _needs_php(bloc
 
 
 @pytest.fixture
-def reader(tmp_path: Path, postgres_url: str) -> Iterator[Reader]:
+def reader(tmp_path: Path, postgres_url: str) -> Iterator[GuideReader]:
     with reader_in(tmp_path, {"postgres://parley:password@db.example.com:5432/parley": postgres_url}) as reader:
         yield reader
 
 
 @pytest.mark.timeout(240)
-async def test_a_first_day(reader: Reader):
+async def test_a_first_day(reader: GuideReader):
     """The pages, one after the other in one folder: every file is written, every command run, every output compared."""
     done = 0
     for page in pages():

@@ -21,7 +21,7 @@ import uvloop
 
 from tests.bench.__main__ import machine
 from tests.bench.page import PROCESSES, write
-from tests.chaos.fleet import Fleet, Home, Member, models, running
+from tests.chaos.fleet import ChaosFleet, Home, Member, models, running
 from tests.chaos.plan import Question, chance
 from tests.chaos.records import ENDS, Records, until
 from tests.chaos.talk import ANSWERED, HEADERS, LOST, Net
@@ -65,7 +65,7 @@ class Counts:
         return ", ".join(f"{n} {what}" for what, n in sorted(self.done.items()))
 
 
-class Client:
+class ChurnClient:
     """A client that comes again and again, each time as a new visitor."""
 
     def __init__(self, net: Net, drawn: random.Random, counts: Counts) -> None:
@@ -120,7 +120,7 @@ class Client:
 class Churn:
     """The processes under churn, and what was seen of them."""
 
-    def __init__(self, fleet: Fleet, net: Net, records: Records, seed: int) -> None:
+    def __init__(self, fleet: ChaosFleet, net: Net, records: Records, seed: int) -> None:
         self._fleet, self._net, self._records, self._seed = fleet, net, records, seed
         self._counts = Counts()
         self._memory: dict[str, list[tuple[float, int]]] = {each.name: [] for each in fleet.members}
@@ -154,7 +154,7 @@ class Churn:
     async def _visited(self, seconds: float, clients: int, what: str) -> None:
         """Have *clients* visit for so many seconds, and look at the memory every five."""
         begin = time.monotonic()
-        people = [Client(self._net, chance(self._seed, what, n), self._counts) for n in range(clients)]
+        people = [ChurnClient(self._net, chance(self._seed, what, n), self._counts) for n in range(clients)]
         async with asyncio.TaskGroup() as group:
             visits = [group.create_task(each.come(begin + seconds)) for each in people]
             while not all(visit.done() for visit in visits):

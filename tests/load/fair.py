@@ -1,7 +1,7 @@
 """`python -m tests.load.fair`: three visitors flood and one asks, over HTTP; when the one reads a first text.
 
-Ends with an error when that takes longer than `MOST` times what it takes alone. Time means something on a machine that
-does nothing else: in the gate `tests/app/test_fairness.py` asserts the order.
+Ends with an error when that takes longer than `MAX_RATIO` times what it takes alone. Time means something on a machine
+that does nothing else: in the gate `tests/app/test_fairness.py` asserts the order.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from tests.app.served import served
 from tests.conftest import alembic_config
 
 ROOM, FLOODERS, EACH, TRIES = 4, 3, 20, 5
-MOST = 2.0
+MAX_RATIO = 2.0
 """Times the wait alone that a first text may take beside those who flood."""
 FREE = VisitorQuota(**dict.fromkeys(Quota.__struct_fields__))
 
@@ -89,8 +89,8 @@ async def main() -> None:
     print(f"first text alone {alone:.3f} s, beside {others} runs of others {flooded:.3f} s: {ratio:.2f} times")
     if not left:
         raise SystemExit("The flood was over before the last question: nothing is proved.")
-    if ratio > MOST:
-        raise SystemExit(f"More than {MOST:g} times: the flood delays others.")
+    if ratio > MAX_RATIO:
+        raise SystemExit(f"More than {MAX_RATIO:g} times: the flood delays others.")
 
 
 if __name__ == "__main__":

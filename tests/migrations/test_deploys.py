@@ -18,6 +18,7 @@ from agent_core.tools.function import tool
 from tests import forked
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import SAFETY, idle, open_session, say_and_wait
+from tests.cases import for_each
 from tests.conftest import alembic_config
 from tests.migrations.conftest import WriteRevision
 from tests.migrations.databases import rows
@@ -99,7 +100,7 @@ def is_new(statement: str, changes: list[str]) -> bool:
     return of is not None and of[1] in made
 
 
-@pytest.mark.parametrize(
+@for_each(
     "statement",
     [
         "DROP TABLE run",

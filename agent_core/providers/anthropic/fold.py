@@ -118,11 +118,11 @@ class AnthropicFold:
             if event.type == "content_block_delta":
                 self._grow(event, out)
                 continue
-            self._say(out)
+            self._emit_text(out)
             self._note(event, data, out)
             if self.over:
                 return out
-        self._say(out)
+        self._emit_text(out)
         return out
 
     def end(self) -> list[ModelDelta]:
@@ -135,13 +135,13 @@ class AnthropicFold:
             return
         match change.type:
             case "text_delta" if block.kind == "text":
-                self._hear(block, change.text, out)
+                self._add_text(block, change.text, out)
             case "thinking_delta" if block.kind == "thinking":
-                self._hear(block, change.thinking, out)
+                self._add_text(block, change.thinking, out)
             case "input_json_delta" if change.partial_json and block.kind not in ("text", "thinking"):
                 block.texts.append(change.partial_json)
                 if block.kind == "tool_use":
-                    self._say(out)
+                    self._emit_text(out)
                     out.append(ToolArgsDelta(block.slot, change.partial_json))
             case "signature_delta" if change.signature:
                 block.members["signature"] = json_of(change.signature)
@@ -153,14 +153,14 @@ class AnthropicFold:
             case _:
                 return
 
-    def _hear(self, block: ContentBlock, text: str | None, out: list[ModelDelta]) -> None:
+    def _add_text(self, block: ContentBlock, text: str | None, out: list[ModelDelta]) -> None:
         if block is not self._growing:
-            self._say(out)
+            self._emit_text(out)
             self._growing = block
         if text:
             self._fresh.append(text)
 
-    def _say(self, out: list[ModelDelta]) -> None:
+    def _emit_text(self, out: list[ModelDelta]) -> None:
         """Emit the text that came since the last delta."""
         if self._growing is None or not self._fresh:
             return
@@ -212,7 +212,7 @@ class AnthropicFold:
         self._blocks.append(block)
         self._open[index] = block
         if block.kind in ("text", "thinking"):
-            self._hear(block, block.word(block.kind), out)
+            self._add_text(block, block.word(block.kind), out)
         elif block.kind == "tool_use":
             call = block.word("id") or new_id("toolu")
             block.members["id"] = json_of(call)
@@ -223,7 +223,7 @@ class AnthropicFold:
         if block is not None and block.kind == "tool_use":
             out.append(ToolEnd(block.slot, block.raw, arguments(block.raw)))
         elif block is not None and block.kind == "text":
-            self._say(out)
+            self._emit_text(out)
             if block.texts:
                 out += block.cited
 

@@ -81,6 +81,7 @@ class McpCatalog:
         """Ask no more, and close all connections."""
         if self._discovery is not None:
             await self._discovery.stop()
+        await self.logins.stop()
 
     async def tools(self, _scope: Scope, /) -> Mapping[str, Tool]:
         return self._tools
@@ -113,15 +114,15 @@ class McpCatalog:
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[McpServerObject]:
         """Return servers, the oldest first, without the schemas of their tools."""
         after = cursor_key(cursor) or 0
-        found = await self._store.read(lambda connection: servers.listed(connection, limit=limit, after=after))
+        page = await self._store.read(lambda connection: servers.listed(connection, limit=limit, after=after))
         await self._revisions.look()
-        return Page(tuple(brief(self._shown(each)) for each in found.items), found.next_cursor)
+        return Page(tuple(brief(self._shown(each)) for each in page.items), page.next_cursor)
 
     async def get(self, name: str) -> McpServerObject:
         """Return the server with this id or name; raises `NotFound`."""
-        found = await self._store.read(lambda connection: servers.find(connection, name))
+        stored = await self._store.read(lambda connection: servers.find(connection, name))
         await self._revisions.look()  # what is shown is in use here
-        return self._shown(found)
+        return self._shown(stored)
 
     async def create(self, server: McpServer) -> McpServerObject:
         """Store a new server, which is asked as soon as possible; raises `InvalidInput`."""
@@ -167,14 +168,16 @@ class McpCatalog:
     async def sync_files(self, wanted: Sequence[McpServer]) -> None:
         """Update the stored servers to those of the operator's file; raises `InvalidInput`.
 
-        Secrets that they refer to may be stored later; until then they are not reached.
+        Secrets that they refer to may be stored later; until then they are not reached. The logins of those that are
+        taken out, or that are others by now, are revoked; nothing waits for that.
         """
         now = self._store.clock.now()
         check_filed(wanted, check_url=self._check_url)
         private = [sealed(server, self._secrets) for server in wanted]
         if private or any(each.source == "file" for each in self._stored):
-            await self._store.write(lambda connection: servers.sync_files(connection, private, now=now))
+            ended = await self._store.write(lambda connection: servers.sync_files(connection, private, now=now))
             await self.look()
+            self.logins.revoke_later(ended)
 
     async def refresh(self, name: str) -> McpServerObject:
         """Ask a server now, and return what is known of it then; raises `NotFound`, `InvalidInput`."""
@@ -233,10 +236,10 @@ class McpCatalog:
         """Read all servers again, and make their tools."""
         self._stored = tuple(await self._store.read(servers.everything))
         self._names = names_in(self._stored)
-        found: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for stored in self._stored if self._connections is not None else ():
-            found.update(self._tools_of(stored))
-        self._tools = found
+            tools.update(self._tools_of(stored))
+        self._tools = tools
         await self._wake()
 
     async def _wake(self) -> None:
@@ -255,9 +258,9 @@ class McpCatalog:
             remedy = "give its headers, env and args again"
             _log.warning("mcp.unreadable", server=stored.server.name, why=str(error), remedy=remedy)
             return {}
-        found: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for tool in offered_of(server, listing, stored.accepted):
             name = self._names[server.name, tool.name]
             spec = spec_of(server, tool, name)
-            found[name] = ServedTool(spec, server, tool.name, self._connections, self._values, tool.parameters)
-        return found
+            tools[name] = ServedTool(spec, server, tool.name, self._connections, self._values, tool.parameters)
+        return tools

@@ -89,11 +89,11 @@ def _place(server: McpServer, check_url: CheckUrl, *, stdio: bool) -> Iterator[F
 def _oauth(server: McpServer, oauth: McpOAuth, check_url: CheckUrl) -> Iterator[Fault]:
     is_login = oauth.grant == "authorization_code"
     for name in ("client_id", "client_secret"):
-        given = getattr(oauth, name)
-        if given is None and not is_login:
+        value = getattr(oauth, name)
+        if value is None and not is_login:
             text = "client credentials have one; or log in by a browser, with `grant: authorization_code`."
             yield Fault(f"oauth.{name}", text)
-        elif given is not None and not given.strip():
+        elif value is not None and not value.strip():
             yield Fault(f"oauth.{name}", "it is empty.")
     if is_login and oauth.client_secret and not oauth.client_id:
         yield Fault("oauth.client_id", "a client with a secret has an id.")

@@ -36,16 +36,16 @@ _log = structlog.get_logger("parley.mcp")
 
 
 class Discovery:
-    """Asks those of the *known* servers that are due."""
+    """Asks those of *known_servers* that are due."""
 
     def __init__(
         self,
         store: Store,
         connections: McpConnections,
         secrets: ServerSecrets,
-        known: KnownServers,
+        known_servers: KnownServers,
     ) -> None:
-        self._store, self._connections, self._secrets, self._known = store, connections, secrets, known
+        self._store, self._connections, self._secrets, self._servers = store, connections, secrets, known_servers
         self._clock: Clock = store.clock
         self._woken, self._room = asyncio.Event(), asyncio.Semaphore(AT_ONCE)
         self._noticed: set[str] = set()
@@ -69,25 +69,25 @@ class Discovery:
     async def ask(self, claim: Claim) -> None:
         """Ask the server of *claim*, and write what it said or why it did not."""
         stored = claim.stored
-        found = await self._found(stored.server)
+        answer = await self._answer_of(stored.server)
         now = self._clock.now()
-        if isinstance(found, str):
-            await self._store.write(lambda connection: servers.failed(connection, claim, found, now=now))
-            if stored.error != found:
+        if isinstance(answer, str):
+            await self._store.write(lambda connection: servers.failed(connection, claim, answer, now=now))
+            if stored.error != answer:
                 remedy = "it is asked again by itself; `parley doctor` says how it is"
-                _log.warning("mcp.failing", server=stored.server.name, why=found, remedy=remedy)
+                _log.warning("mcp.failing", server=stored.server.name, why=answer, remedy=remedy)
         else:
-            await self._store.write(lambda connection: servers.succeeded(connection, claim, found, now=now))
-            _report(stored, found)
-        await self._known.look()
+            await self._store.write(lambda connection: servers.succeeded(connection, claim, answer, now=now))
+            _report(stored, answer)
+        await self._servers.look()
         self.wake()
 
-    async def _found(self, server: McpServer) -> KeptListing | str:
+    async def _answer_of(self, server: McpServer) -> KeptListing | str:
         """Return what *server* offers, or in a sentence why that is not known; no secret is in it."""
         values: dict[str, str] = {}
         try:
-            open_, given = await ready(self._known.opened(server), self._secrets)
-            values.update(given)
+            open_, secrets = await ready(self._servers.opened(server), self._secrets)
+            values.update(secrets)
             async with within(self._clock, TIMEOUT):
                 listing = await self._connections.discover(open_)
             return await asyncio.to_thread(cleaned, listing, partial(scrubbed, values=values))
@@ -163,7 +163,7 @@ class Discovery:
 
     async def _connect(self) -> None:
         """Follow the servers that were reached, and forget those that are gone or defined otherwise."""
-        wanted = {each.server.name: each.server for each in self._known.stored if each.server.enabled and each.kept}
+        wanted = {each.server.name: each.server for each in self._servers.stored if each.server.enabled and each.kept}
         for name, server in list(self._connected.items()):
             if wanted.get(name) != server:
                 del self._connected[name]
@@ -173,7 +173,7 @@ class Discovery:
                 continue
             self._connected[name] = server
             try:
-                open_, _ = await ready(self._known.opened(server), self._secrets)
+                open_, _ = await ready(self._servers.opened(server), self._secrets)
             except Unavailable:
                 del self._connected[name]
                 raise
@@ -186,16 +186,16 @@ class Discovery:
         self.wake()
 
 
-def _report(stored: StoredServer, found: KeptListing) -> None:
+def _report(stored: StoredServer, fresh: KeptListing) -> None:
     """Log what operators should know of a discovery: that a server is back, and that tools are held back."""
     server, before = stored.server, changes_of(stored.server, stored.kept and stored.kept.listing, stored.accepted)
     if stored.error is not None:
-        _log.info("mcp.reached", server=server.name, tools=len(found.listing.tools))
-    changes = changes_of(server, found.listing, stored.accepted)
+        _log.info("mcp.reached", server=server.name, tools=len(fresh.listing.tools))
+    changes = changes_of(server, fresh.listing, stored.accepted)
     if server.on_change == "hold" and is_held(changes) and changes != before:
         tools = [each.tool for each in changes if each.change != "removed"]
         remedy = REMEDY.format(server.name, server.name)
         _log.warning("mcp.changed", server=server.name, held=tools[:20], count=len(tools), remedy=remedy)
-    if found.left_out and (stored.kept is None or stored.kept.left_out != found.left_out):
-        listed = [f"{each.tool}: {each.why}" for each in found.left_out][:20]
+    if fresh.left_out and (stored.kept is None or stored.kept.left_out != fresh.left_out):
+        listed = [f"{each.tool}: {each.why}" for each in fresh.left_out][:20]
         _log.warning("mcp.left_out", server=server.name, tools=listed, remedy="correct them at the server")

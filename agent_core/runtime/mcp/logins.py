@@ -11,6 +11,7 @@ import structlog
 from msgspec import structs
 from sqlalchemy import Connection
 
+from agent_core.clock import within
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_login import (
     LoginFailed,
@@ -32,7 +33,9 @@ from agent_core.tools.mcp.authorization import Authorization
 from agent_core.tools.mcp.served import ServerSecrets, ready
 
 _PURPOSE, _TICKET = "mcp login", "mcp login begun"
-_MOST_OPENED = 100
+_MAX_OPENED = 100
+_REVOKING = 10.0
+"""Seconds that the end of a login, which no one waits for, may take at its issuer; so long a stop waits for it."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 T = TypeVar("T", McpLogin, PendingLogin)
 _log = structlog.get_logger("parley.mcp")
@@ -92,11 +95,12 @@ class McpLogins:
         authorization: Authorization | None,
         secrets: Secrets | None,
         values: ServerSecrets,
-        known: KnownServers,
+        known_servers: KnownServers,
     ) -> None:
-        self._store, self._secrets, self._values, self._known = store, secrets, values, known
+        self._store, self._secrets, self._values, self._servers = store, secrets, values, known_servers
         self._authorization = authorization
         self._read: dict[str, McpLogin] = {}
+        self._revoking: set[asyncio.Task[None]] = set()
 
     async def begin(self, name: str, redirect_uri: str, scope: str | None = None) -> LoginBegun:
         """Return the page that logs in at the server *name*; raises `NotFound`, `InvalidInput`, `LoginFailed`.
@@ -129,7 +133,7 @@ class McpLogins:
         if not await self._store.write(work):
             raise LoginFailed(f"The MCP server `{stored.server.name}` was changed meanwhile; log in again.")
         _log.info("mcp.logged_in", server=stored.server.name, issuer=login.issuer)
-        await self._known.look()
+        await self._servers.look()
 
     async def logout(self, name: str) -> None:
         """Forget the login at the server *name*, and have its authorization server forget it; raises `NotFound`.
@@ -140,20 +144,49 @@ class McpLogins:
         if not await self._store.write(lambda connection: rows.drop(connection, stored)):
             text = f"The login at the MCP server `{stored.server.name}` was renewed, or made again, meanwhile"
             raise LoginFailed(f"{text}: log out again if that one shall end too.")
-        await self._known.look()
+        await self._servers.look()
         await self.revoke(stored)
 
     async def revoke(self, stored: StoredServer) -> None:
-        """Have the authorization server forget the login of *stored*, which is in the database no more."""
+        """Have the authorization server forget the login of *stored*, which is in the database no more.
+
+        Once, within seconds; that it was not done is logged.
+        """
         login = await self._opened_login(stored)
         if login is None or self._authorization is None:
             return
         try:
-            revoked = await self._authorization.revoke(await self._filled(stored), login)
+            revoked, why = (
+                await self._authorization.revoke(await self._filled(stored), login),
+                "its issuer did not do it",
+            )
         except ParleyError as error:  # a secret of the client that is there no more
-            _log.warning("mcp.not_revoked", server=stored.server.name, why=str(error), remedy="revoke it at its issuer")
-            return
-        _log.info("mcp.logged_out", server=stored.server.name, revoked=revoked)
+            revoked, why = False, str(error)
+        name, issuer = stored.server.name, login.issuer
+        if revoked or login.revocation_endpoint is None:
+            _log.info("mcp.logged_out", server=name, revoked=revoked)
+        else:
+            _log.warning("mcp.not_revoked", server=name, issuer=issuer, why=why, remedy="revoke it at its issuer")
+
+    def revoke_later(self, ended: Sequence[StoredServer]) -> None:
+        """Revoke the logins of *ended* as `revoke` does, without waiting for it."""
+        for stored in ended:
+            task = asyncio.create_task(self._revoked(stored), name="parley-mcp-revoke")
+            self._revoking.add(task)
+            task.add_done_callback(self._revoking.discard)
+
+    async def stop(self) -> None:
+        """Return when no revocation is under way, in seconds: each is one request, which is bounded."""
+        if self._revoking:
+            await asyncio.wait(self._revoking)
+
+    async def _revoked(self, stored: StoredServer) -> None:
+        try:
+            async with within(self._store.clock, _REVOKING):
+                await self.revoke(stored)
+        except Exception as error:  # noqa: BLE001 - the boundary: no caller awaits this task
+            name, why = stored.server.name, f"{type(error).__name__}: {error}"
+            _log.warning("mcp.not_revoked", server=name, why=why, remedy="revoke it at its issuer")
 
     # What connections ask.
 
@@ -162,22 +195,22 @@ class McpLogins:
 
     async def claim(self, server: str, spent: McpLogin, /) -> McpLogin | bool | None:
         sealed, now = await self._text_of(spent), self._store.clock.now()
-        found = await self._store.write(partial(rows.claim, server=server, spent=sealed, now=now))
-        if not isinstance(found, str):
-            return found
-        return await self._login(found)
+        claimed = await self._store.write(partial(rows.claim, server=server, spent=sealed, now=now))
+        if not isinstance(claimed, str):
+            return claimed
+        return await self._login(claimed)
 
     async def put(self, server: str, spent: McpLogin, new: McpLogin, /) -> bool:
         before, after = await self._text_of(spent), await self._sealed(new, _PURPOSE)
-        known = self._state(server)
-        state = structs.replace(state_of(new), lacks=known and known.lacks)
-        kept = await self._store.write(partial(rows.put, server=server, spent=before, sealed=after, state=state))
-        await self._known.look()
-        return kept
+        state_before = self._state(server)
+        state = structs.replace(state_of(new), lacks=state_before and state_before.lacks)
+        was_put = await self._store.write(partial(rows.put, server=server, spent=before, sealed=after, state=state))
+        await self._servers.look()
+        return was_put
 
     async def lack(self, server: str, login: McpLogin, scope: str, /) -> None:
-        known = self._state(server)
-        if known is not None and known.lacks != scope:
+        state_before = self._state(server)
+        if state_before is not None and state_before.lacks != scope:
             state = structs.replace(state_of(login), lacks=visible(scope)[: servers.MAX_ERROR])
             sealed = await self._text_of(login)
             await self._changed(partial(rows.lack, server=server, login=sealed, state=state))
@@ -194,10 +227,10 @@ class McpLogins:
 
     async def _changed(self, work: Callable[[Connection], None]) -> None:
         await self._store.write(work)
-        await self._known.look()
+        await self._servers.look()
 
     def _of(self, server: str) -> StoredServer | None:
-        return next((each for each in self._known.stored if each.server.name == server), None)
+        return next((each for each in self._servers.stored if each.server.name == server), None)
 
     def _state(self, server: str) -> LoginState | None:
         stored = self._of(server)
@@ -213,7 +246,7 @@ class McpLogins:
         return stored
 
     async def _filled(self, stored: StoredServer) -> McpServer:
-        server, _ = await ready(self._known.opened(stored.server), self._values)
+        server, _ = await ready(self._servers.opened(stored.server), self._values)
         return server
 
     async def _opened_login(self, stored: StoredServer | None) -> McpLogin | None:
@@ -225,19 +258,19 @@ class McpLogins:
     async def _login(self, sealed: str) -> McpLogin | None:
         if sealed not in self._read:
             try:
-                found = await self._unsealed(sealed, _PURPOSE, McpLogin)
+                login = await self._unsealed(sealed, _PURPOSE, McpLogin)
             except (Unreadable, msgspec.MsgspecError) as error:
                 _log.warning("mcp.login_unreadable", why=str(error), remedy="log in again with `parley mcp login`")
                 return None
-            if len(self._read) >= _MOST_OPENED:
+            if len(self._read) >= _MAX_OPENED:
                 self._read.clear()
-            self._read[sealed] = found
+            self._read[sealed] = login
         return self._read[sealed]
 
     async def _text_of(self, login: McpLogin) -> str:
         """Return *login* as it is in the database: one of an earlier key is another text than it would be now."""
-        known = next((sealed for sealed, each in self._read.items() if each == login), None)
-        return known or await self._sealed(login, _PURPOSE)
+        stored = next((sealed for sealed, each in self._read.items() if each == login), None)
+        return stored or await self._sealed(login, _PURPOSE)
 
     async def _sealed(self, value: McpLogin | PendingLogin, purpose: str) -> str:
         text = msgspec.json.encode(value).decode()

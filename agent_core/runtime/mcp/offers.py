@@ -43,11 +43,11 @@ def is_dynamic(definition: Definition) -> bool:
     return bool(definition.mcp_servers) or any(is_glob(tool) or tool.startswith(PREFIX) for tool in _names(definition))
 
 
-def served_by(servers: Collection[str], known: Collection[str] | Mapping[str, Tool]) -> Sequence[str]:
-    """Return the names of the tools of *servers* among those *known*, sorted; none when only names are known."""
-    if not servers or not isinstance(known, Mapping):
+def served_by(servers: Collection[str], catalog: Collection[str] | Mapping[str, Tool]) -> Sequence[str]:
+    """Return the names of the tools of *servers* in *catalog*, sorted; none when it has names alone."""
+    if not servers or not isinstance(catalog, Mapping):
         return []
-    tools = cast("Mapping[str, Tool]", known)
+    tools = cast("Mapping[str, Tool]", catalog)
     return sorted(name for name, tool in tools.items() if isinstance(tool, ServedTool) and tool.server.name in servers)
 
 
@@ -65,24 +65,24 @@ def is_of(tool: str, servers: Collection[str]) -> bool:
     return tool.startswith(PREFIX) and any(tool.startswith(f"{PREFIX}{server}__") for server in servers)
 
 
-def absent(definition: Definition, known: Mapping[str, Tool], servers: Servers) -> Mapping[str, str]:
+def absent(definition: Definition, catalog: Mapping[str, Tool], servers: Servers) -> Mapping[str, str]:
     """Return the servers whose tools the agent should have and lacks, each with the reason in a sentence."""
     globs = [tool.partition("*")[0].partition("?")[0].partition("[")[0] for tool in _names(definition) if is_glob(tool)]
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, why in servers.unreached.items():
         begins = f"{PREFIX}{name}__"
         meant = any(begins.startswith(glob) or glob.startswith(begins) for glob in globs if glob.startswith(PREFIX[:5]))
         if name in definition.mcp_servers or meant:
-            found[name] = why
+            reasons[name] = why
     for name in definition.mcp_servers:
         if name not in servers.names:
-            found[name] = f"There is no MCP server `{name}` any more; define it, or take it out of the agent."
+            reasons[name] = f"There is no MCP server `{name}` any more; define it, or take it out of the agent."
     for tool in _names(definition):
-        if not is_glob(tool) and tool not in known and tool.startswith(PREFIX):
+        if not is_glob(tool) and tool not in catalog and tool.startswith(PREFIX):
             server = next((each for each in sorted(servers.names) if is_of(tool, (each,))), None)
-            if server is not None and server not in found:
-                found[server] = servers.unreached.get(server, f"The MCP server `{server}` has no tool `{tool}` now.")
-    return found
+            if server is not None and server not in reasons:
+                reasons[server] = servers.unreached.get(server, f"The MCP server `{server}` has no tool `{tool}` now.")
+    return reasons
 
 
 def _names(definition: Definition) -> Sequence[str]:

@@ -44,9 +44,9 @@ def masked(server: McpServer) -> McpServer:
 
 def unmasked(server: McpServer, stored: McpServer) -> McpServer:
     """Return *server* with each text that was sent back hidden as *stored* has it."""
-    oauth, known = server.oauth, stored.oauth
-    if oauth is not None and known is not None and oauth.client_secret == HIDDEN:
-        oauth = replace(oauth, client_secret=known.client_secret)
+    oauth, stored_oauth = server.oauth, stored.oauth
+    if oauth is not None and stored_oauth is not None and oauth.client_secret == HIDDEN:
+        oauth = replace(oauth, client_secret=stored_oauth.client_secret)
     args = [
         stored.args[place] if text == HIDDEN and place < len(stored.args) else text
         for place, text in enumerate(server.args)
@@ -61,8 +61,8 @@ def unmasked(server: McpServer, stored: McpServer) -> McpServer:
     )
 
 
-def _kept(given: dict[str, str], stored: dict[str, str]) -> dict[str, str]:
-    return {name: stored.get(name, text) if text == HIDDEN else text for name, text in given.items()}
+def _kept(texts: dict[str, str], stored: dict[str, str]) -> dict[str, str]:
+    return {name: stored.get(name, text) if text == HIDDEN else text for name, text in texts.items()}
 
 
 def _with_literals(server: McpServer, change: Callable[[str], str]) -> McpServer:

@@ -13,7 +13,7 @@ from agent_core.store.access import erasing
 from agent_core.store.access.redaction import ForgottenPerson
 from agent_core.store.database import Scrubbing
 from agent_core.store.store import Store
-from agent_core.store.work import sessions
+from agent_core.store.work import prompts, sessions
 
 REASON = "the person's data is deleted"
 PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
@@ -21,7 +21,7 @@ PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 TABLES = (
     "session", "event", "run", "receipt", "change", "feedback", "approval", "approval_audit", "blob", "revocation",
     "operation", "place", "delivery", "card", "result", "render", "upload",
-    "spending", "file",
+    "spending", "file", "snapshot", "dropped_prompt",
 )  # fmt: skip
 """Where something of a person may have been, those of the channels too."""
 
@@ -71,6 +71,7 @@ class Forgetting:
         changed, busy = await self._each(places.named, lambda id: self._redact(id, who, cancel))
         # Ends of runs, and decisions, that came meanwhile.
         await self._store.write(lambda connection: erasing.forget(connection, who, places.opened))
+        await self._forget_prompts()
         places_left = 0 if also is None else await self._store.write(lambda connection: also(connection, actor))
         if isinstance(database := self._store.database, Scrubbing):
             await database.scrub(TABLES)
@@ -84,6 +85,14 @@ class Forgetting:
             places=places_left,
             remaining=(*late, *busy),
         )
+
+    async def _forget_prompts(self) -> None:
+        """Delete the prompts that runs of deleted sessions brought, of an attempt that was cut off too."""
+        if await self._store.read(prompts.is_any_dropped):
+            clock = self._store.clock
+            await self._store.write(lambda connection: prompts.set_aside(connection, clock.now()))
+            await clock.sleep(prompts.SETTLED)
+            await self._store.write(lambda connection: prompts.settle(connection, clock.now()))
 
     async def _each(self, names: Sequence[str], work: Callable[[str], Awaitable[Any]]) -> tuple[list[Any], list[str]]:
         """Return the results of *work* for each session of *names*, and those that stayed busy."""

@@ -308,6 +308,7 @@ def _of_defined(stored: DefinedTool, inner: Tool | None, place: str | None) -> T
         resource=made.resource if spec is None else spec.resource,
         pinned=made.pinned if spec is None else spec.pinned,
         config=made.config,
+        tests=made.tests,
         version=stored.version,
         source=stored.source,
         place=place,

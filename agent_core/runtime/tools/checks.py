@@ -13,6 +13,7 @@ from agent_core.domain.tools import ToolDefinition
 from agent_core.errors import InvalidInput
 from agent_core.tools.base import Tool
 from agent_core.tools.context_headers import REPEATED, repeats
+from agent_core.tools.defined import without
 from agent_core.tools.function import NAME
 from agent_core.tools.kinds import KindFactory
 from agent_core.tools.output import OutputFailed, check_compiles, check_output
@@ -26,7 +27,8 @@ MAX_DESCRIPTION = 10_000
 MAX_TITLE = 100
 MAX_CONTEXT = 50
 MAX_CONFIG = 64_000
-"""Bytes of JSON, of `config` and of `preset`."""
+"""Bytes of JSON, of `config`, of `preset` and of `tests`."""
+MAX_TESTS = 20
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ID = re.compile(r"tool_[A-Za-z0-9_-]{16}")
 
@@ -46,7 +48,7 @@ def check_definition(definition: ToolDefinition, factory: KindFactory, tools: Ma
             check_output(definition.output)
         except ValueError as error:
             raise InvalidInput("output", str(error)) from None
-    for field in ("config", "preset"):
+    for field in ("config", "preset", "tests"):
         if len(msgspec.json.encode(getattr(definition, field))) > MAX_CONFIG:
             raise InvalidInput(field, f"at most {MAX_CONFIG:,} bytes of JSON.")
     factory.check(definition)
@@ -57,6 +59,7 @@ def check_definition(definition: ToolDefinition, factory: KindFactory, tools: Ma
         if not tool.spec.description.strip():
             raise InvalidInput("description", "say what the tool does, for the model to read.")
         check_preset(definition.preset, tool.spec.parameters)
+        _check_tests(definition, tool.spec.parameters)
 
 
 async def check_program(definition: ToolDefinition) -> None:
@@ -92,6 +95,17 @@ def check_preset(preset: Mapping[str, Any], parameters: dict[str, Any]) -> None:
         alone = {key: each for key, each in parameters.items() if key in ("$defs", "definitions")}
         for fault in problems({**alone, "type": "object", "properties": {name: properties[name]}}, {name: value}, 1):
             raise InvalidInput(f"preset{fault.path.removeprefix('$')}", fault.message)
+
+
+def _check_tests(definition: ToolDefinition, parameters: dict[str, Any]) -> None:
+    """Refuse examples of calls that would end in another way than they say, before anything is called."""
+    if len(definition.tests) > MAX_TESTS:
+        raise InvalidInput("tests", f"at most {MAX_TESTS}.")
+    seen = without(parameters, definition.preset)
+    for place, example in enumerate(definition.tests):
+        if example.outcome == "done" and (faults := problems(seen, example.arguments, 1)):
+            fault = faults[0].within(f"tests[{place}].arguments")
+            raise InvalidInput(fault.path, fault.message)
 
 
 def _check_name(name: str) -> None:

@@ -1,9 +1,10 @@
 """Finds in a thread what stands in the window for long texts: look-alikes of frames take milliseconds to find."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
+from agent_core.context.entries import WindowEntry, texts_of
 from agent_core.context.frames import Frames, use_of
 from agent_core.context.window import Window
 from agent_core.domain.events import (
@@ -52,6 +53,18 @@ async def ready_within(frames: Frames, inbound: Inbound) -> AsyncGenerator[None]
             of_people, of_tools = _texts(parts, ())
             frames.forget(of_people)
             frames.forget(of_tools, of_tools=True)
+
+
+async def load(entry: WindowEntry, frames: Frames, read_file: Callable[[str], Awaitable[bytes | None]]) -> None:
+    """Give *entry* the files that its request JSON still needs; long texts are searched for frames in a thread."""
+    if not (wanted := entry.files):
+        return
+    read = {blob: await read_file(blob) for blob in wanted}
+    files = {blob: data for blob, data in read.items() if data is not None}
+    if frames.marker and sum(len(files.get(blob, b"")) for blob in texts_of(entry.message.parts)) > LONG:
+        await asyncio.to_thread(entry.load, files, frames)
+    else:
+        entry.load(files, frames)
 
 
 async def ready_for(window: Window, facts: Iterable[Fact]) -> bool:

@@ -24,10 +24,11 @@ from agent_core.store.access.redaction import (
 from agent_core.store.access.revocations import REVOCATION
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, SessionKey, table_of
-from agent_core.store.tables import AuditRow, FeedbackRow, ReceiptRow
+from agent_core.store.tables import AuditRow, ReceiptRow
 from agent_core.store.work import blobs, files, quotas, results, sessions, spending
 from agent_core.store.work.approvals import APPROVAL
 from agent_core.store.work.blobs import BLOB
+from agent_core.store.work.tables import FeedbackRow
 
 _AUDIT, _FEEDBACK, _RECEIPT = table_of(AuditRow), table_of(FeedbackRow), table_of(ReceiptRow)
 _SAID = ("message.received", "message.corrected")
@@ -120,6 +121,7 @@ def forget(connection: Connection, who: ForgottenPerson, opened: Collection[str]
     # The pseudonym was revoked before: that holds for all tokens of the person up to then.
     connection.execute(delete(REVOCATION).where(REVOCATION.c.kind == "actor", REVOCATION.c.subject == who.id))
     files.forget(connection, who.id)
+    quotas.give_back_comments(connection, who.id)
     quotas.forget(connection, who.id)
     spending.forget_actor(connection, who.id)
     return connection.execute(delete(_FEEDBACK).where(_FEEDBACK.c.actor == who.id)).rowcount

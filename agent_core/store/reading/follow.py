@@ -1,4 +1,4 @@
-"""follow: the one reader. From any cursor: the later facts once, the open messages whole, then new events."""
+"""The one reader. From any cursor: the later facts once, the open messages whole, then new events."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar

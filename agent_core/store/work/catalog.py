@@ -40,9 +40,10 @@ _LISTED = Statement(
     .order_by(AGENT.c.key)
     .limit(bindparam("b_limit"))
 )
-_KEPT = Statement(
-    select(SNAPSHOT.c.hash).where(SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash"))
+_KEPT_HASH = select(SNAPSHOT.c.hash).where(
+    SNAPSHOT.c.project == bindparam("b_project"), SNAPSHOT.c.hash == bindparam("b_hash")
 )
+_KEPT, _HELD = Statement(_KEPT_HASH), Statement(_KEPT_HASH.with_for_update(read=True, key_share=True))
 _KEEP, _ADD = (
     Statement(insert(table).values({name: bindparam(f"b_{name}") for name in names}))
     for table, names in (
@@ -55,6 +56,8 @@ _CONTENT = Statement(
 )
 _ROUTED = "routed:"
 """What the names of rows with the routed tools of snapshots begin with."""
+ASIDE = "aside:"
+"""What the names of prompts begin with that are about to be deleted, see `prompts`."""
 _GROUPS = (Limits, Controls, VisitorQuota, AddressQuota, Quota, Persona, Compaction)
 
 
@@ -217,13 +220,13 @@ def _refuse_conflict(connection: Connection, wanted: Definition, key: int | None
             raise InvalidInput(conflict.path, str(conflict))
 
 
-def keep_snapshot(connection: Connection, snapshot: Snapshot) -> None:
-    """Store *snapshot* under its hash, unless it is stored already.
+def keep_snapshot(connection: Connection, snapshot: Snapshot, *, is_held: bool = False) -> None:
+    """Store *snapshot* under its hash, unless it is stored already; *is_held*: it keeps its name until the commit.
 
     The tools that its router shows are a row of their own, which many snapshots share: those of runs that bring
     instructions or a model of their own differ in the prompt alone.
     """
-    if _is_kept(connection, snapshot.hash):
+    if _is_kept(connection, snapshot.hash, _HELD if is_held else _KEPT):
         return
     if snapshot.routed and not _is_kept(connection, _ROUTED + snapshot.routed_hash):
         _keep(connection, _ROUTED + snapshot.routed_hash, snapshot.routed)
@@ -238,8 +241,8 @@ def snapshot(connection: Connection, name: str) -> Snapshot:
     return msgspec.structs.replace(loaded, routed=_routed(_content(connection, _ROUTED + loaded.routed_hash)))
 
 
-def _is_kept(connection: Connection, name: str) -> bool:
-    return bool(_KEPT.run(connection, b_project=DEFAULT_PROJECT, b_hash=name))
+def _is_kept(connection: Connection, name: str, look: Statement = _KEPT) -> bool:
+    return bool(look.run(connection, b_project=DEFAULT_PROJECT, b_hash=name))
 
 
 def _keep(connection: Connection, name: str, content: object) -> None:
@@ -247,7 +250,11 @@ def _keep(connection: Connection, name: str, content: object) -> None:
 
 
 def _content(connection: Connection, name: str) -> bytes:
-    return _CONTENT.run(connection, b_hash=name).scalar_one()
+    # A run that found the prompt just before it was set aside reads it there until it has its name back.
+    content = _CONTENT.run(connection, b_hash=name).scalar() or _CONTENT.run(connection, b_hash=ASIDE + name).scalar()
+    if content is None:
+        raise LookupError(f"No prompt is stored as {name}.")
+    return content
 
 
 @lru_cache(maxsize=32)

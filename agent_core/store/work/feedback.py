@@ -1,13 +1,14 @@
 """Feedback: what people think of runs. Each function is one transaction's work."""
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent_core.domain.messages import Actor
 from agent_core.domain.objects import Feedback, Rating
+from agent_core.domain.quotas import Origin
 from agent_core.store.log import RUN, SESSION, table_of
 from agent_core.store.statements import Statement
-from agent_core.store.tables import FeedbackRow
-from agent_core.store.work import runs
+from agent_core.store.work import quotas, runs
+from agent_core.store.work.tables import FeedbackRow
 
 MAX_OWN = 500
 """Ratings of one person that are read at once: pages draw fewer answers."""
@@ -17,13 +18,21 @@ _OF = Statement(
 )
 
 
-def give(connection: Connection, run: str, *, by: Actor, rating: Rating, comment: str | None, now: int) -> Feedback:
-    """Store the feedback of *by* on *run*, replacing their earlier one; raises `NotFound`."""
+def give(
+    connection: Connection, run: str, *, by: Actor, rating: Rating, comment: str | None, origin: Origin, now: int
+) -> Feedback:
+    """Store the feedback of *by* on *run*, replacing their earlier one; raises `NotFound`, `RateLimited`."""
     ref, _ = runs.hold(connection, run)
     theirs = (_FEEDBACK.c.run == ref.key) & (_FEEDBACK.c.kind == by.kind) & (_FEEDBACK.c.actor == by.id)
-    connection.execute(_FEEDBACK.delete().where(theirs))
-    values = {"run": ref.key, "kind": by.kind, "actor": by.id, "name": by.name}
-    connection.execute(insert(_FEEDBACK).values(**values, rating=rating, comment=comment, created_at=now))
+    gone = delete(_FEEDBACK).where(theirs).returning(_FEEDBACK.c.charged, _FEEDBACK.c.stored)
+    before, size = connection.execute(gone).first(), len((comment or "").encode())
+    if before is not None and before.charged is not None:
+        quotas.take_off(connection, [(ref.agent, before.charged, before.stored)])
+    is_more = size > ((before and before.stored) or 0)
+    charged = quotas.keep_comment(connection, ref.agent, by, origin, size, is_more=is_more, now=now)
+    values = {"run": ref.key, "kind": by.kind, "actor": by.id, "name": by.name, "rating": rating, "comment": comment}
+    counted = {"charged": charged, "stored": None if charged is None else size}
+    connection.execute(insert(_FEEDBACK).values(**values, **counted, created_at=now))
     return Feedback(run=ref.id, actor=by, rating=rating, comment=comment, created_at=now)
 
 

@@ -24,6 +24,8 @@ from agent_core.store.work.tables import FileRow
 
 FILE: Table = table_of(FileRow)
 PREFIX = "file"
+MIN_STORED = 4_096
+"""Bytes that a file counts for at least: its rows take room, however little it holds."""
 MAX_REMOVED = 200
 """Files that one transaction removes: it is to be over soon."""
 _SHOWN = ("id", "name", "mime", "size", "created_at", "agent", "actor", "actor_kind", "text", "pages")
@@ -51,7 +53,7 @@ def add(connection: Connection, new: NewFile, *, now: int) -> FileObject:
     """Keep a file, which counts as stored by who sent it; raises `NotFound`, `RateLimited`."""
     session = None if new.session is None else _session_key(connection, new.session)
     text = None if new.text is None else new.text.encode()
-    stored = len(new.data) + len(text or b"")
+    stored = max(MIN_STORED, len(new.data) + len(text or b""))
     charged = _charge(connection, new.agent, new.actor, new.origin, stored, now)
     made = FileObject(
         id=new_id(PREFIX),
@@ -78,7 +80,7 @@ def check_room(
 ) -> None:
     """Raise `RateLimited` when *stored* bytes more, or as many as there are already, are too much; count nothing."""
     if agent is not None and (row := _bounds(connection, agent)) is not None:
-        quotas.check_stored(connection, row.key, row.quotas, actor, origin, stored, now=now)
+        quotas.check_stored(connection, row.key, row.quotas, actor, origin, max(MIN_STORED, stored), now=now)
 
 
 def find(connection: Connection, id: str) -> tuple[FileObject, ...]:

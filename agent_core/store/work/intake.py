@@ -1,4 +1,4 @@
-"""receive: one message in, as one transaction; idempotent, by the overlap policy."""
+"""One message in, as one transaction; idempotent, by the overlap policy."""
 
 from collections.abc import Sequence
 
@@ -271,7 +271,7 @@ def _open_run(
     may_start = free_here and log.is_whole(missed, intake.after, first)
     starts = may_start and limits.admits(connection, session.agent, session.bounds.max_runs)
     if intake.new_prefix:
-        catalog.keep_snapshot(connection, intake.snapshot)
+        catalog.keep_snapshot(connection, intake.snapshot, is_held=True)
     run = _draft(session, intake, charged, epoch=1 if starts else 0)
     owner = intake.owner if starts else None
     run = runs.create(connection, run, owner=owner, input_seq=first, project=DEFAULT_PROJECT)

@@ -45,11 +45,13 @@ from agent_core.domain.quotas import (
 )
 from agent_core.store.log import EVENT, RUN, RunRef, table_of
 from agent_core.store.statements import Statement, literal
-from agent_core.store.tables import QuotaRow, ServedRow
+from agent_core.store.tables import AgentRow, QuotaRow, ServedRow
 from agent_core.store.work.blobs import BLOB
+from agent_core.store.work.tables import FeedbackRow
 
 QUOTA: Table = table_of(QuotaRow)
 SERVED: Table = table_of(ServedRow)
+_AGENT, _FEEDBACK = table_of(AgentRow), table_of(FeedbackRow)
 MAX_REAPED = 1_000
 """Rows that one transaction removes: it is to be over soon."""
 SERVED_FOR = 3_600_000
@@ -110,6 +112,12 @@ _OF_EVENTS = select(EVENT.c.run, func.length(EVENT.c.data).label("size")).where(
     EVENT.c.session == bindparam("b_session")
 )
 _OF_BLOBS = select(BLOB.c.run, func.length(BLOB.c.data).label("size")).where(BLOB.c.session == bindparam("b_session"))
+_OF_COMMENTS = (
+    select(RUN.c.agent, _FEEDBACK.c.charged, func.sum(_FEEDBACK.c.stored))
+    .join(_FEEDBACK, _FEEDBACK.c.run == RUN.c.key)
+    .where(_FEEDBACK.c.charged.is_not(None))
+    .group_by(RUN.c.agent, _FEEDBACK.c.charged)
+)
 
 
 def _kept_bytes(sizes: Subquery) -> Select[Any, Any, Any]:
@@ -223,6 +231,28 @@ def check_stored(
         _refuse(each, Used(stored=bytes_of.get(each.key, 0) + stored), Spending(stored=stored), now)
 
 
+def keep_comment(
+    connection: Connection, agent: int, by: Actor, origin: Origin, size: int, *, is_more: bool, now: int
+) -> bytes | None:
+    """Count *size* bytes of a comment as stored by its author and return who is charged, as `take` does.
+
+    Raises `RateLimited` when *is_more* than they had before and too much for one of their quotas.
+    """
+    bounds = connection.execute(select(_AGENT.c.quotas).where(_AGENT.c.key == agent)).scalar_one()
+    charged = subjects(bounds, by, origin)
+    if not charged or not size:
+        return None
+    rows = _spend(connection, agent, [each.key for each in charged], Spending(stored=size), now)
+    for each in charged if is_more else ():  # of what else was used a comment uses nothing
+        _refuse(each, Used(stored=rows[each.key].stored), Spending(stored=size), now)
+    return _packed([each.key for each in charged])
+
+
+def give_back_comments(connection: Connection, actor: str) -> None:
+    """Take the comments of *actor*, which are about to be deleted, off the counts."""
+    take_off(connection, connection.execute(_OF_COMMENTS.where(_FEEDBACK.c.actor == actor)).all())
+
+
 def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, ended: bool, now: int) -> None:
     """Count what *bodies*, just written by the driver of *run*, cost; and when it has *ended* what is kept of it."""
     if run.charged is None:
@@ -240,6 +270,7 @@ def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, end
 def give_back(connection: Connection, session: int) -> None:
     """Take what is kept of the runs of *session*, which is about to be deleted, off the counts."""
     take_off(connection, connection.execute(_KEPT, {"b_session": session}).all())
+    take_off(connection, connection.execute(_OF_COMMENTS.where(RUN.c.session == session)).all())
 
 
 def give_back_blobs(connection: Connection, session: int, names: Collection[str]) -> None:

@@ -19,7 +19,7 @@ from agent_core.store.codes import CODES
 from agent_core.store.log import EVENT, RENDER, RUN, SESSION, SessionKey
 from agent_core.store.statements import Rows, Statement, literals
 from agent_core.store.tables import DEFAULT_PROJECT
-from agent_core.store.work import blobs, files, notes, quotas, results, spending
+from agent_core.store.work import blobs, files, notes, prompts, quotas, results, spending
 from agent_core.store.work.catalog import AGENT, keep_snapshot
 from agent_core.store.work.quotas import AgentBounds
 
@@ -278,6 +278,7 @@ def delete(connection: Connection, session: SessionRef) -> None:
     quotas.give_back(connection, session.key)
     files.give_back(connection, session.key)
     spending.forget_session(connection, session.id)
+    prompts.drop(connection, session.key)
     connection.execute(SESSION.delete().where(SESSION.c.key == session.key))
 
 

@@ -30,7 +30,7 @@ def first(connection: Connection, name: str, *, now: int, seconds: int = REMEMBE
     """
     kind, own = name.partition(":")[0], new_id("own").encode()
     old = (now - seconds * 1000).to_bytes(_TIME)
-    of_kind = (KEPT.c.name >= f"{kind}:") & (KEPT.c.name < f"{kind};")  # the sign after a colon
+    of_kind = KEPT.c.name.startswith(f"{kind}:", autoescape=True)  # no range: in most collations `;` is before `:`
     connection.execute(delete(KEPT).where(of_kind, KEPT.c.value < old))
     mine = now.to_bytes(_TIME) + own
     return keep(connection, name, mine) == mine

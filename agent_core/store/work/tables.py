@@ -1,10 +1,10 @@
-"""Tables beside those of the log: what was spent, which sessions go on as others, and files that were sent."""
+"""Tables beside those of the log: ratings, what was spent, sessions that go on as others, files, dropped prompts."""
 # SQLModel types `__tablename__` as a declared_attr, though a string is what it takes:
 # pyright: reportAssignmentType=false
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, String, UniqueConstraint, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, String, Text, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
 from agent_core.store.tables import Key
@@ -72,8 +72,8 @@ class FileRow(SQLModel, table=True):
     """A file that an *actor* sent; its bytes, and its *text*, are blobs. A fork has a row of its own.
 
     *seq* is the message that took it, None while it waits for one: after a day it is removed. *agent* is the id of the
-    one that it was sent to, None for an operator's. *size* is bytes, *stored* those of the blobs; *charged* are the
-    numbers of those whose quotas they use, as in `run`.
+    one that it was sent to, None for an operator's. *size* is bytes, *stored* what the file counts for, with its text;
+    *charged* are the numbers of those whose quotas that uses, as in `run`.
     """
 
     __tablename__ = "file"
@@ -100,3 +100,33 @@ class FileRow(SQLModel, table=True):
     stored: int = _count()
     charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
     created_at: int = _count()
+
+
+class FeedbackRow(SQLModel, table=True):
+    """A person's feedback on a run: one per person, the newest.
+
+    *stored* are the bytes that its comment counts for, *charged* the numbers of those whose quotas that uses, as in
+    `run`; both are null where none does.
+    """
+
+    __tablename__ = "feedback"
+    run: int = Field(sa_column=Column(Key, ForeignKey("run.key", ondelete="CASCADE"), primary_key=True))
+    kind: str = _text_key(8)
+    actor: str = _text_key(200)
+    name: str | None = Field(default=None, sa_column=Column(String(200), nullable=True))
+    rating: str = Field(sa_column=Column(String(4), nullable=False))
+    comment: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    created_at: int = _count()
+    charged: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    stored: int | None = _sum()
+
+
+class DroppedPromptRow(SQLModel, table=True):
+    """The hash of a prompt that runs of a deleted session brought: it goes too unless others have it.
+
+    *aside_at* is when it was set aside, in milliseconds; null before that.
+    """
+
+    __tablename__ = "dropped_prompt"
+    hash: str = _text_key(32)
+    aside_at: int | None = _sum()

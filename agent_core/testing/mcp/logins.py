@@ -24,8 +24,8 @@ class FakeLogins:
     With *asks* its page waits for a person, else it consents at once. Tests change the rest at any time: *says* changes
     its metadata (None leaves a field out), *back* what its page leads back with, *lasts* the life of its tokens in
     seconds. *refuses* is an error of its token endpoint, which repeats the refresh token as *repeats* spells it. *held*
-    holds the answers to refresh requests back. *seen* are the forms that came, by path. Only the newest access token is
-    let in.
+    holds the answers to refresh requests and to revocations back. *secret* is what clients must send as
+    `client_secret`, where it is set. *seen* are the forms that came, by path. Only the newest access token is let in.
     """
 
     def __init__(self, *, asks: bool = False) -> None:
@@ -33,6 +33,7 @@ class FakeLogins:
         self.says: dict[str, Any] = {}
         self.back: dict[str, str | None] = {}
         self.refuses: str | None = None
+        self.secret: str | None = None
         self.repeats: Callable[[str], str] = str
         self.lasts: int | None = 3600
         self.seen: dict[str, list[dict[str, Any]]] = {"authorize": [], "token": [], "register": [], "revoke": []}
@@ -126,6 +127,7 @@ class FakeLogins:
     async def _revoke(self, request: web.Request) -> web.Response:
         form = {key: str(value) for key, value in (await request.post()).items()}
         self.seen["revoke"].append(form)
+        await self.held.wait()
         if form.get("token") in (self._access, self._refresh):
             self._access = self._refresh = None
         return web.Response()
@@ -133,15 +135,17 @@ class FakeLogins:
     async def _token(self, request: web.Request) -> web.Response:
         form = {key: str(value) for key, value in (await request.post()).items()}
         self.seen["token"].append(form)
-        is_good = self._is_good(form)
+        is_known = self.secret is None or form.get("client_secret") == self.secret
+        refuses = self.refuses or (None if is_known else "invalid_client")
+        is_good = is_known and self._is_good(form)
         n = len(self.seen["token"])
-        if is_good and self.refuses is None:  # from here on the one before is good no more
+        if is_good and refuses is None:  # from here on the one before is good no more
             self._refresh = f"refresh-{n}"
         if form["grant_type"] == "refresh_token":
             await self.held.wait()
-        if self.refuses is not None or not is_good:
+        if refuses is not None or not is_good:
             spelled = self.repeats(form.get("refresh_token", ""))
-            error = {"error": self.refuses or "invalid_grant", "error_description": f"No {spelled}."}
+            error = {"error": refuses or "invalid_grant", "error_description": f"No {spelled}."}
             return web.json_response(error, status=400)
         self._access = f"access-{n}"
         answer = {"access_token": f"access-{n}", "token_type": "bearer", "refresh_token": f"refresh-{n}"}

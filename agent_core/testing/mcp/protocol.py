@@ -111,7 +111,7 @@ class Protocol:
             self._listening.pop(key, None)
 
     async def changed(self) -> None:
-        """Tell the clients of the modern era that the list of tools has changed."""
+        """Notify the clients of the modern era that the list of tools has changed."""
         for (_, name), send in list(self._listening.items()):
             params = {"_meta": {_ID_KEY: name}}
             await send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params})

@@ -100,7 +100,7 @@ class FakeMcp:
         await self._level.reached(n)
 
     async def changed(self) -> None:
-        """Tell all clients that listen that the list of tools has changed."""
+        """Notify all clients that listen that the list of tools has changed."""
         await self.protocol.changed()
         message = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
         for each in list(self._sessions.values()):

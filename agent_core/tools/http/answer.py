@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from agent_core.domain.masking import scrubbed
 from agent_core.net.bounds import Fetched
+from agent_core.tools.http.page import page_text
 
 SHOWN = 300
 """Characters of the answer that an error shows."""
@@ -31,8 +32,12 @@ def is_ok(status: int, more: Collection[int]) -> bool:
     return 200 <= status < 300 or status in more  # noqa: PLR2004 - HTTP's own
 
 
-def text_of(method: str, fetched: Fetched) -> str:
-    """Return an answer as text: what is not text is described, an empty one named by its status."""
+def text_of(method: str, fetched: Fetched, secrets: Mapping[str, str], *, has_source: bool = False) -> str:
+    """Return an answer as text: what is not text is described, an empty one named by its status.
+
+    Of an HTML page it is the text, unless the tool *has_source*. Servers that name no type call all they send HTML: a
+    page begins with `<`. *secrets* are masked in its source first, as a value may be spelled otherwise in its text.
+    """
     if method == "HEAD":
         lines = [f"{name}: {fetched.headers[name]}" for name in _OF_A_HEAD if name in fetched.headers]
         return "\n".join((_status(fetched.status), *lines))
@@ -42,7 +47,8 @@ def text_of(method: str, fetched: Fetched) -> str:
     if text is None:
         kind = _kind(fetched.headers)[0] or "of no known type"
         return f"{_status(fetched.status)}. The answer is {kind}, {len(fetched.body):,} bytes; it is not shown."
-    return text
+    is_page = "html" in _kind(fetched.headers)[0] and text.lstrip("\ufeff \t\r\n").startswith("<") and not has_source
+    return page_text(scrubbed(text, secrets)) if is_page else text
 
 
 def error_of(method: str, fetched: Fetched, secrets: Mapping[str, str]) -> str:

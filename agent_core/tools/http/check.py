@@ -25,6 +25,9 @@ def check(definition: ToolDefinition, config: RequestConfig, check_url: CheckUrl
     properties, required = fields_of(definition, template)
     for name in template.arguments:
         _check_placeholder(name, definition, properties, required)
+    for place, name in enumerate(config.slashes):
+        if name not in template.arguments:
+            raise InvalidInput(f"{CONFIG}.slashes[{place}]", f"`{name}` is no part of the path.")
     _check_texts(f"{CONFIG}.headers", config.headers.items())
     _check_texts(f"{CONFIG}.query", config.query.items())
     for name, value in config.headers.items():

@@ -36,6 +36,8 @@ class RequestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     argument goes that is not in the path, and under which name: `query`, `header:X-Name`, `body:name`, or `whole` for
     one that is the body. *body* is how the other arguments go; None: by the method. *ok* are statuses beyond 2xx that
     are no errors. *idempotency_header* carries the call's id with each call that writes; None: it is not sent.
+    *html* says what the model reads of an HTML page. *slashes* are the arguments in the path whose values may have
+    slashes, percent-encoded.
     Texts of *url*, *headers*, *query* and *oauth* may refer to secrets.
     """
 
@@ -47,6 +49,8 @@ class RequestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     body: BodyMode | None = None
     ok: tuple[int, ...] = ()
     idempotency_header: str | None = "Idempotency-Key"
+    slashes: tuple[str, ...] = ()
+    html: Literal["text", "source"] = "text"
     oauth: OAuth | None = None
 
     @property

@@ -118,7 +118,10 @@ class RequestMaker:
             value = _filled(value, secrets) if name in self.preset else value
             if value is None or value == "" or isinstance(value, dict | list):
                 raise Unsendable(f"`{name}` is a part of the address, so it must be a text that is not empty.")
-            return _scalar(value)
+            text = _scalar(value)
+            if name not in self.preset and name not in self.config.slashes and len(_segments(text)) > 1:
+                raise Unsendable(f"`{name}` is one part of the address, so it must be a text without `/` and `\\`.")
+            return text
 
         url = self.url.filled(argument, secrets)
         if _leads_elsewhere(urlsplit(url).path):
@@ -129,11 +132,16 @@ class RequestMaker:
 
 
 def _leads_elsewhere(path: str) -> bool:
-    """Return whether *path* goes up for a server that decodes it before it looks where it leads, also twice."""
+    """Return whether *path* goes up for a server that decodes it before it looks where it leads."""
+    # What is after a `;` is a parameter of its segment to some servers.
+    return any(part.partition(";")[0].strip() in (".", "..") for part in _segments(path))
+
+
+def _segments(path: str) -> list[str]:
+    """Return the parts of *path* for a server that decodes it before it looks where it leads, also twice."""
     for _ in range(_DECODED):
         path = unquote(path)
-    # What is after a `;` is a parameter of its segment to some servers.
-    return any(part.partition(";")[0].strip() in (".", "..") for part in re.split(r"[/\\]", path))
+    return re.split(r"[/\\]", path)
 
 
 def _filled(value: Any, secrets: Mapping[str, str]) -> Any:

@@ -25,7 +25,7 @@ MAX_ANSWER = 5_000_000
 """Bytes of an answer; the model reads at most the tool's `result_limit`."""
 RESULT_LIMIT = 10_000
 """Characters of an answer that the model reads at most; the whole is kept with the session."""
-_LARGE = 50_000
+_LARGE = 10_000
 """Bytes of an answer from which on it is read in a thread."""
 _REDIRECTS = 3
 _IS_REDIRECT = (301, 302, 303, 307, 308)
@@ -137,7 +137,8 @@ class HttpTool:
     def _outcome(self, fetched: Fetched, secrets: Mapping[str, str]) -> Outcome:
         method = self.config.method
         if is_ok(fetched.status, self.config.ok):
-            return Done((Text(scrubbed(text_of(method, fetched), secrets)),))
+            text = text_of(method, fetched, secrets, has_source=self.config.html == "source")
+            return Done((Text(scrubbed(text, secrets)),))
         if fetched.status in _IS_REDIRECT and fetched.headers.get("location"):
             return self._error(
                 fetched.status,

@@ -9,11 +9,11 @@ from mcp.client.streamable_http import streamable_http_client
 
 from agent_core.clock import Clock
 from agent_core.domain.mcp import McpServer
-from agent_core.tools.mcp.http_client import LARGEST, ServerAuth, Tokens, http_client
+from agent_core.tools.mcp.http_client import MAX_BODY, ServerAuth, Tokens, http_client
 from agent_core.tools.mcp.port import McpUnavailable
 from agent_core.tools.mcp.stdio import LastWords, child_process
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.5, 30.0
 _STEADY = 60_000
 """Milliseconds after which a process that ends has not died at its start."""
 
@@ -33,7 +33,7 @@ class HttpCarrier:
         self._client = http_client(server, transport, self._auth, self._hears)
 
     def streams(self) -> AbstractAsyncContextManager[Any]:
-        return streamable_http_client(self._url, http_client=self._client, max_sse_event_size=LARGEST)
+        return streamable_http_client(self._url, http_client=self._client, max_sse_event_size=MAX_BODY)
 
     async def ready(self) -> None:
         """Return at once: a request costs the server nothing."""
@@ -81,7 +81,7 @@ class ChildCarrier:
         return self._process()
 
     async def ready(self) -> None:
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._deaths - 2)) if self._deaths > 1 else 0.0
+        pause = min(_MAX_PAUSE, _FIRST_PAUSE * 2 ** (self._deaths - 2)) if self._deaths > 1 else 0.0
         left = pause - (self._clock.now() - self._died) / 1000
         if left > 0:
             await self._clock.sleep(left)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 UNREADABLE = "parley/unreadable"
 """The key of `_meta` under which a stand-in says what is wrong with the entry that it stands for."""
 _LISTS = tuple({kind for (method, _), kind in SERVER_RESULTS.items() if method == "tools/list"})
-_LONGEST_NAME = 128
+_MAX_NAME = 128
 
 
 @asynccontextmanager
@@ -97,5 +97,5 @@ def _said(error: ValidationError) -> str:
 
 def _stand_in(place: int, entry: object, why: str) -> dict[str, Any]:
     given = cast("Mapping[str, object]", entry).get("name") if isinstance(entry, dict) else None
-    name = given[:_LONGEST_NAME] if isinstance(given, str) and given else f"entry {place}"
+    name = given[:_MAX_NAME] if isinstance(given, str) and given else f"entry {place}"
     return {"name": name, "inputSchema": {"type": "object"}, "_meta": {UNREADABLE: why}}

@@ -16,7 +16,7 @@ from agent_core.tools.mcp.marks import CallMark
 from agent_core.tools.mcp.masking import masked
 from agent_core.tools.mcp.port import McpUnavailable
 
-_LONGEST = 2_000
+_MAX_TEXT = 2_000
 _STATUSES = {
     401: "refuses the credentials (HTTP 401); look at its `headers` or `oauth`",
     403: "does not allow this (HTTP 403); its credentials lack a permission",
@@ -76,9 +76,9 @@ def failure(server: McpServer, error: BaseException, mark: CallMark, words: str 
     """Return *error* as it is shown; *words* are the last that a child process wrote."""
     error = leaf(error)
     if isinstance(error, McpUnavailable):
-        return McpUnavailable(masked(server, str(error))[:_LONGEST], error.status)
+        return McpUnavailable(masked(server, str(error))[:_MAX_TEXT], error.status)
     said = masked(server, visible(f"The MCP server `{server.name}` {_said(server, error, mark, words)}."))
-    return McpUnavailable(said[:_LONGEST], mark.status)
+    return McpUnavailable(said[:_MAX_TEXT], mark.status)
 
 
 def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from agent_core.tools.base import Elicitation, ElicitationAnswer, Outcome, ToolError
 from agent_core.tools.mcp.questions import LiveQuestions, answer_of, taken_up
 
-MOST_HELD, MOST_OF_ACTOR = 20, 3
+MAX_HELD, MAX_OF_ACTOR = 20, 3
 """Calls of one server that wait for people, or that have ended without being asked for: in all, and of one person."""
-MOST_OF_ANONYMOUS = 10
+MAX_OF_ANONYMOUS = 10
 """Of them those of all anonymous visitors: one more such visitor costs nothing, so many are no more than a crowd."""
 ANONYMOUS = "anonymous_"
 """How the ids of actors begin whom no site names."""
@@ -18,8 +18,8 @@ _LOST = (
     "one. Look whether it has done its work."
 )
 _MANY = (
-    f"The server asked the person something; that was declined, since {MOST_HELD} of its calls wait for answers, "
-    f"{MOST_OF_ACTOR} of this person's, or {MOST_OF_ANONYMOUS} of anonymous visitors."
+    f"The server asked the person something; that was declined, since {MAX_HELD} of its calls wait for answers, "
+    f"{MAX_OF_ACTOR} of this person's, or {MAX_OF_ANONYMOUS} of anonymous visitors."
 )
 
 
@@ -97,11 +97,11 @@ class HeldCalls:
         asked = held.questions.asked().elicitation(self._server)
         mine = {key: each for key, each in self._held.items() if each.actor == held.actor}
         crowd = {key: each for key, each in self._held.items() if each.actor.startswith(ANONYMOUS)}
-        if not self._has_room(mine, MOST_OF_ACTOR):
+        if not self._has_room(mine, MAX_OF_ACTOR):
             return None
-        if held.actor.startswith(ANONYMOUS) and not self._has_room(crowd, MOST_OF_ANONYMOUS):
+        if held.actor.startswith(ANONYMOUS) and not self._has_room(crowd, MAX_OF_ANONYMOUS):
             return None
-        if not self._has_room(self._held, MOST_HELD):
+        if not self._has_room(self._held, MAX_HELD):
             return None
         self._held[call] = held
         return asked

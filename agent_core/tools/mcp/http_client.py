@@ -15,7 +15,7 @@ from agent_core.tools.mcp.marks import CURRENT
 from agent_core.tools.mcp.metadata import error_in, scope_in
 from agent_core.tools.mcp.port import McpUnavailable
 
-LARGEST = 4_000_000
+MAX_BODY = 4_000_000
 """Bytes of one answer, unpacked, and of one event of a stream."""
 _UNAUTHORIZED, _FORBIDDEN, _UNREACHED = 401, 403, 502
 _REMEMBERED = 4
@@ -91,8 +91,8 @@ class Soft(httpx2.AsyncBaseTransport):
         async with aclosing(answer):
             async for part in answer.aiter_bytes():
                 body += part
-                if len(body) > LARGEST:
-                    raise httpx2.ReadError(f"the answer is larger than {LARGEST // 1_000_000} MB")
+                if len(body) > MAX_BODY:
+                    raise httpx2.ReadError(f"the answer is larger than {MAX_BODY // 1_000_000} MB")
         head = [(key, value) for key, value in answer.headers.raw if key.lower() not in _LENGTHS]
         return httpx2.Response(answer.status_code, headers=head, content=bytes(body))
 

@@ -40,7 +40,7 @@ CHILD_DISCOVERY = 30.0
 """Seconds for one of a child process: it starts first, and may be silent for ten seconds to what it does not know."""
 _GONE = 404
 _STEADY = 60_000
-_LONGEST_PAUSE = 300.0
+_MAX_PAUSE = 300.0
 _LISTEN_CHECK = 15.0
 _INFO = wire.Implementation(name="parley", version="1")
 R = TypeVar("R")
@@ -180,7 +180,7 @@ class Link:
                 self._modern = None  # the server may come back as another one
             pause = 1.0 if self._clock.now() - began >= _STEADY else pause
             await self._clock.sleep(pause)
-            pause = min(_LONGEST_PAUSE, 2 * pause)
+            pause = min(_MAX_PAUSE, 2 * pause)
 
     async def close(self) -> None:
         """Close what is open, for good; nothing of it is left."""
@@ -298,7 +298,7 @@ class Link:
             cache=None,
             client_info=_INFO,
             elicitation_callback=self._asked,
-            message_handler=None if modern else self._notified,
+            message_handler=self._notified_in_call if modern else self._notified,
         )
 
     def _is_forgotten(self, error: BaseException, mark: CallMark) -> bool:
@@ -318,6 +318,11 @@ class Link:
     async def _notified(self, message: IncomingMessage) -> None:
         if isinstance(message, wire.ToolListChangedNotification) and self._changed is not None:
             self._changed()
+
+    async def _notified_in_call(self, message: IncomingMessage) -> None:
+        """Take news from the stream of a call, where servers without a session may send it; a listing is no call."""
+        if CURRENT.get() in self._calls:
+            await self._notified(message)
 
     async def _asked(
         self,

@@ -15,12 +15,12 @@ from agent_core.tools.mcp.entries import UNREADABLE
 from agent_core.tools.mcp.masking import masked
 from agent_core.tools.mcp.port import McpUnavailable
 
-MOST_TOOLS, MOST_PAGES, MOST_LEFT_OUT = 2_000, 50, 100
-LONGEST_DESCRIPTION, LARGEST_SCHEMA = 4_000, 50_000
+MAX_TOOLS, MAX_PAGES, MAX_LEFT_OUT = 2_000, 50, 100
+MAX_DESCRIPTION, MAX_SCHEMA = 4_000, 50_000
 """Characters of a description, and bytes of a schema as JSON."""
-_LONGEST_TITLE, _LONGEST_NAME = 200, 128
-_LONGEST_INSTRUCTIONS = 10_000
-_LONGEST_WHY = 500
+_MAX_TITLE, _MAX_NAME = 200, 128
+_MAX_INSTRUCTIONS = 10_000
+_MAX_WHY = 500
 _DEEPEST = 50
 _NAME = re.compile(r"[A-Za-z0-9._/-]{1,128}")
 RESOURCE_KEYS = ("parley/resource", "resource")
@@ -37,25 +37,25 @@ async def listed(session: ClientSession, server: McpServer) -> tuple[tuple[McpTo
     found: dict[str, McpTool] = {}
     left_out: list[LeftOut] = []
     cursor, cursors = None, set[str]()
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         page = await session.list_tools(params=wire.PaginatedRequestParams(cursor=cursor))
         whys = [(tool.name, _take(found, tool, server)) for tool in page.tools]
         left_out += [_left_out(server, tool, why) for tool, why in whys if why is not None]
         cursor = page.next_cursor
-        if cursor is None or len(found) >= MOST_TOOLS:
+        if cursor is None or len(found) >= MAX_TOOLS:
             break
         if cursor in cursors:
             raise McpUnavailable(f"The list of tools of the MCP server `{server.name}` repeats itself without an end.")
         cursors.add(cursor)
     if cursor is not None:
-        left_out.append(_left_out(server, "the rest", f"it lists more than {MOST_TOOLS} tools or {MOST_PAGES} pages"))
-    return tuple(sorted(found.values(), key=lambda tool: tool.name)[:MOST_TOOLS]), tuple(left_out[:MOST_LEFT_OUT])
+        left_out.append(_left_out(server, "the rest", f"it lists more than {MAX_TOOLS} tools or {MAX_PAGES} pages"))
+    return tuple(sorted(found.values(), key=lambda tool: tool.name)[:MAX_TOOLS]), tuple(left_out[:MAX_LEFT_OUT])
 
 
 async def relist(session: ClientSession, tool: str) -> None:
     """Have *session* learn which arguments of *tool* the server wants as headers too."""
     cursor = None
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         page = await session.list_tools(params=wire.PaginatedRequestParams(cursor=cursor))
         cursor = page.next_cursor
         if cursor is None or any(each.name == tool for each in page.tools):
@@ -68,9 +68,9 @@ def described(session: ClientSession, server: McpServer, tools: tuple[McpTool, .
     return McpListing(
         tools=tools,
         era=era,
-        title=_short(server, info.title or info.name, _LONGEST_TITLE) if info else None,
-        version=_short(server, info.version, _LONGEST_TITLE) if info else None,
-        instructions=_short(server, session.instructions, _LONGEST_INSTRUCTIONS),
+        title=_short(server, info.title or info.name, _MAX_TITLE) if info else None,
+        version=_short(server, info.version, _MAX_TITLE) if info else None,
+        instructions=_short(server, session.instructions, _MAX_INSTRUCTIONS),
     )
 
 
@@ -92,9 +92,9 @@ def _tool(server: McpServer, tool: wire.Tool) -> McpTool:
     title = tool.title or (hints.title if hints else None)
     return McpTool(
         name=tool.name,
-        description=_short(server, tool.description, LONGEST_DESCRIPTION) or "",
+        description=_short(server, tool.description, MAX_DESCRIPTION) or "",
         parameters=_canonical(tool.input_schema),
-        title=_short(server, title, _LONGEST_TITLE),
+        title=_short(server, title, _MAX_TITLE),
         annotations=McpAnnotations(
             hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint
         )
@@ -106,15 +106,15 @@ def _tool(server: McpServer, tool: wire.Tool) -> McpTool:
 
 def _resource(server: McpServer, meta: dict[str, Any]) -> str | None:
     marks = (meta.get(key) for key in RESOURCE_KEYS)
-    return next((_short(server, mark, _LONGEST_NAME) for mark in marks if isinstance(mark, str)), None) or None
+    return next((_short(server, mark, _MAX_NAME) for mark in marks if isinstance(mark, str)), None) or None
 
 
 def _unfit(schema: dict[str, Any]) -> str | None:
     """Return why *schema* cannot be used."""
     if not _is_shallow(schema):
         return f"its schema is nested more than {_DEEPEST} levels deep"
-    if len(msgspec.json.encode(schema)) > LARGEST_SCHEMA:
-        return f"its schema is larger than {LARGEST_SCHEMA // 1000} kB"
+    if len(msgspec.json.encode(schema)) > MAX_SCHEMA:
+        return f"its schema is larger than {MAX_SCHEMA // 1000} kB"
     return None if schema.get("type", "object") == "object" else "its schema is not that of an object"
 
 
@@ -153,6 +153,6 @@ def _short(server: McpServer, text: str | None, limit: int) -> str | None:
 
 
 def _left_out(server: McpServer, tool: str, why: str) -> LeftOut:
-    left = LeftOut(masked(server, visible(tool))[:_LONGEST_NAME], masked(server, visible(why))[:_LONGEST_WHY])
+    left = LeftOut(masked(server, visible(tool))[:_MAX_NAME], masked(server, visible(why))[:_MAX_WHY])
     _log.warning("mcp.tool_left_out", server=server.name, tool=left.tool, reason=left.why)
     return left

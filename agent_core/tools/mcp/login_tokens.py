@@ -6,7 +6,7 @@ from contextlib import suppress
 from agent_core.clock import Clock, within
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_login import LoginFailed, McpLogin, remedy_of, uses_login
-from agent_core.errors import ParleyError, Unavailable
+from agent_core.errors import Unavailable
 from agent_core.net.client_credentials import leeway
 from agent_core.net.fetch import Fetch
 from agent_core.net.token_endpoint import TokenFailed
@@ -18,14 +18,22 @@ from agent_core.tools.mcp.oauth import McpTokens
 from agent_core.tools.mcp.port import McpUnavailable
 
 _ENDED = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
-"""What endpoints answer when a login is over: what follows is an operator's to do."""
+"""What endpoints answer when a login is over: what follows is an operator's to do.
+
+A configured client that is refused (`invalid_client`) is no such end: its secret can be corrected.
+"""
+_CLIENT_REFUSED = (
+    "It refuses the client: correct `oauth.client_secret` of the server, or what it names with `parley secrets set`. "
+    "The login is kept, and renewed then."
+)
+"""The remedy for a configured client that is refused: its secret was changed there, which ends no login."""
 _WAIT = 0.25
 """Seconds between two looks at a login that another process renews."""
 _AGAIN = 5_000
 """Milliseconds after which a renewal that failed is tried again while the token still holds."""
 _CLOSING = 10.0
 """Seconds for which a process that stops waits for a renewal: what it brings may be the only token that is good."""
-_KEEPING, _LONGEST_PAUSE = 25_000, 5.0
+_KEEPING, _MAX_PAUSE = 25_000, 5.0
 """Milliseconds for which a new login is tried to be kept: with its request less than one process renews it alone."""
 _YOUNG = 60_000
 """Milliseconds for which a token is new: a server that refuses one would refuse the next as well."""
@@ -91,12 +99,14 @@ class LoginTokens:
         for task, seconds in ((self._renewing, 0.0), (self._asking, _CLOSING)):
             if task is None or task.done():
                 continue
-            with suppress(TimeoutError, asyncio.CancelledError, ParleyError):
-                if seconds:
+            if seconds:
+                with suppress(TimeoutError):
                     async with within(self._clock, seconds):
                         await asyncio.wait((task,))
-                task.cancel()
-                await task
+            task.cancel()
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.exception()  # seen: no call waits for it any more
 
     async def _known(self) -> McpLogin | None:
         """Return the login, unless it is that of another address: its tokens are sent nowhere else."""
@@ -136,9 +146,11 @@ class LoginTokens:
             new = await self._authorization.renewed(self._server, spent)
         except (TokenFailed, LoginFailed) as error:
             refused = error.refused if isinstance(error, TokenFailed) else "invalid_client"
-            if refused not in _ENDED:
+            is_ours = isinstance(error, TokenFailed) and refused == "invalid_client" and spent.client.is_configured
+            if refused not in _ENDED or is_ours:
                 await self._logins.release(name, spent)
-                raise McpUnavailable(f"The login at the MCP server `{name}` cannot be renewed now: {error}") from None
+                text = f"The login at the MCP server `{name}` cannot be renewed now: {error}"
+                raise McpUnavailable(f"{text} {_CLIENT_REFUSED}" if is_ours else text) from None
             await self._logins.end(name, spent, str(error))
             raise McpUnavailable(f"The login at the MCP server `{name}` {self._needed('has ended')}: {error}") from None
         except BaseException:
@@ -158,7 +170,7 @@ class LoginTokens:
                 if self._clock.now() >= until:
                     raise
             await self._clock.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _MAX_PAUSE)
         if not kept and await self._logins.login(name) is None:
             await self._authorization.revoke(self._server, new)
 

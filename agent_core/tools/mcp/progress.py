@@ -9,7 +9,7 @@ from agent_core.tools.mcp.masking import masked
 
 _EVERY = 100
 """Milliseconds between two lines: a server may report as often as it likes."""
-_LONGEST = 300
+_MAX_TEXT = 300
 
 
 class Report(Protocol):
@@ -29,7 +29,7 @@ def shown_by(server: McpServer, context: CallContext) -> Report:
             return
         last = now
         count = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-        said = masked(server, visible(message or "")).strip()[:_LONGEST]
+        said = masked(server, visible(message or "")).strip()[:_MAX_TEXT]
         context.progress(f"{count}: {said}" if said else count)
 
     return report

@@ -13,12 +13,12 @@ from agent_core.domain.mcp_tools import strings_of
 from agent_core.domain.messages import visible
 from agent_core.tools.base import Elicitation, ElicitationAnswer
 
-MOST_STATE = 100_000
+MAX_STATE = 100_000
 """Characters of a server's own state that is kept until the person answers."""
-LONGEST_HELD = 900.0
+MAX_HELD_SECONDS = 900.0
 """Seconds for which a call that may have written waits for an answer."""
-_MOST_FIELDS = 20
-_LONGEST_MESSAGE, _LONGEST_SCHEMA = 4_000, 20_000
+_MAX_FIELDS = 20
+_MAX_MESSAGE, _MAX_SCHEMA = 4_000, 20_000
 _PRIMITIVES = frozenset({"string", "number", "integer", "boolean"})
 _VALUES = frozenset({"enum", "const", "required"})
 """Keys of a schema whose texts the server compares with the answer's."""
@@ -66,7 +66,7 @@ class AskedSoFar(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the open question, as one of *server*, named first: of a long one only the begin is shown."""
         assert self.open is not None, "No question is open."
         state = msgspec.json.encode(self).decode()
-        if len(state) > MOST_STATE:
+        if len(state) > MAX_STATE:
             raise Unanswerable("it wants more kept for it than is kept, until its question is answered")
         detail = f"The MCP server `{server}` asks this."
         return Elicitation(f"{server} asks: {visible(self.open.message)}", self.open.schema, detail, state)
@@ -136,7 +136,7 @@ def read(params: wire.ElicitRequestParams) -> ServerQuestion | str:
             "The server asked the person for more than plain fields and choices from a list, which no form here has; "
             "that was declined."
         )
-    if len(params.message) > _LONGEST_MESSAGE or len(msgspec.json.encode(schema)) > _LONGEST_SCHEMA:
+    if len(params.message) > _MAX_MESSAGE or len(msgspec.json.encode(schema)) > _MAX_SCHEMA:
         return "The server asked the person a question that is too long; that was declined."
     if _hides(schema):
         return "The server asked the person with characters that people do not see; that was declined."
@@ -147,7 +147,7 @@ class LiveQuestions:
     """Answers what a server of the legacy era asks while a call runs.
 
     A question that the person has answered gets that answer. With another one the call ends, and is made again with
-    its answer, if it is *repeatable*; otherwise the question stays open for `LONGEST_HELD`, until `reply`.
+    its answer, if it is *repeatable*; otherwise the question stays open for `MAX_HELD_SECONDS`, until `reply`.
     """
 
     def __init__(self, asked: AskedSoFar, clock: Clock, *, repeatable: bool) -> None:
@@ -181,7 +181,7 @@ class LiveQuestions:
         replied, opened = self._replied, self.open
         self.open.set_result(question)
         try:
-            async with within(self._clock, LONGEST_HELD):
+            async with within(self._clock, MAX_HELD_SECONDS):
                 return await replied
         except TimeoutError:
             if replied.done() and not replied.cancelled():  # at the same moment
@@ -189,8 +189,8 @@ class LiveQuestions:
             if self.open is opened:
                 self.open = _future()
             return self.declined(
-                f"The server asked the person something; that was declined, since a call waits {LONGEST_HELD / 60:g} "
-                "minutes for an answer."
+                "The server asked the person something; that was declined, since a call waits "
+                f"{MAX_HELD_SECONDS / 60:g} minutes for an answer."
             )
 
     def reply(self, number: int, answer: wire.ElicitResult) -> None:
@@ -242,7 +242,7 @@ def _is_flat(schema: Mapping[str, Any]) -> bool:
     if schema.get("type", "object") != "object" or not isinstance(fields, dict):
         return False
     found = cast("dict[str, Any]", fields)
-    return len(found) <= _MOST_FIELDS and all(map(_can_be_asked, found.values()))
+    return len(found) <= _MAX_FIELDS and all(map(_can_be_asked, found.values()))
 
 
 def _can_be_asked(field: object) -> bool:

@@ -14,9 +14,9 @@ from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import File, Part, Text
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 
-MOST_BYTES = 5_000_000
+MAX_BYTES = 5_000_000
 """Bytes of one image or recording."""
-MOST_FILES = 10
+MAX_FILES = 10
 _SHORTEST_MAGIC = 12
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png", "png"),
@@ -124,8 +124,8 @@ class _ResultReader:
     async def _file(self, data: str, mime: str, source: str) -> None:
         """Keep a file, and say in the text what there is, or why it was not kept."""
         what = f"a file{source} ({mime or 'of no type'})"
-        if len(data) > MOST_BYTES * 4 // 3 + 4:
-            self.texts.append(f"[Left out: {what}, larger than {MOST_BYTES // 1_000_000} MB.]")
+        if len(data) > MAX_BYTES * 4 // 3 + 4:
+            self.texts.append(f"[Left out: {what}, larger than {MAX_BYTES // 1_000_000} MB.]")
             return
         try:
             content = base64.b64decode(data, validate=True)
@@ -135,7 +135,7 @@ class _ResultReader:
         found = sniffed(content)
         if found is None:
             self.texts.append(f"[Left out: {what}, {len(content)} bytes that are no image, recording or PDF.]")
-        elif self._context.keep_file is None or len(self.files) >= MOST_FILES:
+        elif self._context.keep_file is None or len(self.files) >= MAX_FILES:
             self.texts.append(f"[Left out: {what}, {len(content)} bytes; it cannot be kept here.]")
         else:
             known, ending = found

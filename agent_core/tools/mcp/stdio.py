@@ -24,7 +24,7 @@ from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import visible
 from agent_core.tools.mcp.masking import masked
 
-LONGEST = 4_000_000
+MAX_MESSAGE = 4_000_000
 """Bytes of one line, as of one answer over HTTP."""
 _CHUNK = 65_536
 _GRACE = 2.0
@@ -32,7 +32,7 @@ _GRACE = 2.0
 _LOOK = 0.01
 _LOGGED = 200
 """Lines of its standard error that are logged of one process."""
-LONGEST_ERROR = 64_000
+MAX_ERROR = 64_000
 """Bytes of a line of it that are read; `_LINE` characters are shown, once its secrets are masked."""
 _LINE = 500
 _AT_ONCE = 200
@@ -68,7 +68,7 @@ class LastWords:
 
     def _shown(self, line: bytes) -> str:
         if line.startswith(_CUT):
-            return f"[a line of more than {LONGEST_ERROR // 1000} kB]"
+            return f"[a line of more than {MAX_ERROR // 1000} kB]"
         return masked(self._server, visible(line.decode(errors="replace")).strip())[:_LINE]
 
 
@@ -118,7 +118,7 @@ async def _read(
     process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception], ended: Callable[[], None]
 ) -> None:
     assert process.stdout is not None
-    lines = _Lines(LONGEST)
+    lines = _Lines(MAX_MESSAGE)
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
         async with incoming:
             while chunk := await process.stdout.read(_CHUNK):
@@ -141,7 +141,7 @@ async def _write(process: Process, outgoing: MemoryObjectReceiveStream[SessionMe
 
 async def _errors(process: Process, words: LastWords) -> None:
     assert process.stderr is not None
-    lines = _Lines(LONGEST_ERROR)
+    lines = _Lines(MAX_ERROR)
     while chunk := await process.stderr.read(_CHUNK):
         for number, line in enumerate(lines.of(chunk), 1):
             if number % _AT_ONCE == 0:
@@ -187,7 +187,9 @@ def _message(line: bytes) -> SessionMessage | None:
         found = _HEAD.match(line[1:]) or _TAIL.search(line)
         if found is None:
             return None
-        error = wire.ErrorData(code=wire.INTERNAL_ERROR, message=f"the answer is larger than {LONGEST // 1_000_000} MB")
+        error = wire.ErrorData(
+            code=wire.INTERNAL_ERROR, message=f"the answer is larger than {MAX_MESSAGE // 1_000_000} MB"
+        )
         return SessionMessage(wire.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
     if not line.lstrip().startswith(b"{"):
         return None

@@ -16,7 +16,7 @@ from agent_core.tools.base import CallContext, Outcome
 from agent_core.tools.mcp.listing import relist
 from agent_core.tools.mcp.marks import CallMark
 from agent_core.tools.mcp.progress import shown_by
-from agent_core.tools.mcp.questions import LONGEST_HELD, AskedSoFar, LiveQuestions, Unanswerable, asked_by, taken_up
+from agent_core.tools.mcp.questions import MAX_HELD_SECONDS, AskedSoFar, LiveQuestions, Unanswerable, asked_by, taken_up
 from agent_core.tools.mcp.results import outcome_of
 
 _ROUNDS = 5
@@ -64,7 +64,7 @@ class ToolUse:
     async def _legacy(self, session: ClientSession, asked: AskedSoFar) -> Outcome:
         questions = self.questions
         if not self._repeatable:
-            result = await self._send(session, asked, LONGEST_HELD)
+            result = await self._send(session, asked, MAX_HELD_SECONDS)
             assert isinstance(result, wire.CallToolResult), "A result of the legacy era asks nothing."
             return await self._outcome(result, questions.notes)
         work = asyncio.ensure_future(self._send(session, asked))

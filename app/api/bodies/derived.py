@@ -98,8 +98,8 @@ def _accepted(type_: Any) -> Any:
         case origin if origin is tuple:
             return list[_accepted(arguments[0])]  # pyright: ignore[reportInvalidTypeArguments] - computed
         case origin if origin in (Union, UnionType):
-            given = [_accepted(each) for each in arguments if each is not NoneType]
-            wanted = given[0] if len(given) == 1 else one_of(*given)
+            types = [_accepted(each) for each in arguments if each is not NoneType]
+            wanted = types[0] if len(types) == 1 else one_of(*types)
             return Union[wanted, None] if NoneType in arguments else wanted  # noqa: UP007 - made here
         case _:
             return type_

@@ -33,8 +33,8 @@ FORM: dict[str, Any] = {
 """The body for OpenAPI."""
 AROUND = 16_384
 """Bytes of a form besides its file: boundaries, headers, the field `session`."""
-_MOST_FIELD = 1_000
-_MOST_ID = 200
+_MAX_FIELD = 1_000
+_MAX_ID = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ async def sent_form(request: Request, most: int) -> AsyncIterator[SentForm]:
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise InvalidInput("file", "send a form, `multipart/form-data`, with the file in the field `file`.")
     stream = _bounded(request, most + AROUND, most)
-    parser = MultiPartParser(request.headers, stream, max_files=1, max_fields=1, max_part_size=_MOST_FIELD)
+    parser = MultiPartParser(request.headers, stream, max_files=1, max_fields=1, max_part_size=_MAX_FIELD)
     try:
         form = await parser.parse()
     except MultiPartException as error:
@@ -86,12 +86,12 @@ async def _bounded(request: Request, most: int, file: int) -> AsyncGenerator[byt
 
 
 def _form(fields: list[tuple[str, str | UploadFile]]) -> SentForm:
-    given = dict(fields)
-    if strange := next((name for name in given if name not in ("file", "session")), None):
+    values = dict(fields)
+    if strange := next((name for name in values if name not in ("file", "session")), None):
         raise InvalidInput(visible(strange)[:100], "there is no such field; a form has `file`, and may have `session`.")
-    file, session = given.get("file"), given.get("session")
+    file, session = values.get("file"), values.get("session")
     if not isinstance(file, UploadFile):
         raise InvalidInput("file", "send a file, with a file name.")
-    if session is not None and (not isinstance(session, str) or not 0 < len(session) <= _MOST_ID or "\0" in session):
-        raise InvalidInput("session", f"the id of a session, of 1 to {_MOST_ID} characters.")
+    if session is not None and (not isinstance(session, str) or not 0 < len(session) <= _MAX_ID or "\0" in session):
+        raise InvalidInput("session", f"the id of a session, of 1 to {_MAX_ID} characters.")
     return SentForm(file, file.filename or "", file.content_type, session)

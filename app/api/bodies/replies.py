@@ -72,9 +72,9 @@ class OutputsBody(OverrideBody):
 
     def changes(self) -> Changes | None:
         """Return the core's value of what changes with the outputs; None without such."""
-        given = self.model_dump(exclude={"outputs"}, exclude_none=True)
-        if not given:
+        values = self.model_dump(exclude={"outputs"}, exclude_none=True)
+        if not values:
             return None
-        next_step = {name: given.pop(name) for name in OverrideBody.model_fields if name in given}
-        rules = given.pop("step_rules", None)
-        return msgspec.convert({**given, "rules": rules, "next": next_step or None}, Changes)
+        next_step = {name: values.pop(name) for name in OverrideBody.model_fields if name in values}
+        rules = values.pop("step_rules", None)
+        return msgspec.convert({**values, "rules": rules, "next": next_step or None}, Changes)

@@ -48,6 +48,7 @@ from channels.web.visitor_ids import fault_of_name
 
 MAX_TEXT = 100_000
 MAX_METADATA = 16_000
+MAX_VISITORS_METADATA = 1_000
 TITLE_LENGTH = 200
 DEFAULT_TIMEOUT = 120.0
 
@@ -129,8 +130,8 @@ class TitleBody(RequestBody):
 
     @field_validator("title")
     @classmethod
-    def _legible(cls, given: str) -> str:
-        return one_line(given)[:TITLE_LENGTH]
+    def _legible(cls, title: str) -> str:
+        return one_line(title)[:TITLE_LENGTH]
 
 
 class BranchBody(RequestBody):

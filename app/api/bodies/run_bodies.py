@@ -124,12 +124,12 @@ class RunBody(WorkBody):
     @property
     def instructions(self) -> str | None:
         """What the leading system messages say, or None."""
-        said = [part.text for m in self._leading() for part in m.texts]
-        return "\n\n".join(said) or None
+        texts = [part.text for m in self._leading() for part in m.texts]
+        return "\n\n".join(texts) or None
 
     def _leading(self) -> list[MessageBody]:
-        given = self.messages or []
-        return given[: next((n for n, m in enumerate(given) if m.role != "system"), len(given))]
+        messages = self.messages or []
+        return messages[: next((n for n, m in enumerate(messages) if m.role != "system"), len(messages))]
 
     def _talk(self) -> list[MessageBody]:
         return (self.messages or [])[len(self._leading()) :]

@@ -361,9 +361,9 @@ def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None)
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
-def page(found: Page[Any], wire: Any, *more: Any) -> Response:
-    """Return *found* as a list answer, each item by *wire*."""
-    return answer(Page(tuple(wire(item, *more) for item in found.items), found.next_cursor))
+def page(listed: Page[Any], wire: Any, *more: Any) -> Response:
+    """Return *listed* as a list answer, each item by *wire*."""
+    return answer(Page(tuple(wire(item, *more) for item in listed.items), listed.next_cursor))
 
 
 def rfc3339(milliseconds: int) -> str:

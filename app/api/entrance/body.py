@@ -10,9 +10,9 @@ from starlette.responses import Response
 from agent_core.domain.schemas import MAX_DEPTH
 from app.api.entrance.plain import fault_of, place_of_depth
 from app.api.entrance.scan import MAX_VALUES, Excess
-from app.api.problems import MOST_ERRORS, invalid, problem
+from app.api.problems import MAX_ERRORS, invalid, problem
 
-MOST_FAULTS = 1_000
+MAX_FAULTS = 1_000
 """Faults that are put into words: 2 ms of work."""
 _DEEP = f"nested more than {MAX_DEPTH} levels deep."
 
@@ -36,34 +36,34 @@ def too_complex(excess: Excess, begin: bytes, most: int = MAX_VALUES) -> Respons
 
 def fault_in(body: bytes) -> Response | None:
     """Return the answer to a *body* that is no JSON or cannot be kept; None when the route can read it."""
-    given = _decoded(body)
-    return given if isinstance(given, Response) else None
+    value = _decoded(body)
+    return value if isinstance(value, Response) else None
 
 
 def read(body: bytes, model: type[BaseModel]) -> BaseModel | Response:
     """Return *body* as the *model* that its route takes, or the answer to one that is none."""
-    given = _decoded(body)
-    if isinstance(given, Response):
-        return given
+    value = _decoded(body)
+    if isinstance(value, Response):
+        return value
     try:
-        return model.model_validate(given)
+        return model.model_validate(value)
     except ValidationError as error:
-        return _faults(error, given, model)
+        return _faults(error, value, model)
 
 
 def _decoded(body: bytes) -> Any:
     try:
-        given = msgspec.json.decode(body)
+        value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return no_json(f"The body is not valid JSON: {error}.")
-    fault = fault_of(body, given)
-    return given if fault is None else problem(422, "`{}`: {}".format(*fault), errors=[fault])
+    fault = fault_of(body, value)
+    return value if fault is None else problem(422, "`{}`: {}".format(*fault), errors=[fault])
 
 
-def _faults(error: ValidationError, given: Any, model: type[BaseModel]) -> Response:
+def _faults(error: ValidationError, value: Any, model: type[BaseModel]) -> Response:
     count = error.error_count()
-    if count <= MOST_FAULTS:
-        return invalid([{**each, "loc": ("body", *each["loc"])} for each in error.errors()], given)
-    unknown = (name for name in given if name not in model.model_fields) if isinstance(given, dict) else iter(())
-    named = [(name, "Extra inputs are not permitted") for name in islice(unknown, MOST_ERRORS)]
+    if count <= MAX_FAULTS:
+        return invalid([{**each, "loc": ("body", *each["loc"])} for each in error.errors()], value)
+    unknown = (name for name in value if name not in model.model_fields) if isinstance(value, dict) else iter(())
+    named = [(name, "Extra inputs are not permitted") for name in islice(unknown, MAX_ERRORS)]
     return problem(422, f"{count:,} values are wrong.", errors=named, more=count - len(named))

@@ -34,6 +34,7 @@ SIGNED = 1_000_000
 BODIES = {
     "/v1/files": FILE,
     "/v1/sessions/{id}/messages": MESSAGE,
+    "/v1/sessions/{id}/replies": MESSAGE,
     "/v1/agents/{id}/runs": MESSAGE,
     "/v1/runs/{id}/tool-outputs": MESSAGE,
     "/v1/runs/{id}/feedback": MESSAGE,

@@ -30,12 +30,12 @@ SIGNED = "/slack/"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 QUICK_BYTES, QUICK_VALUES = 64_000, 1_000
 """A body of no more bytes and values is checked in under 1 ms; a larger one is read outside of the event loop."""
-MOST_HELD, MOST_VISITORS, MOST_UNKNOWN = 128_000_000, 64_000_000, 64_000_000
+MAX_HELD, MAX_VISITORS, MAX_UNKNOWN = 128_000_000, 64_000_000, 64_000_000
 """Bytes of bodies that have not arrived whole, in this process: of operators, of visitors, of unidentified callers."""
 EACH_VISITOR, EACH_UNKNOWN, EACH_ADDRESS = 2_000_000, 2_000_000, 16_000_000
 """Bytes of them of one visitor, of one address whose callers are not identified, and of all visitors at one address:
 none of them can use up those of all."""
-MOST_FORMS, EACH_FORM, EACH_PLACE = 500_000_000, 50_000_000, 125_000_000
+MAX_FORMS, EACH_FORM, EACH_PLACE = 500_000_000, 50_000_000, 125_000_000
 """Bytes of forms with files that are on their way or read, on disk: of all callers of a kind, of one visitor, and of
 all visitors at one address."""
 
@@ -142,7 +142,7 @@ class RequestGuard:
 
     async def _form(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the route read a form as it arrives; its bytes count until the answer, for so long it is kept."""
-        share = Share(MOST_FORMS, _names(principal, scope, EACH_FORM, EACH_PLACE))
+        share = Share(MAX_FORMS, _names(principal, scope, EACH_FORM, EACH_PLACE))
         with self._forms[principal.visitor].counted(share) as hold:
 
             async def counted() -> Message:
@@ -157,10 +157,10 @@ class RequestGuard:
         if principal is None:
             address = address_in(scope)
             named: Named | None = None if address is None else ("address", address)
-            return self._unknown.counted(Share(MOST_UNKNOWN, () if named is None else ((named, EACH_UNKNOWN),)))
+            return self._unknown.counted(Share(MAX_UNKNOWN, () if named is None else ((named, EACH_UNKNOWN),)))
         if principal.visitor:
-            return self._visitors.counted(Share(MOST_VISITORS, _names(principal, scope, EACH_VISITOR, EACH_ADDRESS)))
-        return self._operators.counted(Share(MOST_HELD))
+            return self._visitors.counted(Share(MAX_VISITORS, _names(principal, scope, EACH_VISITOR, EACH_ADDRESS)))
+        return self._operators.counted(Share(MAX_HELD))
 
 
 def _names(principal: Principal, scope: Scope, each: int, here: int) -> tuple[tuple[Named, int], ...]:
@@ -203,14 +203,14 @@ async def _body(
     if scan is None or not body:
         return body, None
     if len(body) <= QUICK_BYTES and scan.values <= QUICK_VALUES:
-        found = fault_in(body)
+        outcome = fault_in(body)
     elif entrance.model is None:
-        found = await asyncio.to_thread(fault_in, body)
+        outcome = await asyncio.to_thread(fault_in, body)
     else:
-        found = await asyncio.to_thread(read, body, entrance.model)
-    if isinstance(found, Response):
-        raise Refused(found)
-    return body, found
+        outcome = await asyncio.to_thread(read, body, entrance.model)
+    if isinstance(outcome, Response):
+        raise Refused(outcome)
+    return body, outcome
 
 
 async def _read(
@@ -252,13 +252,13 @@ def too_large(most: int) -> Response:
 
 def replay(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that gives *body* first, and then what comes after it."""
-    given = False
+    replayed = False
 
     async def again() -> Message:
-        nonlocal given
-        if given:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        given = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

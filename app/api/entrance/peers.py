@@ -19,7 +19,7 @@ NAMING = frozenset({b"x-forwarded-for", b"forwarded", b"x-real-ip"})
 """Headers by which a proxy says whom it speaks for."""
 EVERY = 3600.0
 """Seconds between two warnings of one peer."""
-MOST_PEERS = 8
+MAX_PEERS = 8
 """Peers that are warned of within them, of each kind: strangers may write such headers too, from many addresses."""
 _log = structlog.get_logger("parley.proxies")
 
@@ -51,7 +51,7 @@ class UnnamedProxies:
         now, place, warned = self._now(), place_of(peer), self._warned[is_shared(peer)]
         while warned and now - next(iter(warned.values())) >= EVERY:
             warned.popitem(last=False)
-        if place in warned or len(warned) >= MOST_PEERS or within(peer, self._proxies):
+        if place in warned or len(warned) >= MAX_PEERS or within(peer, self._proxies):
             return
         warned[place] = now
         remedy = f"if {peer} is your proxy, name it in PARLEY_TRUSTED_PROXIES: until then all its callers share one"

@@ -26,9 +26,9 @@ def path_of(steps: Sequence[str | int]) -> str:
     return text.removeprefix(".")
 
 
-def fault_of(body: bytes, given: Any) -> Fault | None:
-    """Return what in *body*, which was read as *given*, cannot be kept; without an escape in it nothing is walked."""
-    if _NUL_ESCAPED in body and (path := place_of_nul(given)) is not None:
+def fault_of(body: bytes, value: Any) -> Fault | None:
+    """Return what in *body*, which was read as *value*, cannot be kept; without an escape in it nothing is walked."""
+    if _NUL_ESCAPED in body and (path := place_of_nul(value)) is not None:
         return path, NUL_FAULT
     return None
 
@@ -61,17 +61,17 @@ def _step(path: list[Any], token: bytes) -> None:
             pass
 
 
-def place_of_nul(given: Any) -> str | None:
-    """Return the path to the first text in *given*, a field's name included, that holds U+0000; None without any."""
+def place_of_nul(root: Any) -> str | None:
+    """Return the path to the first text in *root*, a field's name included, that holds U+0000; None without any."""
     path: list[str | int] = []
-    left: list[Iterator[tuple[str | int, Any]]] = [iter([("", given)])]
+    left: list[Iterator[tuple[str | int, Any]]] = [iter([("", root)])]
     while left:
-        found = next(left[-1], None)
-        if found is None:
+        item = next(left[-1], None)
+        if item is None:
             left.pop()
             del path[-1:]
             continue
-        name, value = found
+        name, value = item
         if (isinstance(name, str) and NUL in name) or (isinstance(value, str) and NUL in value):
             return path_of([*path, name][1:]).replace(NUL, "\\u0000")
         if isinstance(value, dict | list):

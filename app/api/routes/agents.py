@@ -11,6 +11,7 @@ from app.api.bodies.wire import Agent, agent_wire, answer, page
 from app.api.deps import Cursor, Limit, Operator, Wired
 from app.api.entrance.large import BodyRoute
 from app.api.problems import answers
+from app.strangers import warn_of_strangers
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=BodyRoute)
 AgentId = Annotated[str, Path(description="An agent's id or its name.", max_length=200)]
@@ -28,7 +29,9 @@ async def list_agents(wired: Wired, _: Operator, limit: Limit, cursor: Cursor = 
 async def create_agent(wired: Wired, _: Operator, body: AgentBody) -> Response:
     """Make an agent."""
     agents = wired.core.agents
-    return answer(agent_wire(await agents.create(body.value()), agents.defaults), 201)
+    agent = await agents.create(body.value())
+    warn_of_strangers(agent.definition)
+    return answer(agent_wire(agent, agents.defaults), 201)
 
 
 @router.get("/{id}", responses=answers(Agent, 401, 403, 404, 422))
@@ -42,7 +45,9 @@ async def get_agent(wired: Wired, _: Operator, id: AgentId) -> Response:
 async def change_agent(wired: Wired, _: Operator, id: AgentId, body: AgentChanges) -> Response:
     """Make a new version of an agent; a session takes it up after a pause, a compaction, or when it is asked to."""
     agents = wired.core.agents
-    return answer(agent_wire(await agents.update(id, body.model_dump(exclude_unset=True)), agents.defaults))
+    agent = await agents.update(id, body.model_dump(exclude_unset=True))
+    warn_of_strangers(agent.definition)
+    return answer(agent_wire(agent, agents.defaults))
 
 
 @router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 409, 422, status=204))

@@ -73,11 +73,11 @@ async def list_approvals(
 ) -> Response:
     """List approvals, the oldest first; those of a visitor's own sessions only."""
     owner = None if principal.agent is None else Owner(principal.actor.id, PERSONS, principal.agent)
-    found = await wired.core.approvals.list(
+    listed = await wired.core.approvals.list(
         status=status, session=session, run=run, owner=owner, limit=limit, cursor=cursor
     )
-    seen = tuple(each for each in found.items if _is_shown(each, principal, show))
-    return page(Page(seen, found.next_cursor), lambda approval: _wire(approval, principal, show))
+    seen = tuple(each for each in listed.items if _is_shown(each, principal, show))
+    return page(Page(seen, listed.next_cursor), lambda approval: _wire(approval, principal, show))
 
 
 @router.get("/audit", response_class=Response, responses=answers(AuditLine, 400, 401, 403, 422, media=NDJSON))

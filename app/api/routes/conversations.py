@@ -47,8 +47,8 @@ async def list_conversations(
     """
     own = replace(wanted, own=True)
     with nullcontext() if q is None else wired.searches.turn(principal, share):
-        found = await wired.core.conversations.find(own, q, limit=limit, cursor=cursor)
-    return page(found, conversation_wire)
+        listed = await wired.core.conversations.find(own, q, limit=limit, cursor=cursor)
+    return page(listed, conversation_wire)
 
 
 @router.get("/{id}/feedback", responses=answers(Page[Feedback], 400, 401, 403, 404, 422))

@@ -54,28 +54,28 @@ async def list_costs(
     Sums are kept by UTC day: a `from` or `to` within a day includes that day whole, and the answer says which days it
     covers, `from` inclusive and `to` exclusive.
     """
-    found = await wired.core.costs.listed(by, wanted, limit=limit, cursor=cursor)
+    listed = await wired.core.costs.listed(by, wanted, limit=limit, cursor=cursor)
     first, end = _text(wanted.first), _text(wanted.end)
-    return answer(Cost(by=by, start=first, end=end, items=found.items, next_cursor=found.next_cursor))
+    return answer(Cost(by=by, start=first, end=end, items=listed.items, next_cursor=listed.next_cursor))
 
 
-def _day(name: str, given: str, *, last: bool = False) -> int:
-    """Return the UTC day of *given*, counted since 1970-01-01; the next one where it is *last*, and within a day."""
+def _day(name: str, text: str, *, last: bool = False) -> int:
+    """Return the UTC day of *text*, counted since 1970-01-01; the next one where it is *last*, and within a day."""
     try:
-        moment = _moment(given)
+        moment = _moment(text)
         day = moment.date() + _DAY if last and moment.time() != time.min else moment.date()
     except (ValueError, OverflowError):  # no such day, or one before the year 1 or after 9999
         raise InvalidInput(name, _EXPLAINED) from None
     return day.toordinal() - EPOCH
 
 
-def _moment(given: str) -> datetime:
-    """Return *given* in UTC; raises `ValueError`, `OverflowError`."""
-    if _DATE.fullmatch(given):
-        return datetime.combine(date.fromisoformat(given), time.min)
-    if _TIME.fullmatch(given):
-        return datetime.fromisoformat(given.upper()).astimezone(UTC).replace(tzinfo=None)
-    raise ValueError(given)
+def _moment(text: str) -> datetime:
+    """Return *text* in UTC; raises `ValueError`, `OverflowError`."""
+    if _DATE.fullmatch(text):
+        return datetime.combine(date.fromisoformat(text), time.min)
+    if _TIME.fullmatch(text):
+        return datetime.fromisoformat(text.upper()).astimezone(UTC).replace(tzinfo=None)
+    raise ValueError(text)
 
 
 def _text(day: int | None) -> str | None:

@@ -27,25 +27,25 @@ BAD = (400, 401, 403, 413, 422)
 KeyId = Annotated[str, Path(description="A key's id.", max_length=200)]
 
 
-def _moment(given: str) -> str:
+def _moment(text: str) -> str:
     """Return a time of RFC 3339, checked."""
     try:
-        found = datetime.fromisoformat(given)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError("give a time such as 2027-01-31T12:00:00Z.") from None
-    if found.tzinfo is None:
+    if moment.tzinfo is None:
         raise ValueError("give the time with its zone, such as 2027-01-31T12:00:00Z.")
-    if not datetime(1970, 1, 2, tzinfo=UTC) < found < datetime(9000, 1, 1, tzinfo=UTC):
+    if not datetime(1970, 1, 2, tzinfo=UTC) < moment < datetime(9000, 1, 1, tzinfo=UTC):
         raise ValueError("give a time between 1970 and 9000.")
-    return given
+    return text
 
 
-def _plain(given: str) -> str:
-    if not given.strip():
+def _plain(text: str) -> str:
+    if not text.strip():
         raise ValueError("must not be empty or blank.")
-    if (fault := fault_of_name(given)) is not None:
+    if (fault := fault_of_name(text)) is not None:
         raise ValueError(fault)
-    return given
+    return text
 
 
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"}, max_length=40), AfterValidator(_moment)]
@@ -70,10 +70,10 @@ class KeyChangesBody(RequestBody):
 
     def value(self) -> KeyChanges:
         """Return the core's value."""
-        given: dict[str, Any] = self.model_dump(exclude_unset=True)
-        if "expires_at" in given:
-            given["expires_at"] = _at(given["expires_at"])
-        return msgspec.convert(given, KeyChanges)
+        changes: dict[str, Any] = self.model_dump(exclude_unset=True)
+        if "expires_at" in changes:
+            changes["expires_at"] = _at(changes["expires_at"])
+        return msgspec.convert(changes, KeyChanges)
 
 
 class RotationBody(RequestBody):
@@ -94,8 +94,8 @@ class RevocationBody(RequestBody):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        given = [each for each in (self.token, self.actor, self.session) if each is not None]
-        if len(given) != 1 or len(self.model_fields_set) != 1:
+        subjects = [each for each in (self.token, self.actor, self.session) if each is not None]
+        if len(subjects) != 1 or len(self.model_fields_set) != 1:
             raise ValueError("give exactly one of `token`, `actor` and `session`.")
         return self
 
@@ -103,8 +103,8 @@ class RevocationBody(RequestBody):
     def subject(self) -> tuple[RevocationKind, str]:
         """Return what is revoked."""
         kinds: tuple[RevocationKind, ...] = ("token", "actor", "session")
-        given = {"token": self.token, "actor": self.actor, "session": self.session}
-        return next((kind, name) for kind in kinds if (name := given[kind]) is not None)
+        subjects = {"token": self.token, "actor": self.actor, "session": self.session}
+        return next((kind, name) for kind in kinds if (name := subjects[kind]) is not None)
 
 
 @router.get("/v1/keys", responses=answers(Page[Key], 400, 401, 403, 422))
@@ -143,9 +143,9 @@ async def change_key(wired: Wired, principal: Operator, id: KeyId, body: KeyChan
 @router.post("/v1/keys/{id}/rotate", responses=answers(KeyWithSecret, *BAD, 404))
 async def rotate_key(wired: Wired, principal: Operator, id: KeyId, body: RotationBody | None = None) -> Response:
     """Give a key another secret; the old one works for a while."""
-    known = await wired.core.access.key(id)
-    _check_scopes(principal, known.scopes)
-    if ACT_AS not in principal.scopes and known.actor != principal.actor.id:
+    key = await wired.core.access.key(id)
+    _check_scopes(principal, key.scopes)
+    if ACT_AS not in principal.scopes and key.actor != principal.actor.id:
         raise Forbidden(f"To get the secret of another holder's key takes a key with the scope `{ACT_AS}`.")
     key, secret = await wired.core.access.rotate_key(id, grace=GRACE if body is None else body.grace)
     wired.credentials.put(key)
@@ -184,10 +184,10 @@ def _at(moment: str | None) -> int | None:
     """Return a checked time in milliseconds; raises `InvalidInput` when it has passed."""
     if moment is None:
         return None
-    found = datetime.fromisoformat(moment)
-    if found <= datetime.now(UTC):
+    end = datetime.fromisoformat(moment)
+    if end <= datetime.now(UTC):
         raise InvalidInput("expires_at", f"this time has passed; it is {rfc3339(_milliseconds(datetime.now(UTC)))}.")
-    return _milliseconds(found)
+    return _milliseconds(end)
 
 
 def _milliseconds(time: datetime) -> int:

@@ -21,10 +21,10 @@ router = APIRouter(tags=["health"])
 @router.get("/metrics", response_class=Response, responses={**answers(None, 401, 403, 503), **TEXT})
 async def metrics(request: Request, _: Operator) -> Response:
     """Return counters and gauges in Prometheus's text format."""
-    found: Metrics | None = getattr(request.app.state, "metrics", None)
-    if found is None:
+    measured: Metrics | None = getattr(request.app.state, "metrics", None)
+    if measured is None:
         return problem(503, "The process is starting.", headers={"Retry-After": "1"})
-    return Response(await found.text(), headers={"Content-Type": MEDIA_TYPE})
+    return Response(await measured.text(), headers={"Content-Type": MEDIA_TYPE})
 
 
 class Counting:

@@ -40,10 +40,10 @@ async def own_render(id: str, wired: Wired, principal: Caller) -> RenderObject:
     if not principal.visitor:
         return await wired.core.renders.get(id)
     own = Wanted(actor=principal.actor.id, kinds=PERSONS, agent=principal.agent)
-    found = await wired.core.renders.get(id, own)
-    if found.session in principal.barred:
+    render = await wired.core.renders.get(id, own)
+    if render.session in principal.barred:
         raise NotFound("render", id)
-    return found
+    return render
 
 
 OwnRender = Annotated[RenderObject, Depends(own_render)]

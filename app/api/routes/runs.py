@@ -28,6 +28,7 @@ from app.api.deps import (
     OwnRun,
     Show,
     Wired,
+    origin_of,
     seat_of,
     sender,
 )
@@ -89,8 +90,8 @@ async def list_runs(
     """List runs, the latest first."""
     if agent is not None:
         agent = (await wired.core.agents.get(agent)).id
-    found = await wired.core.runs(agent=agent, session=session, status=status, limit=limit, cursor=cursor)
-    return page(found, run_wire)
+    listed = await wired.core.runs(agent=agent, session=session, status=status, limit=limit, cursor=cursor)
+    return page(listed, run_wire)
 
 
 @router.get("/v1/runs/{id}", responses=answers(Run, 401, 403, 404, 422))
@@ -148,9 +149,11 @@ async def take_outputs(wired: Wired, principal: Caller, run: OwnRun, show: Show,
 
 
 @router.post(
-    "/v1/runs/{id}/feedback", status_code=201, responses=answers(Feedback, 400, 401, 403, 404, 413, 422, status=201)
+    "/v1/runs/{id}/feedback",
+    status_code=201,
+    responses=answers(Feedback, 400, 401, 403, 404, 413, 422, 429, status=201),
 )
-async def give_feedback(wired: Wired, principal: Caller, run: OwnRun, body: FeedbackBody) -> Response:
+async def give_feedback(request: Request, wired: Wired, principal: Caller, run: OwnRun, body: FeedbackBody) -> Response:
     """Rate a run; a person's second rating replaces the first."""
     actor = principal.actor
     if body.actor is not None:
@@ -158,8 +161,10 @@ async def give_feedback(wired: Wired, principal: Caller, run: OwnRun, body: Feed
         if principal.visitor and named.id != actor.id:
             raise Forbidden(f"`actor`: {NAMED}")
         actor = actor if principal.visitor else named
-    given = await wired.core.feedback(run.id, by=actor, rating=body.rating, comment=body.comment)
-    return answer(feedback_wire(given), 201)
+    feedback = await wired.core.feedback(
+        run.id, by=actor, rating=body.rating, comment=body.comment, origin=origin_of(request)
+    )
+    return answer(feedback_wire(feedback), 201)
 
 
 def _inbound(body: RunBody, files: tuple[File, ...], actor: Actor, via: Actor | None) -> Inbound:

@@ -5,12 +5,21 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Literal, NamedTuple
 
+import msgspec
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from agent_core import Actor, Controls, Event, Forbidden, Inbound, InvalidInput, Page, SessionStatus, SystemClock
 from agent_core.store.reading.listing import Wanted
-from app.api.bodies.requests import ForkBody, Overlap, PostBody, ReplyBody, SessionBody, actor_of
+from app.api.bodies.requests import (
+    MAX_VISITORS_METADATA,
+    ForkBody,
+    Overlap,
+    PostBody,
+    ReplyBody,
+    SessionBody,
+    actor_of,
+)
 from app.api.bodies.wire import (
     Message,
     Posted,
@@ -58,6 +67,8 @@ async def open_session(request: Request, wired: Wired, principal: Caller, show: 
     """Open a session with an agent."""
     agent = await agent_for(principal, body.agent, wired.core)
     actor = principal.actor
+    if principal.visitor and len(msgspec.json.encode(body.metadata)) > MAX_VISITORS_METADATA:
+        raise InvalidInput("metadata", f"at most {MAX_VISITORS_METADATA:,} bytes of JSON from a visitor.")
     if body.actor is not None:
         named = actor_of(body.actor)
         if principal.visitor and named.id != actor.id:
@@ -109,10 +120,10 @@ async def list_sessions(
     if principal.visitor and q is not None:
         raise Forbidden("`q` is the operator's; leave it out.")
     if q is not None or order == "activity":
-        found = await wired.core.listing.find(wanted, q, limit=limit, cursor=cursor)
+        listed = await wired.core.listing.find(wanted, q, limit=limit, cursor=cursor)
     else:
-        found = await wired.core.listing.newest(wanted, limit=limit, cursor=cursor)
-    return page(found, session_wire, show)
+        listed = await wired.core.listing.newest(wanted, limit=limit, cursor=cursor)
+    return page(listed, session_wire, show)
 
 
 @router.get("/{id}", responses=answers(Session, 401, 403, 404, 422))
@@ -202,8 +213,8 @@ async def reply(wired: Wired, principal: Operator, id: str, body: ReplyBody) -> 
     from channels.waking import show_again  # noqa: PLC0415 - its tables bring megabytes that SQLite does without
 
     by = Actor(principal.actor.id, principal.actor.kind, body.name)
-    said = await wired.core.replies.give(id, body.text, by=by, key=body.idempotency_key, also=show_again)
-    return answer(message_wire(said), 201)
+    message = await wired.core.replies.give(id, body.text, by=by, key=body.idempotency_key, also=show_again)
+    return answer(message_wire(message), 201)
 
 
 class Stretch(NamedTuple):

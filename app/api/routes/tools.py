@@ -66,9 +66,9 @@ async def create_tool(wired: Wired, _: Operator, body: NewToolBody) -> Response:
 async def get_tool(wired: Wired, _: Operator, id: ToolId) -> Response:
     """Return a tool with its versions, and with the agents that have it."""
     tools = wired.core.tools.definitions
-    found = await tools.get(id)
-    agents = await wired.core.agents.having(found.name)
-    return answer(whole_tool_wire(found, agents, await tools.versions(found.name)))
+    tool = await tools.get(id)
+    agents = await wired.core.agents.having(tool.name)
+    return answer(whole_tool_wire(tool, agents, await tools.versions(tool.name)))
 
 
 @router.patch("/{id}", responses=answers(Tool, *BAD, 404, 409))
@@ -103,5 +103,5 @@ async def call_tool(wired: Wired, principal: Operator, id: ToolId, body: DryRunB
 async def check_tool(wired: Wired, _: Operator, id: ToolId) -> Response:
     """Check that a tool can work, without calling it: its definition, and the secrets and servers that it needs."""
     tools = wired.core.tools.definitions
-    found = await tools.get(id)
-    return answer(ToolTest(found.id, found.name, tuple(await tools.faults(found.name))))
+    tool = await tools.get(id)
+    return answer(ToolTest(tool.id, tool.name, tuple(await tools.faults(tool.name))))

@@ -54,7 +54,7 @@ async def send_file(request: Request, wired: Wired, principal: Caller) -> Respon
     async with sent_form(request, allowed.max_bytes) as form:
         if form.session is not None and not owns(principal, await wired.core.session(form.session)):
             raise NotFound("session", form.session)
-        kept = await wired.core.files.add(
+        file = await wired.core.files.add(
             await form.data(allowed.max_bytes),
             name=form.name,
             declared=form.declared,
@@ -64,7 +64,7 @@ async def send_file(request: Request, wired: Wired, principal: Caller) -> Respon
             agent=principal.agent,
             session=form.session,
         )
-    return answer(file_wire(kept), 201)
+    return answer(file_wire(file), 201)
 
 
 async def own_file(id: str, wired: Wired, principal: Caller) -> FileObject:
@@ -86,9 +86,9 @@ async def get_file(request: Request, wired: Wired, file: Annotated[FileObject, D
     tag = f'"{file.id}"'  # a file never changes
     if (same := known(request, tag)) is not None:
         return same
-    found = as_file(await wired.core.files.data(file), file.mime, tag, attached=file.name)
-    found.headers.update(INERT)
-    return found
+    response = as_file(await wired.core.files.data(file), file.mime, tag, attached=file.name)
+    response.headers.update(INERT)
+    return response
 
 
 async def parts_of(wired: Services, principal: Principal, ids: Sequence[str], session: str | None) -> tuple[File, ...]:
@@ -108,10 +108,10 @@ async def parts_of(wired: Services, principal: Principal, ids: Sequence[str], se
 
 async def _part(wired: Services, principal: Principal, id: str, n: int, session: str | None) -> File:
     try:
-        found = await wired.core.files.find(id) if _ID.fullmatch(id) else ()
+        parts = await wired.core.files.find(id) if _ID.fullmatch(id) else ()
     except NotFound:
-        found = ()
-    for each in found:
+        parts = ()
+    for each in parts:
         is_here = each.session is not None and each.session == session
         if not principal.visitor or is_here or _sent(principal, each):
             return each.part

@@ -35,8 +35,8 @@ class NewcomerBody(RequestBody):
 @router.get("/agent", responses=answers(AgentFace, 400, 401, 403, 404, 422))
 async def get_face(wired: Wired, principal: Caller, agent: Name | None = None) -> Response:
     """Return how an agent presents itself to visitors; theirs is the token's, an operator says which."""
-    found = await wired.core.agents.get(await agent_for(principal, agent, wired.core))
-    return answer(face_of(found, widget().build, anonymous=principal.is_anonymous))
+    agent_object = await wired.core.agents.get(await agent_for(principal, agent, wired.core))
+    return answer(face_of(agent_object, widget().build, anonymous=principal.is_anonymous))
 
 
 @router.post("/anonymous", status_code=201, responses=answers(AnonymousToken, 400, 401, 403, 413, 422, 429, status=201))
@@ -46,13 +46,13 @@ async def admit(request: Request, wired: Wired, body: NewcomerBody) -> Response:
     No credential is asked for: the browser's `Origin` has to be one of the agent's `web: {anonymous: {origins}}`.
     """
     origin = request.headers.get("origin")
-    known = None if body.secret is None else wired.tokens.read_secret(body.secret)
-    wired.newcomers.admit(address_of(request), is_new=known is None)
+    visitor = None if body.secret is None else wired.tokens.read_secret(body.secret)
+    wired.newcomers.admit(address_of(request), is_new=visitor is None)
     agent = await _agent_on(wired, origin, body.agent)
-    if body.secret is not None and not _is_good(wired, known, agent, origin):
+    if body.secret is not None and not _is_good(wired, visitor, agent, origin):
         detail = "This browser's earlier conversation cannot be continued here; ask again without the `secret`."
         return problem(401, detail, code=REFUSED)
-    token, secret = wired.tokens.anonymous(agent.id, origin or "", known)
+    token, secret = wired.tokens.anonymous(agent.id, origin or "", visitor)
     return answer(AnonymousToken(token.text, rfc3339(1000 * token.expires), token.id, secret.text), 201)
 
 
@@ -74,8 +74,8 @@ async def _agent_on(wired: Services, origin: str | None, name: str) -> AgentObje
     return agent
 
 
-def _is_good(wired: Services, known: Known | None, agent: AgentObject, origin: str | None) -> bool:
+def _is_good(wired: Services, visitor: Known | None, agent: AgentObject, origin: str | None) -> bool:
     """Return whether a secret is genuine, of this agent and this site, and not revoked."""
-    if known is None or (known.agent, known.origin) != (agent.id, origin):
+    if visitor is None or (visitor.agent, visitor.origin) != (agent.id, origin):
         return False
-    return wired.credentials.holds(known.principal)
+    return wired.credentials.holds(visitor.principal)

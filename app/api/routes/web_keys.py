@@ -21,14 +21,14 @@ from channels.web.visitor_ids import MAX_ID, fault_of_name
 router = APIRouter(prefix="/v1/web/keys", tags=["web"], route_class=BodyRoute)
 KeyId = Annotated[str, Path(description="A key's id.", max_length=200)]
 MAX_MEMBERS = 20
-MOST_AGENTS = 100
+MAX_AGENTS = 100
 
 
-def _kid(given: str) -> str:
-    fault = fault_of_name(given) or (None if given.strip() and len(given) <= MAX_ID else "must not be blank.")
+def _kid(text: str) -> str:
+    fault = fault_of_name(text) or (None if text.strip() and len(text) <= MAX_ID else "must not be blank.")
     if fault is not None:
         raise ValueError(f"1 to {MAX_ID} characters; {fault}")
-    return given
+    return text
 
 
 Kid = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID), AfterValidator(_kid)]
@@ -45,7 +45,7 @@ class SigningKeyBody(RequestBody):
     name: KeyName
     key: Annotated[Annotated[Pem, TEXT] | Annotated[Jwk, OBJECT], by_kind(TEXT, OBJECT)]
     kid: Kid | None = None
-    agents: Annotated[list[Id], Field(min_length=1, max_length=MOST_AGENTS)] | None = None
+    agents: Annotated[list[Id], Field(min_length=1, max_length=MAX_AGENTS)] | None = None
 
 
 @router.get("", responses=answers(Page[SigningKeyAnswer], 400, 401, 403, 422))
@@ -84,13 +84,13 @@ async def add_signing_key(wired: Wired, principal: Operator, body: SigningKeyBod
 
 async def _ids(wired: Wired, agents: list[str]) -> tuple[str, ...]:
     """Return the ids of *agents*; raises `InvalidInput` for one that is not there."""
-    found = list[str]()
+    ids = list[str]()
     for n, each in enumerate(agents):
         try:
-            found.append((await wired.core.agents.get(each)).id)
+            ids.append((await wired.core.agents.get(each)).id)
         except NotFound:
             raise InvalidInput(f"agents[{n}]", f"there is no agent `{each[:100]}`.") from None
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(ids))
 
 
 @router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 422, status=204))

@@ -1,4 +1,4 @@
-"""cards: questions to people, shown in Slack where they are to be asked, until every card says what became of them.
+"""Questions to people, shown in Slack where they are to be asked, until every card says what became of them.
 
 The core reports open questions at once if they are asked in this process, and whenever they are looked for. What is
 kept of a card is how far it got, never what it says: each pass over it reads the question again.

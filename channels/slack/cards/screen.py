@@ -1,4 +1,4 @@
-"""card_screen: one card brought up to date in its place, each of its messages posted once.
+"""One card brought up to date in its place, each of its messages posted once.
 
 A message is asked for only after that is kept; one whose answer was lost is looked for by its metadata before it is
 posted again. An update may be repeated.

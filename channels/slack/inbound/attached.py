@@ -1,4 +1,4 @@
-"""attached: what a message of Slack's carries besides its words, as the model reads it; pure.
+"""What a message of Slack's carries besides its words, as the model reads it; pure.
 
 Forwarded messages, tables, previews and files: their text is quoted, bounded, and what cannot be text is named in a
 line of ours. Those lines begin with a bracket; no line of others does.

@@ -1,4 +1,4 @@
-"""block_text: the words of Slack's blocks, line by line as mrkdwn, and what of them cannot be words; pure.
+"""The words of Slack's blocks, line by line as mrkdwn, and what of them cannot be words; pure.
 
 Blocks are read lazily and in order, so that a reader may stop at any line and pay for no more than it took.
 """

@@ -1,4 +1,4 @@
-"""clicks: what people do with a card: approve, deny, correct. Others, and late ones, get an ephemeral notice."""
+"""What people do with a card: approve, deny, correct. Others, and late ones, get an ephemeral notice."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

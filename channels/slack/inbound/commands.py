@@ -1,4 +1,4 @@
-"""commands: questions that are no messages: a slash command, and the shortcut on a message."""
+"""Questions that are no messages: a slash command, and the shortcut on a message."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

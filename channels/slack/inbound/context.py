@@ -1,4 +1,4 @@
-"""context: what was said in a thread before the agent was called, or between two calls.
+"""What was said in a thread before the agent was called, or between two calls.
 
 A session remembers how far it has looked, by the `ts` of a message: its watermark. When a thread cannot be read in
 time, the message goes ahead of it, and the next call makes up for what is after the watermark.

@@ -1,4 +1,4 @@
-"""groups: who is in a user group, as Slack said a moment ago."""
+"""Who is in a user group, as Slack said a moment ago."""
 
 import asyncio
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""headers: what the headers of a request of Slack's look like, seen before its body is read; pure."""
+"""What the headers of a request of Slack's look like, seen before its body is read; pure."""
 
 import re
 from collections.abc import Mapping

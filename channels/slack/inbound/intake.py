@@ -1,4 +1,4 @@
-"""intake: what a payload of Slack's asks for, as a value; pure.
+"""What a payload of Slack's asks for, as a value; pure.
 
 Slack's words end here. What bots say asks for nothing, our own words least of all: so no two bots talk for ever.
 """

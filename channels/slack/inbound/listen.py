@@ -1,4 +1,4 @@
-"""listen: how Slack reaches us, by signed requests or by Socket Mode, and the one thing that is done with a payload.
+"""How Slack reaches us, by signed requests or by Socket Mode, and the one thing that is done with a payload.
 
 slack-bolt checks the signatures, answers Slack's handshakes and speaks Socket Mode. It is given no bot token: what the
 app asks of Slack goes through `SlackApi`. A payload is acknowledged once it is taken in, and not before.

@@ -1,4 +1,4 @@
-"""asking: what every question from Slack goes through: who asks, which agent answers, what was said before, the core.
+"""What every question from Slack goes through: who asks, which agent answers, what was said before, the core.
 
 Slack waits three seconds for its acknowledgement. What Slack itself must be asked has half of that; then the question
 goes ahead without it.

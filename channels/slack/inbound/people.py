@@ -1,4 +1,4 @@
-"""people: a Slack user's name, whether they are of the workspace, a guest or from outside; who is in a channel."""
+"""A Slack user's name, whether they are of the workspace, a guest or from outside; who is in a channel."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""queued: the sentence in a thread which says that a message is queued while its conversation waits, and for what."""
+"""The sentence in a thread which says that a message is queued while its conversation waits, and for what."""
 
 from agent_core import Core, NotFound, PendingCall, Receipt, RunObject
 from channels.legible import unmistakable

@@ -1,4 +1,4 @@
-"""receive: does what a payload of Slack's asks for, by asking the core; when it returns, nothing of it can be lost."""
+"""Does what a payload of Slack's asks for, by asking the core; when it returns, nothing of it can be lost."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""recent: events that this process remembers, so that notices are not repeated and order is kept."""
+"""Events that this process remembers, so that notices are not repeated and order is kept."""
 
 from collections import OrderedDict
 

@@ -1,9 +1,9 @@
-"""signed: whether a request is of Slack's, and can be read; pure but for the clock of the signature's age."""
+"""Whether a request is of Slack's, and can be read; pure but for the clock of the signature's age."""
 
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 from slack_sdk.signature import SignatureVerifier
@@ -14,6 +14,10 @@ from channels.slack.web_api.client import Json
 
 _CODES = {400: "invalid_request", 401: "unauthorized", 500: "internal_error", 503: "unavailable"}
 UNREADABLE = "The body is no payload of Slack's."
+_KINDS = {"event": dict, "view": dict, "team": dict, "user": dict, "actions": list}
+"""What Bolt and our own handlers take these fields to be; slash commands, whose fields differ, come as plain forms."""
+_NEEDED = {"event_callback": "event", "block_actions": "actions"}
+"""The field, by type of payload, without which Bolt cannot say what happened."""
 _LATER = "That cannot be taken in just now; send the same again."
 
 
@@ -49,8 +53,19 @@ def check_body(content_type: str, body: bytes) -> None:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
         raise Malformed(UNREADABLE) from None
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not _is_payload(cast("Json", value)):
         raise Malformed(UNREADABLE)
+
+
+def _is_payload(value: Json) -> bool:
+    """Return whether the fields of *value* that Bolt looks into are of the types that it takes them to be."""
+    if any(value.get(name) is not None and not isinstance(value[name], kind) for name, kind in _KINDS.items()):
+        return False
+    needed = _NEEDED.get(str(value.get("type")))
+    if needed is not None and not value.get(needed):
+        return False
+    owners = (cast("Json", value.get(each) or {}) for each in ("team", "user"))
+    return all(isinstance(each.get("id"), str | None) for each in owners)
 
 
 def problem(status: int, detail: str = "") -> Response:

@@ -1,4 +1,4 @@
-"""viewing: what a person has open in Slack as they write, as Slack's `app_context` says; pure.
+"""What a person has open in Slack as they write, as Slack's `app_context` says; pure.
 
 It is a hint, and no permission: only ids are read of it.
 """
@@ -41,7 +41,7 @@ def _named(entity: Any) -> Iterator[str]:
 
 
 def as_note(viewing: tuple[str, ...], metadata: Mapping[str, Any]) -> tuple[Context, ...]:
-    """Return the note that tells the model of *viewing*, none if the session's *metadata* say that it knows."""
+    """Return the note by which the model learns of *viewing*, none if the session's *metadata* say that it knows."""
     if not viewing or metadata.get(SEEN) == "; ".join(viewing):
         return ()
     text = f"As its author writes the next message they have open in Slack, by Slack's ids: {'; '.join(viewing)}."

@@ -1,4 +1,4 @@
-"""figures: what a thread shows of tables and charts: the best form that Slack takes, and the files that go with it.
+"""What a thread shows of tables and charts: the best form that Slack takes, and the files that go with it.
 
 A picture that is not there yet is absent: the text of an answer never waits for one. A form that Slack refuses is
 followed by the next plainer one of that render; everything else of its message stays as it is.
@@ -6,15 +6,14 @@ followed by the next plainer one of that render; everything else of its message 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from operator import is_
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 import structlog
 
-from agent_core import Clock, ParleyError, PlainChart, csv_of
+from agent_core import Clock, DrawingUnavailable, ParleyError, PlainChart, csv_of, in_render_thread
 from channels.base import ConversationView, ShownRender
 from channels.slack.outbound.drawn.choose import Ladders, choose
 from channels.slack.outbound.drawn.form import ChartLink, CsvUpload, Json, PngUpload, note
@@ -28,12 +27,11 @@ EARLY = 4
 """Image blocks with a fresh file that Slack may refuse before the picture is shared as a file of its own."""
 DRAWING = 60.0
 """Seconds for a drawing, the wait for others included, until its chart is shown as its data."""
+PAUSE = 5.0
+"""Seconds until a drawing is asked for again that could not be made at the moment: the longest that one takes."""
 LOOK = 0.5
 """Seconds between two looks at files that are under way."""
 _FAILED = FileProgress("failed")
-_MAKING = ThreadPoolExecutor(1, "parley-figures")
-"""One thread for all: several would take turns with each other before the event loop has its own."""
-Made = TypeVar("Made")
 _log = structlog.get_logger("parley.slack")
 
 
@@ -159,14 +157,14 @@ class ThreadFigures:
     async def _ladders_of(self, renders: Sequence[ShownRender]) -> list[Ladder]:
         """Return the ladders of those *renders* that have one; those that are not made yet are made in a thread."""
         if not all(map(self._ladders.has, renders)):
-            await _made(lambda: [self._ladders.of(each) for each in renders])
+            await in_render_thread(lambda: [self._ladders.of(each) for each in renders])
         return [ladder for each in renders if (ladder := self._ladders.of(each)) is not None]
 
     async def _choose(self, ladders: Sequence[Ladder]) -> tuple[ChosenForm, ...]:
         """Return how all of *ladders* are shown; forms are made in a thread, and only when something else is shown."""
         first = {each.render.id: self._first.get(each.render.id, 0) for each in ladders}
         if self._chosen is None or not self._chosen.are_of(ladders, first):
-            self._chosen = _Chosen(tuple(ladders), first, await _made(lambda: _forms(ladders, first)))
+            self._chosen = _Chosen(tuple(ladders), first, await in_render_thread(lambda: _forms(ladders, first)))
         return self._chosen.forms
 
     def _begin(self, ladders: Sequence[Ladder]) -> None:
@@ -217,7 +215,7 @@ class ThreadFigures:
     def _picture(self, ladder: Ladder, choice: ChosenForm, upload: PngUpload) -> Item | ChosenForm | None:
         if self.ports.drawer is None:
             return choice
-        content = partial(_png, self.ports.drawer, upload.spec, self.files.session)
+        content = partial(_png, self.ports.drawer, self.clock, upload.spec, self.files.session)
         plan = PlannedFile(ladder.key, "png", upload.name, upload.title, content, upload.alt)
         early = self._early.get(choice.render, _Refusals())
         if early.count >= EARLY or self.files.has_begun(ladder.key, "shared"):
@@ -244,11 +242,6 @@ class ThreadFigures:
         return _FAILED if address is None else FileProgress("ready", address)
 
 
-async def _made(make: Callable[[], Made]) -> Made:
-    """Return what *make* gives, made beside the event loop, which a large table would hold for many milliseconds."""
-    return await asyncio.get_running_loop().run_in_executor(_MAKING, make)
-
-
 def _forms(ladders: Sequence[Ladder], first: Mapping[str, int]) -> tuple[ChosenForm, ...]:
     chosen = choose(ladders, first)
     for ladder in ladders:
@@ -256,13 +249,18 @@ def _forms(ladders: Sequence[Ladder], first: Mapping[str, int]) -> tuple[ChosenF
     return chosen
 
 
-async def _png(drawer: PngDrawer, spec: Json, owner: str) -> bytes | None:
-    try:
-        async with asyncio.timeout(DRAWING):
-            return await drawer.png(spec, owner=owner)
-    except (ParleyError, TimeoutError) as error:
-        _log.warning("slack.not_drawn", error=str(error) or "it took too long")
-        return None
+async def _png(drawer: PngDrawer, clock: Clock, spec: Json, owner: str) -> bytes | None:
+    """Return the drawing, asked for again while nothing can be drawn; None when there is none after `DRAWING`."""
+    end = clock.now() + DRAWING * 1000
+    while True:
+        try:
+            async with asyncio.timeout(DRAWING):
+                return await drawer.png(spec, owner=owner)
+        except (ParleyError, TimeoutError) as error:
+            if not isinstance(error, DrawingUnavailable) or clock.now() + PAUSE * 1000 > end:
+                _log.warning("slack.not_drawn", error=str(error) or "it took too long")
+                return None
+        await clock.sleep(PAUSE)
 
 
 async def _link(links: ChartLinks, chart: PlainChart) -> str | None:

@@ -1,4 +1,4 @@
-"""finding: search a thread for a message of the app whose acknowledgement was lost."""
+"""Search a thread for a message of the app whose acknowledgement was lost."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any

@@ -1,4 +1,4 @@
-"""outbox: one thread's messages and how far each got: planned, sent, acknowledged, uncertain, repaired or closed.
+"""One thread's messages and how far each got: planned, sent, acknowledged, uncertain, repaired or closed.
 
 A message streams where that works, else it is posted and edited. Every step is in the ledger before it is sent, and
 what may have been sent is not sent again: an append whose answer was lost ends the stream, and the whole message is

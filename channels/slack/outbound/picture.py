@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
+from agent_core import shorten
 from channels.base import CallView, ConversationView, RunView, ShownRender
 from channels.delivery import PartTooLong
 from channels.legible import lasted, one_line
 from channels.plain import UNSEEN
 from channels.slack.outbound.blocks import Figure, Payload, feedback_row, payloads
-from channels.slack.outbound.renders import markdown_of
 from channels.slack.outbound.rich import segments
 from channels.slack.outbound.text import flowing, neutral, safe
 from channels.slack.web_api import limits
@@ -19,7 +19,10 @@ Json = dict[str, Any]
 Status = Literal["in_progress", "complete", "error"]
 
 _GAP = "\n\n"
+_FENCE = "```"
 _NOTHING = "…"
+MAX_RENDER = 2_000
+"""Characters of a render that is shown as text: the text of an answer has the rest of a message."""
 BLANK = "The model gave no answer. Ask again, or put it in other words."
 _CUT = "\n\n(The rest is too long for Slack.)"
 _MIN_TEXT = 64
@@ -306,3 +309,9 @@ def _notice(run: RunView) -> str:
             return "Ended before the answer was complete."
         case _:
             return ""
+
+
+def markdown_of(render: ShownRender) -> str:
+    """Return the title and the text of *render* in a fence that nothing in them can close, safe to send."""
+    text = render.plain.replace(_FENCE, "'''")
+    return safe(f"{_FENCE}\n{shorten(text, MAX_RENDER)}\n{_FENCE}")

@@ -1,4 +1,4 @@
-"""status: the status of a thread's session in Slack: processing, active or suspended; and its title, once."""
+"""The status of a thread's session in Slack: processing, active or suspended; and its title, once."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""thread_calls: the calls for one thread: when they are made, what is known of its messages, for whom streams are."""
+"""The calls for one thread: when they are made, what is known of its messages, for whom streams are."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""threads: which sessions this process shows in Slack, from the request for an answer to the last edit."""
+"""Which sessions this process shows in Slack, from the request for an answer to the last edit."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable

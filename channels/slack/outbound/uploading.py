@@ -1,4 +1,4 @@
-"""uploading: the files of one thread, each in the ledger before it can be seen, so that after a crash it is there once.
+"""The files of one thread, each in the ledger before it can be seen, so that after a crash it is there once.
 
 A drawing that a message shows is uploaded without a channel: only the app can see it, so a lost one is uploaded
 again. A file that is shared has its id persisted before the call that makes it visible, which Slack takes once per

@@ -1,4 +1,4 @@
-"""workspaces: where the app is installed, and its identity there; each bot token is looked up once."""
+"""Where the app is installed, and its identity there; each bot token is looked up once."""
 
 import asyncio
 from collections.abc import Sequence

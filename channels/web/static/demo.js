@@ -4,7 +4,7 @@ const EVERY = 2000; // milliseconds between two looks, while the page is seen
 const chat = document.querySelector("parley-chat");
 const switcher = document.querySelector("select");
 const model = document.querySelector("[data-parley-model]");
-const states = document.querySelector("nav a");
+const states = document.querySelector("nav a[href]");
 const problems = document.querySelector(".problems");
 
 /** Let the agent that is selected answer; the address follows, so that a reload shows the same one. */

@@ -59,16 +59,27 @@ function show(name) {
   const state = made();
   globalThis.fetch = play(state);
   for (const storage of [localStorage, sessionStorage]) {
+    for (const name of Object.keys(storage).filter((each) => each.includes(KEY))) storage.removeItem(name); // drafts, and what was read
     if (state.fresh) storage.removeItem(KEY);
     else storage.setItem(KEY, SESSION);
   }
   const chat = document.createElement("parley-chat");
   for (const [attribute, value] of Object.entries({ token: "recorded", "storage-key": KEY, agent })) chat.setAttribute(attribute, value);
   if (!state.face?.title) chat.setAttribute("heading", "Assistant");
+  const { launcher } = chosen();
+  if (launcher) for (const [attribute, value] of [["launcher", ""], ["position", launcher]]) chat.setAttribute(attribute, value);
   dress(chat);
-  place.replaceChildren(chat);
+  place.replaceChildren(chat, ...(launcher ? [cornered()] : []));
   if (state.send) void send(chat, state.send);
   if (state.list) void press(chat, "header [aria-haspopup]");
+}
+
+/** Return what stands in the place of a widget that is a bubble. */
+function cornered() {
+  const note = document.createElement("p");
+  note.className = "cornered hint";
+  note.textContent = "The bubble is in the corner of this page.";
+  return note;
 }
 
 /** Let *chat* send *text*, once its conversation is there. */
@@ -128,7 +139,8 @@ function update() {
 
 list();
 theme.addEventListener("input", update);
-theme.addEventListener("reset", () => setTimeout(update));
+theme.addEventListener("change", ({ target }) => ["launcher", "lang"].includes(target.name) && show(current));
+theme.addEventListener("reset", () => setTimeout(() => (show(current), write())));
 select.addEventListener("change", () => (location.hash = select.value));
 addEventListener("hashchange", () => show(location.hash.slice(1)));
 find("again").addEventListener("click", () => show(current));

@@ -114,6 +114,7 @@ export function play({ recording, face = {}, answers = {}, cut = false, conversa
       const last = Number(new Headers(headers).get("Last-Event-ID") ?? 0);
       return stream(log.frames.filter(({ seq }) => seq === undefined || seq > last), listeners, signal, cut);
     }],
+    ["GET", /\/v1\/sessions\/[^/]+$/, () => json(200, { id: SESSION, replaced_by: null })],
     ["POST", /\/v1\/sessions$/, () => json(201, { id: SESSION })],
     ["POST", /\/v1\/sessions\/[^/]+\/messages$/, ({ text = "" }) => {
       const from = log.frames.length;

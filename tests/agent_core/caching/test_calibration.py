@@ -7,11 +7,10 @@ pydantic-ai (its cassettes of 2026); the requests are written by hand here, and 
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from agent_core.caching.caches import Bill, Caches
 from agent_core.caching.positions import ModelPrompt, Position
 from agent_core.caching.rules import Rules
+from tests.cases import for_each
 
 START = 1_000_000
 SHORT, LONG = {"type": "ephemeral", "ttl": "5m"}, {"type": "ephemeral", "ttl": "1h"}
@@ -57,7 +56,7 @@ def test_automatic_marks_of_two_exchanges():
     assert ask(caches, second, counts, at=20) == Bill(plain=3, read=1_111, write_short=418)
 
 
-@pytest.mark.parametrize("automatic", [True, False], ids=["automatic", "messages"])
+@for_each("automatic", [True, False])
 def test_a_conversation_with_tools_of_the_server(automatic):
     """Sonnet 4.6: 8,845 are read, then 9,116, 219 more are written, and 4 stay; by either way of marking."""
     counts = {
@@ -79,7 +78,7 @@ def test_a_conversation_with_tools_of_the_server(automatic):
     assert ask(caches, upto(5), counts, at=60) == Bill(plain=4, read=9_116, write_short=219)
 
 
-@pytest.mark.parametrize("wire", ["responses", "chat"])
+@for_each("wire", ["responses", "chat"])
 def test_a_breakpoint_within_a_message(wire):
     """GPT 5.6: of 4,020 tokens the 4,012 up to the breakpoint on the message's first part are written, then read."""
     kind = "input_text" if wire == "responses" else "text"
@@ -98,8 +97,8 @@ def test_a_breakpoint_within_a_message(wire):
     assert ask(caches, asked, counts, at=3 + 1_799 + 1_800) == Bill(plain=8, write_short=4_012)
 
 
-@pytest.mark.parametrize(
-    ("asked", "counts"),
+@for_each(
+    "asked, counts",
     [
         (
             claude("claude-sonnet-4-5", said("user", "What?"), tools=[{"name": "find"}], cache_control=LONG),
@@ -111,7 +110,6 @@ def test_a_breakpoint_within_a_message(wire):
         ),
         (ModelPrompt("chat", "gpt-5.5", {"messages": [{"role": "user", "content": "What?"}]}), {"messages.0": 1_023}),
     ],
-    ids=["messages", "responses", "older"],
 )
 def test_below_the_minimum_nothing_is_kept(asked, counts):
     """A prompt of fewer tokens than a cache keeps is neither written nor read, however often it is sent."""

@@ -15,6 +15,7 @@ from agent_core.caching.positions import Tier
 from agent_core.caching.rules import Lifetimes
 from agent_core.caching.sent import PromptPiece, SentCall
 from agent_core.providers.models import Price
+from tests.cases import for_each
 
 CLAUDE, GPT = "anthropic:claude-opus-5", "openai:gpt-5.6-sol"
 PRICE = Price(Decimal(10), Decimal(50), Decimal(1), Decimal("12.5"), Decimal(20))
@@ -52,8 +53,8 @@ def shares(*calls: SentCall) -> list[dict[str, float]]:
     return [{cause: float(more / unit) for cause, more in each.causes.items()} for each in explain(calls)]
 
 
-@pytest.mark.parametrize(
-    ("calls", "found"),
+@for_each(
+    "calls, found",
     [
         pytest.param([call(0, "TSab", (0, 0, 4)), call(1, "TSabcd", (4, 0, 0))], [{}, {}], id="nothing"),
         pytest.param(

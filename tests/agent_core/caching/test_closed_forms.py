@@ -3,11 +3,10 @@
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from agent_core.caching.caches import Bill, Caches
 from agent_core.caching.positions import ModelPrompt, Position
 from agent_core.caching.rules import Rules
+from tests.cases import for_each
 
 SHARED, OWN, GROWTH = 18_000, 4_000, 1_200
 READ, WRITE, LONG_WRITE = Decimal("0.1"), Decimal("1.25"), Decimal(2)
@@ -38,9 +37,9 @@ def count(position: Position) -> int:
     return {"system.0": SHARED, "system.1": OWN, "input.0.content.0": SHARED, "input.1": OWN}.get(position.path, GROWTH)
 
 
-@pytest.mark.parametrize("wire", ["messages", "responses"])
-@pytest.mark.parametrize("requests", [5, 40])
-@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+@for_each("wire", ["messages", "responses"])
+@for_each("requests", [5, 40])
+@for_each("warm", [False, True])
 def test_a_session_costs_what_the_formula_says(wire, requests, warm):
     """`h + (m-1)wd + r[(m-1)P1 + d(m-1)(m-2)/2]`, h with or without the shared prefix in the cache."""
     caches = Caches(Rules(tail=0))

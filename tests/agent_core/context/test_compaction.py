@@ -31,6 +31,7 @@ from agent_core.domain.messages import Native, Usage
 from agent_core.loop.compaction import CompactionState, on_overflow, when_due
 from agent_core.providers.base import neutral
 from tests.agent_core.history import history, opened, said, started
+from tests.cases import for_each
 
 PRICED: dict[str, Any] = {"read": 0.1, "write": 1.25, "output": 5.0}
 SUMMARY, CUT, OFF = Compaction(), Compaction(kind="cut"), Compaction(kind="off")
@@ -44,7 +45,7 @@ def cost_per_call(rates: TokenRates, *, prefix: int, tail: int, summary: int, le
     return reads + (rates.read * length + rates.output * summary + rates.write * tail) / calls
 
 
-@pytest.mark.parametrize(("read", "wanted"), [(0.1, 52_000), (0.05, 62_000), (0.025, 75_000)])
+@for_each("read, wanted", [(0.1, 52_000), (0.05, 62_000), (0.025, 75_000)])
 def test_the_cost_of_a_conversation_is_least_at_the_threshold(read, wanted):
     """The closed form is the least of a brute force over all lengths, as the facts have it, before quality counts."""
     rates = TokenRates(**{**PRICED, "read": read})
@@ -167,7 +168,7 @@ def test_a_calm_window_is_not_looked_at():
     assert full.estimated == 5_300, "which is none of the estimate itself"
 
 
-@pytest.mark.parametrize(("kind", "limit"), [("off", 9_000), ("cut", 200_000)])
+@for_each("kind, limit", [("off", 9_000), ("cut", 200_000)])
 def test_what_decides_nothing_is_not_looked_at(kind, limit, monkeypatch: pytest.MonkeyPatch):
     """Without compaction, and for a cut below the model's limit, no entry is looked at however full the window is."""
     window = Window(neutral, prefix="s")
@@ -253,7 +254,7 @@ def test_an_overflow_after_a_compaction_is_a_failed_try():
     assert CompactionState().failed(1).failed(1).failed(2).is_off
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wanted",
     [
         *("Goal", "Decisions", "reasons", "ids", "numbers", "names", "links", "Open questions", "State of the work"),

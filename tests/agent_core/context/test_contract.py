@@ -1,13 +1,12 @@
 """The operating contract and the persona: plain, fixed texts before an agent's instructions."""
 
-import pytest
-
 from agent_core import Definition, Persona
 from agent_core.context.contract import RULES, contract_of, persona_text
 from agent_core.context.frames import Frames, new_marker
 from agent_core.context.snapshot import snapshot_of
 from agent_core.domain.context import ContextKind
 from agent_core.domain.messages import Actor
+from tests.cases import for_each
 
 WHOLE = Persona(defaults="Use euros.", avoid="Puns.", style="Short.\nPlain.", identity="You are Otto.")
 
@@ -22,7 +21,7 @@ def test_a_persona_is_its_texts_under_fixed_labels():
     )
 
 
-@pytest.mark.parametrize("persona", [None, Persona(), Persona(style=" \n ")])
+@for_each("persona", [None, Persona(), Persona(style=" \n ")])
 def test_without_texts_there_is_no_persona(persona: Persona | None):
     """A persona without a text leaves nothing in the prompt."""
     assert persona_text(persona) == ""

@@ -1,6 +1,5 @@
 """Forks: a window's older part as it is sent to be summed up, whole or in pieces. Pure."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from agent_core.context.forks import pieces
 from agent_core.context.window import WindowEntry
 from agent_core.domain.messages import Native
 from agent_core.providers.base import neutral
+from tests.cases import for_each
 
 NATIVE = Native("anthropic:m", ('{"type":"thinking"}',), ("toolu_1",))
 
@@ -34,7 +34,7 @@ def tokens(entries: list[WindowEntry]) -> int:
     return sum(UNCALIBRATED.tokens(entry.weight) for entry in entries)
 
 
-@pytest.mark.parametrize("room", [None, 100_000])
+@for_each("room", [None, 100_000])
 def test_what_fits_is_sent_as_it_was(room):
     """In one piece it has the entries of the window themselves, so that their bytes are in the cache."""
     entries = talk([100, 200])

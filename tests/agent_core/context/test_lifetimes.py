@@ -1,11 +1,11 @@
 """Lifetimes: an hour is asked for where it is cheaper, and changed only where nothing is lost by it."""
 
-import pytest
 from msgspec.structs import replace
 
 from agent_core.context.history import PromptCall, PromptHistory
 from agent_core.context.lifetimes import USUAL, CachePrices, SharedUse, is_long, pays
 from agent_core.domain.messages import UNKNOWN_USAGE
+from tests.cases import for_each
 
 MODEL = "anthropic:claude-opus-5"
 MINUTE = 60_000
@@ -18,8 +18,8 @@ def history(*, medium=0, long=0, short_writes=100, long_writes=0, **fields):
     return PromptHistory(last=last, calls=40, medium=medium, long=long, **fields)
 
 
-@pytest.mark.parametrize(
-    ("medium", "long", "expected"),
+@for_each(
+    "medium, long, expected",
     [
         (0, 0, False),
         (1, 0, False),
@@ -43,8 +43,8 @@ def test_prices_decide():
     assert not pays(CachePrices(1.2, 1.25, 2.0), medium=10, long=0, growth=1)
 
 
-@pytest.mark.parametrize(
-    ("minutes", "known", "expected"),
+@for_each(
+    "minutes, known, expected",
     [
         (1, history(medium=9), False),
         (6, history(medium=9), True),
@@ -55,7 +55,6 @@ def test_prices_decide():
         (61, history(medium=0, short_writes=0, long_writes=100), False),
         (1, PromptHistory(), False),
     ],
-    ids=["warm", "cold", "compacted", "refrozen", "no pauses", "warm for an hour", "after an hour", "new"],
 )
 def test_a_lifetime_changes_only_where_all_is_written_again(minutes, known, expected):
     """While the cache lives it is kept as it is; where it has expired or was rewritten the session's pauses decide."""
@@ -75,8 +74,8 @@ def uses(*minutes):
     return use
 
 
-@pytest.mark.parametrize(
-    ("minutes", "expected"),
+@for_each(
+    "minutes, expected",
     [
         ((), True),
         ((1, 2, 3), True),
@@ -86,7 +85,6 @@ def uses(*minutes):
         ((*range(0, 60, 4), 90, 200), False),
         ((10, *range(10, 1500, 4)), False),
     ],
-    ids=["new", "a while", "always busy", "a pause", "long pauses", "one of each", "a pause on the day before"],
 )
 def test_the_shared_part_is_kept_for_an_hour_unless_it_is_always_in_use(minutes, expected):
     """An hour is the rule until a process has seen the prefix for one; then the pauses of the last day decide."""

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from agent_core import ToolSpec, Usage
@@ -13,6 +12,7 @@ from agent_core.domain.agents import Snapshot
 from agent_core.domain.caching import Caching, PromptCall
 from agent_core.domain.context import CacheMissed, MissCause
 from agent_core.domain.messages import UNKNOWN_USAGE, File, Message, Native, Part, Text, ToolResult
+from tests.cases import for_each
 
 CLAUDE = Caching(vendor="anthropic", least=512, short_s=300, long_s=3_600)
 GPT = Caching(vendor="openai", least=1_024, short_s=1_800, long_s=43_200)
@@ -74,8 +74,8 @@ def test_call_that_read_all_that_was_cached_is_no_miss():
     )
 
 
-@pytest.mark.parametrize(
-    ("before", "usage"),
+@for_each(
+    "before, usage",
     [
         (None, used(read=0, short=9_000)),
         (asked(0, UNKNOWN_USAGE), used(read=0, short=9_000)),
@@ -84,15 +84,14 @@ def test_call_that_read_all_that_was_cached_is_no_miss():
         (asked(0, used(plain=400)), used(plain=900)),
         (asked(0, used(read=0, short=500)), used(read=0, short=900)),
     ],
-    ids=["first call", "unknown before", "writes unknown", "unknown now", "nothing was marked", "below the minimum"],
 )
 def test_what_is_not_known_or_was_never_cached_is_no_miss(before: PromptCall | None, usage: Usage):
     """Without figures of both calls, and below what a model keeps at least, nothing is claimed."""
     assert verdict(before, asked(10), usage) is None
 
 
-@pytest.mark.parametrize(
-    ("usage", "seconds", "caching", "wanted"),
+@for_each(
+    "usage, seconds, caching, wanted",
     [
         (used(read=9_000, short=1_000), 299, CLAUDE, "evicted"),
         (used(read=9_000, short=1_000), 301, CLAUDE, "expired"),
@@ -134,8 +133,8 @@ def test_snapshot_names_the_part_that_changed():
     assert differing(tools, SNAPSHOT) == ("tools", "~look -search")
 
 
-@pytest.mark.parametrize(
-    ("caching", "before", "now", "sent", "wanted", "changed"),
+@for_each(
+    "caching, before, now, sent, wanted, changed",
     [
         (CLAUDE, {"effort": "low"}, {"effort": "high"}, ("auto", "auto"), "prefix", "effort"),
         (GPT, {"effort": "low"}, {"effort": "high"}, ("auto", "auto"), "prefix", "effort"),
@@ -154,7 +153,7 @@ def test_controls_that_are_part_of_the_prompt_explain_a_miss(caching, before, no
     assert (found.fact.cause, found.changed) == (wanted, changed)
 
 
-@pytest.mark.parametrize(("why", "changed"), [("snapshot", "reasoning"), ("answer", "a paused answer")])
+@for_each("why, changed", [("snapshot", "reasoning"), ("answer", "a paused answer")])
 def test_messages_that_changed_are_a_cause(why: str, changed: str):
     """Reasoning that was left out, and a paused answer that was given up, change earlier messages."""
     found = verdict(WARM, asked(10), used(read=4_000), rewritten=why)
@@ -222,14 +221,13 @@ def test_thinking_that_the_api_strips_is_no_miss():
     assert why(after(STRIPPING, loop, effort="high")) == ("evicted", "")
 
 
-@pytest.mark.parametrize(
-    ("first", "thinks"),
+@for_each(
+    "first, thinks",
     [
         (answer(), True),
         (answer(Text("Yes.")), False),
         (answer(model="another"), False),
     ],
-    ids=["thought", "did not think", "thinking of another model"],
 )
 def test_loop_that_began_without_thinking_switches_it_off_and_on(first: Message, thinks: bool):
     """With a budget thinking is asked for only where the loop began with it: a change costs the messages."""
@@ -240,8 +238,8 @@ def test_loop_that_began_without_thinking_switches_it_off_and_on(first: Message,
     assert why(after(CLAUDE, loop, effort="high")) == ("evicted", "")
 
 
-@pytest.mark.parametrize(
-    ("effort", "before", "now", "wanted"),
+@for_each(
+    "effort, before, now, wanted",
     [
         ("high", None, 4_000, ("prefix", "max_output_tokens")),
         ("high", 2_000, 4_000, ("prefix", "max_output_tokens")),
@@ -259,8 +257,8 @@ def test_room_of_an_answer_counts_where_the_budget_of_thinking_follows_it(effort
     assert cause(replace(last, usage=usage), call, used(read=4_000), caching=CLAUDE) == "evicted"
 
 
-@pytest.mark.parametrize(
-    ("new", "wanted"),
+@for_each(
+    "new, wanted",
     [
         (user(Text("See:"), IMAGE), ("prefix", "an image")),
         (results(IMAGE), ("prefix", "an image")),

@@ -1,7 +1,6 @@
 """The router: which tools leave the prompt, how they are found, and what is shown of them."""
 
 import msgspec
-import pytest
 
 from agent_core import Definition, ToolSpec
 from agent_core.context import router
@@ -11,6 +10,7 @@ from agent_core.domain.mcp import McpServer
 from agent_core.domain.mcp_tools import spec_of
 from tests.agent_core.history import spec
 from tests.agent_core.mcp_servers import mcp_tool
+from tests.cases import for_each
 
 NOUNS = ("order", "customer", "invoice", "parcel", "refund", "voucher", "review", "product", "stock", "supplier")
 VERBS = ("list", "get", "create", "update", "delete", "search")
@@ -45,7 +45,7 @@ def test_an_agent_with_few_tools_has_them_in_its_prompt():
     assert router.offer_of(agent(), SHOP, 60) == (SHOP, ())
 
 
-@pytest.mark.parametrize("limit", [59, 0])
+@for_each("limit", [59, 0])
 def test_above_the_limit_the_prompt_has_the_routers_tools(limit: int):
     """One tool more than the limit, and all of them are routed; with 0 always."""
     prompt, routed = router.offer_of(agent(), SHOP, limit)
@@ -75,7 +75,7 @@ def test_the_router_may_be_off():
     assert router.offer_of(agent(router="off"), SHOP, 0) == (SHOP, ())
 
 
-@pytest.mark.parametrize("grown", [{"mcp_servers": ("shop",)}, {"tools": ("list_*",)}])
+@for_each("grown", [{"mcp_servers": ("shop",)}, {"tools": ("list_*",)}])
 def test_an_agent_that_may_get_more_tools_can_call_them_by_name(grown):
     """Without a router the prompt of an agent with a server, or a glob, has `call_tool`; also with the router off."""
     for routing in ("auto", "off"):
@@ -123,8 +123,8 @@ def test_all_resources_are_listed_by_name():
     assert "get_order (Get a order of the shop); create_order" in lines[3]
 
 
-@pytest.mark.parametrize(
-    ("query", "first"),
+@for_each(
+    "query, first",
     [
         ("refund", "refund"),
         ("How do I get the invoices of a customer?", "customer"),
@@ -150,7 +150,7 @@ def test_a_query_that_finds_nothing_shows_what_there_is():
     assert len(lines) == 11
 
 
-@pytest.mark.parametrize("query", [None, "thing", "list"])
+@for_each("query", [None, "thing", "list"])
 def test_a_list_is_short_however_many_tools_there_are(query: str | None):
     """Five hundred tools are listed by name, as many as fit, and the rest is said to be there."""
     long = tuple(shop(f"thing{n}", verb, "word " * 400) for n in range(100) for verb in VERBS)
@@ -189,8 +189,8 @@ def test_an_unknown_resource_names_the_likely_one():
     assert "tool of the resource `order`" in router.no_resource(SHOP, "get_order")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "meant"),
+@for_each(
+    "arguments, meant",
     [
         ({"name": "get_order", "arguments": {"id": 1}}, ("get_order", {"id": 1})),
         ({"name": "get_order"}, ("get_order", {})),

@@ -1,7 +1,6 @@
 """The window: what the model sees of a session, folded from its facts."""
 
 import msgspec
-import pytest
 
 from agent_core import Fact, Message, Reasoning, Text, ToolResult, text_of
 from agent_core.context.frames import STOPPED_NOTE
@@ -11,6 +10,7 @@ from agent_core.domain.events import FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.providers.base import Files
 from tests.agent_core.history import called, closed, ended, history, opened, received, said, started, wish
+from tests.cases import for_each
 
 
 def encode(message: Message, _files: Files) -> bytes:
@@ -102,7 +102,7 @@ def test_a_stopped_answer_is_its_text_and_a_note():
     assert note.message == Message("user", (Text(STOPPED_NOTE),))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "end",
     [
         said(1, stop="refused"),
@@ -110,7 +110,6 @@ def test_a_stopped_answer_is_its_text_and_a_note():
         said(1, Reasoning("Hm."), stop="cancelled", partial=True),
         said(1, Text(" \n")),
     ],
-    ids=["refused", "failed", "stopped before its first word", "blank"],
 )
 def test_blank_answer_is_left_out(end):
     """An answer of which nothing can be replayed is left out of the window, with its note."""
@@ -129,13 +128,12 @@ def test_reasoning_is_replayed():
     assert window.entries[1].message.parts == (Reasoning("Hm."), Text("Hi."))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         e.SnapshotFrozen(hash="h", reason="run"),
         e.ContextCompacted(kind="cut", from_seq=1, tokens_before=None, tokens_after=None),
     ],
-    ids=["snapshot", "compaction"],
 )
 def test_reasoning_from_before_a_new_prefix_is_dropped(change):
     """After a new snapshot or a compaction older reasoning is removed permanently, newer reasoning is replayed."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -16,6 +15,7 @@ from agent_core.domain import events as e
 from agent_core.domain.context import CompactionKind
 from agent_core.providers.base import neutral
 from tests.agent_core.history import called, closed, ended, history, opened, received, said, started, wish
+from tests.cases import for_each
 
 MARKER = "abcdefghij"
 LONG = "a line of a result\n" * 100
@@ -127,7 +127,7 @@ def test_people_cannot_write_a_summary():
 KINDS: list[CompactionKind] = ["prune", "summary", "cut"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_rebuilt_window_begins_where_the_log_says(kind: CompactionKind):
     """Built from where the store begins to read, the window is the one that grew; also from before an open run."""
     facts = [*talk(3), received("open", "in_9"), e.RunQueued(), e.RunStarted(epoch=1)]

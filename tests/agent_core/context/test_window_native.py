@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import pytest
-
 from agent_core import File, Message, Reasoning, Text, ToolCall
 from agent_core.context.estimates import total
 from agent_core.context.frames import STOPPED_NOTE
@@ -26,6 +24,7 @@ from tests.agent_core.history import (
     started,
     wish,
 )
+from tests.cases import for_each
 
 MODEL = "anthropic:claude"
 WROTE = Native(MODEL, ('{"type":"thinking"},{"type":"tool_use"}',), ("toolu_1",))
@@ -106,9 +105,7 @@ def left(window: Window) -> list[Message]:
     return between
 
 
-@pytest.mark.parametrize(
-    ("texts", "kept"), [([()], []), ([(LOOK,)], [LOOK]), ([(LOOK,), (MORE,)], [LOOK, MORE]), ([(LOOK,), ()], [LOOK])]
-)
+@for_each("texts, kept", [([()], []), ([(LOOK,)], [LOOK]), ([(LOOK,), (MORE,)], [LOOK, MORE]), ([(LOOK,), ()], [LOOK])])
 def test_paused_answers_that_nothing_continues_keep_their_text_alone(texts, kept):
     """A call of the server's tool without a result is refused; it may be in any of the answers that continued another.
 
@@ -143,9 +140,7 @@ def test_a_paused_answer_that_may_be_continued_stays_as_it_is():
     assert natives(window)[1:] == [("assistant", SEARCHES)]
 
 
-@pytest.mark.parametrize(
-    "rest", [answer(2, MORE, native=FOUND, stop="done"), answer(2, MORE, native=None, stop="done")]
-)
+@for_each("rest", [answer(2, MORE, native=FOUND, stop="done"), answer(2, MORE, native=None, stop="done")])
 def test_paused_answer_that_was_continued_stays(rest):
     """It was sent like this, and holds what the server's tools found; an answer of text alone continues one, too."""
     window = window_of(*given_up(*paused(1, LOOK), rest, closed(2)))
@@ -174,5 +169,5 @@ def test_a_file_is_read_once():
     (entry,) = window.entries
     assert entry.files == ["blob_1"]
     assert entry.weight.bytes > 0, "its size is estimated before it is made"
-    entry.load({"blob_1": b"PNG"})
+    entry.load({"blob_1": b"PNG"}, window.frames)
     assert (entry.wire, entry.files, entry.wire) == (b"PNG", (), b"PNG")

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -36,6 +35,7 @@ from agent_core.domain.controls import (
 )
 from agent_core.domain.messages import Usage
 from agent_core.domain.step_controls import controls
+from tests.cases import for_each
 
 KINDS: Mapping[str, ToolKind] = {"answer": "none", "look": "function", "pick": "client"}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -142,8 +142,8 @@ def test_the_last_step_keeps_the_answer_that_must_come():
     assert controls(1, agent(run=Controls(max_steps=1))).tool_choice == "none"
 
 
-@pytest.mark.parametrize(
-    ("given", "refused"),
+@for_each(
+    "given, refused",
     [
         (Controls(), {}),
         (Controls(tool_choice="none"), {"look": "No tool may be called now.", "pick": "No tool may be called now."}),
@@ -178,8 +178,8 @@ def test_note_covers_changed_and_lifted_controls():
 UNKNOWN = Usage(None, None, None, None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("budget", "calls", "spent"),
+@for_each(
+    "budget, calls, spent",
     [
         (Budget(tokens=100), [], False),
         (Budget(tokens=100), [(Usage(10, 20, None, None, None, None), None)], False),

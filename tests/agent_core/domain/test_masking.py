@@ -4,15 +4,14 @@ import json
 from html import escape
 from urllib.parse import quote
 
-import pytest
-
 from agent_core.domain.masking import scrubbed
+from tests.cases import for_each
 
 KEY = "AKIA/wJalr+XU <é😀>&'\"K7\\nMD%2f"
 PLAIN = "AKIA/wJalr+XUtnFEMI/K7MD"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     [
         KEY,

@@ -27,6 +27,7 @@ from agent_core.domain.quotas import (
     subjects,
     wait_of,
 )
+from tests.cases import for_each
 
 ADA = Actor("ada", "visitor")
 HERE = Origin(address="203.0.113.7")
@@ -52,8 +53,8 @@ def test_the_wait_ends_when_one_more_fits(used: int, before: int, elapsed: int, 
     assert wait == 0 or not fits_after(wait - 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "used", "spent"),
+@for_each(
+    "name, used, spent",
     [
         ("messages_per_minute", Used(minute_messages=4), Spending(messages=1)),
         ("messages_per_day", Used(messages=4), Spending(messages=1)),
@@ -130,7 +131,7 @@ def test_a_key_fits_the_column_and_tells_scopes_apart(one: str, other: str):
     assert key_of("visitor", one) != key_of("address", one)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "quota", [Quota(messages_per_day=0), Quota(stored_bytes=-1), Quota(cost_per_day="0"), Quota(cost_per_day="1e3")]
 )
 def test_a_bound_is_a_positive_amount(quota: Quota):

@@ -1,9 +1,8 @@
 """What a tool is about: the mark of its server, the noun in its name, its server, its name."""
 
-import pytest
-
 from agent_core.domain.resources import canonical, resource_of
 from tests.agent_core.history import spec
+from tests.cases import for_each
 
 NAMED = {
     "list_order": "order",
@@ -47,7 +46,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize(("name", "resource"), NAMED.items())
+@for_each("name, resource", NAMED.items())
 def test_a_tool_is_about_the_noun_in_its_name(name: str, resource: str):
     """The noun after the verb, or before it; without a noun the server, without a server the name."""
     assert resource_of(spec(name)) == resource

@@ -6,6 +6,7 @@ import pytest
 
 from agent_core.domain import schemas
 from agent_core.domain.schemas import MAX_DEPTH, MAX_SCHEMA, is_deep, problems, schema_problem, uncheckable
+from tests.cases import for_each
 
 TEXT = {"type": "string"}
 DOUBLED: dict[str, Any] = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
@@ -39,8 +40,8 @@ def test_every_error_has_its_path():
     assert faults(ORDER, {"to": "x", "count": 1, "next": {"to": "y", "count": 2}}) == []
 
 
-@pytest.mark.parametrize(
-    ("value", "fault"),
+@for_each(
+    "value, fault",
     [
         ({"key": "a", "size": 2}, "$.each[0].size: 2 is not of type 'string'"),
         ({"size": "b"}, "$.each[0].key: it is required."),
@@ -67,8 +68,8 @@ def test_number_of_errors_is_limited():
     assert fault.message.endswith("is not of type 'string'")
 
 
-@pytest.mark.parametrize(
-    ("schema", "place"),
+@for_each(
+    "schema, place",
     [
         ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, "$.properties.a.$ref: `#/$defs/gone` leads nowhere"),
         ({"properties": {"a": {"$ref": "#/required"}}, "required": ["b"]}, "$.properties.a.$ref: `#/required` leads"),
@@ -104,7 +105,7 @@ def test_a_schema_whose_checks_double_is_refused_after_so_many(monkeypatch: pyte
     assert faults(schema, {"a": "b"})[0].startswith("$: it cannot be checked, for its schema: ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "schema",
     [
         ORDER,

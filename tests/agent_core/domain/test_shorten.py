@@ -1,12 +1,11 @@
 """Texts cut to a length."""
 
-import pytest
-
 from agent_core import shorten
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
-    ("text", "limit", "expected"),
+@for_each(
+    "text, limit, expected",
     [("", 1, ""), ("abc", 3, "abc"), ("abcd", 3, "ab…"), ("ab cd", 4, "ab…"), ("abcd", 1, "…")],
 )
 def test_a_longer_text_ends_in_an_ellipsis_within_the_limit(text: str, limit: int, expected: str):

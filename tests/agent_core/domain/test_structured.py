@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from agent_core.domain.schemas import MAX_SCHEMA
 from agent_core.domain.structured import is_closed, output_problem, read_answer
+from tests.cases import for_each
 
 CLOSED: dict[str, Any] = {
     "type": "object",
@@ -23,7 +22,7 @@ def nested(depth: int) -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize(
+@for_each(
     "schema",
     [
         CLOSED,
@@ -39,8 +38,8 @@ def test_schemas_that_are_valid_for_answers(schema):
     assert output_problem(schema) is None
 
 
-@pytest.mark.parametrize(
-    ("schema", "why"),
+@for_each(
+    "schema, why",
     [
         ({"type": "strin"}, "no JSON Schema"),
         ({"properties": {"a": {"pattern": "("}}}, "no JSON Schema"),
@@ -60,8 +59,8 @@ def test_schemas_that_are_invalid_for_answers(schema, why):
     assert why in (output_problem(schema) or "")
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "faults"),
+@for_each(
+    "text, value, faults",
     [
         ('{"name": "x", "at": ["here"]}', {"name": "x", "at": ["here"]}, 0),
         (' \n{"name": "x", "at": null}\n', {"name": "x", "at": None}, 0),
@@ -84,8 +83,8 @@ def test_error_names_its_path():
     assert read_answer(CLOSED, '{"name": 1, "at": null}')[1] == ["$.name: 1 is not of type 'string'"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "closed", "whole"),
+@for_each(
+    "schema, closed, whole",
     [
         (CLOSED, True, True),
         ({**CLOSED, "required": ["name"]}, True, False),

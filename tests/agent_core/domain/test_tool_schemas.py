@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from agent_core.domain.schemas import problems, schema_problem
 from agent_core.domain.tool_schemas import checkable, fitted, unsendable
+from tests.cases import for_each
 
 ZOD_EMAIL = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"
 TEXT = {"type": "string"}
@@ -40,7 +39,7 @@ MERGED = [
 ]
 
 
-@pytest.mark.parametrize(("given", "shown"), MERGED)
+@for_each("given, shown", MERGED)
 def test_a_choice_at_the_top_becomes_one_object(given: dict[str, Any], shown: dict[str, Any]):
     """Models are shown one object with the arguments of all choices; the tool's own schema is kept."""
     found = fitted(given)
@@ -75,8 +74,8 @@ def test_names_that_vendors_refuse_are_shown_otherwise():
     assert found.restored({"filter_2": "a", "filter": "b", "argument": 1}) == {"$filter": "a", "filter": "b", "ü": 1}
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"),
+@for_each(
+    "given, kept",
     [
         ({**TEXT, "pattern": ZOD_EMAIL, "format": "email"}, {**TEXT, "format": "email"}),
         ({**TEXT, "pattern": "^a"}, {**TEXT, "pattern": "^a"}),

@@ -8,12 +8,13 @@ import pytest
 from agent_core.domain.agents import Definition
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.unknown_fields import misfit, unknown_field
+from tests.cases import for_each
 
 AGENT = {"name": "a", "instructions": "b"}
 
 
-@pytest.mark.parametrize(
-    ("given", "where", "why"),
+@for_each(
+    "given, where, why",
     [
         (
             {"limits": {"max_run": 3}},

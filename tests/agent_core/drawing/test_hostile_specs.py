@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from agent_core.drawing.drawer import Drawer, DrawingFailed
 from tests.agent_core.drawing.specs import PNG, bar, opened
+from tests.cases import for_each
 
 UNGUARDED = """
 import json, sys, vl_convert
@@ -137,13 +138,12 @@ async def unguarded(specs: list[dict[str, Any]]) -> list[bytes]:
     return out.split()
 
 
-@pytest.mark.parametrize(
-    ("spec", "bounds", "said"),
+@for_each(
+    "spec, bounds, said",
     [
         (bar(data={"sequence": {"start": 0, "stop": 1e9}}), {"allocated": 700, "seconds": 60}, "too much memory"),
         (bar(title="x" * 1_000_000), {"resident": 200, "seconds": 60}, "more than 200 MB of memory"),
     ],
-    ids=["allocates", "resident"],
 )
 async def test_a_bomb_is_bounded_in_memory(spec: dict[str, Any], bounds: dict[str, Any], said: str):
     """What would take all memory ends with its process, within its bounds, and the next chart is drawn."""

@@ -4,12 +4,11 @@ import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
-
 from agent_core.drawing.quickchart import QuickChart, chart_js
 from agent_core.net.fetch import Fetch
 from agent_core.renders.values import PlainChart, PlainSeries
 from tests.agent_core.net.stage import PUBLIC, Names, Roads, ok, serving
+from tests.cases import for_each
 
 ORDERS = PlainChart(
     "bar", ("W1", "W2"), (PlainSeries("new", (1, 2)), PlainSeries("old", (3, None))), "Orders", "w", "n"
@@ -109,7 +108,7 @@ async def test_a_long_chart_is_stored_at_the_public_service_alone():
         await fetch.close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         ok(b'{"success": true, "url": "https://elsewhere.example/chart/render/a"}'),
@@ -119,7 +118,6 @@ async def test_a_long_chart_is_stored_at_the_public_service_alone():
         ok(b'{"success": true, "url": "http://quickchart.io:PORT/chart/render/a"}', status="429 Too Many Requests"),
         ok(b"x" * 20_000),
     ],
-    ids=["elsewhere", "refused", "html", "without", "limited", "large"],
 )
 async def test_an_answer_that_is_no_link_of_the_service_gives_none(answer: bytes):
     """What the service answers is a link to itself or nothing: then the chart is drawn here."""

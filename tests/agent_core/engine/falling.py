@@ -14,8 +14,8 @@ from tests.agent_core.engine.fleet import PATIENCE, Fleet, there
 from tests.agent_core.engine.mortal import FORKED, heir, mortal, play, tools
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, only
-from tests.agent_core.test_crash import WHERE, Ledger, Outcome, Scenario, _check
-from tests.postgres import Server
+from tests.agent_core.test_crash import WHERE, Executions, Outcome, Scenario, _check
+from tests.postgres import PostgresServer
 
 AT_ONCE = 6
 PENDING = text(
@@ -26,7 +26,7 @@ BURIED = text("UPDATE worker SET beat_at = 1 WHERE pid = :pid")
 LEFT = "SELECT count(*) FROM dbos.workflow_status WHERE status <> 'SUCCESS'"
 
 
-async def fallen(postgres: Server, scenario: Scenario, folder: Path, *, every: int = 1) -> tuple[int, int]:
+async def fallen(postgres: PostgresServer, scenario: Scenario, folder: Path, *, every: int = 1) -> tuple[int, int]:
     """Have a process killed before and after each of its transactions, or *every* so many of them, from the last one.
 
     Check that no reader notices. Return how many were killed, and how many segments DBOS had of them.
@@ -96,11 +96,11 @@ class Field:
             sum(body.outcome == "unknown" for body in only(facts, ToolCompleted)),
         )
         written = self.ledger.read_text().split() if self.ledger.exists() else []
-        _check(self.scenario, Ledger(written=[s for s in written if s == session]), outcome, crashed=crashed)
+        _check(self.scenario, Executions(written=[s for s in written if s == session]), outcome, crashed=crashed)
 
 
 @asynccontextmanager
-async def prepared(postgres: Server, scenario: Scenario, ledger: Path) -> AsyncIterator[Field]:
+async def prepared(postgres: PostgresServer, scenario: Scenario, ledger: Path) -> AsyncIterator[Field]:
     """Give a database with a process that takes messages in, and one that drives what others leave."""
     with postgres.database() as url:
         fleet = Fleet(url)

@@ -18,10 +18,10 @@ import structlog
 from sqlalchemy import Connection, text
 
 from agent_core import Core, Inbound, Text
-from agent_core.engine.base import Segment
 from agent_core.engine.dbos import DbosEngine
 from agent_core.engine.doorbell import segment_name
 from agent_core.engine.liveness import Pace
+from agent_core.engine.runs import Segment
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub
 from agent_core.store.log import RunRef
@@ -67,7 +67,7 @@ class Prompt(DbosEngine):
         super().__init__(*args, **options)
         pool, begin = self.pool, self.pool.begin
 
-        def begin_and_announce(run: RunRef, segment: Segment) -> None:
+        def begin_and_announce(run: RunRef, segment: Segment | None = None) -> None:
             begin(run, segment)
             if run.key in pool.driven:
                 self.overflow.announce(run)

@@ -11,11 +11,11 @@ from agent_core.engine.dbos import DbosEngine
 from agent_core.store.postgres.database import PostgresDatabase
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PACE
-from tests.agent_core.test_crash import SCENARIOS, Ledger, Process, Scenario, _check, _outcome
-from tests.postgres import Server
+from tests.agent_core.test_crash import SCENARIOS, Executions, Process, Scenario, _check, _outcome
+from tests.postgres import PostgresServer
 
 
-class Mortal(DbosEngine):
+class DyingEngine(DbosEngine):
     """A worker that, once its database is frozen, dies without a word; what is left of it is buried at once."""
 
     async def stop(self, grace: float) -> None:
@@ -31,7 +31,7 @@ class Mortal(DbosEngine):
         await database.inner.write(lambda connection: connection.execute(text("DELETE FROM worker")))
 
 
-def begun(url: str, scenario: Scenario, ledger: Ledger, at: int, side: Side) -> Process:
+def begun(url: str, scenario: Scenario, ledger: Executions, at: int, side: Side) -> Process:
     """Begin a life of the product on the database at *url*."""
     database = CrashingDatabase(PostgresDatabase(url), at, side)
     core = Core(
@@ -39,7 +39,7 @@ def begun(url: str, scenario: Scenario, ledger: Ledger, at: int, side: Side) -> 
         providers={"scripted": scenario.model()},
         tools={tool.spec.name: tool for tool in ledger.tools()},
         default_model="scripted",
-        engine=partial(Mortal, database=database, url=url, pace=PACE, end=print),
+        engine=partial(DyingEngine, database=database, url=url, pace=PACE, end=print),
     )
     return Process(core, database, ledger)
 
@@ -52,9 +52,9 @@ SIDES: tuple[Side, ...] = ("before", "after")
 NEVER: tuple[int, Side] = (0, "before")
 
 
-async def lives(postgres: Server, scenario: Scenario, crashes: Sequence[tuple[int, Side]]) -> tuple[int, int]:
+async def lives(postgres: PostgresServer, scenario: Scenario, crashes: Sequence[tuple[int, Side]]) -> tuple[int, int]:
     """Live through *crashes* on one database, then once to a good end; return how many died, and the last's writes."""
-    ledger = Ledger()
+    ledger = Executions()
     with postgres.database() as url:
         for died, (at, side) in enumerate((*crashes, NEVER)):
             process = begun(url, scenario, ledger, at, side)
@@ -67,7 +67,7 @@ async def lives(postgres: Server, scenario: Scenario, crashes: Sequence[tuple[in
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-async def test_a_crash_at_every_append(postgres: Server, scenario: Scenario, whole: bool):
+async def test_a_crash_at_every_append(postgres: PostgresServer, scenario: Scenario, whole: bool):
     """A worker that dies at any append, before or after its commit, changes neither the answers nor the writes."""
     _, total = await lives(postgres, scenario, ())
     points: list[tuple[int, Side]] = [(at, side) for at in range(1, total + 1) for side in ("before", "after")]
@@ -81,7 +81,7 @@ async def test_a_crash_at_every_append(postgres: Server, scenario: Scenario, who
     "scenario",
     [pytest.param(each, marks=() if each.name == RICHEST else pytest.mark.whole, id=each.name) for each in SCENARIOS],
 )
-async def test_a_crash_during_recovery(postgres: Server, scenario: Scenario, whole: bool):
+async def test_a_crash_during_recovery(postgres: PostgresServer, scenario: Scenario, whole: bool):
     """A second worker that dies while it recovers what the first one left changes nothing either."""
     _, total = await lives(postgres, scenario, ())
     for at in range(1, total + 1, 1 if whole else EVERY):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.agent_core.engine.falling import fallen
 from tests.agent_core.test_crash import SCENARIOS, Scenario
-from tests.postgres import Server
+from tests.postgres import PostgresServer
 
 EVERY = 7
 """Of so many kills one is enough here, odd so that sides alternate: `make chaos` has all, of all scenarios."""
@@ -18,7 +18,7 @@ RICHEST = "approved write"
     "scenario",
     [pytest.param(each, marks=() if each.name == RICHEST else pytest.mark.whole, id=each.name) for each in SCENARIOS],
 )
-async def test_a_kill_at_a_transaction(postgres: Server, tmp_path: Path, scenario: Scenario):
+async def test_a_kill_at_a_transaction(postgres: PostgresServer, tmp_path: Path, scenario: Scenario):
     """A worker that is killed before or after the commit of a transaction changes neither answers nor writes."""
     killed, workflows = await fallen(postgres, scenario, tmp_path, every=EVERY)
     assert killed > 1

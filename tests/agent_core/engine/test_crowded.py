@@ -3,15 +3,14 @@
 import asyncio
 from typing import Any, cast
 
-import pytest
-
-from agent_core.engine.base import Runs
 from agent_core.engine.interrupt import Interrupt
 from agent_core.engine.local import LocalEngine
 from agent_core.engine.pool import reserved_of
+from agent_core.engine.runs import Runs
 from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.testing import FakeClock
+from tests.cases import for_each
 
 SAFETY = 60.0
 CLOCK = FakeClock()
@@ -38,7 +37,7 @@ def queued(key: int, actor: int = 0) -> Due:
     return Due(key, f"run_{key}", 0, "queued", None, None, actor or key)
 
 
-class Waiting:
+class WaitingRuns:
     """Runs that wait; a query for them returns once *go* is set. What is taken is driven until the test ends."""
 
     def __init__(self, *found: Due, max_runs: int) -> None:
@@ -82,7 +81,7 @@ async def drive(_: Interrupt) -> None:
 
 async def test_paused_runs_take_no_room():
     """Runs that crashed here and pause before they are resumed keep no queued run from starting."""
-    runs = Waiting(queued(8), queued(9), max_runs=2)
+    runs = WaitingRuns(queued(8), queued(9), max_runs=2)
     runs.found += [Due(key, f"run_{key}", 1, "running", runs.engine.worker, LATER) for key in range(3)]
     for _ in range(2):  # a run of this worker counts as lost at the second look
         await runs.engine.sweep.look()
@@ -92,7 +91,7 @@ async def test_paused_runs_take_no_room():
 
 async def test_room_that_comes_during_a_look_starts_no_newcomer():
     """A run that ends while the sweep reads leaves its room to those that wait, whom the look has not seen."""
-    runs = Waiting(*(queued(key) for key in range(5, 9)), max_runs=1)
+    runs = WaitingRuns(*(queued(key) for key in range(5, 9)), max_runs=1)
     pool, end = runs.engine.pool, asyncio.Event()
 
     async def until_end(_: Interrupt) -> None:
@@ -118,13 +117,13 @@ async def test_room_that_comes_during_a_look_starts_no_newcomer():
 
 async def test_a_reservation_that_is_not_used_is_offered_to_those_who_wait():
     """The run of a message that found no room starts as soon as the room turns out to be free."""
-    runs = Waiting(max_runs=1)
+    runs = WaitingRuns(max_runs=1)
     pool = runs.engine.pool
     async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
         freed = group.create_task(pool.freed())
         await asyncio.sleep(0)
         with pool.reserve(1) as first, pool.reserve(2) as second:
-            runs.engine.hurry()  # what the commit of the second one led to
+            runs.engine.pool.hurry()  # what the commit of the second one led to
         await freed
     assert (first, second, pool.capacity) == (True, False, 1)
     await runs.engine.stop(0)
@@ -132,7 +131,7 @@ async def test_a_reservation_that_is_not_used_is_offered_to_those_who_wait():
 
 async def test_wakes_at_the_same_instant_drive_no_more_than_there_is_room_for():
     """Each of many wake-ups sees whether there is room when it is its turn; none takes the place that is kept."""
-    runs = Waiting(*(queued(key) for key in range(20)), max_runs=3)
+    runs = WaitingRuns(*(queued(key) for key in range(20)), max_runs=3)
     woken = await asyncio.gather(*(runs.engine.wake(key) for key in range(20)))
     assert (woken.count(True), len(runs.engine.pool.driven)) == (2, 2)
     assert runs.engine.pool.is_crowded
@@ -141,7 +140,7 @@ async def test_wakes_at_the_same_instant_drive_no_more_than_there_is_room_for():
 
 async def test_the_last_place_is_for_one_who_has_no_run():
     """A run of one who floods leaves the last place free; one who asks for the first time starts at once in it."""
-    runs = Waiting(*(queued(key, actor=1) for key in range(10, 20)), max_runs=4)
+    runs = WaitingRuns(*(queued(key, actor=1) for key in range(10, 20)), max_runs=4)
     pool = runs.engine.pool
     await runs.engine.sweep.look()
     assert (len(runs.taken), pool.capacity, pool.is_crowded) == (3, 1, True)
@@ -158,7 +157,7 @@ async def test_the_last_place_is_for_one_who_has_no_run():
     await runs.engine.stop(0)
 
 
-@pytest.mark.parametrize(("places", "kept"), [(0, 0), (1, 0), (2, 1), (4, 1), (15, 1), (16, 2), (1_000, 125)])
+@for_each("places, kept", [(0, 0), (1, 0), (2, 1), (4, 1), (15, 1), (16, 2), (1_000, 125)])
 def test_an_eighth_of_the_places_is_kept(places: int, kept: int):
     """At least one place of two or more is kept for people who have no run, and never all."""
     assert reserved_of(places) == kept

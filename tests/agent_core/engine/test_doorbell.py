@@ -17,7 +17,7 @@ from tests.polling import until
 SOCKET = ".s.PGSQL.5432"
 
 
-class Wire:
+class DatabaseRoute:
     """A way to a database that may be *silent*, or gone."""
 
     def __init__(self, server: str) -> None:
@@ -48,10 +48,10 @@ class Wire:
 
 
 @asynccontextmanager
-async def wire(url: str) -> AsyncIterator[tuple[str, Wire, asyncio.Server]]:
+async def wire(url: str) -> AsyncIterator[tuple[str, DatabaseRoute, asyncio.Server]]:
     """Lay a wire to the database at *url*, and yield the URL of its near end."""
     found = make_url(url)
-    made = Wire(f"{found.query['host']}/{SOCKET}")
+    made = DatabaseRoute(f"{found.query['host']}/{SOCKET}")
     with TemporaryDirectory(prefix="wire-") as folder:
         near = found.update_query_dict({"host": folder}).render_as_string(hide_password=False)
         server = await asyncio.start_unix_server(made.carry, Path(folder) / SOCKET)

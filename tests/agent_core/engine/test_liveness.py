@@ -11,9 +11,10 @@ from structlog.contextvars import bound_contextvars, get_contextvars
 from structlog.testing import capture_logs
 
 from agent_core.engine.liveness import Liveness, Load, Pace, _now, this_process
+from tests.cases import for_each
 
 
-class Leaping(selectors.DefaultSelector):
+class InstantSelector(selectors.DefaultSelector):
     """Waits for nothing: what would have been waited is *ahead*."""
 
     ahead = 0.0
@@ -23,11 +24,11 @@ class Leaping(selectors.DefaultSelector):
         return super().select(0)
 
 
-class Ahead(asyncio.SelectorEventLoop):
+class InstantLoop(asyncio.SelectorEventLoop):
     """A loop whose time leaps to what is next, so that an hour of waiting takes no time; made for what does no I/O."""
 
     def __init__(self) -> None:
-        self._leaping = Leaping()
+        self._leaping = InstantSelector()
         super().__init__(self._leaping)
 
     def time(self) -> float:
@@ -117,15 +118,15 @@ async def test_a_young_process_judges_as_soon_as_everybody_must_have_beaten():
     assert worker.may_judge
 
 
-@pytest.mark.parametrize("gone", [10.0, 10.7, 11.9])
-@pytest.mark.parametrize("pace", [Pace(), Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0)])
+@for_each("gone", [10.0, 10.7, 11.9])
+@for_each("pace", [Pace(), Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0)])
 def test_everybody_who_lives_beats_before_a_young_process_judges(
     monkeypatch: pytest.MonkeyPatch, pace: Pace, gone: float
 ):
     """Whenever a database goes and leaves all hanging, for however long, all beat soon enough once it is back."""
     for tenths in range(1, 300, 3):
         back = gone + tenths / 10
-        with asyncio.Runner(loop_factory=Ahead) as runner:
+        with asyncio.Runner(loop_factory=InstantLoop) as runner:
             now = runner.get_loop().time
             database = Away(gone, back, now)
             monkeypatch.setattr("agent_core.engine.liveness._now", now)

@@ -40,7 +40,7 @@ async def test_a_run_goes_on_after_an_outage(fleet: Fleet):
     with capture_logs() as lines:
         async with silent(fleet.url):
             await soon(core, lambda: not engine.liveness.is_well)
-            assert not engine.has_capacity()
+            assert not engine.pool.has_capacity()
             await soon(core, lambda: not engine.pool.driven)
         await soon(core, lambda: bool(engine.pool.driven))
         go.set()

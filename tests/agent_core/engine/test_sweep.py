@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from agent_core.engine.base import Runs
 from agent_core.engine.dbos import DbosEngine
 from agent_core.engine.interrupt import Interrupt
 from agent_core.engine.local import LocalEngine
+from agent_core.engine.runs import Runs
 from agent_core.errors import Unavailable
 from agent_core.loop.state import OUTAGE
 from agent_core.store.log import RunRef
@@ -98,7 +98,7 @@ async def test_a_crash_during_a_sweep_is_not_forgotten(error: Exception, next_lo
     async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
         sweep = group.create_task(runs.engine.sweep.look())
         await runs.reading.wait()
-        runs.engine.begin(RUN, fail)
+        runs.engine.pool.begin(RUN, fail)
         await runs.engine.pool.driven[RUN.key].task
         runs.go.set()
         await sweep
@@ -114,7 +114,7 @@ async def test_a_driver_cancelled_before_its_first_step_gives_its_run_up():
     async def drive(_: Interrupt) -> None:
         await asyncio.Event().wait()
 
-    engine.begin(RUN, drive)
+    engine.pool.begin(RUN, drive)
     task = engine.pool.driven[RUN.key].task
     engine.pool.give_up()
     async with asyncio.timeout(SAFETY):
@@ -123,7 +123,7 @@ async def test_a_driver_cancelled_before_its_first_step_gives_its_run_up():
     assert not engine.pool.driven
 
 
-class Slow:
+class SlowTake:
     """One run, which is taken once *go* is set."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Slow:
 
 async def test_a_run_that_is_taken_while_its_worker_stops_is_given_back():
     """A worker that stops waits for the runs that it is taking, and leaves them to others at once."""
-    runs = Slow()
+    runs = SlowTake()
     engine = LocalEngine(cast("Runs", cast("Any", runs)), FakeClock())
     async with asyncio.timeout(SAFETY), asyncio.TaskGroup() as group:
         group.create_task(engine.pool.wake(RUN.key))
@@ -156,7 +156,7 @@ async def test_a_run_that_is_taken_while_its_worker_stops_is_given_back():
 
 async def test_a_worker_that_stops_takes_no_more_runs():
     """After the end of its worker a wake-up changes nothing."""
-    runs = Slow()
+    runs = SlowTake()
     engine = LocalEngine(cast("Runs", cast("Any", runs)), FakeClock())
     await engine.stop(0.0)
     async with asyncio.timeout(SAFETY):

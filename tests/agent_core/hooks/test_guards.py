@@ -13,6 +13,7 @@ from agent_core.hooks.resolvers import QUIET, HookResolvers
 from agent_core.net.fetch import FetchFailed
 from agent_core.net.targets import TargetGuard
 from agent_core.testing import FakeClock
+from tests.cases import for_each
 
 SECRET = "0123456789abcdef"
 
@@ -21,7 +22,7 @@ def webhook(url: str = "https://hooks.example/x", event: Any = "PreToolUse", **c
     return Hook(event=event, type="http", name="guard", config={"url": url, "secret": SECRET, **config})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "http://127.0.0.1:9000/",

@@ -19,6 +19,7 @@ from agent_core.net.fetch import Fetch
 from agent_core.secrets import Secrets
 from agent_core.testing import FakeClock
 from tests.agent_core.net.stage import Site, Write, last, moved, ok, serving
+from tests.cases import for_each
 from tests.conftest import SECRETS
 
 SECRET = "whsec-0123456789abcdef"
@@ -50,7 +51,7 @@ async def site() -> AsyncIterator[Site]:
         yield site
 
 
-class Asker:
+class WebhookAsker:
     """Asks the webhook of a site as a core does: a sealed secret, the guarded fetch, a clock that does not advance."""
 
     def __init__(self, site: Site, *, allow: tuple[str, ...] | None = None, secrets: Secrets = SECRETS) -> None:
@@ -67,8 +68,8 @@ class Asker:
 
 
 @pytest.fixture
-async def asker(site: Site) -> AsyncIterator[Asker]:
-    asker = Asker(site)
+async def asker(site: Site) -> AsyncIterator[WebhookAsker]:
+    asker = WebhookAsker(site)
     yield asker
     await asker.fetch.close()
 
@@ -93,13 +94,15 @@ ANSWERS: list[tuple[Occasion, dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("occasion", "reply", "meant"), ANSWERS)
-async def test_what_an_answer_means(asker: Asker, site: Site, occasion: Occasion, reply: dict[str, Any], meant: Any):
+async def test_what_an_answer_means(
+    asker: WebhookAsker, site: Site, occasion: Occasion, reply: dict[str, Any], meant: Any
+):
     """Allow, deny and modify mean what they say, at the event that is asked about."""
     site.answers["/hook"] = says(**reply)
     assert await asker(occasion) == meant
 
 
-async def test_what_is_asked(asker: Asker, site: Site):
+async def test_what_is_asked(asker: WebhookAsker, site: Site):
     """The question is a signed POST of what the hook is asked about; what does not apply is left out."""
     site.answers["/hook"] = says(decision="allow")
     await asker()
@@ -112,7 +115,7 @@ async def test_what_is_asked(asker: Asker, site: Site):
     }  # fmt: skip
 
 
-async def test_the_signature_is_the_receivers_to_check(asker: Asker, site: Site):
+async def test_the_signature_is_the_receivers_to_check(asker: WebhookAsker, site: Site):
     """HMAC-SHA256 over the timestamp, a dot and the body as it came; another secret or body does not fit."""
     site.answers["/hook"] = says(decision="allow")
     await asker()
@@ -132,7 +135,7 @@ def test_a_known_message_has_a_known_signature():
     )
 
 
-async def test_the_delivery_is_known_again(asker: Asker, site: Site):
+async def test_the_delivery_is_known_again(asker: WebhookAsker, site: Site):
     """The same question has the same id later, so that a retry is recognised; about other arguments it has another."""
     site.answers["/hook"] = says(decision="allow")
     await asker()
@@ -176,7 +179,7 @@ RUBBISH: dict[str, tuple[bytes | Write, str]] = {
 
 
 @pytest.mark.parametrize("kind", RUBBISH)
-async def test_an_invalid_answer_counts_as_on_error_says(asker: Asker, site: Site, kind: str):
+async def test_an_invalid_answer_counts_as_on_error_says(asker: WebhookAsker, site: Site, kind: str):
     """An invalid answer counts as `on_error` says; the error has the cause and not the secret."""
     site.answers["/hook"], message = RUBBISH[kind]
     opened, closed = await asker(on_error="allow"), await asker(on_error="deny")
@@ -191,14 +194,14 @@ async def test_an_invalid_answer_counts_as_on_error_says(asker: Asker, site: Sit
     assert [request.path for request in site.requests] == ["/hook", "/hook"], "a redirect is not followed"
 
 
-async def test_nothing_can_be_changed_at_the_start(asker: Asker, site: Site):
+async def test_nothing_can_be_changed_at_the_start(asker: WebhookAsker, site: Site):
     """A run's start can be refused, not rewritten."""
     site.answers["/hook"] = says(decision="modify", text="other")
     ruling = await asker(at("OnRunStart", text="hi"), on_error="deny")
     assert ruling == Deny(UNASKED, "Its answer is `modify`, but nothing can be changed at `OnRunStart`.")
 
 
-async def test_an_observer_of_ends_need_not_answer(asker: Asker, site: Site):
+async def test_an_observer_of_ends_need_not_answer(asker: WebhookAsker, site: Site):
     """At the end of a run any 2xx will do; anything else is an error."""
     site.answers["/hook"] = ok(b"", status="204 Gone well")
     assert await asker(at("OnRunComplete", status="completed", text="Done.")) == Allow()
@@ -206,7 +209,7 @@ async def test_an_observer_of_ends_need_not_answer(asker: Asker, site: Site):
     assert (await asker(at("OnRunComplete", status="failed"))).error.startswith("It answered 503")
 
 
-async def test_a_slow_answer(asker: Asker, site: Site):
+async def test_a_slow_answer(asker: WebhookAsker, site: Site):
     """A webhook that exceeds its timeout counts as failed; the default is five seconds."""
     received, never = asyncio.Event(), asyncio.Event()
 
@@ -233,7 +236,7 @@ async def test_a_slow_answer(asker: Asker, site: Site):
 
 async def test_an_unreachable_webhook_failed(site: Site):
     """A webhook that cannot be reached counts as failed."""
-    asker = Asker(site, allow=("127.0.0.1:9",))
+    asker = WebhookAsker(site, allow=("127.0.0.1:9",))
     ruling = await asker(url="http://127.0.0.1:9/", on_error="deny")
     assert ruling.reason == UNASKED
     assert "cannot be reached" in ruling.error
@@ -242,7 +245,7 @@ async def test_an_unreachable_webhook_failed(site: Site):
 
 async def test_an_inner_address_is_the_operators_to_allow(site: Site):
     """A webhook inside the network is not asked unless the operator lets it through; the error says how."""
-    asker = Asker(site, allow=())
+    asker = WebhookAsker(site, allow=())
     ruling = await asker()
     assert isinstance(ruling, Allow)
     assert "PARLEY_FETCH_ALLOW" in str(ruling.error)
@@ -252,7 +255,7 @@ async def test_an_inner_address_is_the_operators_to_allow(site: Site):
 
 async def test_a_secret_of_another_key(site: Site):
     """A secret that cannot be opened is reported as such; nothing is sent without its signature."""
-    asker = Asker(site, secrets=Secrets(b"another key"))
+    asker = WebhookAsker(site, secrets=Secrets(b"another key"))
     ruling = await asker(on_error="deny")
     assert ruling.reason == UNASKED
     assert "Its secret cannot be opened" in ruling.error
@@ -266,7 +269,7 @@ async def test_a_core_that_cannot_ask():
     assert await HookResolvers(FakeClock()).ask(named, PRE) == Allow(error=NOWHERE)
 
 
-async def test_the_secret_is_nowhere(asker: Asker, site: Site, caplog: pytest.LogCaptureFixture):
+async def test_the_secret_is_nowhere(asker: WebhookAsker, site: Site, caplog: pytest.LogCaptureFixture):
     """Neither logs nor what is answered hold a webhook's secret, however it goes."""
     caplog.set_level(0)
     with capture_logs() as logs:
@@ -294,7 +297,7 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("config", "message"), CHECKS)
+@for_each("config, message", CHECKS)
 def test_invalid_webhook_addresses_are_refused(config: dict[str, Any], message: str):
     """An invalid address is refused when the agent is written, without a lookup; no secret is shown."""
     with pytest.raises(InvalidInput) as caught:
@@ -305,9 +308,7 @@ def test_invalid_webhook_addresses_are_refused(config: dict[str, Any], message: 
     assert "pass@" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "url", ["https://rules.example", "http://127.0.0.1:9000/x?y=1", "https://[::1]:8443/", "HTTPS://A.b/"]
-)
+@for_each("url", ["https://rules.example", "http://127.0.0.1:9000/x?y=1", "https://[::1]:8443/", "HTTPS://A.b/"])
 def test_any_http_address_may_be_a_webhook(url: str):
     """Any http or https address may be named; what may be asked is decided when it is."""
     check_http("config", HttpConfig(url=url, secret=SECRET, timeout_s=0.1))

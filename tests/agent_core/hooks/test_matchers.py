@@ -7,6 +7,7 @@ import structlog
 
 from agent_core import DeclaredTool, Definition, Hook, InvalidInput
 from agent_core.hooks.check import check_matchers
+from tests.cases import for_each
 
 WHERE = DeclaredTool(name="where", kind="client", description="Where.", parameters={"type": "object"})
 TOOLS = ("calculate", "send_mail", WHERE)
@@ -18,8 +19,8 @@ def agent(*matchers: str | None, tools: tuple[Any, ...] = TOOLS) -> Definition:
     return Definition(name="careful", instructions="Be brief.", tools=tools, hooks=hooks)
 
 
-@pytest.mark.parametrize(
-    ("matcher", "likely"),
+@for_each(
+    "matcher, likely",
     [
         ("calculat", "calculate"),
         ("Calculate", "calculate"),
@@ -39,7 +40,7 @@ def test_a_name_that_is_no_tool_of_the_agent_is_refused(matcher: str, likely: st
     )
 
 
-@pytest.mark.parametrize("matcher", ["refund_*", "*_sms", "wher[abc]", "????"])
+@for_each("matcher", ["refund_*", "*_sms", "wher[abc]", "????"])
 def test_a_glob_that_matches_no_tool_is_logged(matcher: str) -> None:
     """A glob may be there for tools that are yet to come; until then a warning names agent and hook."""
     with structlog.testing.capture_logs() as logs:

@@ -14,6 +14,7 @@ from agent_core.domain import patterns
 from agent_core.domain.hooks import Condition, HookEvent, Operator, RuleConfig
 from agent_core.hooks.base import Allow, Deny, Occasion
 from agent_core.hooks.rule import MAX_VALUES, check_rule, rule
+from tests.cases import for_each
 
 ANN = Actor("U1", "user", "Ann")
 HOSTILE = "a" * 50_000 + "!"
@@ -68,8 +69,8 @@ TABLE: list[tuple[str, Any, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize("decision", ["allow", "deny"])
-@pytest.mark.parametrize(("operator", "value", "found", "expected"), TABLE)
+@for_each("decision", ["allow", "deny"])
+@for_each("operator, value, found, expected", TABLE)
 async def test_what_an_operator_says(
     decision: Literal["allow", "deny"], operator: str, value: Any, found: Any, expected: bool
 ):
@@ -123,14 +124,14 @@ DODGES: list[tuple[str, Any, Any, bool | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "value", "found", "denied"), DODGES)
+@for_each("operator, value, found, denied", DODGES)
 async def test_what_does_not_dodge_a_rule_that_denies(operator: str, value: Any, found: Any, denied: bool | None):
     """Wrapped, spelled with look-alikes or as another type, a value is denied; and so is what cannot be decided."""
     assert await holds(operator, value, found) is denied
 
 
-@pytest.mark.parametrize(
-    ("operator", "value", "found", "allowed"),
+@for_each(
+    "operator, value, found, allowed",
     [
         ("IN", ["good"], ["good", "good"], True),
         ("IN", ["good"], ["good", "evil"], False),
@@ -175,7 +176,7 @@ PATHS: list[tuple[str, dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "arguments", "found"), PATHS)
+@for_each("field, arguments, found", PATHS)
 async def test_where_a_field_is(field: str, arguments: dict[str, Any], found: bool):
     """A path names a field of an object, an item of a list, or the field in each item; a pointer any name."""
     check_rule("config", of((field, "EQUALS", "evil")), "PreToolUse")
@@ -197,8 +198,8 @@ async def test_an_allow_wants_the_field_in_every_item():
     assert await rule(wanted, about({"to": [{"domain": "good"}, {"address": "evil"}]})) is None
 
 
-@pytest.mark.parametrize("operator", ["CONTAINS", "STARTS_WITH", "MATCHES", "EQUALS"])
-@pytest.mark.parametrize("occasion", [about({}), about({"x": None}), about(None), about(None, actor=None)])
+@for_each("operator", ["CONTAINS", "STARTS_WITH", "MATCHES", "EQUALS"])
+@for_each("occasion", [about({}), about({"x": None}), about(None), about(None, actor=None)])
 async def test_what_is_not_there_meets_no_condition(operator: str, occasion: Occasion):
     """A condition on a field that is absent or null does not hold."""
     for field in ("arguments.x", "arguments.x.y", "text", "result"):
@@ -249,7 +250,7 @@ async def test_too_many_values_are_denied():
     assert await holds("EQUALS", "evil", ["good"] * MAX_VALUES + ["more"]) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern",
     ["(a+)+$", "(a|aa)+$", "(a*)*b", "([a-z]+)*x", "^(a?){30}a{30}$", "(.*a){25}b", "(?:a|a|a)*c", r"^(\w+\s?)*$"],
 )
@@ -304,7 +305,7 @@ CHECKS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("conditions", "message"), CHECKS)
+@for_each("conditions, message", CHECKS)
 def test_what_a_rule_cannot_be(conditions: Any, message: str):
     """What could never be looked at is refused where it is written, with its place."""
     with pytest.raises(InvalidInput) as caught:
@@ -313,8 +314,8 @@ def test_what_a_rule_cannot_be(conditions: Any, message: str):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("event", "field"),
+@for_each(
+    "event, field",
     [
         ("PreToolUse", "result"),
         ("PreToolUse", "text"),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from agent_core.context.history import PromptHistory
@@ -13,6 +12,7 @@ from agent_core.loop.announce import announce
 from agent_core.loop.state import RunState
 from agent_core.loop.strategy import Ask, react
 from tests.agent_core.history import RUN, history, make_agent, opened, spec
+from tests.cases import for_each
 
 CLAUDE = Caching(vendor="anthropic", least=512, short_s=300, long_s=3_600)
 GPT = Caching(vendor="openai", least=1_024, short_s=1_800, long_s=43_200)
@@ -71,8 +71,8 @@ def test_a_call_without_recorded_controls_is_compared_by_its_prompt_alone():
 LOW = "`effort` changed from low to high:"
 
 
-@pytest.mark.parametrize(
-    ("model", "said"),
+@for_each(
+    "model, said",
     [
         ("claude", f"{LOW} the messages are written again, tools and system are read."),
         ("gpt", f"{LOW} nothing of the prompt is read from the cache, all of it is written again."),

@@ -1,7 +1,5 @@
 """The strategy: a pure function from what has happened to what comes next."""
 
-import pytest
-
 from agent_core import Limits, Text
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, Controls
@@ -40,6 +38,7 @@ from tests.agent_core.history import (
     started,
     wish,
 )
+from tests.cases import for_each
 
 LOOK, SAFE = spec(), spec("see", concurrency_safe=True)
 AGENT = make_agent(LOOK, SAFE)
@@ -115,7 +114,7 @@ def test_a_run_waits_only_when_nothing_else_is_due():
     assert isinstance(after(*facts, ended("c1"), ended("c2")), Ask)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "facts",
     [
         opened(),
@@ -199,10 +198,9 @@ def test_a_cut_answer_is_continued_three_times():
     assert move.end.stop_reason == "max_tokens"
 
 
-@pytest.mark.parametrize(
-    ("tools", "most", "reason"),
+@for_each(
+    "tools, most, reason",
     [((), 1, "max_tokens"), ((), 2, "max_tokens"), ((LOOK,), 1, "max_tokens"), ((LOOK,), 2, "max_steps")],
-    ids=["single step", "no tools", "single step with tools", "tools withheld"],
 )
 def test_cut_answer_at_the_last_step_ends_as_max_tokens_unless_tools_were_withheld(tools, most, reason):
     """A cut answer with no step left ends as `max_tokens`; `max_steps` is for an agent whose tools were withheld."""
@@ -235,15 +233,14 @@ def test_a_run_may_have_its_own_limits():
     assert make_agent(LOOK, controls=Controls(max_steps=7), overrides=Controls(max_steps=2)).max_steps == 2
 
 
-@pytest.mark.parametrize(
-    ("agent", "steps", "reason"),
+@for_each(
+    "agent, steps, reason",
     [
         (make_agent(LOOK, controls=Controls(max_steps=2)), 2, "max_steps"),
         (make_agent(LOOK, controls=Controls(max_steps=2)), 1, "end_turn"),
         (make_agent(LOOK, controls=Controls(max_steps=1)), 1, "end_turn"),
         (make_agent(controls=Controls(max_steps=2)), 2, "end_turn"),
     ],
-    ids=["at the cap", "before the cap", "a single call", "no tools"],
 )
 def test_max_steps_is_said_when_tools_were_withheld(agent, steps, reason):
     """The stop reason is `max_steps` when tools were withheld from an agent that has some and the cap is above 1."""

@@ -2,11 +2,11 @@
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-import pytest
 from hypothesis import given
 from hypothesis.strategies import integers
 
 from agent_core.net.addresses import special
+from tests.cases import for_each
 
 V4, V6 = integers(0, 2**32 - 1), integers(0, 2**128 - 1)
 GLOBAL = integers(0x2000 << 112, (0x4000 << 112) - 1)
@@ -30,10 +30,8 @@ def test_what_is_public_python_calls_global_in_ipv6(number):
         assert not any((address.is_multicast, address.is_reserved, address.is_site_local))
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.100.100.200", "168.63.129.16"])
-@pytest.mark.parametrize(
-    "shape", ["64:ff9b::{}", "::ffff:{}", "::{}", "::ffff:0:{}", "2600::5efe:{}", "2600::200:5efe:{}"]
-)
+@for_each("address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.100.100.200", "168.63.129.16"])
+@for_each("shape", ["64:ff9b::{}", "::ffff:{}", "::{}", "::ffff:0:{}", "2600::5efe:{}", "2600::200:5efe:{}"])
 def test_an_ipv4_address_within_ipv6_is_judged_as_ipv4(address, shape):
     """An IPv4 address that is not public is not public in any IPv6 form either."""
     assert special(shape.format(address)) is not None
@@ -54,7 +52,7 @@ def test_networks_without_ipv4(number):
     assert special(f"64:ff9b::{inside}") == special(str(inside))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
     ["8.8.8.8", "93.184.216.34", "1.1.1.1", "2606:4700::1111", "2a00:1450::1", "64:ff9b::8.8.8.8", "192.0.1.1"],
 )
@@ -63,16 +61,14 @@ def test_honest_addresses(address):
     assert special(address) is None
 
 
-@pytest.mark.parametrize(
-    "address", ["", "localhost", "127.1", "0x7f.0.0.1", "1.1.1.1 ", "1.1.1.1:80", "[::1]", "::g", "1"]
-)
+@for_each("address", ["", "localhost", "127.1", "0x7f.0.0.1", "1.1.1.1 ", "1.1.1.1:80", "[::1]", "::g", "1"])
 def test_an_invalid_address_is_not_public(address):
     """Text that is not a plain address is not public."""
     assert special(address) == "unreadable"
 
 
-@pytest.mark.parametrize(
-    ("address", "kind"),
+@for_each(
+    "address, kind",
     [
         ("127.8.8.8", "loopback"), ("::1", "loopback"), ("fd00:ec2::254", "private"), ("169.254.1.1", "link-local"),
         ("100.127.255.255", "shared"), ("168.63.129.16", "metadata"), ("255.255.255.255", "broadcast"),

@@ -6,7 +6,6 @@ import tracemalloc
 import zlib
 from collections.abc import AsyncIterator
 from functools import partial
-from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +14,7 @@ from hypothesis.strategies import binary, sampled_from
 from agent_core.net.fetch import Bounds, Fetch, FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
 from agent_core.testing import FakeClock
 from tests.agent_core.net.stage import PUBLIC, Names, Roads, Site, Write, last, moved, ok, serving
+from tests.cases import for_each
 
 zipped = partial(gzip.compress, mtime=0)  # the same bytes in every process that collects this
 SMALL = Bounds(size=1000)
@@ -52,7 +52,7 @@ def endless(head: bytes, piece: bytes) -> Write:
     return write
 
 
-@pytest.mark.parametrize("size", [0, 1, 1000])
+@for_each("size", [0, 1, 1000])
 async def test_an_answer_of_just_the_size(fetch, site, size):
     """As many bytes as are allowed are taken, packed or not."""
     site.answers |= {"/plain": ok(b"x" * size), "/packed": ok(zipped(b"x" * size), GZIP)}
@@ -61,7 +61,7 @@ async def test_an_answer_of_just_the_size(fetch, site, size):
     assert len((await fetch(site.url("/packed"), bounds=bounds)).body) == size
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         ok(b"x" * 1001),
@@ -74,7 +74,6 @@ async def test_an_answer_of_just_the_size(fetch, site, size):
         ok(zipped(b"") * 100, GZIP),
         endless(CHUNKED + GZIP.encode() + b"\r\n\r\n", b"14\r\n" + zipped(b"") + b"\r\n"),
     ],
-    ids=["length", "chunks", "close", "dribble", "promise", "packed", "members", "empty", "nothings"],
 )
 async def test_an_answer_that_is_too_large(fetch, site, answer):
     """More bytes than are allowed are an error as soon as they come, however they come."""
@@ -84,7 +83,7 @@ async def test_an_answer_that_is_too_large(fetch, site, answer):
     await site.left.wait()
 
 
-@pytest.mark.parametrize("status", ["200 OK", "302 Found"])
+@for_each("status", ["200 OK", "302 Found"])
 async def test_a_large_head(fetch, site, status):
     """A head of more than 64 KiB is too large, also where the connection would have taken it, or a redirect has it."""
     site.answers["/"] = ok(b"", *["X: aaaaaaaa"] * 8_000, "Location: /", status=status)
@@ -119,7 +118,7 @@ async def test_a_bomb_that_nothing_comes_out_of(fetch, site):
         await fetch(site.url(), bounds=Bounds(size=1_000_000))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "encoding",
     [
         "br", "zstd", "deflate", "compress", "x-gzip", "gzip, gzip", "gzip,deflate", "br, gzip", "identity, gzip",
@@ -134,7 +133,7 @@ async def test_encodings_that_were_not_asked_for(fetch, site, encoding):
     assert site.requests[0].headers["accept-encoding"] == "gzip"
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "GZip", "identity", ""])
+@for_each("encoding", ["gzip", "GZip", "identity", ""])
 async def test_encodings_that_are_taken(fetch, site, encoding):
     """Gzip, of one or more members, and none."""
     packed = zipped(b"hi ") + zipped(b"you") if encoding.lower() == "gzip" else b"hi you"
@@ -150,7 +149,7 @@ async def test_what_says_that_it_is_gzip(fetch, site, body):
         await fetch(site.url())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         b"", b"\r\n\r\n", b"SSH-2.0-OpenSSH_9.9\r\n", b"220 mail ESMTP\r\n", b"HTTP/1.1\r\n\r\n", HEAD,
@@ -166,7 +165,6 @@ async def test_what_says_that_it_is_gzip(fetch, site, body):
         HEAD + b"X: a\r\n" * 200_000 + b"\r\n", b"HTTP/1.1 " + b"2" * 2**20,
         b"HTTP/1.1 101 Up\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     ],
-    ids=map(str, count()),
 )  # fmt: skip
 async def test_what_is_no_answer(fetch, site, answer):
     """What is no HTTP, has a head without end or ends too early is an error that says nothing of what it was."""

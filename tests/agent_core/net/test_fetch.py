@@ -9,6 +9,7 @@ import pytest
 from agent_core.net.fetch import Bounds, Fetch, FetchFailed, FetchRefused
 from agent_core.testing import FakeClock
 from tests.agent_core.net.stage import PUBLIC, Names, Roads, Site, moved, ok, serving
+from tests.cases import for_each
 
 
 @pytest.fixture
@@ -104,8 +105,8 @@ async def test_a_name_that_is_let_through_does_not_open_its_address(site):
     await by_address.close()
 
 
-@pytest.mark.parametrize(
-    ("entry", "url"),
+@for_each(
+    "entry, url",
     [
         ("[::1]:8080", "http://[0:0:0:0:0:0:0:1]:8080/"),
         ("WIKI.internal:80", "http://wiki.INTERNAL/"),
@@ -125,7 +126,7 @@ async def test_how_a_target_is_written(entry, url):
     await fetch.close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "entry",
     [
         "wiki.internal", "wiki.internal:", "wiki.internal:0", "wiki.internal:65536", "wiki.internal:http", ":80",

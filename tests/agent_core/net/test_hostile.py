@@ -13,6 +13,7 @@ from hypothesis.strategies import booleans, lists, sampled_from
 from agent_core.net.exchange import HostRequest
 from agent_core.net.fetch import Fetch, FetchFailed, FetchRefused
 from tests.agent_core.net.stage import PUBLIC, Names, Roads, Site, serving
+from tests.cases import for_each
 
 # Ways to write a host that leads to this machine: some resolver, or some reader of URLs, takes each.
 HERE = """
@@ -111,8 +112,8 @@ def test_there_are_enough_of_them():
     assert len(urls) + len(PORTS) + len(ANSWERS) > 300
 
 
-@pytest.mark.parametrize("table", [HERE, INSIDE], ids=["here", "inside"])
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@for_each("table", [HERE, INSIDE])
+@for_each("scheme", ["http", "https"])
 async def test_hosts_of_the_inside(site, table, scheme):
     """With the machine's own resolver and sockets, no way to write a host of the inside reaches anything."""
     fetch = Fetch()
@@ -121,7 +122,7 @@ async def test_hosts_of_the_inside(site, table, scheme):
     await fetch.close()
 
 
-@pytest.mark.parametrize("table", [WRITINGS, SCHEMES], ids=["writings", "schemes"])
+@for_each("table", [WRITINGS, SCHEMES])
 async def test_odd_addresses(site, table):
     """What could be read in two ways, and what is not of the web, is refused before any name is looked up."""
     names, roads = Names(site_example=[[PUBLIC]]), Roads()

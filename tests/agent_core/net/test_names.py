@@ -9,9 +9,10 @@ from agent_core.net.fetch import Bounds, Fetch, FetchFailed, FetchRefused, Fetch
 from agent_core.net.transport import SystemResolver
 from agent_core.testing import FakeClock
 from tests.agent_core.net.stage import PUBLIC, Names, Roads, moved, ok, serving
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize("then", ["127.0.0.1", "169.254.169.254", "::1", "10.0.0.1"])
+@for_each("then", ["127.0.0.1", "169.254.169.254", "::1", "10.0.0.1"])
 async def test_an_answer_that_changes_after_the_check(then):
     """A name is looked up once: what a second lookup would say does not matter."""
     names, roads = Names(site_example=[[PUBLIC], [then]]), Roads()
@@ -72,9 +73,7 @@ async def test_many_at_once_are_checked_each():
     await fetch.close()
 
 
-@pytest.mark.parametrize(
-    "error", [OSError("x"), socket.gaierror(8, "x"), TimeoutError(), UnicodeError("label too long"), None]
-)
+@for_each("error", [OSError("x"), socket.gaierror(8, "x"), TimeoutError(), UnicodeError("label too long"), None])
 async def test_a_lookup_that_fails(error):
     """A name without an address is an error that says so, whatever the resolver raises."""
 

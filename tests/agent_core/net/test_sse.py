@@ -3,6 +3,7 @@
 import pytest
 
 from agent_core.net.sse import EventSplitter, EventTooLarge
+from tests.cases import for_each
 
 STREAMS = {
     "plain": (b"data: one\n\ndata: two\n\n", [b"one", b"two"]),
@@ -36,7 +37,7 @@ def read(data: bytes, *cuts: int) -> list[bytes]:
     return [*found, *frames.end()]
 
 
-@pytest.mark.parametrize("case", STREAMS)
+@for_each("case", STREAMS)
 def test_events_are_read_however_they_are_cut(case):
     """The data of each event comes out once, in order, wherever the network cut the stream."""
     data, events = STREAMS[case]
@@ -55,7 +56,7 @@ def test_an_event_comes_with_its_last_byte():
     assert frames.end() == []
 
 
-@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b""])
+@for_each("end", [b"\n\n", b"\r\n\r\n", b""])
 def test_a_long_event_is_read_in_pieces(end):
     """An event of a megabyte in pieces of a kilobyte, with an end of any kind, is one event."""
     first, second = b"x" * 1_000_000, b"y" * 200_000

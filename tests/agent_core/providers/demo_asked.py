@@ -12,7 +12,7 @@ from agent_core.testing import FakeClock
 TOOLS = ("calculate", "current_time")
 
 
-class Item:
+class WindowItem:
     """A message of a window."""
 
     def __init__(self, role, *parts: Part) -> None:
@@ -20,16 +20,16 @@ class Item:
         self.wire = msgspec.json.encode(self.message)
 
 
-def user(text: str) -> Item:
-    return Item("user", Text(text))
+def user(text: str) -> WindowItem:
+    return WindowItem("user", Text(text))
 
 
-def asked(name: str, **arguments) -> Item:
-    return Item("assistant", ToolCall(name, name, arguments))
+def asked(name: str, **arguments) -> WindowItem:
+    return WindowItem("assistant", ToolCall(name, name, arguments))
 
 
-def result(name: str, text: str, outcome: CallOutcome = "done") -> Item:
-    return Item("tool", ToolResult(name, outcome, (Text(text),)))
+def result(name: str, text: str, outcome: CallOutcome = "done") -> WindowItem:
+    return WindowItem("tool", ToolResult(name, outcome, (Text(text),)))
 
 
 LOOKUP = {
@@ -39,23 +39,23 @@ LOOKUP = {
 }
 
 
-def request(*items: Item, tools=TOOLS, choice: ToolChoice = "auto") -> b.Request:
+def request(*items: WindowItem, tools=TOOLS, choice: ToolChoice = "auto") -> b.Request:
     schemas = {"lookup_order": LOOKUP}
     specs = tuple(ToolSpec(name=name, description=name, parameters=schemas.get(name, {})) for name in sorted(tools))
     controls = Controls(tool_choice=choice)
     return b.Request("demo", Snapshot("h", "demo", "Be brief.", specs), items, controls, "ses_1")
 
 
-async def answer(*items: Item, **options) -> list[b.ModelDelta]:
+async def answer(*items: WindowItem, **options) -> list[b.ModelDelta]:
     provider = demo.DemoProvider(FakeClock(), rate=0)
     return [delta async for batch in provider.stream(request(*items, **options)) for delta in batch]
 
 
-async def text(*items: Item, **options) -> str:
+async def text(*items: WindowItem, **options) -> str:
     return "".join(d.text for d in await answer(*items, **options) if isinstance(d, b.ModelTextDelta))
 
 
-async def calls(*items: Item, **options) -> dict:
+async def calls(*items: WindowItem, **options) -> dict:
     return {
         start.name: end.arguments
         for deltas in [await answer(*items, **options)]

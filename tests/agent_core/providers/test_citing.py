@@ -2,10 +2,9 @@
 
 import json
 
-import pytest
-
 from agent_core.domain.messages import Citation
 from agent_core.providers.citing import citation, within
+from tests.cases import for_each
 
 WEB = {"type": "web_search_result_location", "cited_text": "Rain.", "title": "Oslo", "encrypted_index": "Ep=="}
 DOCUMENT = {"cited_text": "Rain.", "document_index": 2, "document_title": "Diary", "file_id": "file_1"}
@@ -16,8 +15,8 @@ def read(*at: int | None, **given: object) -> Citation | None:
     return citation(json.dumps(given).encode(), *at)
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"),
+@for_each(
+    "given, kept",
     [
         ({**WEB, "url": "https://a.example"}, Citation(text="Rain.", title="Oslo", url="https://a.example")),
         ({**WEB, "url": "javascript:alert(1)"}, Citation(text="Rain.", title="Oslo")),
@@ -50,7 +49,7 @@ def test_citations_are_bounded():
     assert found == Citation(text="x" * 1_000, title="y" * 300)
 
 
-@pytest.mark.parametrize("given", [b"", b"null", b"[]", b'{"title": 7}', b'{"type": "file_path", "index": 1}', b"{"])
+@for_each("given", [b"", b"null", b"[]", b'{"title": 7}', b'{"type": "file_path", "index": 1}', b"{"])
 def test_what_names_no_source_is_no_citation(given):
     """An annotation of another kind, or one that cannot be read, is left out."""
     assert citation(given) is None

@@ -8,6 +8,7 @@ import pytest
 from agent_core.providers.base import CallFailed, ModelTextDelta
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.failing import MAX_SAID, failed
+from tests.cases import for_each
 
 KEY = "Zebra.7731/quagga+okapi"
 URL = httpx2.URL("http://acme.invalid")
@@ -23,7 +24,7 @@ async def discreet(said: str, key: str = KEY) -> str:
     return failure.message
 
 
-@pytest.mark.parametrize("said", [f"The key {KEY} is unknown", KEY, f"{KEY}{KEY}"])
+@for_each("said", [f"The key {KEY} is unknown", KEY, f"{KEY}{KEY}"])
 async def test_a_key_that_a_server_repeats_is_taken_out(said):
     """Whatever a key looks like, a failure does not hold it; text of an answer is not touched."""
     found = await discreet(said)
@@ -41,9 +42,9 @@ async def test_a_key_that_the_text_cuts_is_taken_out():
 KEYS = ["sk-abcdef12/SECRETRESTOFKEY+more==", "sk-abcdef12:SECRETREST99", "my-very-secret-key-998877"]
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("cut", [0, 4])
-@pytest.mark.parametrize("said", ["Unknown key: {}.", "token={}", "{}", "Bearer {}{}", "wrapped {}\\n", "<{}>"])
+@for_each("key", KEYS)
+@for_each("cut", [0, 4])
+@for_each("said", ["Unknown key: {}.", "token={}", "{}", "Bearer {}{}", "wrapped {}\\n", "<{}>"])
 async def test_no_piece_of_a_key_is_left(key, cut, said):
     """What looks like a key is masked after the key is taken out, so that neither leaves a part of it."""
     echo = key[: len(key) - cut]

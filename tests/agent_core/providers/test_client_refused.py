@@ -8,7 +8,7 @@ from aiohttp import web
 
 from agent_core.providers import client as pipe
 from agent_core.providers.base import CallFailed
-from tests.agent_core.providers.test_client_wire import SAID, WHOLE, Answer, Line, Words, dial, refusal, stream
+from tests.agent_core.providers.test_client_wire import SAID, WHOLE, Answer, SdkLine, Words, dial, refusal, stream
 
 __all__ = ["dial"]
 
@@ -28,7 +28,7 @@ def odd(status: int, body: bytes, *, length: int | None = None) -> Answer:
     return answer
 
 
-async def refused(dial, answer: Answer, *, known: bool) -> tuple[Line, CallFailed]:
+async def refused(dial, answer: Answer, *, known: bool) -> tuple[SdkLine, CallFailed]:
     """Return how a request fails that is answered so; the head of a *known* one was learned from one before."""
     answers = [answer, stream(WHOLE)] if known else [answer]
 

@@ -20,7 +20,7 @@ from agent_core.providers.base import CallFailed, Request
 from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai
 from tests.agent_core.net.test_tls import CERTIFICATE as STRANGER
-from tests.agent_core.providers.contract.wires import Model
+from tests.agent_core.providers.contract.wires import ConnectedProvider
 
 ASKED = Request("m", Snapshot("h", "any:m", "Be brief.", ()), (), Controls(), "s")
 MAKERS = (anthropic, openai, compatible)
@@ -60,7 +60,7 @@ async def url(certificate) -> AsyncIterator[str]:
         yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def failure(provider: Model) -> CallFailed:
+async def failure(provider: ConnectedProvider) -> CallFailed:
     """Return how the only thing ends that is asked of *provider*."""
     try:
         [*_, last] = [delta async for batch in provider.stream(ASKED) for delta in batch]

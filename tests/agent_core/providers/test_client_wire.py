@@ -20,6 +20,7 @@ from agent_core.clock import SystemClock
 from agent_core.providers.base import CallFailed, Finished, ModelDelta, ModelTextDelta
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.failing import failed
+from tests.cases import for_each
 
 KEY = "Zebra.7731/quagga+okapi"
 PATIENCE = 60.0
@@ -42,7 +43,7 @@ class Words:
         return [] if self.over else [failed("network", "cut")]
 
 
-class Line:
+class SdkLine:
     """A client of one SDK, and the server it talks to; *bodies* are what was posted, *peers* from which ports."""
 
     def __init__(self, client: SdkClient) -> None:
@@ -62,7 +63,7 @@ class Line:
         return last
 
 
-Dial = Callable[..., Awaitable[Line]]
+Dial = Callable[..., Awaitable[SdkLine]]
 
 
 def made(sdk: str, url: str) -> Callable[[], Sdk]:
@@ -80,7 +81,7 @@ async def dial(request: pytest.FixtureRequest) -> AsyncIterator[Dial]:
     """Start a server that answers so, and return a line to it through each SDK in turn."""
     async with AsyncExitStack() as stack:
 
-        async def start(answer: Answer, *, idle: float = 20.0) -> Line:
+        async def start(answer: Answer, *, idle: float = 20.0) -> SdkLine:
             async def answered(asked: web.Request) -> web.StreamResponse:
                 assert asked.transport is not None
                 line.bodies.append(await asked.read())
@@ -93,9 +94,9 @@ async def dial(request: pytest.FixtureRequest) -> AsyncIterator[Dial]:
             runner = web.AppRunner(app, shutdown_timeout=0.1)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            line = Line(SdkClient("acme", made(request.param, f"http://127.0.0.1:{runner.addresses[0][1]}"), idle=idle))
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            line = SdkLine(SdkClient("acme", made(request.param, url), idle=idle))
             stack.push_async_callback(line.client.close)
             return line
 
@@ -141,16 +142,15 @@ DATE = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
 WAITS = {"ms": {"retry-after-ms": "1500", "retry-after": "9"}, "seconds": {"retry-after": "300"}, "none": {}}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("wait", "seconds"), [("ms", 1.5), ("seconds", 300.0), ("none", None)])
+@for_each("shape", SHAPES)
+@for_each("wait, seconds", [("ms", 1.5), ("seconds", 300.0), ("none", None)])
 async def test_a_refusal_is_read_in_every_shape(dial, shape, wait, seconds):
     """An error before the first byte is reported with its message and the wait it asks for; no request is repeated."""
     body, word = SHAPES[shape]
     line = await dial(refusal(429, body, WAITS[wait]))
     found = await line.failure()
     assert (found.kind, found.retry_after) == ("rate_limited", seconds)
-    assert "Slow." in found.message
-    assert word in found.message
+    assert "Slow." in found.message and word in found.message  # noqa: PT018 - one sentence has both
     assert len(line.bodies) == 1
 
 
@@ -223,11 +223,11 @@ async def test_pings_are_no_silence(dial):
     assert await (await dial(slow, idle=0.9)).ask() == [ModelTextDelta(0, "one"), Finished("done")]
 
 
-@pytest.mark.parametrize("sdk", ["anthropic", "openai"])
+@for_each("sdk", ["anthropic", "openai"])
 async def test_a_refused_connection_is_reported_as_such(sdk):
     """A server that refuses connections is not reported as a silent one."""
     client = SdkClient("acme", made(sdk, "http://127.0.0.1:1"), idle=20)
-    found = await Line(client).failure()
+    found = await SdkLine(client).failure()
     await client.close()
     assert (found.kind, found.retryable) == ("network", True)
     assert "ConnectionRefused" in found.message
@@ -373,7 +373,7 @@ async def test_a_forwarded_request_has_its_length(dial: Dial):
     assert [each for each in others if each != first] == []
 
 
-@pytest.mark.parametrize("asked_before", [0, 1], ids=["the SDK's request", "our own"])
+@for_each("asked_before", [0, 1])
 async def test_a_redirect_to_another_host_is_not_followed(dial: Dial, asked_before: int):
     """What a request carries (headers, query, conversation) is for the server of the base URL; the remedy is named."""
 

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 from anthropic.types import OutputConfigParam, ToolChoiceParam
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
@@ -21,6 +20,7 @@ from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.demo import DemoProvider
 from agent_core.providers.openai.provider import openai
 from agent_core.testing import FakeClock
+from tests.cases import for_each
 
 TOOLS = [ToolSpec(name=name, description=".", parameters={"type": "object"}) for name in ("look", "pick", "write")]
 CLOSED = {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
@@ -39,8 +39,8 @@ def request(provider: Provider, model: str, **controls: Any) -> Request:
     return Request(model, snapshot, [entry], Controls(**controls), "s")
 
 
-@pytest.mark.parametrize(
-    ("choice", "sent"),
+@for_each(
+    "choice, sent",
     [
         ("auto", None),
         ("none", {"type": "none"}),
@@ -66,8 +66,8 @@ def test_anthropic_is_asked_for_a_form():
     OUTPUT.validate_python(asked)
 
 
-@pytest.mark.parametrize(
-    ("controls", "responses", "chat"),
+@for_each(
+    "controls, responses, chat",
     [
         ({}, "auto", None),
         ({"tool_choice": "none"}, "none", "none"),
@@ -95,7 +95,7 @@ def test_openai_is_asked_for_a_choice(controls, responses, chat):
     CHAT.validate_python(chatted)
 
 
-@pytest.mark.parametrize(("schema", "strict"), [(CLOSED, True), (LOOSE, False)])
+@for_each("schema, strict", [(CLOSED, True), (LOOSE, False)])
 def test_openai_is_asked_for_a_form(schema, strict):
     """Both wires take a schema of an object, strictly where it is closed."""
     one, two = openai(api_key="k"), compatible(api_key="k", base_url=OFFICIAL)
@@ -107,8 +107,8 @@ def test_openai_is_asked_for_a_form(schema, strict):
     CHAT.validate_python(chatted)
 
 
-@pytest.mark.parametrize(
-    ("provider", "model", "able"),
+@for_each(
+    "provider, model, able",
     [
         (
             anthropic(api_key="k"),
@@ -136,7 +136,6 @@ def test_openai_is_asked_for_a_form(schema, strict):
         ),
         (DemoProvider(FakeClock()), "", Abilities()),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_a_provider_knows_what_its_models_take(provider, model, able):
     """What costs the cache, is refused, or is not known of a server, is added by the core instead."""

@@ -21,7 +21,8 @@ from agent_core.renders.vega.lint import checked
 from agent_core.renders.vega.reduce import reduced
 from agent_core.testing import FakeClock
 from agent_core.tools.render import render_tools
-from tests.agent_core.providers.demo_asked import Item, answer, asked, calls, request, result, text, user
+from tests.agent_core.providers.demo_asked import WindowItem, answer, asked, calls, request, result, text, user
+from tests.cases import for_each
 
 RENDERS = ("render_chart", "render_table")
 
@@ -34,8 +35,8 @@ def test_it_is_a_provider():
     assert msgspec.json.decode(provider.encoder("")(message, {}), type=Message) == message
 
 
-@pytest.mark.parametrize(
-    ("said", "expression"),
+@for_each(
+    "said, expression",
     [
         ("What is 12 * 7?", "12 * 7"),
         ("12*7", "12 * 7"),
@@ -62,15 +63,15 @@ async def test_arithmetic_calls_calculate(said, expression):
     assert await calls(user(said)) == {"calculate": {"expression": expression}}
 
 
-@pytest.mark.parametrize("said", ["hello", "a * b", "on 2026-11-21", "release v1.2-3", "timeless", "24 hours", ""])
+@for_each("said", ["hello", "a * b", "on 2026-11-21", "release v1.2-3", "timeless", "24 hours", ""])
 async def test_other_text_calls_no_tool(said):
     """Where there is nothing to do for a tool, the help text says what to try."""
     assert await calls(user(said)) == {}
     assert "12 * 7" in await text(user(said))
 
 
-@pytest.mark.parametrize(
-    ("said", "zone"),
+@for_each(
+    "said, zone",
     [
         ("What time is it?", "UTC"),
         ("TIME!", "UTC"),
@@ -98,12 +99,12 @@ async def test_results_are_described_in_words():
     """After its tools the demo answers with what they said, and calls none of them again."""
     window = (
         user("What time is it, and what is 12 * 7?"),
-        Item(
+        WindowItem(
             "assistant",
             ToolCall("1", "calculate", {"expression": "12 * 7"}),
             ToolCall("2", "current_time", {"timezone": "UTC"}),
         ),
-        Item("tool", ToolResult("1", "done", (Text("84"),)), ToolResult("2", "done", (Text("noon"),))),
+        WindowItem("tool", ToolResult("1", "done", (Text("84"),)), ToolResult("2", "done", (Text("noon"),))),
     )
     assert await calls(*window) == {}
     said = await text(*window)
@@ -120,7 +121,7 @@ async def test_a_failed_tool_is_described_too():
 async def test_a_new_message_starts_over():
     """Results that were described are not described again, and each message may use each tool once."""
     first = (user("1 + 1"), asked("calculate", expression="1 + 1"), result("calculate", "2"))
-    window = (*first, Item("assistant", Text("1 + 1 is 2.")), user("2 + 2"))
+    window = (*first, WindowItem("assistant", Text("1 + 1 is 2.")), user("2 + 2"))
     assert await calls(*window) == {"calculate": {"expression": "2 + 2"}}
     then = (asked("calculate", expression="2 + 2"), result("calculate", "4"))
     said = await text(*window, *then)
@@ -132,7 +133,7 @@ async def test_a_steered_message_is_answered_with_the_one_before():
     """A message that joins in the middle gets its own call, and the answer tells both results."""
     first = (user("1 + 1"), asked("calculate", expression="1 + 1"), result("calculate", "2"))
     assert await calls(*first, user("and 2 + 2")) == {"calculate": {"expression": "2 + 2"}}
-    then = (Item("assistant", ToolCall("b", "calculate", {"expression": "2 + 2"})), result("b", "4"))
+    then = (WindowItem("assistant", ToolCall("b", "calculate", {"expression": "2 + 2"})), result("b", "4"))
     assert (await text(*first, user("and 2 + 2"), *then)).startswith("1 + 1 is 2.\n\n2 + 2 is 4.")
 
 
@@ -155,8 +156,8 @@ async def test_it_calls_nothing_when_it_must_not():
     assert "may not use" in await text(user("2 + 2"), choice="none")
 
 
-@pytest.mark.parametrize(
-    ("said", "tool", "shown"),
+@for_each(
+    "said, tool, shown",
     [
         ("Show me a sample table.", "render_table", "table"),
         ("Draw me a sample bar chart.", "render_chart", "bar chart"),
@@ -181,7 +182,7 @@ async def test_a_sample_is_drawn_by_its_tool(said, tool, shown):
     assert (await text(*window, tools=RENDERS)).startswith(f"Here is the sample {shown}.\n")
 
 
-@pytest.mark.parametrize("kind", ["bar", "line", "area", "pie", "scatter", "heatmap"])
+@for_each("kind", ["bar", "line", "area", "pie", "scatter", "heatmap"])
 async def test_all_samples_but_one_are_plain_charts(kind):
     """A sample chart is what its name says, and one of them is drawn as a picture."""
     spec = (await calls(user(f"sample {kind} {'chart' if kind != 'heatmap' else ''}"), tools=RENDERS))["render_chart"]
@@ -223,7 +224,7 @@ async def test_at_length_streams_one_delta_per_word():
     assert await text(*window) != await text(user("Another one at length"))
 
 
-@pytest.mark.parametrize("said", ["hello", "at length", "2 + 2", "sample chart"])
+@for_each("said", ["hello", "at length", "2 + 2", "sample chart"])
 async def test_it_never_claims_to_be_a_model(said):
     """Every answer in words says that this is a demonstration."""
     assert "demonstration" in await text(user(said), choice="none")
@@ -255,14 +256,14 @@ def test_any_text_can_be_read(said):
             assert re.fullmatch(r"[-0-9.+*/%() ]+", wish.arguments["expression"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     ["1", "1 ", "(", "1+", "1,", "-", "(1", "1)", "A/", "Aa", "1 + ", "2026-1", " ", "use a ", "use a {", "use a {}"],
 )
 async def test_long_texts_are_read_quickly(said):
-    """A text of 100,000 characters, whatever it repeats, is answered at once."""
-    async with asyncio.timeout(2):
-        assert await answer(user(said * (100_000 // len(said))))
+    """A text of 200,000 characters, whatever it repeats, takes no time that grows with its square: that is minutes."""
+    async with asyncio.timeout(60):
+        assert await answer(user(said * (200_000 // len(said))))
 
 
 async def test_it_keeps_its_rate():
@@ -314,7 +315,7 @@ async def test_others_run_while_it_streams_flat_out():
     assert not batches
 
 
-@pytest.mark.parametrize("rate", [0.0, 100.0, 400.0])
+@for_each("rate", [0.0, 100.0, 400.0])
 async def test_a_slow_reader_gets_larger_batches(rate: float):
     """A driver under pressure pauses after each batch: the words that became due meanwhile come as one batch."""
     clock, batches = FakeClock(), []
@@ -332,7 +333,7 @@ async def test_a_summary_has_what_people_asked():
     """Asked to sum up it lists what people asked, those of an earlier summary first, and calls nothing."""
     frames = Frames("abcdefghij")
     before = user(frames.context("summary", in_window(f"{HEADING}\n- What is 1 + 1?")))
-    talk = (before, user("What time is it?"), Item("assistant", Text("Noon.")), user("And 12 * 7?"))
+    talk = (before, user("What time is it?"), WindowItem("assistant", Text("Noon.")), user("And 12 * 7?"))
     ask = user(frames.context("note", instruction(1_000)))
     assert await text(*talk, ask) == f"{HEADING}\n- What is 1 + 1?\n- What time is it?\n- And 12 * 7?"
     assert await calls(*talk, ask) == {}

@@ -1,12 +1,11 @@
 """Tools that a person has the demo provider use by their names."""
 
-import pytest
-
 from tests.agent_core.providers.demo_asked import TOOLS, asked, calls, result, text, user
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
-    ("said", "arguments"),
+@for_each(
+    "said, arguments",
     [
         ('use lookup_order {"order": "A-1001"}', {"order": "A-1001"}),
         ('Please use `lookup_order` {"order": "at 5-3", "more": {"a": [1, "}"]}}, thank you.', None),
@@ -29,8 +28,8 @@ async def test_several_tools_are_used_in_one_step():
     assert list(found) == ["dice", "lookup_order", "calculate"]
 
 
-@pytest.mark.parametrize(
-    ("said", "fault"),
+@for_each(
+    "said, fault",
     [
         ("use lookup_ordr {}", "There is no tool `lookup_ordr`; I can use `calculate`, `lookup_order`."),
         ("use  nothing", "There is no tool `nothing`; I can use `calculate`, `lookup_order`."),
@@ -61,7 +60,7 @@ async def test_a_use_beside_a_fault_is_still_called():
     assert answered.startswith("The tool `dice` answered: six\n\nWhat follows `use lookup_order` is no JSON object")
 
 
-@pytest.mark.parametrize("said", ["I use python at work", "use it or lose it", "house lookup_order {}", "use"])
+@for_each("said", ["I use python at work", "use it or lose it", "house lookup_order {}", "use"])
 async def test_the_word_use_alone_calls_nothing(said):
     """A sentence that has the word, and names no tool, gets the help text."""
     assert await calls(user(said), tools=("lookup_order",)) == {}

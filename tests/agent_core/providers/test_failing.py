@@ -3,8 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-import pytest
-
 from agent_core.domain.failures import KINDS, explanation
 from agent_core.providers.failing import (
     MAX_SAID,
@@ -18,6 +16,7 @@ from agent_core.providers.failing import (
     wait_of,
 )
 from agent_core.testing.models.failing import STALE_TEXTS
+from tests.cases import for_each
 
 SAID = {
     (400, "invalid_request_error", "prompt is too long: 1012345 tokens > 1000000 maximum"): "context_overflow",
@@ -200,7 +199,7 @@ def test_a_refusal_of_summaries_is_no_refusal_of_the_call():
     assert refused("openai", 400, {"error": other}, {}).kind == "misconfigured"
 
 
-@pytest.mark.parametrize("where", ["answer", "stream"])
+@for_each("where", ["answer", "stream"])
 def test_a_call_that_its_server_could_not_read_may_be_tried_again(where):
     """Groq refuses what its own model wrote: another try may go well, whatever the header says of requests."""
     error = {
@@ -226,8 +225,8 @@ REFUSED_THINKING = [
 ]
 
 
-@pytest.mark.parametrize("text", REFUSED_THINKING)
-@pytest.mark.parametrize("status", [400, 422])
+@for_each("text", REFUSED_THINKING)
+@for_each("status", [400, 422])
 def test_every_refusal_of_thinking_is_recognized(status, text):
     """Each of the vendor's ways to refuse thinking that comes back is one that leaving it out repairs."""
     assert classify(status, "invalid_request_error", text) == "stale_reasoning"
@@ -239,13 +238,13 @@ def test_other_words_about_thinking_are_no_refusal_of_it():
     assert classify(400, "invalid_request_error", text) == "invalid"
 
 
-@pytest.mark.parametrize("said", SAID)
+@for_each("said", SAID)
 def test_a_failure_is_classified_by_words_then_status(said):
     """What a server says goes before its status, which many servers choose alike for different things."""
     assert classify(*said) == SAID[said]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_every_kind_has_a_remedy_and_words_for_the_person(kind):
     """The operator reads what to do, the person what it means to them, and neither the other's."""
     failure = failed(kind, "It broke.")
@@ -275,7 +274,7 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize(("body", "said"), BODIES)
+@for_each("body, said", BODIES)
 def test_errors_are_read_in_every_shape(body, said):
     """Type, code and text are found where the vendors, gateways and small servers put them."""
     assert said_in(body) == said
@@ -295,15 +294,13 @@ def test_a_refusal_without_a_message_is_reported():
     assert refused("x", 500, None, {}).message.startswith("`x` answered 500: no text. ")
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"), [(429, "rate_limited"), ("503", "overloaded"), (400, "invalid"), (7, "error")]
-)
+@for_each("code, kind", [(429, "rate_limited"), ("503", "overloaded"), (400, "invalid"), (7, "error")])
 def test_a_status_as_code_counts_in_a_stream(code, kind):
     """A gateway that has sent its 200 already gives the true status as the error's code."""
     assert in_stream("x", {"error": {"message": "Odd", "code": code}}).kind == kind
 
 
-@pytest.mark.parametrize(("asked", "retryable"), [("false", False), ("true", True), (None, True)])
+@for_each("asked, retryable", [("false", False), ("true", True), (None, True)])
 def test_a_provider_may_forbid_another_try(asked, retryable):
     """A failure that would pass is not tried again when the provider says that it will not pass."""
     failure = refused("x", 529, None, {"x-should-retry": asked} if asked else {})
@@ -325,7 +322,7 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize("headers", WAITS)
+@for_each("headers", WAITS)
 def test_the_wait_is_read_from_the_headers(headers):
     """Milliseconds go before seconds, a date in the past is no wait, and nonsense is none that was asked for."""
     assert wait_of(dict(headers)) == WAITS[headers]
@@ -339,7 +336,7 @@ def test_a_wait_may_be_a_date():
     assert 80 < wait <= 90
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [
         "Incorrect API key provided: sk-proj-abcDEF123456.",

@@ -1,8 +1,7 @@
 """Which refusals say that a server does not know the fields of the prompt cache, or of the search for tools."""
 
-import pytest
-
 from agent_core.providers.failing import refused
+from tests.cases import for_each
 
 UNKNOWN = (
     {"error": {"message": "system.0.cache_control: Extra inputs are not permitted"}},  # older gateways
@@ -37,34 +36,33 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize("body", UNKNOWN, ids=str)
-@pytest.mark.parametrize("status", [400, 422])
+@for_each("body", UNKNOWN)
+@for_each("status", [400, 422])
 def test_a_field_that_a_server_does_not_know(status, body):
     """However servers word it, and in any of the shapes of their errors."""
     assert refused("gateway", status, body, {}).cache_unknown == "all"
 
 
-@pytest.mark.parametrize("text", LIFETIMES)
+@for_each("text", LIFETIMES)
 def test_a_lifetime_that_a_server_does_not_know(text):
     """Of the field `ttl`, or of its value: the mark without it may be taken."""
     assert refused("gateway", 400, {"error": {"message": text}}, {}).cache_unknown == "ttl"
 
 
-@pytest.mark.parametrize("text", OTHERS)
+@for_each("text", OTHERS)
 def test_a_refusal_of_something_else(text):
     """Of a wrong use of the fields, of a tool's own parameter with such a name, of other fields beside them."""
     failed = refused("gateway", 400, {"error": {"type": "invalid_request_error", "message": text}}, {})
     assert (failed.kind, failed.cache_unknown, failed.retryable) == ("invalid", "", False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [
         {"message": "tools.2.custom.defer_loading: Extra inputs are not permitted"},
         {"message": "Unknown parameter: 'tools[0].defer_loading'.", "code": "unknown_parameter"},
         {"message": "Tool 'tool_search' is not supported with gpt-4.1."},
     ],
-    ids=str,
 )
 def test_a_search_that_a_server_does_not_know(said):
     """It is no refusal of the fields of a cache, of which the server has said nothing."""

@@ -9,11 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
 from agent_core.domain.controls import Effort
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
 from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, small, table, uncached_cost
+from tests.cases import for_each
 
 ORDER = get_args(Effort)
 MODELS = table().models
@@ -40,7 +39,7 @@ def test_the_table_has_a_day_and_its_defaults():
         assert model.ends is None or model.ends > table().as_of
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@for_each("provider", ["anthropic", "openai"])
 def test_a_provider_has_a_small_model(provider):
     """The light model of a provider is the same for all its models, priced, and cheaper than its default."""
     name = small(f"{provider}:{table().defaults[provider]}")
@@ -53,13 +52,13 @@ def test_a_provider_has_a_small_model(provider):
     assert light.input < default.input
 
 
-@pytest.mark.parametrize("name", ["demo", "openai-compatible:mine", ""])
+@for_each("name", ["demo", "openai-compatible:mine", ""])
 def test_no_small_model_is_supposed(name):
     """A provider whose models are not in the table has no light one."""
     assert small(name) is None
 
 
-@pytest.mark.parametrize("name", MODELS)
+@for_each("name", MODELS)
 def test_a_model_is_well_formed(name):
     """Names have a provider and no day, limits are whole and possible, efforts are known and lowest first."""
     model = MODELS[name]
@@ -138,7 +137,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "prices", "least"), ROWS, ids=[row[0] for row in ROWS])
+@for_each("name, prices, least", ROWS)
 def test_a_price_is_the_vendors(name, prices, least):
     """Every model that the vendors list has their prices, of long prompts too, and the least that its cache keeps."""
     model = MODELS[name]
@@ -174,7 +173,7 @@ def test_a_price_has_its_day():
     assert all(model.price for model in MODELS.values() if model.since)
 
 
-@pytest.mark.parametrize(("name", "price"), PRICES)
+@for_each("name, price", PRICES)
 def test_a_price_is_sane(name, price):
     """Reading a cache is cheaper than input, writing one no cheaper, and output is the dearest."""
     dearer = [each for each in (price.read, price.input, price.write_short, price.write_long) if each is not None]
@@ -183,7 +182,7 @@ def test_a_price_is_sane(name, price):
     assert price.input < price.output < Decimal(1000)
 
 
-@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.above])
+@for_each("name", [name for name, model in MODELS.items() if model.above])
 def test_a_long_prompt_costs_more(name):
     """The price of a long prompt is above the common one in every kind of token that the vendor bills."""
     model = MODELS[name]
@@ -195,7 +194,7 @@ def test_a_long_prompt_costs_more(name):
         assert common is None or common < long, field
 
 
-@pytest.mark.parametrize("name", ["", "openai", "openai:none", "openai-compatible:gpt-5.5", "gpt-5.5", "anthropic:x-1"])
+@for_each("name", ["", "openai", "openai:none", "openai-compatible:gpt-5.5", "gpt-5.5", "anthropic:x-1"])
 def test_a_model_that_is_not_listed_is_unknown(name):
     """Nothing is supposed of a model that is not in the table, and its cost is unknown."""
     assert find(name) is UNKNOWN
@@ -232,7 +231,7 @@ COSTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "used", "usd"), COSTS)
+@for_each("name, used, usd", COSTS)
 def test_what_a_call_costs(name, used, usd):
     """Each kind of token has its price, long prompts their own, thinking is output; what is unknown is no number."""
     assert cost(name, used) == usd
@@ -249,7 +248,7 @@ EFFORTS = [
 ]
 
 
-@pytest.mark.parametrize(("has", "wish", "level"), EFFORTS)
+@for_each("has, wish, level", EFFORTS)
 def test_a_wish_becomes_the_nearest_effort(has, wish, level):
     """A model without the wished level takes the nearest below, or its lowest; an unknown one is asked as wished."""
     assert effort(Model(efforts=has), wish, ORDER) == level

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core.renders.files import csv_of
 from agent_core.renders.values import PlainChart, PlainSeries
+from tests.cases import for_each
 
 FORMULA = re.compile(
     "[\\s\ufeff\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2060]*[=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66]|[\t\r\n\0]"
@@ -57,8 +57,8 @@ def test_a_table_reads_back_and_no_cell_is_a_formula(rows: list[tuple[Any, Any]]
                 assert float(text) == value
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@for_each(
+    "value, text",
     [
         ("=1+1", "'=1+1"),
         ("  @SUM(A1)", "'  @SUM(A1)"),
@@ -81,7 +81,7 @@ def test_a_cell_of_a_file_is_the_raw_value(value: Any, text: str):
     assert read(csv_of("table", table({"x": value})))[1] == [text]
 
 
-@pytest.mark.parametrize("each", json.loads(GOLDEN.read_text()), ids=lambda each: ascii(each["text"]))
+@for_each("each", json.loads(GOLDEN.read_text()))
 def test_a_formula_after_what_is_not_seen_is_text(each: dict[str, str]):
     """The file and the widget, which reads the same cases, write these cells in the same way."""
     assert read(csv_of("table", table({"x": each["text"]})))[1:] == [[each["cell"]]]
@@ -92,8 +92,8 @@ def sparse(count: int) -> list[dict[str, int]]:
     return [{f"k{n}": 1} for n in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "payload"),
+@for_each(
+    "kind, payload",
     [
         ("table", {"rows": sparse(5_000)}),
         ("table", {"columns": [f"c{n}" for n in range(2_000)], "rows": [{}] * 5_000}),
@@ -101,7 +101,6 @@ def sparse(count: int) -> list[dict[str, int]]:
         ("chart", {"plain": {"type": "scatter", "categories": [], "series": [
             {"name": "n" * 100_000, "points": [[1, 1]] * 5_000}, {"name": "m", "points": []}]}}),
     ],
-    ids=["sparse", "wide", "spec", "names"],
 )  # fmt: skip
 def test_a_small_payload_makes_no_large_file(kind: str, payload: dict[str, Any]):
     """Rows with columns of their own, empty rows of many columns and long names that repeat give no file, soon."""
@@ -153,8 +152,8 @@ def test_a_chart_without_a_plain_form_has_its_rows():
     assert read(csv_of("chart", {"spec": spec})) == [["day", "n", "note"], ["Mo", "1", ""], ["Tu", "", '{"a":1}']]
 
 
-@pytest.mark.parametrize(
-    ("kind", "payload"),
+@for_each(
+    "kind, payload",
     [("tally_marks", {"rows": [{"a": 1}]}), ("table", {"rows": 5}), ("chart", {"spec": {}}), ("chart", {"spec": 1})],
 )
 def test_what_has_no_rows_has_no_file(kind: str, payload: dict[str, Any]):

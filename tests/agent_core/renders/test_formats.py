@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core.renders.formats import alignments, formatted
 from agent_core.renders.values import DataTable, TableColumn
+from tests.cases import for_each
 
 FORMATS = [None, "text", "number", "integer", "percent", "date", "datetime", "currency:EUR", "currency:CHF", "odd"]
 JSON = st.recursive(
@@ -18,8 +18,8 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
-    ("value", "format", "text"),
+@for_each(
+    "value, format, text",
     [
         (None, "number", ""),
         (True, "number", "yes"),

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from agent_core.renders.heads import head_of
 from agent_core.renders.twins import chart_text, spec_text
 from agent_core.renders.values import chart_of
+from tests.cases import for_each
 
 ROWS = [{"city": "Oslo", "n": 3}, {"city": "Rome", "n": 12}]
 PLAIN = {
@@ -41,8 +40,8 @@ def test_a_chart_has_one_name():
     assert spec_text(BOX).startswith(f"{head.heading}:\n")
 
 
-@pytest.mark.parametrize(
-    ("kind", "payload", "heading"),
+@for_each(
+    "kind, payload, heading",
     [
         ("table", {"columns": ["a"], "rows": []}, "Table of a"),
         ("table", {"columns": list("abcde"), "rows": []}, "Table of a, b, c and 2 more"),

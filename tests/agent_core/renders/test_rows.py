@@ -3,7 +3,6 @@
 import json
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from agent_core.renders.rows import (
     values_of,
     where_equal,
 )
+from tests.cases import for_each
 
 TEXTS = st.text('aB1ß "\\', max_size=4)
 NUMBERS = st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False)
@@ -37,7 +37,7 @@ def test_rows_are_found_in_a_list_or_under_a_usual_key(rows, place):
     assert set(found.columns) == {key for row in rows for key in row}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -53,7 +53,6 @@ def test_rows_are_found_in_a_list_or_under_a_usual_key(rows, place):
         "[" * 100_000,
         '["' + "x" * MAX_FOUND + '"]',
     ],
-    ids=lambda text: text[:12],
 )
 def test_other_results_have_no_rows(text):
     """Text, other JSON, broken JSON and what is too long or too deep hold no rows."""

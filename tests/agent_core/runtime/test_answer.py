@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +30,7 @@ from tests.agent_core.history import (
     started,
     wish,
 )
+from tests.cases import for_each
 
 AGENT = make_agent(spec("look"))
 DONE = p.Finished("done")
@@ -152,7 +152,7 @@ def test_native_items_are_kept_with_the_model_that_wrote_them():
     assert message(play(*said, interrupted=True)).native is None
 
 
-@pytest.mark.parametrize("reason", ["length", "continue"])
+@for_each("reason", ["length", "continue"])
 def test_calls_under_a_cut_are_dropped(reason):
     """An answer that was cut keeps its text; its calls are neither kept nor requested, whole or not."""
     facts = play(
@@ -163,9 +163,7 @@ def test_calls_under_a_cut_are_dropped(reason):
     assert [type(fact) for fact in facts[1:]] == [e.StepCompleted]
 
 
-@pytest.mark.parametrize(
-    "end", [[p.Refusal("No.")], [p.Refusal("No."), p.Finished("refused")], [p.Finished("refused")]]
-)
+@for_each("end", [[p.Refusal("No.")], [p.Refusal("No."), p.Finished("refused")], [p.Finished("refused")]])
 def test_refusal_withdraws_the_shown_text(end):
     """A refused answer is a message without parts, whatever text came before; its calls are not requested."""
     facts = play(p.ModelTextDelta(0, "Sure, "), *calling(1, arguments={}), *end)
@@ -198,8 +196,8 @@ def test_failure_keeps_its_code_and_message():
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
+@for_each(
+    "model, message",
     [
         (
             "anthropic:claude-haiku-4-5",
@@ -274,10 +272,9 @@ def again(*deltas: p.ModelDelta, code: str = TOOLS_WITHHELD, most: int = 3, resu
     return answer.facts(replay(RUN, before), AGENT, interrupted=False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "deltas",
     [calling(0, arguments={}), [p.ModelReasoningDelta(0, "Hm.")], [p.ModelTextDelta(0, " ")], []],
-    ids=["a call again", "reasoning", "blanks", "nothing"],
 )
 def test_a_last_step_without_words_says_what_there_is(deltas):
     """Where the second try of the last step has no words either, the person reads how far the run has come."""

@@ -10,6 +10,7 @@ import pytest
 from agent_core.runtime.pressure import Pressure
 from agent_core.testing import pause, say
 from tests.agent_core.stage import set_stage
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 IN_TIME, LATE = 0.0002, 0.012
@@ -56,8 +57,8 @@ class Loop:
         self.now += delay + next(self._late, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("late", "reported"),
+@for_each(
+    "late, reported",
     [
         (0.0, 0.0),
         (0.0004, 0.0),

@@ -1,6 +1,5 @@
 """The marks of a process: keys that all processes share, where the last request ended, and prices of the model."""
 
-import pytest
 from msgspec.structs import replace
 
 from agent_core import Agent, Controls, Definition, Snapshot, ToolSpec
@@ -14,6 +13,7 @@ from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.openai.provider import openai
 from agent_core.runtime.window.prompt_cache import PromptCache, prices_of
 from agent_core.testing import FakeClock, ScriptedProvider
+from tests.cases import for_each
 
 MODEL = "anthropic:claude-opus-5"
 NEW = PromptHistory()
@@ -47,15 +47,14 @@ def test_a_key_names_the_agent_and_what_its_sessions_share():
     assert 0 < len(key) <= 64
 
 
-@pytest.mark.parametrize(
-    ("known", "previous"),
+@for_each(
+    "known, previous",
     [
         (NEW, 0),
         (history(4), 4),
         (history(4, "compaction"), 1),
         (history(4, "snapshot"), 0),
     ],
-    ids=["first", "next", "compacted", "refrozen"],
 )
 def test_where_the_last_request_ended(known, previous):
     """It is what the session's history says, and the summary right after a compaction."""
@@ -82,8 +81,8 @@ def test_prices_are_those_of_the_model():
     assert prices_of("anthropic:claude-opus-4-5-20251101") == USUAL == prices_of("anthropic:claude-of-a-later-year")
 
 
-@pytest.mark.parametrize(
-    ("provider", "model", "rules", "waits"),
+@for_each(
+    "provider, model, rules, waits",
     [
         (anthropic(api_key="k"), "anthropic:claude-opus-5", 600, True),
         (anthropic(api_key="k"), "anthropic:claude-opus-5", 400, False),

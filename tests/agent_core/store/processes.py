@@ -20,13 +20,14 @@ _NAMED = "FROM pg_stat_activity WHERE application_name = :name AND datname = cur
 
 
 class OnLooker:
-    """The engine of a process that serves and drives nothing; it remembers what it was asked."""
+    """The engine of a process that serves and drives nothing, and its pool; it remembers what it was asked."""
 
     worker = "onlooker"
 
     def __init__(self, *_: Any) -> None:
         self.woken: asyncio.Queue[int] = asyncio.Queue()
         self.interrupted: asyncio.Queue[int] = asyncio.Queue()
+        self.pool = self
 
     def has_capacity(self) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""append: one transaction and one promise, fenced by the epoch."""
+"""One transaction and one promise, fenced by the epoch."""
 
 import asyncio
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def notes(facts: Sequence[Fact]) -> list[str]:
     return [body.text for body in only(facts, ContextAdded)]
 
 
-class Desk:
+class DrivenRun:
     """A running run whose model says nothing, so that the test is its driver."""
 
     def __init__(self, core: Core, session: str, run: RunRef) -> None:
@@ -73,13 +73,13 @@ async def core(make_core: MakeCore) -> Core:
     return await make_core(ScriptedProvider(lambda _: [silence]))
 
 
-async def sit_down(core: Core) -> Desk:
+async def sit_down(core: Core) -> DrivenRun:
     session = await open_session(core)
-    return Desk(core, session, await ref_of(core, (await send(core, session, "Hello")).run))
+    return DrivenRun(core, session, await ref_of(core, (await send(core, session, "Hello")).run))
 
 
 @pytest.fixture
-async def desk(core: Core) -> Desk:
+async def desk(core: Core) -> DrivenRun:
     return await sit_down(core)
 
 
@@ -108,7 +108,7 @@ async def test_facts_of_many_writers_have_no_gap(core: Core):
         assert [fact.seq for fact in read] == [fact.seq for fact in facts[6:]]
 
 
-async def test_an_append_returns_what_it_wrote(desk: Desk):
+async def test_an_append_returns_what_it_wrote(desk: DrivenRun):
     """With nothing new in the session, an append returns its own facts, in order, as the log then holds them."""
     after = await desk.newest()
     done = await desk.append([note("happened")], [ToolStarted(call="call_1")], after=after)
@@ -119,7 +119,7 @@ async def test_an_append_returns_what_it_wrote(desk: Desk):
     assert [(f.seq, f.run, f.time, f.body) for f in stored] == [(f.seq, f.run, f.time, f.body) for f in done.facts]
 
 
-async def test_news_of_the_run_leaves_the_announcement_out(desk: Desk):
+async def test_news_of_the_run_leaves_the_announcement_out(desk: DrivenRun):
     """What happened is always written; what was decided is left out when a message to the run came after `after`."""
     after = await desk.newest()
     joined = await send(desk.core, desk.session, "Wait!", overlap="steer")
@@ -137,7 +137,7 @@ async def test_news_of_the_run_leaves_the_announcement_out(desk: Desk):
     assert [fact.seq for fact in again.facts] == [after + 3]
 
 
-async def test_a_cancel_is_news(desk: Desk):
+async def test_a_cancel_is_news(desk: DrivenRun):
     """No end of a run is written after a cancel that its driver has not seen."""
     after = await desk.newest()
     await desk.core._store.cancel(desk.run.id, by=BOB, reason="enough", finish=lambda _: [])
@@ -146,7 +146,7 @@ async def test_a_cancel_is_news(desk: Desk):
     assert types(done.facts) == ["run.cancelling"]
 
 
-async def test_facts_of_other_runs_are_no_news(desk: Desk):
+async def test_facts_of_other_runs_are_no_news(desk: DrivenRun):
     """A message for the next run delays no append; its facts come back before the append's own."""
     after = await desk.newest()
     queued = await send(desk.core, desk.session, "Later")
@@ -158,7 +158,7 @@ async def test_facts_of_other_runs_are_no_news(desk: Desk):
 
 
 @pytest.mark.parametrize("back", [0, 1, 3, 5])
-async def test_an_append_returns_every_fact_after_the_cursor(desk: Desk, back: int):
+async def test_an_append_returns_every_fact_after_the_cursor(desk: DrivenRun, back: int):
     """Whatever `after` says, exactly the facts after it come back, own ones last."""
     for n in range(5):
         await desk.append([note(str(n))])
@@ -171,7 +171,7 @@ async def test_an_append_returns_every_fact_after_the_cursor(desk: Desk, back: i
 
 
 @pytest.mark.parametrize("epoch", [0, 2])
-async def test_another_epoch_is_refused(desk: Desk, epoch: int):
+async def test_another_epoch_is_refused(desk: DrivenRun, epoch: int):
     """An append with an epoch that is not the run's is refused, and nothing is written."""
     before = await log_of(desk.core, desk.session)
     with pytest.raises(LostRun, match=desk.run.id):
@@ -182,7 +182,7 @@ async def test_another_epoch_is_refused(desk: Desk, epoch: int):
 
 
 @pytest.mark.parametrize("status", ["queued", "waiting", "requires_action", "completed", "failed", "cancelled"])
-async def test_only_a_running_run_takes_appends(desk: Desk, status: str):
+async def test_only_a_running_run_takes_appends(desk: DrivenRun, status: str):
     """An append to a run that waits, is queued or has ended is refused, and nothing is written."""
     await desk.core._store.write(lambda connection: connection.execute(update(RUN).values(status=status)).rowcount)
     before = await desk.newest()
@@ -191,7 +191,7 @@ async def test_only_a_running_run_takes_appends(desk: Desk, status: str):
     assert await desk.newest() == before
 
 
-async def test_an_append_is_whole_or_nothing(desk: Desk):
+async def test_an_append_is_whole_or_nothing(desk: DrivenRun):
     """When one fact cannot be written, none of the append is, and the next append leaves no gap."""
     before = await desk.newest()
     unwritable = ToolStarted(call=object())  # type: ignore[arg-type] - on purpose
@@ -201,7 +201,7 @@ async def test_an_append_is_whole_or_nothing(desk: Desk):
     assert (await desk.append([note("next")])).facts[0].seq == before + 1
 
 
-async def test_one_failing_append_undoes_only_itself(desk: Desk):
+async def test_one_failing_append_undoes_only_itself(desk: DrivenRun):
     """Appends that are asked together with refused ones are written, each of them, and gapless."""
     before = await desk.newest()
     results = await asyncio.gather(
@@ -214,7 +214,7 @@ async def test_one_failing_append_undoes_only_itself(desk: Desk):
     assert [fact.seq for fact in facts] == list(range(before + 1, before + 7))
 
 
-async def test_a_cancelled_append_reaches_readers(desk: Desk):
+async def test_a_cancelled_append_reaches_readers(desk: DrivenRun):
     """An append whose task is cancelled while it is written still reaches every reader."""
     reader, before = desk.listen(), await desk.newest()
     first = asyncio.create_task(desk.append([note("first")], after=before))
@@ -228,7 +228,7 @@ async def test_a_cancelled_append_reaches_readers(desk: Desk):
     assert sorted(fact.seq for fact in read) == [before + 1, before + 2]
 
 
-async def test_the_end_of_a_run_starts_the_next_in_one_append(desk: Desk):
+async def test_the_end_of_a_run_starts_the_next_in_one_append(desk: DrivenRun):
     """The append that ends a run also starts the session's first queued one, and returns its facts and its owner."""
     waiting = [(await send(desk.core, desk.session, text)).run for text in ("one", "two")]
     message = only(await log_of(desk.core, desk.session), StepStarted)[0].message
@@ -242,7 +242,7 @@ async def test_the_end_of_a_run_starts_the_next_in_one_append(desk: Desk):
     assert (await desk.core.run(desk.run.id)).status == "completed"
 
 
-async def test_takes_that_point_back_become_seqs(desk: Desk):
+async def test_takes_that_point_back_become_seqs(desk: DrivenRun):
     """A step may take what is written with it: its `takes` are real seqs in the log."""
     done = await desk.append(
         [note("held")],

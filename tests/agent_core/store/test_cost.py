@@ -57,7 +57,7 @@ async def work_of(core: Core, work: Callable[[Connection], T]) -> int:
     return await core._store.read(measured)
 
 
-class Past(NamedTuple):
+class LongSessions(NamedTuple):
     """Sessions of 200 and of 2,000 messages in one database: in both the window is just full."""
 
     path: Path
@@ -66,23 +66,23 @@ class Past(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def past(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Past:
+def past(template: Path, tmp_path_factory: pytest.TempPathFactory) -> LongSessions:
     path = Path(shutil.copy(template, tmp_path_factory.mktemp("past") / "parley.db"))
 
-    async def fill() -> Past:
+    async def fill() -> LongSessions:
         provider = ScriptedProvider([])
         core = Core(SqliteDatabase(path), providers={"scripted": provider}, tools={}, default_model="scripted")
         await core.start()
         await core.agents.create(Definition(name="assistant", instructions=""))
         short, long = await long_session(core, 200), await long_session(core, 2_000)
         await core.stop()
-        return Past(path, short, long)
+        return LongSessions(path, short, long)
 
     return asyncio.run(fill())
 
 
 @pytest.fixture
-def database_path(past: Past, tmp_path: Path) -> Path:
+def database_path(past: LongSessions, tmp_path: Path) -> Path:
     """A copy of the database with a past."""
     return Path(shutil.copy(past.path, tmp_path / "parley.db"))
 
@@ -96,7 +96,7 @@ async def load(core: Core, session: str) -> Loaded:
     return await core._store.read(lambda connection: loading.load(connection, session))
 
 
-async def test_loading_a_long_session_costs_what_its_window_costs(core: Core, past: Past):
+async def test_loading_a_long_session_costs_what_its_window_costs(core: Core, past: LongSessions):
     """A session of 2,000 messages is loaded with no more rows, and no more work, than one of 200."""
     short, long = await load(core, past.short), await load(core, past.long)
     assert len(long.facts) + len(long.recalled) <= len(short.facts) + len(short.recalled)
@@ -107,7 +107,7 @@ async def test_loading_a_long_session_costs_what_its_window_costs(core: Core, pa
     assert costs[1] <= costs[0] * 1.1
 
 
-async def test_the_window_of_a_long_session_is_its_newest_part(core: Core, past: Past):
+async def test_the_window_of_a_long_session_is_its_newest_part(core: Core, past: LongSessions):
     """What is loaded of 2,000 messages is the newest of them, whole, beginning with a question."""
     home = await core._cache.get(past.long)
     said = [text_of(entry.message.parts) for entry in home.window.entries]
@@ -115,7 +115,7 @@ async def test_the_window_of_a_long_session_is_its_newest_part(core: Core, past:
     assert said == [f"{kind} {n}" for n in range(900, 1_000) for kind in ("Question", "Answer")]
 
 
-async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, past: Past):
+async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, past: LongSessions):
     """Following a long session from its newest seq reads nothing of its past, and neither does the sweep."""
     costs = []
     for name in (past.short, past.long):
@@ -127,7 +127,7 @@ async def test_joining_a_long_session_at_its_end_costs_no_history(core: Core, pa
     assert await work_of(core, lambda connection: due.next_deadline(connection, 0)) < 1_000
 
 
-async def test_looking_at_a_long_session_costs_what_is_shown(core: Core, past: Past):
+async def test_looking_at_a_long_session_costs_what_is_shown(core: Core, past: LongSessions):
     """A page of messages, a run, a session and the list of sessions cost the same however long the history is."""
     newest = {name: (await load(core, name)).session.newest for name in (past.short, past.long)}
     run = {name: (await core.runs(session=name, limit=1)).items[0].id for name in (past.short, past.long)}
@@ -146,7 +146,7 @@ async def test_looking_at_a_long_session_costs_what_is_shown(core: Core, past: P
         assert long <= short * 1.2 + 2 * PER_STEP, (kind, short, long)
 
 
-async def test_a_runs_stream_is_read_no_further_than_its_end(core: Core, past: Past):
+async def test_a_runs_stream_is_read_no_further_than_its_end(core: Core, past: LongSessions):
     """The stream of a run that ended long ago costs one page of its session's log, not all that came since."""
     oldest = (await core.runs(session=past.long, limit=1, cursor="102")).items[0]
     with statements(core) as seen:
@@ -155,7 +155,7 @@ async def test_a_runs_stream_is_read_no_further_than_its_end(core: Core, past: P
     assert seen.count("SELECT event") == 1
 
 
-async def test_a_message_to_a_long_session_costs_what_any_costs(core: Core, past: Past):
+async def test_a_message_to_a_long_session_costs_what_any_costs(core: Core, past: LongSessions):
     """After 2,000 messages a message writes the same rows as after 200, cold as well as warm."""
     counts: list[list[str]] = []
     for name in (past.short, past.long):
@@ -217,7 +217,7 @@ def _kind(statement: str) -> str:
             return statement
 
 
-async def test_deleting_a_session_costs_what_it_holds(core: Core, past: Past):
+async def test_deleting_a_session_costs_what_it_holds(core: Core, past: LongSessions):
     """Removing a session takes the same work whether many runs and keys lie beside it or few."""
     session = await open_session(core)
     for n in range(3):

@@ -20,7 +20,7 @@ async def database(database_path: Path) -> AsyncIterator[SqliteDatabase]:
     await database.close()
 
 
-class Gate:
+class WriterHold:
     """Holds the writer thread, so that whatever is asked meanwhile shares the next commit."""
 
     def __init__(self, database: SqliteDatabase) -> None:
@@ -80,7 +80,7 @@ def commits(database: SqliteDatabase) -> list[str]:
 
 async def test_waiting_transactions_share_a_commit(database: SqliteDatabase):
     """Transactions that wait while the writer is busy are committed together, in the order in which they came."""
-    ended, gate = commits(database), Gate(database)
+    ended, gate = commits(database), WriterHold(database)
     await gate.closed()
     writes = [asyncio.create_task(database.write(insert(f"p{n}"))) for n in range(10)]
     await asyncio.sleep(0)
@@ -92,7 +92,7 @@ async def test_waiting_transactions_share_a_commit(database: SqliteDatabase):
 
 async def test_a_failing_transaction_undoes_only_itself(database: SqliteDatabase):
     """In a shared commit an error rolls back its own transaction only, and reaches only its caller."""
-    ended, gate = commits(database), Gate(database)
+    ended, gate = commits(database), WriterHold(database)
     await gate.closed()
     jobs = [insert("first"), fail_after("second"), insert("third"), insert("first"), insert("fourth")]
     calls: list[str] = []
@@ -120,7 +120,7 @@ async def test_a_failing_transaction_alone_leaves_nothing(database: SqliteDataba
 
 async def test_callbacks_run_in_commit_order(database: SqliteDatabase):
     """`then` is called in commit order, before any waiting task resumes, even if its own task was cancelled."""
-    gate, calls = Gate(database), list[str]()
+    gate, calls = WriterHold(database), list[str]()
     await gate.closed()
 
     async def write(name: str) -> None:
@@ -141,7 +141,7 @@ async def test_callbacks_run_in_commit_order(database: SqliteDatabase):
 
 async def test_a_callback_that_raises_delays_no_other(database: SqliteDatabase):
     """A `then` that raises fails its own caller; the other transactions of the commit are delivered."""
-    gate = Gate(database)
+    gate = WriterHold(database)
     await gate.closed()
 
     def broken(_done: str) -> None:

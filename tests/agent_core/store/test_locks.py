@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from agent_core import (
     ContextAdded,
@@ -23,7 +23,7 @@ from agent_core.errors import LostRun, SessionOpen
 from agent_core.store import log
 from agent_core.store.log import RUN, RunRef, SessionKey
 from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.store.work import catalog, runs, sessions
+from agent_core.store.work import catalog, prompts, runs, sessions
 from agent_core.store.work.catalog import SNAPSHOT
 from agent_core.store.work.quotas import AgentBounds
 from agent_core.testing import ScriptedProvider, pause, say
@@ -57,7 +57,7 @@ async def other(core: Core, postgres_url: str) -> AsyncIterator[PostgresDatabase
 
 
 @dataclass(frozen=True)
-class Scene:
+class LockedSession:
     """A session, and a run of it that is driven if the scene is *busy*, else over."""
 
     core: Core
@@ -73,10 +73,10 @@ class Scene:
         return ended.facts
 
 
-Work = Callable[[Connection, Scene], object]
+Work = Callable[[Connection, LockedSession], object]
 
 
-def take_over(connection: Connection, scene: Scene) -> None:
+def take_over(connection: Connection, scene: LockedSession) -> None:
     """Drive the run elsewhere."""
     taken = runs.resume(
         connection, scene.run.key, owner="wrk_other", cause="restarted", expire_after=0, epoch=scene.run.epoch, now=1
@@ -84,7 +84,7 @@ def take_over(connection: Connection, scene: Scene) -> None:
     assert taken.started
 
 
-def end(connection: Connection, scene: Scene) -> None:
+def end(connection: Connection, scene: LockedSession) -> None:
     """Cancel the run elsewhere, and see it end."""
     log.lock(connection, scene.run.session)
     first = log.take_seqs(connection, scene.run.session, 1)
@@ -94,7 +94,7 @@ def end(connection: Connection, scene: Scene) -> None:
     )
 
 
-def queue(connection: Connection, scene: Scene) -> None:
+def queue(connection: Connection, scene: LockedSession) -> None:
     """Put a run into the session's queue elsewhere."""
     log.lock(connection, scene.run.session)
     first = log.take_seqs(connection, scene.run.session, 1)
@@ -105,18 +105,18 @@ def queue(connection: Connection, scene: Scene) -> None:
     log.write(connection, SessionKey(run.session, scene.session), first, [(run, RunQueued())], now=1)
 
 
-def close(connection: Connection, scene: Scene) -> None:
+def close(connection: Connection, scene: LockedSession) -> None:
     sessions.close(connection, sessions.hold(connection, scene.session))
 
 
-def delete(connection: Connection, scene: Scene) -> None:
+def delete(connection: Connection, scene: LockedSession) -> None:
     sessions.delete(connection, sessions.hold(connection, scene.session))
 
 
 CASES = [
-    pytest.param("silent", take_over, Scene.append, LostRun, id="append, taken over"),
-    pytest.param("silent", end, Scene.append, LostRun, id="append, ended"),
-    pytest.param("silent", end, Scene.resume, [], id="resume, ended"),
+    pytest.param("silent", take_over, LockedSession.append, LostRun, id="append, taken over"),
+    pytest.param("silent", end, LockedSession.append, LostRun, id="append, ended"),
+    pytest.param("silent", end, LockedSession.resume, [], id="resume, ended"),
     pytest.param("hello", close, lambda s: send(s.core, s.session, "Hi"), SessionClosed, id="message, closed"),
     pytest.param("hello", delete, lambda s: send(s.core, s.session, "Hi"), NotFound, id="message, deleted"),
     pytest.param("hello", queue, lambda s: s.core.close_session(s.session), SessionBusy, id="close, queued"),
@@ -132,7 +132,7 @@ async def test_what_happened_while_it_waited_is_seen(
     other: PostgresDatabase,
     text: str,
     meanwhile: Work,
-    act: Callable[[Scene], Awaitable[object]],
+    act: Callable[[LockedSession], Awaitable[object]],
     expected: object,
 ):
     """A write that waited for another process's write decides by what that one committed."""
@@ -140,7 +140,7 @@ async def test_what_happened_while_it_waited_is_seen(
     receipt = await send(core, session, text)
     if text == "hello":
         await idle(core, session)
-    scene = Scene(core, session, await ref_of(core, receipt.run))
+    scene = LockedSession(core, session, await ref_of(core, receipt.run))
     async with held(other, lambda connection: meanwhile(connection, scene)):
         acting = asyncio.ensure_future(act(scene))
         await waits(other)
@@ -159,7 +159,7 @@ async def test_an_append_that_waited_for_another_message_continues(core: Core, o
     """An append that waited while another process queued a message is written after it, without a gap."""
     session = await open_session(core)
     run = await ref_of(core, (await send(core, session, "silent")).run)
-    scene = Scene(core, session, run)
+    scene = LockedSession(core, session, run)
     async with held(other, lambda connection: queue(connection, scene)):
         acting = asyncio.ensure_future(core._store.append(run, [NOTE], (), after=6))
         await waits(other)
@@ -171,7 +171,7 @@ async def test_a_cancel_that_waited_finds_the_end(core: Core, other: PostgresDat
     """A cancel that waited while the run ended elsewhere changes nothing."""
     session = await open_session(core)
     run = await ref_of(core, (await send(core, session, "silent")).run)
-    scene = Scene(core, session, run)
+    scene = LockedSession(core, session, run)
     async with held(other, lambda connection: end(connection, scene)):
         cancelling = asyncio.ensure_future(core.cancel(run.id, by=ANN))
         await waits(other)
@@ -185,7 +185,7 @@ async def test_a_session_that_another_process_deleted_is_forgotten(core: Core, o
     """A session that this process has in memory and another one deleted is not served, and leaves the memory."""
     session = await open_session(core)
     receipt = await say_and_wait(core, session, "hello")
-    scene = Scene(core, session, await ref_of(core, receipt.run))
+    scene = LockedSession(core, session, await ref_of(core, receipt.run))
     await other.write(lambda connection: delete(connection, scene))
     assert session in core._cache._cache
     with pytest.raises(NotFound):
@@ -229,6 +229,19 @@ async def test_one_key_is_one_message_at_two_processes(make_core: MakeCore):
     facts = await idle(first, session)
     check_log(facts)
     assert types(facts).count("message.received") == 1
+
+
+async def test_a_prompt_that_a_run_has_found_is_not_set_aside_before_its_commit(core: Core, other: PostgresDatabase):
+    """A transaction that stays open for long, and names the prompt in the end, leaves a run that can be loaded."""
+    snapshot = freeze(model="scripted", instructions="Mine alone.", tools=())
+    note = insert(prompts.DROPPED).values(hash=snapshot.hash)
+    await core._store.write(lambda connection: catalog.keep_snapshot(connection, snapshot))
+    await core._store.write(lambda connection: connection.execute(note))
+    async with held(other, lambda connection: catalog.keep_snapshot(connection, snapshot, is_held=True)):
+        setting_aside = asyncio.create_task(core._store.write(lambda connection: prompts.set_aside(connection, 1)))
+        await waits(other)
+        assert not setting_aside.done()
+    await setting_aside
 
 
 async def test_a_snapshot_is_kept_once(core: Core, other: PostgresDatabase):

@@ -11,23 +11,17 @@ from hypothesis import strategies as st
 
 from agent_core import testing as s
 from agent_core.domain.agents import Controls, Snapshot
-from agent_core.domain.messages import Message, Part, Text, ToolCall, ToolResult, Usage
+from agent_core.domain.messages import Message, Text, ToolCall, ToolResult, Usage
 from agent_core.providers import base as b
+from tests.agent_core.providers.demo_asked import WindowItem
+from tests.cases import for_each
 
 
-class Item:
-    """A message of a window."""
-
-    def __init__(self, role, *parts: Part) -> None:
-        self.message = Message(role, parts)
-        self.wire = msgspec.json.encode(self.message)
-
-
-def request(*items: Item, instructions: str = "Be brief.") -> b.Request:
+def request(*items: WindowItem, instructions: str = "Be brief.") -> b.Request:
     return b.Request("m", Snapshot("h", "m", instructions, ()), items, Controls(), "ses_1")
 
 
-HELLO = request(Item("user", Text("hello")))
+HELLO = request(WindowItem("user", Text("hello")))
 
 
 async def play(*items: s.Item, **options) -> list:
@@ -88,8 +82,8 @@ async def test_it_calls_tools():
     ]
 
 
-@pytest.mark.parametrize(
-    ("raw", "parsed"),
+@for_each(
+    "raw, parsed",
     [('{"a": ', None), ("[1]", None), ("nonsense", None), ("", {}), ("null", {}), (' {"a": 1} ', {"a": 1})],
 )
 async def test_arguments_may_be_anything(raw, parsed):
@@ -220,8 +214,8 @@ async def test_a_function_answers_by_the_request():
 async def test_a_repeated_step_gets_the_same_answer():
     """`by_step` looks at the request alone, so that a call repeated after a crash gets the same answer."""
     script = s.by_step([s.call("t")], [s.say("done")])
-    asked, called = Item("user", Text("go")), Item("assistant", ToolCall("c", "t", {}))
-    result = Item("tool", ToolResult("c", "done", (Text("1"),)))
+    asked, called = WindowItem("user", Text("go")), WindowItem("assistant", ToolCall("c", "t", {}))
+    result = WindowItem("tool", ToolResult("c", "done", (Text("1"),)))
     assert script(request(asked)) == script(request(asked)) == [s.call("t")]
     assert script(request(asked, called, result)) == [s.say("done")]
     assert script(request(asked, called, result, asked)) == [s.call("t")]
@@ -232,12 +226,12 @@ async def test_a_repeated_step_gets_the_same_answer():
 async def test_it_remembers_what_it_was_asked():
     """Requests are kept as they were, even if the window grows afterwards, and can be compared byte by byte."""
     provider = s.ScriptedProvider(lambda _: [s.say("ok")])
-    window = [Item("user", Text("one"))]
+    window = [WindowItem("user", Text("one"))]
     snapshot = Snapshot("h", "m", "Be brief.", ())
     for text in ("two", "three"):
         asked = b.Request("m", snapshot, window, Controls(), "ses_1")
         assert [batch async for batch in provider.stream(asked)]
-        window.append(Item("user", Text(text)))
+        window.append(WindowItem("user", Text(text)))
     assert [len(each.messages) for each in provider.requests] == [1, 2]
     first, second = provider.prefixes
     assert second.startswith(first)
@@ -247,9 +241,9 @@ async def test_it_remembers_what_it_was_asked():
 
 async def test_another_prefix_is_seen():
     """Other instructions, or a changed older message, are no prefix."""
-    base = request(Item("user", Text("one")))
-    longer = request(Item("user", Text("one")), Item("user", Text("two")), instructions="Be long.")
-    changed = request(Item("user", Text("one!")), Item("user", Text("two")))
+    base = request(WindowItem("user", Text("one")))
+    longer = request(WindowItem("user", Text("one")), WindowItem("user", Text("two")), instructions="Be long.")
+    changed = request(WindowItem("user", Text("one!")), WindowItem("user", Text("two")))
     assert not s.prefix_of(longer).startswith(s.prefix_of(base))
     assert not s.prefix_of(changed).startswith(s.prefix_of(base))
 
@@ -285,7 +279,7 @@ async def test_a_flat_answer_keeps_its_rate():
     assert [time for kind, time in at if kind is b.ModelTextDelta] == [0, 70, 80, 120]
 
 
-@pytest.mark.parametrize("answer", [[s.flat(100_000)], [s.say("x" * 100_000, cut=100_000)]])
+@for_each("answer", [[s.flat(100_000)], [s.say("x" * 100_000, cut=100_000)]])
 async def test_others_run_while_it_streams_flat_out(answer):
     """A stream without pauses gives control back after each batch, so that a cancel works."""
     provider = s.ScriptedProvider([answer])

@@ -5,7 +5,6 @@ import math
 import time
 from decimal import Decimal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.builtin import BUILTIN, calculate, current_time
 from tests.agent_core.stage import ANN
+from tests.cases import for_each
 
 NOON = 1_795_262_400_000  # 2026-11-21T12:00:00Z
 
@@ -38,8 +38,8 @@ def test_they_are_harmless():
     assert all(made.spec.concurrency_safe and made.spec.effect == "read" for made in BUILTIN)
 
 
-@pytest.mark.parametrize(
-    ("zone", "found"),
+@for_each(
+    "zone, found",
     [
         ("UTC", "Saturday, 2026-11-21 12:00:00 (UTC, UTC+00:00)"),
         ("Europe/Berlin", "Saturday, 2026-11-21 13:00:00 (Europe/Berlin, UTC+01:00)"),
@@ -57,9 +57,7 @@ async def test_the_time_is_utc_unless_asked_otherwise():
     assert (await use(current_time)).endswith("(UTC, UTC+00:00)")
 
 
-@pytest.mark.parametrize(
-    "zone", ["Mars/Olympus", "America", "../etc/passwd", "/etc/passwd", "x" * 9999, "\0", "", "Ünï", "\ud800"]
-)
+@for_each("zone", ["Mars/Olympus", "America", "../etc/passwd", "/etc/passwd", "x" * 9999, "\0", "", "Ünï", "\ud800"])
 async def test_an_unknown_zone_is_explained(zone):
     """A name that is no zone gets the remedy, never a path of this machine or a trace."""
     found = await use(current_time, timezone=zone)
@@ -68,8 +66,8 @@ async def test_an_unknown_zone_is_explained(zone):
     assert len(found) < 200
 
 
-@pytest.mark.parametrize(
-    ("expression", "number"),
+@for_each(
+    "expression, number",
     [
         ("12 * 7", "84"),
         ("0.1 + 0.2", "0.3"),
@@ -115,8 +113,8 @@ async def test_arithmetic(expression, number):
     assert await use(calculate, expression=expression) == number
 
 
-@pytest.mark.parametrize(
-    ("expression", "why"),
+@for_each(
+    "expression, why",
     [
         ("1 / 0", "Division by zero"),
         ("5 % 0", "Division by zero"),
@@ -150,7 +148,7 @@ async def test_what_has_no_value_says_why(expression, why):
     assert why in await use(calculate, expression=expression)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "expression",
     [
         "9**9**9",

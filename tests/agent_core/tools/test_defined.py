@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from agent_core import Definition, SystemClock, Text
@@ -13,6 +12,7 @@ from agent_core.runtime.tools.offers import attached, names_of, offered, unmatch
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 from agent_core.tools.defined import CatalogTool
 from agent_core.tools.function import tool
+from tests.cases import for_each
 
 PARAMETERS = {
     "type": "object",
@@ -67,8 +67,8 @@ async def test_arguments_of_an_older_schema_are_checked_against_the_present_one(
     assert "as it is now: $.id: 'a' is too short" in found.message
 
 
-@pytest.mark.parametrize(
-    ("expression", "result", "mapped"),
+@for_each(
+    "expression, result, mapped",
     [
         ("rows[].n", (Text('{"rows": [{"n": 1}, {"n": 2}]}'),), (Text("[1,2]"),)),
         ("said", (Text('{"said": "hi"}'),), (Text("hi"),)),
@@ -84,8 +84,8 @@ async def test_a_result_is_mapped(expression: str, result: Any, mapped: Any):
     assert await defined(Echo(Done(result)), output=expression).call(FIT, CONTEXT) == Done(mapped)
 
 
-@pytest.mark.parametrize(
-    ("expression", "text"),
+@for_each(
+    "expression, text",
     [
         ("{status: status}", '{"status": 1, "ssn": "123-45", "x": NaN}'),
         ("{status: status}", "ssn 123-45"),
@@ -113,8 +113,8 @@ KNOWN = ("calculate", "call_tool", "orders_get", "orders_list", "render_chart", 
 WHERE = DeclaredTool(name="orders_list", kind="client", description="Where?", parameters={"type": "object"})
 
 
-@pytest.mark.parametrize(
-    ("listed", "found"),
+@for_each(
+    "listed, found",
     [
         (("orders_*",), ["orders_get", "orders_list"]),
         (("orders_list", "o*"), ["orders_list", "orders_get"]),

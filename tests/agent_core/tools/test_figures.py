@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from agent_core.errors import InvalidInput, ParleyError
 from agent_core.tools.figures import chart, table
+from tests.cases import for_each
 
 
 @dataclass
@@ -18,7 +19,7 @@ class City:
     since: datetime
 
 
-class Person(BaseModel):
+class FigurePerson(BaseModel):
     id: UUID
     tags: list[str]
 
@@ -28,13 +29,13 @@ def test_rows_may_be_what_python_has():
     city = table([City("Oslo", datetime(1050, 1, 1, tzinfo=UTC))])
     assert city.payload["columns"] == [{"key": "name", "label": "name"}, {"key": "since", "label": "since"}]
     assert city.payload["rows"] == [{"name": "Oslo", "since": "1050-01-01T00:00:00Z"}]
-    person = table([Person(id=UUID(int=1), tags=["a"])])
+    person = table([FigurePerson(id=UUID(int=1), tags=["a"])])
     assert person.payload["rows"] == [{"id": "00000000-0000-0000-0000-000000000001", "tags": '["a"]'}]
     assert table([], ["a"]).text == "a\n-\n(no rows)"
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "path"),
+@for_each(
+    "rows, columns, path",
     [
         ([1], None, "rows[0]"),
         ([{"a": object()}], None, "rows"),

@@ -2,9 +2,7 @@
 
 import asyncio
 import threading
-from dataclasses import dataclass
 from datetime import date
-from enum import Enum
 from typing import Any
 
 import msgspec
@@ -12,40 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel
 
 from agent_core.domain.messages import File, Render, Text
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Pending, Tool, ToolError
 from agent_core.tools.function import FunctionTool, tool
 from tests.agent_core.stage import ANN
-
-
-class Colour(Enum):
-    """A colour."""
-
-    RED = "red"
-    BLUE = "blue"
-
-
-class Place(BaseModel):
-    """Where something is."""
-
-    x: int
-    y: int = 0
+from tests.agent_core.tools.typed import Colour, Place, Size
+from tests.cases import for_each
 
 
 class Grade(msgspec.Struct):
     """A mark."""
 
     mark: int
-
-
-@dataclass
-class Size:
-    """How large something is."""
-
-    width: int
 
 
 @tool
@@ -260,8 +238,8 @@ async def test_exceptions_are_left_to_the_caller():
 RENDER, FILE = Render("ren_1"), File("blob_1", "a.csv", "text/csv", 3)
 
 
-@pytest.mark.parametrize(
-    ("returned", "expected"),
+@for_each(
+    "returned, expected",
     [
         ("as it is", Done((Text("as it is"),))),
         ("", Done((Text(""),))),

@@ -9,6 +9,7 @@ import pytest
 
 from agent_core.tools.mapping import jq
 from agent_core.tools.output import MAX_RESULT, OutputFailed, check_output, mapped
+from tests.cases import for_each
 from tests.polling import until
 
 ORDERS = json.dumps(
@@ -19,8 +20,8 @@ ORDERS = json.dumps(
 )
 
 
-@pytest.mark.parametrize(
-    ("expression", "made"),
+@for_each(
+    "expression, made",
     [
         ("note", "two"),
         ("orders[?open].{id: id, who: who}", '[{"id":12345678901234567890123,"who":"Zoë"}]'),
@@ -38,8 +39,8 @@ async def test_an_expression_makes_text_of_json(expression, made):
     assert await mapped(expression, ORDERS) == made
 
 
-@pytest.mark.parametrize(
-    ("expression", "says"),
+@for_each(
+    "expression, says",
     [
         (" ", "empty"),
         ("a" * 501, "501 characters"),
@@ -61,14 +62,14 @@ def test_an_expression_that_cannot_work_is_refused_at_once(expression, says):
         check_output(expression)
 
 
-@pytest.mark.parametrize("program", [".env", ".include.import", '"env"', "{env: .x}", "[.inputs[]]"])
+@for_each("program", [".env", ".include.import", '"env"', "{env: .x}", "[.inputs[]]"])
 def test_a_field_may_have_a_refused_word_as_its_name(program):
     """Fields, keys and texts may be called like what a program may not use."""
     check_output(f"jq:{program}")
 
 
-@pytest.mark.parametrize(
-    ("expression", "text", "says"),
+@for_each(
+    "expression, text, says",
     [
         ("a", "no json", "not JSON"),
         ("a", '{"a": NaN}', "not JSON"),
@@ -88,7 +89,7 @@ async def test_a_result_that_does_not_fit_its_expression_is_a_named_failure(expr
         await mapped(expression, text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "expression",
     [
         "|".join(["join('',[@,@])"] * 33),
@@ -131,8 +132,8 @@ async def test_half_a_character_becomes_a_question_mark():
     assert await mapped("@", '"a\\ud800b"') == "a?b"
 
 
-@pytest.mark.parametrize(
-    ("program", "says"),
+@for_each(
+    "program, says",
     [
         ("last(range(1e12))", "did not end within 0.2 s"),
         ('[limit(60; repeat("x" * 30000))][]', "more than it may"),

@@ -1,6 +1,9 @@
 """The render tools by themselves: what they show, what they refuse, and what the model reads of it."""
 
 import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,10 +13,12 @@ from hypothesis import strategies as st
 
 from agent_core import DrawingFailed, DrawingUnavailable, NotFound, ParleyError, Text, chart_of, table_of
 from agent_core.domain.schemas import problems, uncheckable
-from agent_core.renders.made import MAX_RENDER, NewRender
+from agent_core.renders.made import MAX_RENDER, MadeRender, NewRender
 from agent_core.testing import FakeClock
+from agent_core.tools import render as render_module
 from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.render import render_tools
+from tests.cases import for_each
 from tests.conftest import ANN
 
 ROWS = [{"city": f"C{n}", "n": n, "open": n % 2 == 0, "note": None if n % 3 else "x"} for n in range(12)]
@@ -24,7 +29,7 @@ BAR = {
 BOX = {"mark": "boxplot", "encoding": {"y": {"field": "n", "type": "quantitative"}}}
 
 
-class Refusing:
+class RefusingDrawer:
     """A drawer that draws nothing; *seen* are the specifications that it was asked about."""
 
     def __init__(self, error: ParleyError | None = None) -> None:
@@ -48,7 +53,9 @@ def context(**results: list[dict[str, Any]]) -> CallContext:
     )
 
 
-async def use(name: str, arguments: dict[str, Any], drawer: Refusing | None = None, **results: Any) -> Done | ToolError:
+async def use(
+    name: str, arguments: dict[str, Any], drawer: RefusingDrawer | None = None, **results: Any
+) -> Done | ToolError:
     """Call a render tool as the runtime does: its schema first."""
     tool = render_tools(drawer)[name]
     if faults := problems(tool.spec.parameters, arguments):
@@ -135,8 +142,8 @@ def test_any_rows_are_shown_or_refused(rows, columns):
     assert kinds <= {type(None), bool, int, float, str}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
+@for_each(
+    "arguments, said",
     [
         ({"rows": ROWS}, ("`columns`", "city, n, open, note")),
         ({"columns": ["city"]}, ("`rows`", "from_result")),
@@ -185,7 +192,7 @@ async def test_a_table_by_reference_is_chosen_from_the_rows():
 
 async def test_a_chart_that_reduces_needs_no_drawer():
     """A plain chart is its specification and the reduced chart; no process is asked about it."""
-    drawer = Refusing()
+    drawer = RefusingDrawer()
     spec = {**BAR, "data": {"values": ROWS}, "usermeta": {"embedOptions": {}}}
     render, text = await shown("render_chart", {"title": "Orders", "vega_lite_spec": spec}, drawer=drawer)
     assert text == "Shown as chart ren_a.1.1: bar, 12 categories x 1 series."
@@ -210,7 +217,7 @@ async def test_a_chart_by_reference_has_the_fields_that_it_draws():
 
 async def test_a_chart_that_does_not_compile_is_refused():
     """A specification that does not reduce is drawn once to see that it can be."""
-    drawer, spec = Refusing(), {**BOX, "data": {"values": ROWS}}
+    drawer, spec = RefusingDrawer(), {**BOX, "data": {"values": ROWS}}
     assert "does not compile" in await refused("render_chart", {"vega_lite_spec": spec}, drawer=drawer)
     assert len(drawer.seen) == 1
     render, text = await shown("render_chart", {"vega_lite_spec": spec})
@@ -218,8 +225,8 @@ async def test_a_chart_that_does_not_compile_is_refused():
     assert text == "Shown as chart ren_a.1.1: drawn as a picture."
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
+@for_each(
+    "arguments, said",
     [
         ({}, ("vega_lite_spec", "required")),
         ({"vega_lite_spec": {**BAR, "data": {"url": "https://x.test/a.csv"}}}, ("`vega_lite_spec.data.url`",)),
@@ -240,7 +247,7 @@ async def test_a_refused_chart_names_the_path_and_the_remedy(arguments: dict[str
 
 async def test_a_busy_drawer_refuses_no_chart():
     """A model cannot wait: a chart that cannot be checked now is shown, and surfaces draw it later."""
-    drawer = Refusing(DrawingUnavailable("Too many drawings wait already; ask again in a few seconds."))
+    drawer = RefusingDrawer(DrawingUnavailable("Too many drawings wait already; ask again in a few seconds."))
     arguments = {"vega_lite_spec": {**BOX, "data": {"values": ROWS}}}
     _, text = await shown("render_chart", arguments, drawer=drawer)
     assert text.endswith("drawn as a picture.")
@@ -256,7 +263,7 @@ async def test_a_specification_as_text_is_read():
         assert "as an object, not as text" in await refused("render_chart", {"vega_lite_spec": wrong})
 
 
-@pytest.mark.parametrize("name", ["x", "a name of a field"])
+@for_each("name", ["x", "a name of a field"])
 async def test_five_thousand_points_fit(name: str):
     """5,000 points with all their digits and the name of a series are shown, in less than the log takes."""
     rows = [{name: -n / 7e-101, "y": -n / 3e101, "s": f"Series {n % 3}"} for n in range(1, 5_001)]
@@ -269,8 +276,8 @@ async def test_five_thousand_points_fit(name: str):
     assert len(msgspec.json.encode(render)) < MAX_RENDER
 
 
-@pytest.mark.parametrize("odd", ["\ud800", 10**5_000], ids=["surrogate", "digits"])
-@pytest.mark.parametrize("tool", ["render_table", "render_chart"])
+@for_each("odd", ["\ud800", 10**5_000])
+@for_each("tool", ["render_table", "render_chart"])
 async def test_what_the_log_cannot_hold_raises_nothing(tool: str, odd: Any):
     """Half characters and endless numbers, as keys, cells, titles or arguments, end in a render or an error."""
     text = str(odd) if isinstance(odd, str) else "1"
@@ -305,13 +312,12 @@ async def test_a_scheme_of_colours_that_does_not_exist_is_refused_with_its_path(
     await shown("render_chart", {"vega_lite_spec": spec})
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+@for_each(
+    "name, arguments, said",
     [
         ("render_chart", {"vega_lite_spec": {**BAR, "data": {"values": [{"city": "x", "n": 10**5_000}]}}}, "[0].n"),
         ("render_table", {"columns": ["n"], "rows": [{"n": 10**5_000}]}, "`rows[0].n`"),
     ],
-    ids=["chart", "table"],
 )
 async def test_what_json_cannot_hold_is_refused_by_its_place(name: str, arguments: dict[str, Any], said: str):
     """A number of thousands of digits is an error for the model with a path."""
@@ -327,3 +333,24 @@ async def test_a_label_is_text():
     found = await tool.call({"columns": [{"key": "n", "label": {"x": 1}}], "rows": [{"n": 1}]}, context())
     assert isinstance(found, ToolError)
     assert "`columns[0].label`: a label is a text" in found.message
+
+
+async def test_tables_and_charts_are_made_one_after_the_other_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch):
+    """Calls made at once share one thread, which is not that of the event loop."""
+    used: set[int] = set()
+    makers = render_module.made_table, render_module.made_chart
+
+    def made(make: Callable[..., MadeRender], *given: Any) -> MadeRender:
+        used.add(threading.get_ident())
+        return make(*given)
+
+    monkeypatch.setattr(render_module, "made_table", partial(made, makers[0]))
+    monkeypatch.setattr(render_module, "made_chart", partial(made, makers[1]))
+    tools = render_tools(None)
+    table = {"columns": ["city", "n"], "rows": ROWS}
+    chart = {"vega_lite_spec": {**BAR, "data": {"values": ROWS}}}
+    calls = [tools["render_table"].call(table, context()) for _ in range(4)]
+    calls += [tools["render_chart"].call(chart, context()) for _ in range(4)]
+    assert all(isinstance(each, Done) for each in await asyncio.gather(*calls))
+    assert len(used) == 1
+    assert threading.get_ident() not in used

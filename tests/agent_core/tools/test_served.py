@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from agent_core import Actor, SystemClock, Text
 from agent_core.domain.mcp import FilledServer, McpOAuth, McpServer
 from agent_core.domain.mcp_tools import spec_of
@@ -12,6 +10,7 @@ from agent_core.tools.base import CallContext, Done, ToolError
 from agent_core.tools.context_headers import context_headers
 from agent_core.tools.mcp.served import NoSecrets, ServedTool
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
+from tests.cases import for_each
 
 SERVER = McpServer(
     name="github",
@@ -76,8 +75,8 @@ WRITTEN = McpServer(
 )
 
 
-@pytest.mark.parametrize(
-    ("said", "read"),
+@for_each(
+    "said, read",
     [
         ("url-pass-1 en-english", "[secret url api_key] en-english"),
         ("Bearer literal\\/pass-2", "Bearer [secret header Authorization]"),

@@ -2,9 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date
-from enum import Enum
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -13,27 +11,8 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_core.tools.function import FunctionTool, tool
-
-
-class Colour(Enum):
-    """A colour."""
-
-    RED = "red"
-    BLUE = "blue"
-
-
-class Place(BaseModel):
-    """Where something is."""
-
-    x: int
-    y: int = 0
-
-
-@dataclass
-class Size:
-    """How large something is."""
-
-    width: int
+from tests.agent_core.tools.typed import Colour, Place, Size
+from tests.cases import for_each
 
 
 def schema(made: FunctionTool) -> dict[str, Any]:
@@ -79,7 +58,7 @@ def rest(city: str, days: int = 3):
     """
 
 
-@pytest.mark.parametrize("function", [google, numpy, rest])
+@for_each("function", [google, numpy, rest])
 def test_docstrings_come_in_three_styles(function):
     """Google, numpy and reST docstrings describe parameters alike; sections stay out of the description."""
     made = tool(function)
@@ -180,7 +159,7 @@ def yields() -> Iterator[int]:
     yield 1
 
 
-class Ahead(BaseModel):
+class Lookahead(BaseModel):
     """A model whose pattern looks ahead."""
 
     model_config = ConfigDict(regex_engine="python-re")
@@ -192,7 +171,7 @@ def looks_ahead(a: Annotated[str, Field(pattern="^(?!x)")]):
     """Take one."""
 
 
-def looks_ahead_within(a: Ahead):
+def looks_ahead_within(a: Lookahead):
     """Take one."""
 
 
@@ -200,8 +179,8 @@ def in_default(a: int = Field(3)):
     """Take one."""
 
 
-@pytest.mark.parametrize(
-    ("function", "why"),
+@for_each(
+    "function, why",
     [
         (starred, r"`starred` cannot be a tool: it takes `\*numbers: int`; name each parameter"),
         (keywords, r"takes `\*\*numbers: int`; name each parameter"),
@@ -214,7 +193,10 @@ def in_default(a: int = Field(3)):
         (yields, "it yields; return the whole result"),
         (in_default, r"has a Field as the default of `a`; write `Annotated\[\.\.\., Field\(\.\.\.\)\]`"),
         (looks_ahead, "has a rule that cannot be checked; leave it out of the annotation .*look-ahead.* not supported"),
-        (looks_ahead_within, r"no call can be held to; leave it out .*\$defs\.Ahead\.properties\.word\.pattern: no pa"),
+        (
+            looks_ahead_within,
+            r"no call can be held to; leave it out .*\$defs\.Lookahead\.properties\.word\.pattern: no pa",
+        ),
         (partial(google, "Bern"), "`partial` cannot be a tool: it is no function; decorate a `def`"),
     ],
 )
@@ -224,7 +206,7 @@ def test_what_cannot_be_a_tool_says_why(function, why):
         tool(function)
 
 
-@pytest.mark.parametrize("name", ["", "with space", "x" * 65, "naïve", "a.b"])
+@for_each("name", ["", "with space", "x" * 65, "naïve", "a.b"])
 def test_names_fit_every_model(name):
     """A name that some model's wire refuses is refused at once; so is a function without one."""
     with pytest.raises(TypeError, match="no name for a tool"):

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from agent_core import RenderShown
 from agent_core.domain.events import ToolCompleted
 from agent_core.domain.messages import Text
@@ -12,6 +10,7 @@ from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 from agent_core.tools.builtin import suggest
 from tests.agent_core.scenes import log_of, only, open_session, say_and_wait
 from tests.agent_core.stage import ANN
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 TRACK = {"label": "Where is it?", "prompt": "Where is order A-1001?"}
@@ -40,8 +39,8 @@ async def test_suggestions_are_a_render_with_its_text():
     assert "Do not repeat" in outcome.parts[0].text
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
+@for_each(
+    "given, shown",
     [
         ("two\nlines\t and   spaces", "two lines and spaces"),
         ("turned \u202eround", "turned round"),
@@ -57,7 +56,7 @@ async def test_what_cannot_be_seen_is_taken_out(given: str, shown: str):
     assert await items_of({"label": given, "prompt": given}) == [{"label": shown, "prompt": shown}]
 
 
-@pytest.mark.parametrize("blank", [" ", "\u200b", "\u3164", "\n", "\u2800\u202e"])
+@for_each("blank", [" ", "\u200b", "\u3164", "\n", "\u2800\u202e"])
 async def test_a_button_without_words_is_refused(blank: str):
     """What looks empty is an error that the model reads."""
     assert isinstance(await use({"label": blank}), ToolError)

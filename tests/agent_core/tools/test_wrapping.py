@@ -10,6 +10,7 @@ from agent_core.tools.base import Tool
 from agent_core.tools.mcp.served import NoSecrets, ServedTool
 from agent_core.tools.wrapping import McpConfig, Wrapped, Wrapping
 from tests.agent_core.mcp_servers import ScriptedServers, mcp_tool
+from tests.cases import for_each
 
 KIND = Wrapping(McpConfig, lambda: ["shop", "a__b"])
 
@@ -29,7 +30,7 @@ def defined(server: str, tool: str) -> ToolDefinition:
     return ToolDefinition(name="x", kind="mcp", description="Do it.", config={"server": server, "tool": tool})
 
 
-@pytest.mark.parametrize(("server", "tool"), [("shop", "get_order"), ("shop", "orders.list"), ("a__b", "c")])
+@for_each("server, tool", [("shop", "get_order"), ("shop", "orders.list"), ("a__b", "c")])
 def test_a_tool_is_found_by_its_servers_own_name(server: str, tool: str):
     """A name that ends in a hash is found as any other."""
     found = KIND.tool(defined(server, tool), served())

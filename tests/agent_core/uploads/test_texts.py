@@ -7,6 +7,7 @@ import pytest
 
 from agent_core.errors import InvalidInput
 from agent_core.uploads.kinds import text_in
+from tests.cases import for_each
 
 MANY = """
 import resource
@@ -24,7 +25,7 @@ def test_json_is_checked_without_its_objects():
     assert int(done.stdout) < 60_000
 
 
-@pytest.mark.parametrize("data", [b"{", b"[1,]", b'{"a":}', b"[01]", b"{} x", b"nul", b"[" * 100_000, b'"\\x"'])
+@for_each("data", [b"{", b"[1,]", b'{"a":}', b"[01]", b"{} x", b"nul", b"[" * 100_000, b'"\\x"'])
 def test_what_is_no_json_is_refused(data: bytes):
     """The whole syntax is checked, and nesting that goes too deep is refused too."""
     with pytest.raises(InvalidInput, match="no JSON"):

@@ -2,10 +2,10 @@
 
 import httpx
 import msgspec
-import pytest
 
 from agent_core import Core, Limits
 from agent_core.tools.toolset import Static
+from tests.cases import for_each
 
 NEW = {"name": "scout", "instructions": "Look around."}
 
@@ -65,8 +65,8 @@ async def test_controls_of_the_model_are_kept(client: httpx.AsyncClient):
     assert changed["controls"] == {"max_output_tokens": 4000, "temperature": 1.0}
 
 
-@pytest.mark.parametrize(
-    ("given", "path"),
+@for_each(
+    "given, path",
     [
         ({"fallback_models": ["acme:m"]}, "fallback_models[0]"),
         ({"fallback_models": "scripted:m"}, "fallback_models"),
@@ -136,8 +136,8 @@ for _ in range(900):
     DEEP = {"properties": DEEP}
 
 
-@pytest.mark.parametrize(
-    ("given", "path"),
+@for_each(
+    "given, path",
     [
         ({"tools": [1]}, "tools[0]"),
         ({"tools": [{**WHERE, "kind": "server"}]}, "tools[0].kind"),
@@ -192,8 +192,8 @@ async def test_an_agent_has_its_places(client: httpx.AsyncClient):
     assert changed.json()["slack"] == {**made.json()["slack"], "default": False, "loading": ["Looking"]}
 
 
-@pytest.mark.parametrize(
-    ("slack", "path"),
+@for_each(
+    "slack, path",
     [
         ({"channels": ["#general"]}, "slack.channels[0]"),
         ({"channels": "C1"}, "slack.channels"),

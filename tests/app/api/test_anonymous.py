@@ -24,7 +24,7 @@ WEB = {"anonymous": {"origins": [SITE, "http://localhost:3000"]}}
 
 
 @dataclass
-class Page:
+class BrowserPage:
     """A page in a browser: *anyone* sends without a credential, from *origin*."""
 
     app: FastAPI
@@ -42,15 +42,15 @@ class Page:
 
 
 @pytest.fixture
-async def page(app: FastAPI, anyone: httpx.AsyncClient, client: httpx.AsyncClient) -> Page:
+async def page(app: FastAPI, anyone: httpx.AsyncClient, client: httpx.AsyncClient) -> BrowserPage:
     """A page in front of `shop`, which talks to anybody there, and of `assistant`, which does not."""
     body = {"name": "shop", "instructions": "Sell.", "web": WEB}
     assert (await client.post("/v1/agents", json=body)).status_code == 201
     app.state.services = replace(app.state.services, newcomers=Newcomers())
-    return Page(app, anyone, client)
+    return BrowserPage(app, anyone, client)
 
 
-async def test_the_same_browser_is_the_same_visitor(page: Page):
+async def test_the_same_browser_is_the_same_visitor(page: BrowserPage):
     """With its secret a browser finds its conversation again; without it, or elsewhere, one is another."""
     first, given = await page.visitor()
     session = (await first.post("/v1/sessions", json={})).json()
@@ -64,7 +64,7 @@ async def test_the_same_browser_is_the_same_visitor(page: Page):
     assert (await other.get(f"/v1/sessions/{session['id']}")).status_code == 404
 
 
-async def test_what_is_said_reaches_the_model_without_a_context(page: Page, taken):
+async def test_what_is_said_reaches_the_model_without_a_context(page: BrowserPage, taken):
     """An anonymous visitor talks as others do; tools learn nothing of them, and the agent answers."""
     visitor, _ = await page.visitor()
     session = (await visitor.post("/v1/sessions", json={})).json()["id"]
@@ -90,7 +90,7 @@ async def test_what_is_said_reaches_the_model_without_a_context(page: Page, take
         (SITE, "unknown"),
     ],
 )
-async def test_a_refused_page_gets_one_sentence(page: Page, origin: str | None, agent: str):
+async def test_a_refused_page_gets_one_sentence(page: BrowserPage, origin: str | None, agent: str):
     """A foreign or missing origin, an agent without anonymous mode and none at all are refused with what would help."""
     refused = await page.ask(origin, agent)
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
@@ -102,7 +102,7 @@ async def test_a_refused_page_gets_one_sentence(page: Page, origin: str | None, 
     assert set(refused.json()) == {"type", "title", "status", "code", "detail"}
 
 
-async def test_secrets_that_are_good_for_nothing_are_refused(page: Page, core: Core, tokens: TokenSigner):
+async def test_secrets_that_are_good_for_nothing_are_refused(page: BrowserPage, core: Core, tokens: TokenSigner):
     """Forged, of another agent, of another site, expired, and a visitor's token: none gives a token."""
     _, given = await page.visitor()
     shop = (await core.agents.get("shop")).id
@@ -124,7 +124,7 @@ async def test_secrets_that_are_good_for_nothing_are_refused(page: Page, core: C
     assert (await page.anyone.get("/v1/sessions", headers=_bearer(given["secret"]))).status_code == 401
 
 
-async def test_files_are_taken_of_them_only_where_the_agent_says_so(page: Page):
+async def test_files_are_taken_of_them_only_where_the_agent_says_so(page: BrowserPage):
     """Visitors whom a site names send files; anonymous ones do where the agent has `files: {anonymous: true}`."""
     visitor, _ = await page.visitor()
     shop = (await page.operator.get("/v1/agents/shop")).json()["id"]
@@ -144,7 +144,7 @@ async def test_files_are_taken_of_them_only_where_the_agent_says_so(page: Page):
     assert (await visitor.post("/v1/files", files=form)).status_code == 201
 
 
-async def test_a_revoked_visitor_comes_back_with_no_secret(page: Page):
+async def test_a_revoked_visitor_comes_back_with_no_secret(page: BrowserPage):
     """After a revocation neither the token nor any secret of the visitor is taken, one that was renewed included."""
     visitor, given = await page.visitor()
     _, renewed = await page.visitor(secret=given["secret"])
@@ -155,7 +155,7 @@ async def test_a_revoked_visitor_comes_back_with_no_secret(page: Page):
         assert (await page.ask(secret=secret)).json()["code"] == "secret_refused"
 
 
-async def test_a_deleted_visitor_comes_back_as_another(page: Page):
+async def test_a_deleted_visitor_comes_back_as_another(page: BrowserPage):
     """Whose data was deleted is not continued: the secret is refused."""
     visitor, given = await page.visitor()
     who = (await visitor.post("/v1/sessions", json={})).json()["actor"]["id"]
@@ -163,14 +163,14 @@ async def test_a_deleted_visitor_comes_back_as_another(page: Page):
     assert (await page.ask(secret=given["secret"])).json()["code"] == "secret_refused"
 
 
-async def test_an_origin_that_is_taken_away_gives_no_more_tokens(page: Page):
+async def test_an_origin_that_is_taken_away_gives_no_more_tokens(page: BrowserPage):
     """The agent's newest version decides, for those who were here before too."""
     _, given = await page.visitor()
     await page.operator.patch("/v1/agents/shop", json={"web": {"anonymous": None}})
     assert (await page.ask(secret=given["secret"])).json()["code"] == "forbidden"
 
 
-async def test_tokens_are_short_and_for_one_agent(page: Page, core: Core, tokens: TokenSigner):
+async def test_tokens_are_short_and_for_one_agent(page: BrowserPage, core: Core, tokens: TokenSigner):
     """A token lasts minutes, opens one agent, and is a visitor's like any other."""
     _, given = await page.visitor()
     read = tokens.read(given["token"])
@@ -180,7 +180,7 @@ async def test_tokens_are_short_and_for_one_agent(page: Page, core: Core, tokens
     assert read.expires - read.issued <= 1000 * (VISITOR_SECONDS + 1)
 
 
-async def test_limits_hold_without_being_configured(page: Page):
+async def test_limits_hold_without_being_configured(page: BrowserPage):
     """Twenty messages a minute of one visitor; beyond it 429 with a sentence, and what was said is all there."""
     visitor, _ = await page.visitor()
     path = f"/v1/sessions/{(await visitor.post('/v1/sessions', json={})).json()['id']}/messages"
@@ -192,7 +192,7 @@ async def test_limits_hold_without_being_configured(page: Page):
     assert [each["parts"][0]["text"] for each in kept if each["role"] == "user"] == [f"Message {n}" for n in range(20)]
 
 
-async def test_new_secrets_do_not_give_new_quotas_of_an_address(page: Page):
+async def test_new_secrets_do_not_give_new_quotas_of_an_address(page: BrowserPage):
     """All anonymous visitors from one address, or from an unknown one, count together."""
     quota = {"limits": {"address": {"sessions_per_day": 2}}}
     assert (await page.operator.patch("/v1/agents/shop", json=quota)).status_code == 200
@@ -204,7 +204,7 @@ async def test_new_secrets_do_not_give_new_quotas_of_an_address(page: Page):
     assert answers[-1].json()["detail"].startswith("Your network address has begun 2 conversations within a day")
 
 
-async def test_tokens_are_limited_by_address(page: Page, monkeypatch: pytest.MonkeyPatch):
+async def test_tokens_are_limited_by_address(page: BrowserPage, monkeypatch: pytest.MonkeyPatch):
     """Too many new visitors within a minute are refused with a sentence; who was here before is let in."""
     monkeypatch.setattr(newcomers, "MAX_OF_ALL", 2)
     _, given = await page.visitor()

@@ -14,7 +14,7 @@ from tests.app.api.shop import Open, Shop, asked, open_one
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class ApiCaller:
     """A *person* who calls with a *key*, and may say who they are by the body's *actor*."""
 
     person: str
@@ -23,24 +23,24 @@ class Face:
 
 
 FACES = {
-    "operator": Face("operator", "all scopes"),
-    "operator who only approves": Face("operator", "approve alone"),
-    "operator by name": Face("operator", "all scopes", {"id": "operator", "kind": "service"}),
-    "operator who may not approve": Face("operator", "reads"),
-    "ada": Face("ada", "ada"),
-    "ada by her name": Face("ada", "ada", "ada"),
-    "ada by bob's name": Face("ada", "ada", "bob"),
-    "ada of another agent": Face("ada", "ada of another agent"),
-    "ada by a channel": Face("ada", "all scopes", "ada"),
-    "ada's program by a channel": Face("ada", "all scopes", {"id": "ada", "kind": "service"}),
-    "ada without a scope": Face("ada", "approve alone", "ada"),
-    "bob": Face("bob", "bob"),
-    "bob by a channel": Face("bob", "all scopes", "bob"),
-    "bob as a visitor": Face("bob", "all scopes", {"id": "bob", "kind": "visitor"}),
-    "bob's program": Face("bob", "all scopes", {"id": "bob", "kind": "service", "name": "Bob's"}),
-    "bob's agent": Face("bob", "all scopes", {"id": "bob", "kind": "agent"}),
-    "bob without a scope": Face("bob", "approve alone", "bob"),
-    "eve by a channel": Face("eve", "all scopes", "eve"),
+    "operator": ApiCaller("operator", "all scopes"),
+    "operator who only approves": ApiCaller("operator", "approve alone"),
+    "operator by name": ApiCaller("operator", "all scopes", {"id": "operator", "kind": "service"}),
+    "operator who may not approve": ApiCaller("operator", "reads"),
+    "ada": ApiCaller("ada", "ada"),
+    "ada by her name": ApiCaller("ada", "ada", "ada"),
+    "ada by bob's name": ApiCaller("ada", "ada", "bob"),
+    "ada of another agent": ApiCaller("ada", "ada of another agent"),
+    "ada by a channel": ApiCaller("ada", "all scopes", "ada"),
+    "ada's program by a channel": ApiCaller("ada", "all scopes", {"id": "ada", "kind": "service"}),
+    "ada without a scope": ApiCaller("ada", "approve alone", "ada"),
+    "bob": ApiCaller("bob", "bob"),
+    "bob by a channel": ApiCaller("bob", "all scopes", "bob"),
+    "bob as a visitor": ApiCaller("bob", "all scopes", {"id": "bob", "kind": "visitor"}),
+    "bob's program": ApiCaller("bob", "all scopes", {"id": "bob", "kind": "service", "name": "Bob's"}),
+    "bob's agent": ApiCaller("bob", "all scopes", {"id": "bob", "kind": "agent"}),
+    "bob without a scope": ApiCaller("bob", "approve alone", "bob"),
+    "eve by a channel": ApiCaller("eve", "all scopes", "eve"),
 }
 OPERATORS = {"operator", "operator who only approves"}
 ADA = {"ada", "ada by her name", "ada by a channel"}
@@ -49,7 +49,7 @@ OTHERS = OPERATORS | BOB | {"eve by a channel"}
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ApiPolicy:
     """What an agent is given, and the names of those *who* may then decide."""
 
     responders: tuple[str, ...]
@@ -57,23 +57,23 @@ class Policy:
     who: frozenset[str] | set[str]
 
 
-ADA_OR_BOB = Policy(("actor:bob", "asker"), 2, BOB | ADA)
+ADA_OR_BOB = ApiPolicy(("actor:bob", "asker"), 2, BOB | ADA)
 POLICIES = (
-    Policy(("asker",), 1, ADA),
-    Policy(("operators",), 1, OPERATORS),
-    Policy(("operators", "not_asker"), 1, OPERATORS),
-    Policy(("actor:bob",), 1, BOB),
-    Policy(("actor:ada", "not_asker"), 1, set()),
-    Policy(("slack:U7",), 1, set()),
-    Policy(("asker", "operators"), 2, ADA | OPERATORS),
-    Policy(("anyone",), 3, ADA | OTHERS | {"ada's program by a channel"}),
-    Policy(("not_asker",), 2, OTHERS),
+    ApiPolicy(("asker",), 1, ADA),
+    ApiPolicy(("operators",), 1, OPERATORS),
+    ApiPolicy(("operators", "not_asker"), 1, OPERATORS),
+    ApiPolicy(("actor:bob",), 1, BOB),
+    ApiPolicy(("actor:ada", "not_asker"), 1, set()),
+    ApiPolicy(("slack:U7",), 1, set()),
+    ApiPolicy(("asker", "operators"), 2, ADA | OPERATORS),
+    ApiPolicy(("anyone",), 3, ADA | OTHERS | {"ada's program by a channel"}),
+    ApiPolicy(("not_asker",), 2, OTHERS),
     ADA_OR_BOB,
-    Policy(("actor:bob", "operators", "not_asker"), 2, BOB | OPERATORS),
+    ApiPolicy(("actor:bob", "operators", "not_asker"), 2, BOB | OPERATORS),
 )
 
 
-def clicks_on(policy: Policy) -> st.SearchStrategy[tuple[Policy, list[tuple[str, bool]]]]:
+def clicks_on(policy: ApiPolicy) -> st.SearchStrategy[tuple[ApiPolicy, list[tuple[str, bool]]]]:
     """Give requests of any caller, every other one of a person whom *policy* asks, and most of them a yes."""
     who = st.sampled_from(sorted(FACES)) | st.sampled_from(sorted(policy.who or FACES))
     return st.tuples(st.just(policy), st.lists(st.tuples(who, st.integers(0, 4).map(bool)), max_size=8))
@@ -86,7 +86,7 @@ class Counter:
         self.shop = shop
         self._callers: dict[tuple[str, str], httpx.AsyncClient] = {}
 
-    async def agent(self, policy: Policy) -> str:
+    async def agent(self, policy: ApiPolicy) -> str:
         """Return the id of the agent that asks as *policy* says."""
         name = f"asks_{POLICIES.index(policy)}"
         known = {agent.definition.name: agent.id for agent in (await self.shop.core.agents.list(limit=100)).items}
@@ -123,7 +123,7 @@ async def counter(shop: Open) -> Counter:
     return Counter(await shop())
 
 
-def is_paid(policy: Policy, clicks: list[tuple[str, bool]]) -> bool:
+def is_paid(policy: ApiPolicy, clicks: list[tuple[str, bool]]) -> bool:
     """Return whether these clicks let the call run: the first no, or the last yes needed, ends it."""
     yes: set[str] = set()
     for who, approved in clicks:
@@ -142,7 +142,7 @@ def is_paid(policy: Policy, clicks: list[tuple[str, bool]]) -> bool:
 @example(story=(ADA_OR_BOB, [(who, True) for who in sorted(BOB)]))
 @given(story=st.sampled_from(POLICIES).flatmap(clicks_on))
 async def test_no_requests_of_outsiders_cause_an_execution(
-    counter: Counter, story: tuple[Policy, list[tuple[str, bool]]]
+    counter: Counter, story: tuple[ApiPolicy, list[tuple[str, bool]]]
 ) -> None:
     """Any caller, with any key and in any name, lets a call run only as the policy says."""
     policy, clicks = story

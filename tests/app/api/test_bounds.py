@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
+from fastapi import FastAPI
 
 from agent_core import Definition
 from app.api.bodies import replies  # noqa: F401 - its bodies are found once they are defined
 from app.api.bodies.derived import RequestBody, body_of
 from app.api.bodies.requests import AGENT
+from app.api.entrance.entrances import Entrances
 from app.api.routes import tools  # noqa: F401 - their bodies are found once they are defined
 
 _JSON = "any JSON: the size of the request bounds it"
@@ -29,7 +31,11 @@ UNBOUNDED = {
     **{
         f"{body}.{field}": "its size as JSON is checked, and a schema's depth with it"
         for body in ("NewToolBody", "ToolChanges", "ToolDefinitionBody")
-        for field in ("parameters", "preset", "config")
+        for field in ("parameters", "preset", "config", "tests")
+    },
+    **{
+        f"ToolExampleBody.{field}": "the size of all examples as JSON is checked"
+        for field in ("arguments", "tool_context", "contains", "contains[]")
     },
     "ToolOutputBody.input": "arguments of a call: the tool's schema checks them",
     "DryRunBody.arguments": "arguments of a call: the tool's schema checks them",
@@ -76,6 +82,20 @@ def test_every_field_of_a_request_has_a_bound():
     """No field of a request body takes a value of any size, but for those that are listed with what bounds them."""
     found = {place for body in all_of(RequestBody) for place in without_bound(body)}
     assert found == UNBOUNDED.keys()
+
+
+def test_the_longest_text_of_a_body_fits_into_it(app: FastAPI):
+    """No route refuses for its bytes what a field of its body may hold."""
+    models = [(each.path, each.most, each.model) for each in Entrances(app.routes)._all if each.model is not None]
+    short = [path for path, most, model in models if max(lengths(model.model_json_schema())) > most]
+    assert (short, len(models) > 20) == ([], True)
+
+
+def lengths(schema: Any) -> Iterator[int]:
+    """Give how long each text in *schema* may be, and 0."""
+    yield schema["maxLength"] if isinstance(schema, dict) and isinstance(schema.get("maxLength"), int) else 0
+    for each in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from lengths(each)
 
 
 def test_a_new_field_of_an_agent_needs_a_bound():

@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import httpx
-import pytest
 
 from agent_core import Controls, NamedTool
 from agent_core.domain.schemas import MAX_DEPTH
 from agent_core.testing import call, say
 from tests.app.frames import frames
+from tests.cases import for_each
 
 PATH = "/v1/agents/assistant/runs"
 SECRET = "tok-2718281828459045"
@@ -66,8 +66,8 @@ async def test_a_tool_context_is_never_shown(client: httpx.AsyncClient, core, mo
     assert stored.object.definition.controls == Controls(max_steps=9, tool_context={"token": SECRET})
 
 
-@pytest.mark.parametrize(
-    ("controls", "path"),
+@for_each(
+    "controls, path",
     [
         ({"tool_choice": "any"}, "controls.tool_choice"),
         ({"tool_choice": {"tool": "gone"}}, "controls.tool_choice.tool"),
@@ -110,8 +110,8 @@ async def test_a_secret_is_not_repeated_in_a_refusal(client: httpx.AsyncClient):
         assert (answer.status_code, SECRET in answer.text) == (422, False)
 
 
-@pytest.mark.parametrize("depth", [98, 99, 800, 950, 990, 5000])
-@pytest.mark.parametrize("field", ["tool_context", "output_schema"])
+@for_each("depth", [98, 99, 800, 950, 990, 5000])
+@for_each("field", ["tool_context", "output_schema"])
 async def test_no_depth_breaks_the_server(client: httpx.AsyncClient, field: str, depth: int):
     """However deep a value is nested, it is taken, or refused with its place."""
     deep = '{"a":' * depth + "1" + "}" * depth

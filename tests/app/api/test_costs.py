@@ -16,6 +16,7 @@ from agent_core.testing import FakeClock, ScriptedProvider, say, usage
 from channels.web.identity import TokenSigner
 from tests.agent_core.scenes import open_session, say_and_wait
 from tests.app.conftest import caller
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 PAGE = (Path(__file__).parents[3] / "docs" / "costs.md").read_text("utf-8")
@@ -110,8 +111,8 @@ async def test_bounds_are_days_of_utc(
         assert found[name] is None if name not in bounds else re.fullmatch(r"\d{4}-\d\d-\d\d", found[name])
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
+@for_each(
+    "query, field",
     [
         ({"from": "yesterday"}, "from"),
         ({"from": "2024-02-30"}, "from"),

@@ -10,6 +10,7 @@ from agent_core import Definition
 from agent_core.domain.objects import AgentObject, RunObject
 from app.api.bodies.derived import RequestBody, body_of, one_of, wire_of
 from app.api.bodies.requests import AGENT, AnyActor
+from tests.cases import for_each
 
 
 class Tone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,7 +55,7 @@ def test_times_travel_as_text_and_every_field_is_required():
     assert "parts" not in schema["properties"]
 
 
-@pytest.mark.parametrize("given", [5, True, None, [1]])
+@for_each("given", [5, True, None, [1]])
 def test_a_value_of_no_kind_that_fits_is_one_error(given: Any):
     """A union reports one error, which names the kinds that it takes."""
 

@@ -2,10 +2,10 @@
 
 import httpx
 import jsonschema
-import pytest
 from fastapi import FastAPI
 
 from tests.app.api.test_visitors import posted
+from tests.cases import for_each
 
 
 async def ended(client: httpx.AsyncClient) -> str:
@@ -32,8 +32,8 @@ async def test_an_operator_keeps_what_people_think(client: httpx.AsyncClient, ap
     jsonschema.validate(run, {"$ref": "#/components/schemas/Run", "components": {"schemas": schemas}})
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
+@for_each(
+    "body, status",
     [
         ({}, 422),
         ({"rating": "great"}, 422),

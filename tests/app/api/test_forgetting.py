@@ -8,12 +8,13 @@ import httpx
 import msgspec
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import Connection, MetaData, Table, inspect, select
+from sqlalchemy import Connection, MetaData, Table, func, inspect, select
 
 from agent_core import Actor, Context, Core, Decider, Decision, Inbound, Text
 from agent_core.domain.events import FACTS
 from agent_core.domain.quotas import Origin, key_of
 from agent_core.store.log import RUN
+from agent_core.store.work.catalog import SNAPSHOT
 from agent_core.store.work.quotas import QUOTA
 from agent_core.testing import Answer, ScriptedProvider, call, say, step_of, think
 from app.compose import create_app
@@ -23,6 +24,7 @@ from channels.web.identity import TokenSigner
 from tests.agent_core.asking import Till, asks
 from tests.app.api.test_keys import made
 from tests.app.conftest import KEY, caller
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 ANN = Actor("ann-7f3a-marker", "user", "Ann Markername")
@@ -136,6 +138,34 @@ async def test_nothing_of_a_person_is_left(
     await said(core, shared, BOB, "And it goes on")
 
 
+async def test_prompts_that_came_with_a_persons_runs_are_deleted(client: httpx.AsyncClient, core: Core, tmp_path: Path):
+    """Instructions of a run go with the person, also from the files, unless runs of others have the same ones."""
+
+    async def ask(actor: str, system: str) -> str:
+        messages = [{"role": "system", "text": system}, {"role": "user", "text": "Hello"}]
+        body = {"actor": actor, "messages": messages, "mode": "background"}
+        answer = await client.post("/v1/agents/assistant/runs", json=body)
+        assert answer.status_code == 202, answer.text
+        return answer.json()["id"]
+
+    await ask(ANN.id, f"You talk with {ANN.name}.")
+    both = "Both have these instructions."
+    await ask(ANN.id, both)
+    kept = await ask("bob", both)
+    await core.settled(kept, timeout=60)
+    before = await core._store.read(stored_prompts)
+    assert await ask_of_ann(core, tmp_path) == [ANN.id, str(ANN.name)]
+    assert (await client.delete(f"/v1/actors/{ANN.id}")).status_code == 200
+    assert await ask_of_ann(core, tmp_path) == []
+    assert both.encode() in await everything(core, tmp_path)
+    assert await core._store.read(stored_prompts) == before - 1
+    await ask(ANN.id, f"You talk with {ANN.name}.")
+
+
+def stored_prompts(connection: Connection) -> int:
+    return connection.execute(select(func.count()).select_from(SNAPSHOT)).scalar_one()
+
+
 async def test_what_was_replied_to_a_person_is_deleted_with_them(core: Core, client: httpx.AsyncClient, tmp_path: Path):
     """An operator's reply goes with the person whom the agent had answered last, also from the files; others stay."""
     shared = (await core.open_session(agent="assistant", actor=BOB)).id
@@ -205,7 +235,7 @@ async def test_a_person_who_left_nothing_is_deleted_too(client: httpx.AsyncClien
         assert (done["sessions"], done["messages"], done["facts"]) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("id", ["operator", "operator:key_1"])
+@for_each("id", ["operator", "operator:key_1"])
 async def test_a_key_is_no_person(client: httpx.AsyncClient, id: str):
     """What operators did is not deleted with a person: that is refused."""
     answer = await client.delete(f"/v1/actors/{id}")

@@ -20,13 +20,14 @@ from app.storage.keys import Keys
 from channels.web.identity import TokenSigner
 from tests.app.api.test_keys import made
 from tests.app.conftest import KEY, SECRET, caller
+from tests.cases import for_each
 
 JSON = {"Content-Type": "application/json"}
 PROBLEM = "application/problem+json"
 
 
-@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}])
-@pytest.mark.parametrize("path", ["/v1/agents", "/v1/runs/x/events", "/v1/nothing"])
+@for_each("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}])
+@for_each("path", ["/v1/agents", "/v1/runs/x/events", "/v1/nothing"])
 async def test_every_route_under_v1_asks_for_a_key(anyone: httpx.AsyncClient, path, header):
     """Without a key or token that counts everything under /v1 answers 401 and says how to ask."""
     answer = await anyone.get(path, headers=header)
@@ -41,10 +42,9 @@ async def test_health_and_description_are_open(anyone: httpx.AsyncClient, path):
     assert (await anyone.get(path)).status_code == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [b"{", b'{"agent": NaN}', b'{"agent": "\\ud800"}', b"\xff", b'{"a": 1e999}', b'{"a": ' + b"9" * 5_000 + b"}"],
-    ids=["cut", "nan", "surrogate", "bytes", "huge", "long"],
 )
 async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient, content):
     """Malformed JSON answers 400 invalid_json, whatever is wrong with it."""
@@ -60,8 +60,8 @@ async def test_another_media_type_is_not_json(client: httpx.AsyncClient):
     assert "application/json" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize(
-    ("path", "most"),
+@for_each(
+    "path, most",
     [
         ("/v1/sessions", 64_000),
         ("/v1/web/visitor-tokens", 64_000),
@@ -161,8 +161,8 @@ async def test_values_of_a_body_are_bounded(client: httpx.AsyncClient):
     assert "20,000" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("count", [21, 900, 9_000])
-@pytest.mark.parametrize("letter", ["a", "\x01", "🦊"])
+@for_each("count", [21, 900, 9_000])
+@for_each("letter", ["a", "\x01", "🦊"])
 async def test_errors_name_twenty_fields_in_eight_kilobytes(client: httpx.AsyncClient, count: int, letter: str):
     """However many fields are wrong, and however they are called, the answer is short and says how many more."""
     width = 50 if count < 1_000 else 1
@@ -179,7 +179,7 @@ async def test_errors_name_twenty_fields_in_eight_kilobytes(client: httpx.AsyncC
 
 async def test_large_bodies_at_once_are_bounded(app: FastAPI, monkeypatch):
     """What all callers together have sent of unfinished bodies is bounded; beyond it the answer is 503, for a while."""
-    monkeypatch.setattr(guard, "MOST_HELD", 100_000)
+    monkeypatch.setattr(guard, "MAX_HELD", 100_000)
     first, began = asyncio.Event(), asyncio.Event()
 
     async def held():
@@ -200,9 +200,9 @@ async def test_large_bodies_at_once_are_bounded(app: FastAPI, monkeypatch):
 
 async def test_visitors_leave_room_for_operators(app: FastAPI, tokens, core, monkeypatch):
     """What visitors have sent of unfinished bodies has bounds of its own, for each and for all of them."""
-    monkeypatch.setattr(guard, "MOST_VISITORS", 100_000)
+    monkeypatch.setattr(guard, "MAX_VISITORS", 100_000)
     monkeypatch.setattr(guard, "EACH_VISITOR", 60_000)
-    monkeypatch.setattr(guard, "MOST_HELD", 60_000)
+    monkeypatch.setattr(guard, "MAX_HELD", 60_000)
     agent = (await core.agents.get("assistant")).id
     ada, ben = (tokens.visitor(Actor(id=name, kind="visitor"), agent=agent).text for name in ("ada", "ben"))
     began, end = asyncio.Event(), asyncio.Event()
@@ -296,7 +296,7 @@ async def test_one_address_does_not_silence_slack(monkeypatch):
         assert (await one.post("/slack/events", content=b"x" * 45_000, headers=SIGNATURE)).text == "45000"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         {},
@@ -323,8 +323,8 @@ async def test_what_is_not_signed_like_slack_is_not_read(headers: dict[str, str]
 NUL = "a\0b"
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
+@for_each(
+    "path, body, field",
     [
         ("/v1/sessions/x/messages", {"text": NUL}, "text"),
         ("/v1/sessions/x/messages", {"text": "a", "idempotency_key": NUL}, "idempotency_key"),

@@ -40,7 +40,7 @@ async def test_a_refused_caller_gets_them_too(anyone: httpx.AsyncClient):
 
 
 @dataclass
-class Broken:
+class BrokenCore:
     """A core whose agents cannot be listed."""
 
     def __getattr__(self, name: str) -> object:
@@ -49,7 +49,7 @@ class Broken:
 
 async def test_a_crash_has_them_too(client: httpx.AsyncClient, core: Core, monkeypatch: pytest.MonkeyPatch):
     """An answer 500 is not to be kept and not to be sniffed."""
-    monkeypatch.setattr(core, "agents", Broken())
+    monkeypatch.setattr(core, "agents", BrokenCore())
     answer = await client.get("/v1/agents")
     assert (answer.status_code, answer.headers["Cache-Control"]) == (500, "no-store")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"

@@ -9,7 +9,9 @@ from fastapi import FastAPI
 
 from agent_core import Core
 from tests.app.api.shop import Open, asked, open_one
+from tests.app.api.test_web_keys import pem, signed
 from tests.app.conftest import caller
+from tests.cases import for_each
 
 ALL = ["read", "run", "approve", "approvals:as", "admin"]
 
@@ -102,7 +104,7 @@ async def test_a_key_is_changed(app: FastAPI, client: httpx.AsyncClient):
     assert (again["name"], again["expires_at"]) == ("Reports", None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         {"name": "", "scopes": ["read"]},
@@ -183,6 +185,30 @@ async def test_a_token_of_a_key_that_acts_for_others_decides(shop: Open):
     await asked(visitor)
     path = f"/v1/approvals/{(await open_one(visitor))['id']}"
     assert (await visitor.post(path, json={"approved": True})).json()["status"] == "approved"
+
+
+async def test_what_a_registered_key_signs_decides_as_its_registrar_may(shop: Open):
+    """What a signing key signs decides only while the key that registered it is there and has `approvals:as`."""
+    here = await shop(responders=["asker"])
+    acting = await made(here.operator, "admin", "approvals:as")
+    plain = await made(here.operator, "admin")
+    for kid, key in (("acting", acting), ("plain", plain)):
+        body = {"name": kid, "key": pem(), "kid": kid}
+        assert (await (await here.caller(key["secret"])).post("/v1/web/keys", json=body)).status_code == 201
+
+    async def decided(kid: str) -> int:
+        visitor = await here.caller(signed(kid=kid, sub=f"ann of {kid}", agent=here.agent))
+        session, _ = await asked(visitor)
+        (approval,) = [
+            each
+            for each in (await here.operator.get("/v1/approvals", params={"status": "open"})).json()["items"]
+            if session.endswith(each["session"])
+        ]
+        return (await visitor.post(f"/v1/approvals/{approval['id']}", json={"approved": True})).status_code
+
+    assert (await decided("acting"), await decided("plain")) == (200, 403)
+    assert (await here.operator.delete(f"/v1/keys/{acting['id']}")).status_code == 204
+    assert await decided("acting") == 403
 
 
 async def test_operators_are_on_record(app: FastAPI, client: httpx.AsyncClient, core: Core):

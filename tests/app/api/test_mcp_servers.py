@@ -6,6 +6,7 @@ import pytest
 from agent_core import Core
 from agent_core.runtime.tools.tooling import ToolPorts
 from tests.agent_core.mcp_servers import ScriptedServers, listing, mcp_tool
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 NEW = {
@@ -55,8 +56,8 @@ async def test_a_server_is_defined_looked_at_accepted_and_deleted(client: httpx.
     assert (await client.get("/v1/mcp-servers/github")).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("fields", "path"),
+@for_each(
+    "fields, path",
     [
         ({"name": "a b"}, "name"),
         ({"url": "file:///etc/passwd"}, "url"),

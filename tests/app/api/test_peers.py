@@ -1,16 +1,16 @@
 """The proxies in front of a server: which are believed, and what is said of those that are not."""
 
-import pytest
 import structlog
 from starlette.responses import Response
 
 from app.addresses import network
-from app.api.entrance.peers import MOST_PEERS, UnnamedProxies, trust_proxies
+from app.api.entrance.peers import MAX_PEERS, UnnamedProxies, trust_proxies
 from tests.app.test_web import peer
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
-    ("proxies", "address", "seen"),
+@for_each(
+    "proxies, address, seen",
     [
         ("", "127.0.0.1", "127.0.0.1"),
         ("10.0.0.0/8", "127.0.0.1", "127.0.0.1"),
@@ -45,7 +45,7 @@ async def test_proxies_that_no_setting_names_are_warned_of():
         return [line["peer"] for line in logs if line["event"] == "proxy.not_trusted"]
 
     for n in range(20):
-        assert await warned(f"203.0.113.{n}", X_Real_IP="::1") == [f"203.0.113.{n}"] * (n < MOST_PEERS)
+        assert await warned(f"203.0.113.{n}", X_Real_IP="::1") == [f"203.0.113.{n}"] * (n < MAX_PEERS)
     assert await warned("127.0.0.1") == []
     assert await warned("10.0.0.7", X_Forwarded_For="198.51.100.1") == []
     assert await warned("127.0.0.1", X_Forwarded_For="198.51.100.1") == ["127.0.0.1"]

@@ -9,6 +9,7 @@ import pytest
 
 from agent_core import Core, DrawingFailed, DrawingUnavailable
 from tests.app.api.easel import COLUMNS, DRAWING, LOADED, PICTURE, SPEC, TABLE, Easel, core_with, ready
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 
@@ -62,8 +63,8 @@ async def test_a_chart_is_previewed(client: httpx.AsyncClient, easel: Easel):
     assert len(easel.asked) == 2
 
 
-@pytest.mark.parametrize(
-    ("body", "path"),
+@for_each(
+    "body, path",
     [
         ({"kind": "chart", "payload": {"spec": LOADED}}, "payload.spec.data"),
         ({"kind": "chart", "payload": {}}, "payload.spec"),
@@ -78,6 +79,8 @@ async def test_a_chart_is_previewed(client: httpx.AsyncClient, easel: Easel):
         ),
         ({"kind": "table", "payload": {"columns": ["a"], "rows": [7]}}, "payload.rows[0]"),
         ({"kind": "table", "payload": {"columns": ["a"], "rows": [{"a": 1}] * 501}}, "payload.rows"),
+        ({"kind": "table", "payload": {"columns": [], "rows": [{"a": 1}]}}, "payload.columns"),
+        ({"kind": "table", "payload": {"columns": ["a"], "rows": [{"a": 1}, {"b": 1}]}}, "payload.rows[1]"),
         ({"kind": "table", "payload": TABLE, "title": "<img src=x>"}, "title"),
         ({"kind": "table", "payload": {"columns": [{"key": 1}], "rows": []}}, "payload.columns[0]"),
         ({"kind": "gauge", "payload": {}}, "kind"),

@@ -4,10 +4,11 @@ import httpx
 import pytest
 
 from agent_core import Core, Unavailable
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status", "code"),
+@for_each(
+    "method, path, status, code",
     [
         ("GET", "/nothing", 404, "not_found"),
         ("GET", "/v1/nothing", 404, "not_found"),
@@ -66,8 +67,8 @@ async def test_a_database_that_is_away_is_said(client: httpx.AsyncClient, core: 
     assert "try again" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize(
-    ("body", "path"),
+@for_each(
+    "body, path",
     [
         ({}, "text"),
         ({"text": ""}, "text"),

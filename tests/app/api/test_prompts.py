@@ -3,10 +3,10 @@
 from typing import Any
 
 import httpx
-import pytest
 
 from agent_core import AgentDefaults, Core
 from tests.app.api.test_sessions import opened
+from tests.cases import for_each
 
 NEW = {"name": "scout", "instructions": "Look around."}
 FIELDS = {
@@ -62,8 +62,8 @@ async def test_absent_fields_show_what_holds(client: httpx.AsyncClient, core: Co
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "path", "says"),
+@for_each(
+    "given, path, says",
     [
         ({"compaction": {"model": "acme:m"}}, "compaction.model", "no provider `acme` here"),
         ({"compaction": {"kind": "squeeze"}}, "compaction.kind", "'summary', 'cut' or 'off'"),

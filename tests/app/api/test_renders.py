@@ -15,6 +15,7 @@ from channels.web.identity import SCOPES, TokenSigner
 from tests.app.api.easel import DRAWING, PICTURE, SPEC, TABLE, Easel, core_with, ready, shown
 from tests.app.conftest import caller
 from tests.app.frames import frames
+from tests.cases import for_each
 from tests.conftest import MakeCore
 from tests.polling import until
 
@@ -99,8 +100,8 @@ async def test_a_table_is_saved_as_csv(client: httpx.AsyncClient):
     assert lines == ['"City","People"', '"Oslo","717710"', '"Århus",""']
 
 
-@pytest.mark.parametrize(
-    ("name", "ending", "says"),
+@for_each(
+    "name, ending, says",
     [("table", "png", "no picture"), ("gauge", "png", "no picture"), ("gauge", "csv", "no rows")],
 )
 async def test_what_a_render_cannot_be_is_unknown(client: httpx.AsyncClient, name: str, ending: str, says: str):
@@ -131,7 +132,7 @@ async def test_foreign_and_unknown_renders_are_the_same(
                 assert answer.json() == json.loads(unknown.text.replace("ren_none.1", foreign.rpartition("/")[2]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "odd",
     [
         ".gif",
@@ -154,8 +155,8 @@ async def test_odd_ids_and_endings_are_unknown(client: httpx.AsyncClient, odd: s
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize(
-    ("query", "status"),
+@for_each(
+    "query, status",
     [
         ("scale=0", 422),
         ("scale=4", 422),

@@ -1,11 +1,11 @@
 """Routes for an operator's page: replies as a person, and the list and search of conversations."""
 
 import httpx
-import pytest
 
 from agent_core import Core
 from tests.app.api.test_sessions import opened
 from tests.app.frames import frames
+from tests.cases import for_each
 
 TEXT = [{"type": "text", "text": "I look into it."}]
 
@@ -33,8 +33,8 @@ async def test_an_operator_replies_as_a_person(client: httpx.AsyncClient):
     assert (closed.status_code, closed.json()["code"]) == (409, "session_closed")
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
+@for_each(
+    "body, field",
     [({"text": ""}, "text"), ({"text": "a", "name": " "}, "name"), ({"text": "a", "name": "a\u202eb"}, "name")],
 )
 async def test_a_bad_reply_names_its_field(client: httpx.AsyncClient, body: dict, field: str):

@@ -7,7 +7,6 @@ from pathlib import Path
 import httpx
 import jsonschema
 import msgspec
-import pytest
 from fastapi import FastAPI
 
 from agent_core import Fact
@@ -16,6 +15,7 @@ from app.api.bodies.schemas import PUBLISHED, events_schema, text
 from app.api.entrance.callers import OPEN
 from app.api.sse import frame
 from channels.web.visible import visible
+from tests.cases import for_each
 from tests.published import frame_schema
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -67,7 +67,7 @@ def test_golden_frames_fit():
         assert frame_schema().is_valid(value), (name, line)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"event": "run.started", "data": {}},

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from agent_core import Core
 from app.cli import secrets as cli
 from app.cli.commands import app as commands
+from tests.cases import for_each
 
 VALUE = "s3cr3t-value-of-the-test"
 
@@ -37,7 +38,7 @@ async def test_a_secret_is_set_listed_by_name_changed_and_deleted(client: httpx.
     assert VALUE not in "".join(answer.text for answer in (made, again, changed, listed)) + json.dumps(record)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         {"name": "K Y", "value": VALUE},

@@ -32,6 +32,13 @@ async def test_a_session_needs_a_known_agent(client: httpx.AsyncClient):
     assert (await client.post("/v1/sessions", json={"agent": "unknown"})).status_code == 404
 
 
+async def test_metadata_of_visitors_is_smaller(visitor: httpx.AsyncClient):
+    """What a visitor writes down with each session is no way around `stored_bytes`: over 1,000 bytes answer 422."""
+    refused = await visitor.post("/v1/sessions", json={"metadata": {"a": "x" * 1_000}})
+    assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, "metadata")
+    assert (await visitor.post("/v1/sessions", json={"metadata": {"a": "x" * 900}})).status_code == 201
+
+
 async def test_metadata_is_small_plain_json(client: httpx.AsyncClient):
     """Over 16,000 bytes of metadata answer 422."""
     answer = await client.post("/v1/sessions", json={"agent": "assistant", "metadata": {"a": "x" * 20_000}})

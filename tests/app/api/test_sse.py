@@ -45,7 +45,7 @@ def live(text: str) -> Live:
     return Live(session="ses_1", run="run_1", parent_run="run_0", time=NOW, body=body)
 
 
-class Wire:
+class AsgiRequest:
     """The server's side of one request: what was sent, and a way to hang up."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Running:
     """A stream at work; *gone* counts what was done because the reader left."""
 
     def __init__(self, *, silence: float = 15.0, show=None) -> None:
-        self.source, self.wire, self.readers, self.left = Source(), Wire(), Readers(), 0
+        self.source, self.wire, self.readers, self.left = Source(), AsgiRequest(), Readers(), 0
         stream = EventStream(
             self.source.follow(), [], show=show, readers=self.readers, gone=self._gone, silence=silence
         )
@@ -254,8 +254,8 @@ async def test_streams_of_one_reader_are_counted():
     readers = Readers(most_of_one=2)
     ada, ben = seat(readers, "ada"), seat(readers, "ben")
 
-    async def begin(seats: Seats) -> tuple[asyncio.Task[None], Source, Wire]:
-        source, wire = Source(), Wire()
+    async def begin(seats: Seats) -> tuple[asyncio.Task[None], Source, AsgiRequest]:
+        source, wire = Source(), AsgiRequest()
         source.queue.put_nowait([])
         stream = await open_stream(source.follow(), show=None, readers=seats)
         serving = asyncio.create_task(stream({}, wire.receive, wire.send))

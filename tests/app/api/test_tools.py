@@ -18,6 +18,7 @@ from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import CallContext
 from agent_core.tools.function import tool
 from agent_core.tools.toolset import Static
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 
@@ -96,8 +97,8 @@ async def test_the_list_has_every_tool_of_the_process(client: httpx.AsyncClient)
     assert (await client.get("/v1/tools?cursor=no.cursor")).json()["code"] == "unknown_cursor"
 
 
-@pytest.mark.parametrize(
-    ("given", "path"),
+@for_each(
+    "given, path",
     [
         ({"name": "book"}, "name"),
         ({"name": "mcp__a__b"}, "name"),
@@ -121,6 +122,9 @@ async def test_the_list_has_every_tool_of_the_process(client: httpx.AsyncClient)
         ({"parameters": {"type": "object", "anyOf": [{"required": ["a"]}]}}, "parameters.anyOf"),
         ({"parameters": {"type": "object", "properties": {"$top": {}}}}, "parameters.properties.$top"),
         ({"effect": "both"}, "effect"),
+        ({"tests": [{}, {"outcome": "late"}]}, "tests[1].outcome"),
+        ({"tests": [{"arguments": {"room": "7"}}]}, "tests[0].arguments.guests"),
+        ({"tests": [{"outcome": "failed"}] * 21}, "tests"),
         ({"colour": "red"}, "colour"),
     ],
 )

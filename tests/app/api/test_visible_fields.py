@@ -1,9 +1,8 @@
 """Answers are derived from the core's structs; what visitors see of them is decided field by field."""
 
-import pytest
-
 from app.api.bodies import wire
 from channels.web.visible import APPROVAL_CONTENTS, APPROVAL_OPERATORS, RUN_OPERATORS, SESSION_OPERATORS
+from tests.cases import for_each
 
 HIDDEN = {"run": RUN_OPERATORS, "session": SESSION_OPERATORS, "approval": APPROVAL_OPERATORS + APPROVAL_CONTENTS}
 SEEN = {
@@ -21,7 +20,7 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("name", SEEN)
+@for_each("name", SEEN)
 def test_visitors_see_the_fields_that_were_decided_on(name: str):
     """A field that is new in an object of the API is listed here or left out in `channels/web/visible.py`."""
     fields = getattr(wire, name[0].upper() + name[1:]).__struct_fields__

@@ -5,12 +5,12 @@ import json
 from typing import Any
 
 import httpx
-import pytest
 from structlog.testing import capture_logs
 
 from agent_core import Actor
 from agent_core.testing import by_step, call, say
 from tests.app.api.shop import WHERE, Open, Shop, asked, events, open_one
+from tests.cases import for_each
 
 SECRET = "s3cret-of-c-7"
 MINE: dict[str, Any] = {"customer": SECRET, "roles": ["buyer"]}
@@ -105,8 +105,8 @@ async def test_each_message_brings_what_its_own_token_says(shop: Open):
     assert [each.tool_context for each in here.till.contexts] == [{"customer": 1}, {"customer": 2}, {}]
 
 
-@pytest.mark.parametrize(
-    ("context", "message"),
+@for_each(
+    "context, message",
     [
         ('"c-7"', "valid dictionary"),
         ('["c-7"]', "valid dictionary"),

@@ -3,7 +3,6 @@
 import hashlib
 
 import httpx
-import pytest
 from fastapi import FastAPI
 
 from agent_core import Actor, Core
@@ -16,6 +15,7 @@ from app.storage.keys import ApiKey
 from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, caller
 from tests.app.frames import frames
+from tests.cases import for_each
 from tests.published import frame_schema
 
 OPEN = {
@@ -87,7 +87,7 @@ async def test_agent_and_actor_come_from_the_token(visitor: httpx.AsyncClient, t
     assert taken[0].actor == Actor(id="ada", kind="visitor")
 
 
-@pytest.mark.parametrize("body", [{"agent": "other"}, {"actor": "bob"}, {"actor": {"id": "bob", "kind": "visitor"}}])
+@for_each("body", [{"agent": "other"}, {"actor": "bob"}, {"actor": {"id": "bob", "kind": "visitor"}}])
 async def test_naming_others_is_forbidden(visitor: httpx.AsyncClient, body):
     """A body that names another agent or actor answers 403."""
     assert (await visitor.post("/v1/sessions", json=body)).status_code == 403

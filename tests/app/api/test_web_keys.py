@@ -23,6 +23,7 @@ from tests.app.api.test_anonymous import SITE
 from tests.app.api.test_anonymous import WEB as ANONYMOUS
 from tests.app.conftest import caller
 from tests.app.frames import frames
+from tests.cases import for_each
 
 KEY, ANOTHER = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
 ADA = Actor("ada", "visitor")
@@ -117,8 +118,8 @@ async def test_keys_are_listed_and_removed(app: FastAPI, client: httpx.AsyncClie
         assert (await ada.get("/v1/sessions")).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("body", "path"),
+@for_each(
+    "body, path",
     [
         ({"key": "hello"}, "key"),
         ({"key": {"kty": "oct", "k": "AAAA"}}, "key"),

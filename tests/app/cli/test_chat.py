@@ -199,7 +199,7 @@ async def test_a_lost_session_ends_the_conversation(make_core, screen, typist):
         await talk(core, screen, typist, "ses_gone")
 
 
-class Shop(Till):
+class ChatShop(Till):
     """A till, and the conversation in which it is asked for."""
 
     core: Core
@@ -211,8 +211,8 @@ async def till(request, make_core, settings, tokens, screen, typist) -> AsyncIte
     """Begin a conversation with an agent that asks before it pays, with a core of its own or over HTTP."""
     async with AsyncExitStack() as stack:
 
-        async def begin(**config) -> Shop:
-            till = Shop()
+        async def begin(**config) -> ChatShop:
+            till = ChatShop()
             tools = till.tools()
             definition = {"hooks": (asks(**config),), "tools": tuple(tool.spec.name for tool in tools)}
             core = port = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)
@@ -303,7 +303,7 @@ async def test_words_during_a_question_are_a_message(till, screen, typist):
     assert len((await shop.core.runs(session=shop.session)).items) == 2
 
 
-class Slow:
+class HeldCore:
     """A core whose answer to a message comes once *shown* is done."""
 
     def __init__(self, core: Core, shown: Callable[[], Awaitable[None]]) -> None:
@@ -323,7 +323,7 @@ async def test_a_message_whose_own_run_waits_is_not_queued(make_core, screen, ty
     tools = Till().tools()
     definition = {"hooks": (asks(),), "tools": tuple(tool.spec.name for tool in tools)}
     core = await make_core(ScriptedProvider(PAYS), tools=tools, definition=definition)
-    slow: Any = Slow(core, lambda: screen.shows("(waits for a decision"))
+    slow: Any = HeldCore(core, lambda: screen.shows("(waits for a decision"))
     talking = talk(slow, screen, typist, await opened(core))
     typist.type("Pay")
     await screen.shows("(waits for a decision")

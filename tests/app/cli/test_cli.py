@@ -168,6 +168,33 @@ async def test_a_migration_needs_nothing_but_the_database(shell: Shell):
     assert "PARLEY_MODEL" in await shell.refused("serve", **env)
 
 
+async def test_example_calls_of_a_definition_are_made_on_demand(serving: Serving):
+    """They end as the definition says or are named; one that writes is called only when it is named."""
+    shell, headers = serving.shell, {"Authorization": f"Bearer {serving.key}"}
+    sums = {"kind": "python", "config": {"tool": "calculate"}}
+    dozen = {"arguments": {"expression": "3 * 4"}, "contains": ["12"]}
+    definitions = [
+        {"name": "sum_fits", "tests": [dozen, {"arguments": {"expression": "3 *"}, "outcome": "failed"}]},
+        {"name": "sum_differs", "tests": [{**dozen, "contains": ["13"]}, {**dozen, "outcome": "failed"}]},
+        {"name": "sum_writes", "effect": "write", "tests": [dozen]},
+    ]
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
+        for each in definitions:
+            assert (await client.post("/v1/tools", json={**sums, **each})).status_code == 201
+    unmade, every, named = await asyncio.gather(
+        shell.said("tools", "test"),
+        shell.run("tools", "test", "--call"),
+        shell.said("tools", "test", "sum_writes", "sum_fits", "--call"),
+    )
+    assert "sum_differs  ok\n" in unmade
+    assert every[0] == 1
+    assert "sum_fits  ok  2 calls as expected\n" in every[1]
+    differs = "sum_differs  tests[0]: the result has no `13`: 12  tests[1]: done, and not failed: 12\n"
+    assert differs in every[1]
+    assert "sum_writes  ok  1 not made, as it writes: name it\n" in every[1]
+    assert named == "sum_writes  ok  1 call as expected\nsum_fits  ok  2 calls as expected\n"
+
+
 async def test_tools_are_listed_shown_called_and_tested(serving: Serving):
     """Each command prints what it is about; a call that fails and a wrong name end with exit code 1 and one line."""
     shell = serving.shell
@@ -196,7 +223,7 @@ async def test_tools_are_listed_shown_called_and_tested(serving: Serving):
     assert "api v1" in next(line for line in listed.splitlines() if line.startswith("gross"))
     assert "versions:" in shown
     assert '"expression": "12 * 12"' in shown
-    assert called.splitlines()[0] == "12"
+    assert called.splitlines()[0] == "  12", "indented: no text passes for a line of the command"
     assert called.splitlines()[1].startswith("done  ")
     assert "gross  ok" in tested
     assert "did you mean `gross`" in unknown.lower()

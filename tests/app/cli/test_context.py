@@ -16,6 +16,7 @@ from app.settings import Settings, load_settings
 from channels.terminal import Terminal
 from parley import CallContext, tool
 from tests.app.processes import Shell
+from tests.cases import for_each
 
 ANN = Actor("ann", "user", "Ann")
 LOOK_UP = """\
@@ -74,7 +75,7 @@ async def test_over_http_it_comes_with_the_message():
     assert "controls" not in sent[1]
 
 
-@pytest.mark.parametrize("given", ["customer=C-1", '["C-1"]', "[" * 100_000])
+@for_each("given", ["customer=C-1", '["C-1"]', "[" * 100_000])
 def test_what_is_no_object_is_refused(given, monkeypatch):
     """`--tool-context` takes a JSON object; the error names the option, and does not repeat what was given."""
     with pytest.raises(InvalidInput, match=r"--tool-context.* write one JSON object") as error:

@@ -3,11 +3,10 @@
 import random
 import re
 
-import pytest
-
 from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle
 from channels.legible import visible
 from channels.markdown_tables import aligned_tables
+from tests.cases import for_each
 
 CODES = re.compile(r"\x1b\[[\d;]*m")
 TEXT = """# Orders &#x202e; today
@@ -49,7 +48,7 @@ def flowed(drawing: TextStyle, text: str, seed: int) -> str:
     return printed + flow.feed(text, 60, is_open=False)[0]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@for_each("seed", [1, 2, 3])
 def test_a_text_in_pieces_is_drawn_as_the_whole(seed: int):
     """However an answer comes, what stays on the screen is the drawing of all of it, and each part once."""
     assert flowed(Drawn(), TEXT, seed) == f"\n{Drawn().draw(TEXT, 60)}\n"
@@ -81,7 +80,7 @@ def test_an_answer_that_begins_again_is_drawn_again():
     assert flow.feed("Three.", 60, is_open=False)[0] == "\u21bb\n\nThree.\n"
 
 
-class Counting(Drawn):
+class CountingDrawn(Drawn):
     """Counts the signs that are looked at and drawn, and draws none."""
 
     def __init__(self) -> None:
@@ -106,12 +105,12 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("kind", LONG)
+@for_each("kind", LONG)
 def test_a_redraw_costs_no_more_than_a_screen(kind: str):
     """However long a block grows, a redraw draws a screen of it: twice the redraws are not four times the work."""
 
     def works(lines: int) -> int:
-        text, drawing = LONG[kind](lines), Counting()
+        text, drawing = LONG[kind](lines), CountingDrawn()
         flow = Flow(drawing)
         for end in range(200, len(text), 200):
             flow.feed(text[:end], 60, is_open=True)
@@ -131,7 +130,7 @@ def test_the_end_of_a_long_block_is_what_is_drawn():
     assert CODES.sub("", table).split()[-2:] == ["the", "last"]
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(300, 2000), (20, 2000), (300, 2)])
+@for_each("columns, rows", [(300, 2000), (20, 2000), (300, 2)])
 def test_a_table_that_no_screen_has_room_for_is_shown_as_it_was_written(columns: int, rows: int):
     """Rows of one sign are not made into hundreds of cells each: such a table is text, and what follows is drawn."""
     written = "|a" * columns + "|\n" + "|-" * columns + "|\n" + "|\n" * rows
@@ -141,7 +140,7 @@ def test_a_table_that_no_screen_has_room_for_is_shown_as_it_was_written(columns:
     assert drawn == f"Before\n\n{written}\nAfter"
 
 
-@pytest.mark.parametrize("fence", ["```", "~~~~", "  ````"])
+@for_each("fence", ["```", "~~~~", "  ````"])
 def test_closed_code_is_printed_for_good(fence: str):
     """Code is done with the line that closes it, and only that line; what follows it is drawn after it."""
     flow, mark = Flow(Drawn()), fence.strip()

@@ -46,3 +46,7 @@ async def test_keys_of_sites_are_kept_from_the_command_line(serving: Serving, tm
     _, *rows = (await shell.said("web-keys", "list")).splitlines()
     assert [(row.split()[0], row.split()[-1]) for row in rows] == [("site", id), ("other", other)]
     assert (await shell.said("web-keys", "remove", id)).split() == [id, "removed"]
+    made, secret, _ = (await shell.said("keys", "create", "Deploys", "--scope", "admin")).splitlines()
+    own, *_ = (await shell.run("web-keys", "add", "site", str(pem), "--kid", "a", PARLEY_API_KEY=secret))[1].split()
+    revoked = (await shell.run("keys", "revoke", made.split()[0], PARLEY_API_KEY=secret))[1].splitlines()
+    assert revoked == [f"{made.split()[0]}  revoked", f"{own}  still signs  site"], "not what others registered"

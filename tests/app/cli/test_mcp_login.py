@@ -26,7 +26,7 @@ from tests.conftest import MakeCore
 from tests.polling import until
 
 
-class Shell:
+class LoginShell:
     """The command against a served core; *opened* are the pages that it opened in the browser, which consents."""
 
     def __init__(self, patch: pytest.MonkeyPatch, url: str) -> None:
@@ -65,13 +65,13 @@ def core(stage: LoginStage) -> Core:
 
 
 @pytest.fixture
-async def shell(app: FastAPI, readers: Readers, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shell]:
+async def shell(app: FastAPI, readers: Readers, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LoginShell]:
     async with served(app, readers) as url:
-        yield Shell(monkeypatch, url)
+        yield LoginShell(monkeypatch, url)
 
 
 async def test_a_login_by_the_browser_serves_calls_until_a_logout(
-    shell: Shell, stage: LoginStage, capsys: pytest.CaptureFixture[str]
+    shell: LoginShell, stage: LoginStage, capsys: pytest.CaptureFixture[str]
 ):
     """The command registers a client, opens the page, takes its answer and ends with 0; then calls have the token."""
     assert await shell.run("login", "fake", "--scope", "tools more") == 0
@@ -88,7 +88,7 @@ async def test_a_login_by_the_browser_serves_calls_until_a_logout(
 
 
 async def test_a_fixed_port_is_what_the_page_leads_back_to(
-    shell: Shell, stage: LoginStage, capsys: pytest.CaptureFixture[str]
+    shell: LoginShell, stage: LoginStage, capsys: pytest.CaptureFixture[str]
 ):
     """`--port` is that of the redirect address; a port that is taken ends the command with 2, and begins no login."""
     async with _listening(0) as other:
@@ -102,7 +102,7 @@ async def test_a_fixed_port_is_what_the_page_leads_back_to(
 
 @pytest.mark.parametrize(("typed", "code"), [("good", 0), ("http://[", 1), ("", 1)])
 async def test_an_address_is_pasted_where_the_browser_is_elsewhere(
-    shell: Shell, stage: LoginStage, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+    shell: LoginShell, stage: LoginStage, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
 ):
     """`--paste` takes the last address of the page; another text, or none, ends with 1 and stores nothing."""
     pages: list[str] = []
@@ -118,7 +118,7 @@ async def test_an_address_is_pasted_where_the_browser_is_elsewhere(
     assert ((await stage.core.tools.servers.get("fake")).login is not None) == (code == 0)
 
 
-async def test_ctrl_c_at_the_prompt_ends_the_command_at_once(shell: Shell, stage: LoginStage, tmp_path: Path):
+async def test_ctrl_c_at_the_prompt_ends_the_command_at_once(shell: LoginShell, stage: LoginStage, tmp_path: Path):
     """With 130, though nothing is typed; there is no login, and no code was exchanged."""
     keyboard, hand = os.pipe()
     env = {**os.environ, **shell.env, "PYTHONPATH": str(ROOT)}

@@ -14,6 +14,7 @@ from app.cli.chat.ports import chosen_agent
 from channels.terminal import Terminal
 from tests.agent_core.asking import Till, asks
 from tests.app.processes import Shell
+from tests.cases import for_each
 
 ANN = Actor("ann", "user", "Ann")
 PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Paid."),))
@@ -136,8 +137,8 @@ async def test_a_process_goes_on_after_a_line_that_was_no_message(shell: Shell):
     assert not (shell.data / "chat_history").exists()
 
 
-@pytest.mark.parametrize(
-    ("names", "asked", "found"),
+@for_each(
+    "names, asked, found",
     [
         (("shop", "assistant"), None, "assistant"),
         (("shop",), None, "shop"),

@@ -46,7 +46,22 @@ COMMANDS = (
     ("runs", "list", "--json"),
     ("approvals", "decide", "apr_1", "--approve"),
     ("approvals", "audit"),
+    ("audit",),
+    ("keys", "revoke", "key_1"),
+    ("web-keys", "list"),
+    ("web-keys", "list", "--json"),
+    ("secrets", "list"),
+    ("cost",),
+    ("tools", "list"),
+    ("tools", "show", "look"),
+    ("tools", "show", "look", "--json"),
+    ("tools", "accept", "shop", "--yes"),
+    ("mcp", "list"),
+    ("mcp", "show", "shop"),
+    ("mcp", "accept", "shop", "--yes"),
 )
+FORGED = "run_1  completed"
+"""What `EVIL` writes at the beginning of a line of its own, where a command's own lines begin."""
 
 
 def hostile() -> dict[str, Any]:
@@ -55,7 +70,37 @@ def hostile() -> dict[str, Any]:
     texts = dict.fromkeys((*names, "role", "tool", "expires_at", "requested_at", "used_at", "revoked_at"), EVIL)
     part = {"type": "text", "text": EVIL}
     one = {"version": 1, "output": {"text": EVIL}, "actor": {"id": EVIL}, "asker": {"id": EVIL}, "parts": [part]}
-    return {**texts, **one, "arguments": {EVIL: EVIL}, "votes": [], "quorum": 1, "responders": [EVIL], "scopes": [EVIL]}
+    votes = {"arguments": {EVIL: EVIL}, "votes": [], "quorum": 1, "responders": [EVIL], "scopes": [EVIL]}
+    key = {**dict.fromkeys(("kid", "algorithm", "updated_at"), EVIL), "created_by": {"id": EVIL}, "agents": [EVIL]}
+    return {**texts, **one, **votes, **key}
+
+
+def hostile_tool() -> dict[str, Any]:
+    """Return the fields of a tool alone."""
+    texts = dict.fromkeys(("kind", "effect", "description", "place", "output", "title_done"), EVIL)
+    schema = {"type": "object", "properties": {EVIL: {"type": EVIL, "description": EVIL}}}
+    numbers = {"available": True, "idempotent": True, "untrusted": True, "timeout_s": 1, "result_limit": 1}
+    versions = [{"version": 1, "created_at": EVIL}]
+    more = {"preset": {EVIL: EVIL}, "config": None, "context": [EVIL], "agents": [EVIL], "versions": versions}
+    return {**texts, **numbers, **more, "parameters": schema}
+
+
+def hostile_server() -> dict[str, Any]:
+    """Return the fields of an MCP server alone."""
+    tool = {**hostile_tool(), "name": EVIL, "title": EVIL, "annotations": {EVIL: True}}
+    login = {"status": "ok", "why": EVIL, "remedy": EVIL, "issuer": EVIL, "scope": EVIL}
+    info = {"title": EVIL, "version": EVIL, "era": EVIL, "instructions": EVIL}
+    changes = [{"change": EVIL, "tool": EVIL, "before": tool, "now": tool}]
+    texts = dict.fromkeys(("url", "error", "digest"), EVIL)
+    more = {"trusted": True, "tools": [tool], "left_out": [{"tool": EVIL, "why": EVIL}], "listed_at": EVIL}
+    return {**texts, **more, "login": login, "info": info, "changes": changes}
+
+
+def spent() -> dict[str, Any]:
+    """Return the fields of what was spent, but for its name."""
+    usage = dict.fromkeys(("input", "cache_read", "cache_write_short", "cache_write_long", "output"), 1)
+    counts = dict.fromkeys(("runs", "steps", "unpriced", "unmeasured"), 1)
+    return {**counts, "key": EVIL, "cost": "1", "uncached_cost": "2", "usage": usage}
 
 
 def answer(request: httpx.Request) -> httpx.Response:
@@ -65,20 +110,53 @@ def answer(request: httpx.Request) -> httpx.Response:
     if request.url.path.endswith("/audit"):
         return httpx.Response(200, text=f"{json.dumps(hostile())}\n")
     one = hostile()
+    match request.url.path.split("/")[2]:
+        case "tools":
+            one |= hostile_tool()
+        case "mcp-servers":
+            one |= hostile_server()
+        case "costs":
+            one |= spent()
+        case _:
+            pass
     return httpx.Response(200, json={**one, "items": [one], "next_cursor": None})
 
 
 @for_each("command", COMMANDS)
 def test_no_command_prints_what_a_terminal_obeys(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
-    """Whatever a server answers, a command prints signs that can be seen, and each row on its line."""
-    http = httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://parley")
-    monkeypatch.setattr(client, "client_of", lambda _: Client(http))
+    """Whatever a server answers, a command prints signs that can be seen, and no text of it begins a line."""
+
+    def made(_: Any) -> Client:
+        return Client(httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://parley"))
+
+    monkeypatch.setattr(client, "client_of", made)
     found = CliRunner().invoke(app, command)
     assert found.exit_code == 0, found.exception
     assert found.output
     assert all(sign.isprintable() or sign == "\n" for sign in found.output)
-    if command[1] == "list":
+    assert not any(text.startswith(FORGED) for text in found.output.splitlines()), found.output
+    if "list" in command:
         assert len(found.output.splitlines()) == (1 if "--json" in command else 2)
+
+
+def test_a_key_is_revoked_though_its_sites_cannot_be_listed(monkeypatch: pytest.MonkeyPatch):
+    """In an emergency the revocation does not wait for a list that fails; the command says what it could not list."""
+    asked = list[str]()
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url.path}")
+        if request.url.path == "/v1/web/keys":
+            return httpx.Response(503, json={"detail": "The list is away."})
+        return httpx.Response(204) if request.method == "DELETE" else httpx.Response(200, json={"actor": "operator:1"})
+
+    def made(_: Any) -> Client:
+        return Client(httpx.AsyncClient(transport=httpx.MockTransport(answered), base_url="http://parley"))
+
+    monkeypatch.setattr(client, "client_of", made)
+    found = CliRunner().invoke(app, ("keys", "revoke", "key_1"))
+    assert asked[-1] == "DELETE /v1/keys/key_1"
+    assert (found.exit_code, found.output.splitlines()[0]) == (0, "key_1  revoked")
+    assert found.output.splitlines()[1].endswith("The list is away.")
 
 
 class Sized(io.StringIO):
@@ -100,7 +178,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize(("width", "is_table"), [(100, True), (60, False)])
+@for_each("width, is_table", [(100, True), (60, False)])
 def test_a_list_fits_its_terminal(width: int, is_table: bool, monkeypatch: pytest.MonkeyPatch):
     """On a terminal no line is wider than it and nothing is left out; where columns have no room they are lines."""
     written = Sized()

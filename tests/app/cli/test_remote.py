@@ -17,6 +17,7 @@ from app.settings import Settings
 from app.storage.keys import Keys
 from app.storage.lock import owned
 from channels.web.identity import TokenSigner
+from tests.cases import for_each
 
 ANN = Actor("ann", "user", "Ann")
 QUESTION = Inbound(parts=(Text("Hello"),), actor=ANN, key="key_1")
@@ -39,7 +40,7 @@ class HurriedClock(FakeClock):
         self.advance(seconds)
 
 
-class Wire:
+class ScriptedServer:
     """A server that gives the next of *answers* to each request."""
 
     def __init__(self, *answers: Answer | Callable[[], Answer]) -> None:
@@ -119,7 +120,7 @@ async def test_the_conversations_over_http_are_ones_own(client):
 
 async def test_a_lost_answer_is_asked_for_again_with_the_same_key():
     """A post that broke off is repeated, and so is one that a proxy could not deliver."""
-    wire = Wire(httpx.ConnectError("Refused."), httpx.Response(503), httpx.Response(202, json=POSTED))
+    wire = ScriptedServer(httpx.ConnectError("Refused."), httpx.Response(503), httpx.Response(202, json=POSTED))
     receipt = await wire.remote.receive("ses_1", QUESTION)
     assert (receipt.session, receipt.message, receipt.run, receipt.seq) == ("ses_1", "msg_1", "run_1", 3)
     assert {json.loads(request.content)["idempotency_key"] for request in wire.requests} == {"key_1"}
@@ -128,21 +129,21 @@ async def test_a_lost_answer_is_asked_for_again_with_the_same_key():
 
 async def test_a_server_that_stays_away_is_given_up_in_one_line():
     """After the last try the error says which server does not answer."""
-    wire = Wire(*[httpx.ConnectError("Refused.")] * (len(PAUSES) + 1))
+    wire = ScriptedServer(*[httpx.ConnectError("Refused.")] * (len(PAUSES) + 1))
     with pytest.raises(Unreachable, match=r"http://parley\.test does not answer"):
         await wire.remote.receive("ses_1", QUESTION)
 
 
 async def test_opening_a_session_is_not_repeated():
     """A session whose answer was lost is not opened twice."""
-    wire = Wire(httpx.ReadError("Lost."))
+    wire = ScriptedServer(httpx.ReadError("Lost."))
     with pytest.raises(Unreachable):
         await wire.remote.open_session(agent="assistant", actor=ANN)
 
 
 async def test_a_problem_becomes_the_servers_own_words():
     """What the server refuses is one readable line, for a call and for a stream."""
-    wire = Wire(httpx.Response(404, json=NOT_FOUND), httpx.Response(404, json=NOT_FOUND))
+    wire = ScriptedServer(httpx.Response(404, json=NOT_FOUND), httpx.Response(404, json=NOT_FOUND))
     with pytest.raises(ServerRefused, match="There is no session `x` here"):
         await wire.remote.session("x/../y")
     assert wire.requests[0].url.raw_path == b"/v1/sessions/x%2F..%2Fy"
@@ -153,7 +154,7 @@ async def test_a_problem_becomes_the_servers_own_words():
 async def test_a_broken_stream_resumes_where_it_broke():
     """After a break the client asks for what comes after the last fact it has, and gets each fact once."""
     first = stream(fact(4, "run.queued"), fact(5, "run.started", epoch=1) + delta("half"), error=BROKEN)
-    wire = Wire(first, httpx.Response(502), stream(), stream(delta("whole") + END))
+    wire = ScriptedServer(first, httpx.Response(502), stream(), stream(delta("whole") + END))
     batches = [batch async for batch in wire.remote.follow_run("run_1", after=3)]
     assert [[event.type for event in batch] for batch in batches] == [
         ["run.queued"],
@@ -165,7 +166,7 @@ async def test_a_broken_stream_resumes_where_it_broke():
 
 async def test_a_stream_of_a_session_has_no_end_but_a_lost_server():
     """The end of a run ends nothing for a session; a server that stays away does."""
-    wire = Wire(stream(END), *[httpx.ConnectError("Refused.")] * len(PAUSES))
+    wire = ScriptedServer(stream(END), *[httpx.ConnectError("Refused.")] * len(PAUSES))
     batches = wire.remote.follow("ses_1")
     assert [event.type for event in await anext(batches)] == ["run.completed"]
     with pytest.raises(Unreachable, match="the answer may continue there"):
@@ -175,7 +176,7 @@ async def test_a_stream_of_a_session_has_no_end_but_a_lost_server():
 async def test_frames_may_be_cut_anywhere():
     """Chunks end where the network likes, in the middle of a frame or of a code point."""
     whole = fact(4, "run.queued") + b": still here\n\n" + delta("Größe\u2028🎈") + END
-    wire = Wire(stream(*(whole[n : n + 7] for n in range(0, len(whole), 7))))
+    wire = ScriptedServer(stream(*(whole[n : n + 7] for n in range(0, len(whole), 7))))
     events = [event async for batch in wire.remote.follow_run("run_1") for event in batch]
     assert [event.type for event in events] == ["run.queued", "text.delta", "run.completed"]
     assert events[1].body.text == "Größe\u2028🎈"  # type: ignore[union-attr]
@@ -202,7 +203,7 @@ async def test_a_server_is_found_only_where_one_answers(settings):
         assert await running_server(settings) is None
 
 
-@pytest.mark.parametrize("known", ["api_key", "secret_key"])
+@for_each("known", ["api_key", "secret_key"])
 async def test_each_request_carries_a_credential_of_its_time(known: str):
     """Where the API key is not known each request has a token signed for it: a command may outlive one."""
     secret = "a-secret-of-no-less-than-32-characters"

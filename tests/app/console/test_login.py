@@ -16,6 +16,7 @@ from app.settings import Settings
 from app.storage.keys import ApiKey, Keys
 from channels.web.identity import LOGIN_SECONDS, OPERATOR, OPERATOR_SECONDS, SCOPES, TokenSigner
 from tests.app.conftest import KEY, SECRET, caller
+from tests.cases import for_each
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 
@@ -36,7 +37,7 @@ async def make_key(client: httpx.AsyncClient, *scopes: str) -> dict:
     return made.json()
 
 
-@pytest.mark.parametrize("path", ["/operator", "/operator/"])
+@for_each("path", ["/operator", "/operator/"])
 async def test_the_page_is_bound_by_a_strict_policy(anyone: httpx.AsyncClient, path: str):
     """The page runs the one script whose hash it names, has no inline code, cannot be framed, and is kept nowhere."""
     page = await anyone.get(path)
@@ -135,9 +136,9 @@ async def test_no_token_logs_in(
         anyone.cookies.clear()
 
 
-@pytest.mark.parametrize("path", ["/operator/login", "/operator/token", "/operator/logout"])
-@pytest.mark.parametrize(
-    ("headers", "is_own"),
+@for_each("path", ["/operator/login", "/operator/token", "/operator/logout"])
+@for_each(
+    "headers, is_own",
     [
         ({"Sec-Fetch-Site": "cross-site"}, False),
         ({"Sec-Fetch-Site": "same-site"}, False),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import structlog
 from sqlalchemy import text
 
 from agent_core import Core
@@ -117,6 +118,24 @@ def test_tools_of_yaml_and_servers_of_mcp_json_are_taken_up(dev: DevServer):
     tool.unlink()
     assert dev.printing.until("Tools that are gone:")[-1].endswith(": wiki")
     assert dev.client.delete("/v1/agents/fifth").status_code == 204
+
+
+async def test_an_agent_that_strangers_may_use_at_any_cost_is_warned_of_when_its_file_says_so(
+    core: Core, tmp_path: Path
+):
+    """Once for each change of its file that takes the budget away; the start warns of what it finds by itself."""
+    settings = Settings(_env_file=None, agents=tmp_path / "agents")  # type: ignore[call-arg]
+    settings.agents.mkdir()
+    path, shop = settings.agents / "open.yaml", workshop.Workshop(settings, OwnTools(tmp_path / "tools", reserved=()))
+    anonymous = "web: {anonymous: {origins: ['https://shop.example']}}"
+    budget = "limits: {everyone: {cost_per_day: '5'}}"
+    warned = list[int]()
+    for lines in (budget, "", "", budget, ""):
+        path.write_text(f"name: open\ninstructions: Help\n{anonymous}\n{lines}\n", "utf-8")
+        with structlog.testing.capture_logs() as logs:
+            await shop.load(core)
+        warned.append(sum(line["event"] == "agent.no_budget" for line in logs))
+    assert warned == [0, 1, 0, 0, 1]
 
 
 async def test_files_that_take_long_to_load_are_reported(core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -9,6 +9,7 @@ from agent_core import Drawer, DrawingUnavailable
 from app.doctor.charts import charts
 from app.doctor.findings import Finding
 from app.settings import Settings
+from tests.cases import for_each
 
 
 def found(*, offline: bool = True, **given: Any) -> dict[str, Finding]:
@@ -37,8 +38,8 @@ def test_the_doctor_says_what_to_do_where_nothing_is_drawn(monkeypatch: pytest.M
     assert "`vl-convert-python`" in finding.remedy
 
 
-@pytest.mark.parametrize(
-    ("answer", "level", "says"),
+@for_each(
+    "answer, level, says",
     [
         (httpx.Response(200), "ok", "links to charts.example, which is sent their data"),
         (httpx.Response(404), "warn", "charts.example answered 404"),

@@ -60,13 +60,13 @@ def test_readers_of_the_demo_page(given: dict[str, str], level: str, text: str, 
     assert found("demo", **given) == (level, text, remedy)
 
 
-@pytest.mark.parametrize(("given", "level", "text", "remedy"), BELIEVED)
+@for_each("given, level, text, remedy", BELIEVED)
 def test_which_proxies_are_believed(given: dict[str, str], level: str, text: str, remedy: str):
     """Those of the setting are named; where there seems to be one that is not named, that is said with the remedy."""
     assert found("proxies", **given) == (level, text, remedy)
 
 
-@pytest.mark.parametrize(("files", "level"), [(resource.RLIM_INFINITY, "ok"), (10_000, "ok"), (1_000, "warn")])
+@for_each("files, level", [(resource.RLIM_INFINITY, "ok"), (10_000, "ok"), (1_000, "warn")])
 def test_how_many_may_connect(files: int, level: str, monkeypatch: pytest.MonkeyPatch):
     """Fewer open files than connections are warned of, with the limit to raise."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1_000, files))

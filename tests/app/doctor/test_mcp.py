@@ -2,19 +2,18 @@
 
 from typing import Any
 
-import pytest
-
 from agent_core.domain.mcp import McpOAuth, McpServer
 from agent_core.domain.mcp_login import LoginState
 from agent_core.store.work.tooling.servers import StoredServer
 from app.cli.mcp_servers import _changes, _described
 from app.cli.tools import _origin
 from app.doctor.mcp import described
+from tests.cases import for_each
 
 NOW = 1_000_000
 
 
-@pytest.mark.parametrize(("due", "said"), [(240, "asked again in 4 min"), (-600, "overdue for 10 min")])
+@for_each("due, said", [(240, "asked again in 4 min"), (-600, "overdue for 10 min")])
 def test_a_failing_server_is_said_to_be_asked_again(due: int, said: str):
     """The remedy says when it is asked again, and that no process does once it is overdue."""
     stored = StoredServer(
@@ -37,8 +36,8 @@ def test_a_failing_server_is_said_to_be_asked_again(due: int, said: str):
     assert said in finding.remedy
 
 
-@pytest.mark.parametrize(
-    ("state", "said"),
+@for_each(
+    "state, said",
     [
         (None, "`github`: not logged in"),
         ({"expires_at": (NOW - 1) * 1000}, "`github`: the login has expired"),

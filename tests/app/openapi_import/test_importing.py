@@ -54,6 +54,27 @@ def test_what_is_written_loads_unchanged(tmp_path):
     }
 
 
+def test_a_document_writes_no_line_of_the_file(tmp_path):
+    """A key or a path with line ends in its name adds no tool to the file, and no command to what is printed."""
+    scheme = {"type": "apiKey", "in": "query", "name": "key\n- name: stolen\n  kind: http\n# "}
+    document = {
+        "openapi": "3.0.0",
+        "info": {"title": "Odd"},
+        "servers": [{"url": "https://odd.example.com"}],
+        "components": {"securitySchemes": {"odd": scheme}},
+        "security": [{"odd": []}],
+        "paths": {
+            "/fine": {"get": {"operationId": "fine"}},
+            "/x\nparley secrets set A": {"get": {"parameters": [{"in": "odd", "name": "q", "required": True}]}},
+        },
+    }
+    (tmp_path / "odd.json").write_text(json.dumps(document))
+    found = CliRunner().invoke(app, ["tools", "import", str(tmp_path / "odd.json")])
+    assert [each["name"] for each in yaml.safe_load(found.stdout)] == ["fine"]
+    remarks = found.stderr.splitlines()
+    assert [line.split()[0] for line in remarks] == ["skipped", "parley"], remarks
+
+
 def test_a_read_has_its_parameters_in_the_query_and_headers():
     """Odd names become plain ones that are sent as they were, 3.0's own words become JSON Schema's."""
     tool = named("orders_list")
@@ -156,25 +177,71 @@ def test_operations_that_cannot_be_tools_are_named():
     ],
 )
 def test_a_parameter_that_would_be_sent_wrongly_is_named(parameter: dict[str, Any], says: str | None):
-    """Lists repeat the name and JSON is sent; an operation that wants anything else is skipped."""
-    skipped = of_operation({"parameters": [{"name": "x", "in": "query", **parameter}]}).skipped
+    """Lists repeat the name and JSON is sent; an operation that requires anything else is skipped."""
+    skipped = of_operation({"parameters": [{"name": "x", "in": "query", "required": True, **parameter}]}).skipped
     assert len(skipped) == (says is not None)
     assert says is None or says in skipped[0]
+
+
+def test_an_optional_parameter_that_would_be_sent_wrongly_is_left_out_and_named():
+    """The operation is a tool without it."""
+    page = {"name": "page", "in": "query", "schema": {"type": "integer"}}
+    expand = {"name": "expand", "in": "query", "style": "deepObject", "schema": {"type": "array"}}
+    cookie = {"name": "theme", "in": "cookie", "schema": {"type": "string"}}
+    found = of_operation({"parameters": [page, expand, cookie]})
+    assert [list((tool.parameters or {})["properties"]) for tool in found.tools] == [["page"]]
+    assert (found.skipped, found.left_out) == (
+        [],
+        [
+            "GET /a: its query parameter `expand` has the style `deepObject`, which is not sent",
+            "GET /a: its cookie parameter `theme` cannot be sent",
+        ],
+    )
+
+
+def test_names_that_fastapi_makes_lose_their_route():
+    """A function's name is the tool's, where no two have it; globs match it with and without the route."""
+    ids = {"/orders/{id}": "get_order_orders__id__get", "/orders": "search_orders_get", "/users": "search_users_get"}
+    paths = {
+        path: {"get": {"operationId": id, "parameters": [{"name": "id", "in": "path"}] if "{" in path else []}}
+        for path, id in ids.items()
+    }
+    text = json.dumps({"openapi": "3.1.0", "paths": paths}).encode()
+    for only in ((), ("get_*", "search"), tuple(ids.values())):
+        made = tools(text, *only, server="https://api.example.com").tools
+        assert [each.name for each in made] == ["get_order", "search_orders_get", "search_users_get"]
 
 
 @pytest.mark.parametrize(
     ("encoding", "says"),
     [({"style": "deepObject"}, "the field `x` of its form has the style `deepObject`"), ({"explode": True}, None)],
 )
-def test_a_form_that_would_be_sent_wrongly_is_named(encoding: dict[str, Any], says: str | None):
-    """The fields of a form are written as those of a query."""
-    schema = {"type": "object", "properties": {"x": {"type": "array"}}}
+@pytest.mark.parametrize("required", [True, False])
+def test_a_form_that_would_be_sent_wrongly_is_named(encoding: dict[str, Any], says: str | None, required: bool):
+    """The fields of a form are written as those of a query; without an optional one there is a tool."""
+    properties = {"x": {"type": "array"}, "y": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "required": ["x"] if required else []}
     form = {"application/x-www-form-urlencoded": {"schema": schema, "encoding": {"x": encoding}}}
-    skipped = of_operation({"requestBody": {"content": form}}, "post").skipped
-    assert [says in line if says else line for line in skipped] == ([True] if says else [])
+    found = of_operation({"requestBody": {"content": form, "required": True}}, "post")
+    assert [says in line if says else line for line in (found.skipped, found.left_out)[not required]] == (
+        [True] if says else []
+    )
+    fields = [list((tool.parameters or {})["properties"]) for tool in found.tools]
+    assert fields == ([] if says and required else [["y"]] if says else [["x", "y"]])
 
 
-@pytest.mark.parametrize(("name", "header"), [("idempotency-key", None), ("X-Idempotency-Key", "X-Idempotency-Key")])
+def test_an_optional_form_with_a_field_that_cannot_be_sent_is_no_tool():
+    """Where the form's own schema requires the field, a form without it would be wrong."""
+    schema = {"type": "object", "properties": {"x": {"type": "array"}, "y": {}}, "required": ["x"]}
+    encoding = {"x": {"style": "deepObject"}}
+    content = {"application/x-www-form-urlencoded": {"schema": schema, "encoding": encoding}}
+    found = of_operation({"requestBody": {"content": content}}, "post")
+    assert (found.tools, len(found.skipped)) == ([], 1)
+    content["application/x-www-form-urlencoded"]["encoding"] = ["x"]
+    assert of_operation({"requestBody": {"content": content}}, "post").tools
+
+
+@for_each("name, header", [("idempotency-key", None), ("X-Idempotency-Key", "X-Idempotency-Key")])
 def test_the_key_of_a_call_is_not_asked_of_the_model(name: str, header: str | None):
     """The header is sent by Parley, under the API's name."""
     parameter = {"name": name, "in": "header", "required": True, "schema": {"type": "string"}}
@@ -189,8 +256,8 @@ def of_operation(operation: dict[str, Any], method: str = "get") -> Imported:
     return tools(json.dumps(document).encode(), server="https://api.example.com")
 
 
-@pytest.mark.parametrize(
-    ("only", "names"),
+@for_each(
+    "only, names",
     [
         (("orders.*",), ["list", "create", "get", "change", "delete", "replace_all"]),
         (("Access", "orders.get"), ["get", "login"]),

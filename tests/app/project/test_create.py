@@ -206,6 +206,7 @@ def test_the_customer_of_the_workshop_is_not_deployed(tmp_path: Path, monkeypatc
     deployed = load_settings(None)
     assert deployed.api_key is not None
     assert deployed.demo_tool_context is None
+    assert deployed.fetch_allow == ()
 
 
 def test_the_code_of_a_project_is_clean(tmp_path: Path):

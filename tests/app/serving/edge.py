@@ -26,7 +26,7 @@ class Edge:
         self.connections = Connections(bounds, clock=lambda: self.time)
         self.left = asyncio.Event()
         self.port = 0
-        self.clients: list[Client] = []
+        self.clients: list[EdgeClient] = []
         self.headers: list[tuple[bytes, bytes]] = []
         self.spare = 0
 
@@ -51,8 +51,8 @@ class Edge:
                 self.headers = scope["headers"]
                 await _answer(send, b"%d" % size)
 
-    async def open(self) -> "Client":
-        self.clients.append(Client(self, *await asyncio.open_connection("127.0.0.1", self.port)))
+    async def open(self) -> "EdgeClient":
+        self.clients.append(EdgeClient(self, *await asyncio.open_connection("127.0.0.1", self.port)))
         return self.clients[-1]
 
     def refused(self, reason: str) -> float:
@@ -60,7 +60,7 @@ class Edge:
         return self.connections.refused.labels(reason)._value.get()
 
 
-class Client:
+class EdgeClient:
     """One connection."""
 
     def __init__(self, edge: Edge, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -137,7 +137,7 @@ async def until(holds: Callable[[], bool]) -> None:
     raise AssertionError("it never holds")
 
 
-async def flood(client: Client, times: int = 3_000) -> None:
+async def flood(client: EdgeClient, times: int = 3_000) -> None:
     """Send a hundred megabytes, or *times* 32 kB."""
     for _ in range(times):
         await client.send(b"x" * SLICE)

@@ -16,8 +16,8 @@ from tests.app.serving.edge import GET, edge, flood, problem_of, until
 from tests.cases import for_each
 
 
-@pytest.mark.parametrize("size", [2_001, 40_000, 1_000_000])
-@pytest.mark.parametrize("place", ["target", "header", "headers"])
+@for_each("size", [2_001, 40_000, 1_000_000])
+@for_each("place", ["target", "header", "headers"])
 async def test_a_head_has_a_bound(place: str, size: int):
     """A request line and headers of more bytes answer 431, whether or not they ever end; a smaller head is served."""
     async with edge() as made:
@@ -51,10 +51,9 @@ async def test_the_fields_of_a_head_are_counted():
 CHUNKED = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n"
 
 
-@pytest.mark.parametrize(
-    ("before", "endless"),
+@for_each(
+    "before, endless",
     [(b"0\r\n", b"a:b\r\n" * 8), (b"0\r\na:", b"b" * 40), (b"0\r\n", b"a" * 40), (b"1;", b"x" * 40)],
-    ids=["fields", "value", "name", "extension"],
 )
 async def test_what_is_around_chunks_has_a_bound(before: bytes, endless: bytes):
     """Trailers or a chunk's extension of more bytes or fields answer 431, though they never end; small ones do not."""
@@ -122,7 +121,7 @@ async def test_idle_connections_are_closed_without_a_word():
 POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
 
 
-@pytest.mark.parametrize(("rate", "ends"), [(0, True), (100, True), (900, True), (2_000, False)])
+@for_each("rate, ends", [(0, True), (100, True), (900, True), (2_000, False)])
 async def test_a_body_comes_at_a_least_rate(rate: int, *, ends: bool):
     """After ten seconds a body must have come at a kilobyte a second; else the answer is 408, and the request ends."""
     async with edge() as made:
@@ -268,6 +267,8 @@ def test_connections_of_one_address_are_counted(first: str, other: str, *, count
     connections.leave(held)
     assert connections.enter(held, other) is None
     assert problem_of(refusal("address")).code == "rate_limited"
+    for header in (b"x-content-type-options: nosniff\r\n", b"cache-control: no-store\r\n"):
+        assert header in refusal("address")
 
 
 async def test_what_is_no_http_is_answered_as_a_problem():

@@ -16,7 +16,7 @@ from app.serving.ready import Look, Ready, Starting, look_at
 from app.storage.migrate import newest
 from app.storage.postgres import connected
 from tests.polling import until
-from tests.postgres import Server, postgres_server
+from tests.postgres import PostgresServer, postgres_server
 
 ALIVE = text(
     "INSERT INTO worker (id, host, pid, kind, protocol, room, running, started_at, beat_at) "
@@ -79,7 +79,7 @@ async def test_without_its_database_a_process_is_not_ready(core: Core):
         await database.close()
 
 
-async def away(server: Server, ready: Ready) -> None:
+async def away(server: PostgresServer, ready: Ready) -> None:
     await asyncio.to_thread(server.stop, "immediate")
     try:
         assert "database" in (await ready.fault() or "")

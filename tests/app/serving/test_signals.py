@@ -10,6 +10,7 @@ import pytest
 
 from app.serving.signals import Signals
 from tests.app.processes import ROOT
+from tests.cases import for_each
 
 STUBBORN = """
 import asyncio
@@ -25,7 +26,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@for_each("number", [signal.SIGINT, signal.SIGTERM])
 async def test_the_first_signal_asks(number):
     """The first signal calls the function that stops the process, and nothing else."""
     asked = asyncio.Event()

@@ -10,7 +10,7 @@ from agent_core import ConfigError
 from app.settings import Settings
 from app.storage.migrate import check_migrated, migrate, newest, revision
 from app.storage.postgres import connected, plain_failures
-from tests.postgres import NO_SCHEMA, Server
+from tests.postgres import NO_SCHEMA, PostgresServer
 
 SECRET = "s" * 32
 
@@ -25,7 +25,7 @@ def set_revision(url: str, to: str) -> None:
 
 
 @pytest.fixture
-def empty(postgres: Server, tmp_path):
+def empty(postgres: PostgresServer, tmp_path):
     with postgres.new_database(template=NO_SCHEMA) as url:
         yield settings(url, tmp_path)
 

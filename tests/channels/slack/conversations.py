@@ -10,7 +10,7 @@ from agent_core.testing import sleep as lasting
 from agent_core.tools.base import Tool
 from app.compose import CHANNELS
 from channels.slack.testing import Team, VisibleMessage
-from tests.channels.slack.crowds import Held, Leaping, leap
+from tests.channels.slack.crowds import HeldDatabase, Leaping, leap
 from tests.channels.slack.rig import Rig, rigged
 from tests.conftest import Fresh
 
@@ -32,7 +32,7 @@ def converse(
 
         async def make(model: Any, *, clock: FakeClock, definition: dict[str, Any]) -> Core:
             known = {each.spec.name: each for each in tools}
-            database = Held(open_database(), leaping)
+            database = HeldDatabase(open_database(), leaping)
             core = Core(
                 database,
                 providers={model.name: model},

@@ -37,7 +37,7 @@ T = TypeVar("T")
 CHANNELS = 10
 EVERY, PIECES = 0.25, 80
 """Seconds between two pieces of an answer, and how many there are."""
-_LONGEST = 120.0
+_MAX_SECONDS = 120.0
 """Real seconds that a crowd may take."""
 
 
@@ -89,7 +89,7 @@ def leap(play: Callable[[FakeClock, Leaping], Coroutine[Any, Any, None]]) -> Non
 
 
 @dataclass
-class Held:
+class HeldDatabase:
     """A database during whose transactions the time is held."""
 
     database: Database
@@ -138,7 +138,7 @@ class Far(SlackApi):
 
 
 @dataclass
-class Talk:
+class CrowdTalk:
     """A question in a thread, and an answer whose twenty seconds of text begin after *thinking* seconds."""
 
     thread: Thread
@@ -160,11 +160,11 @@ def _gap(n: int) -> str:
 
 
 @dataclass
-class Story:
+class CrowdEvents:
     """Sessions whose events come by the clock, *since* the questions: what `Threads` asks of a core."""
 
     clock: FakeClock
-    talks: dict[str, Talk]
+    talks: dict[str, CrowdTalk]
     since: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -184,12 +184,12 @@ class Crowd:
     """Questions asked at the same moment, and the threads that answer them."""
 
     stand_in: SlackStandIn
-    story: Story
+    story: CrowdEvents
     threads: Threads
 
     async def answered(self) -> "Figures":
         """Answer all, and return how that went."""
-        async with asyncio.timeout(_LONGEST):
+        async with asyncio.timeout(_MAX_SECONDS):
             for session in self.story.talks:
                 self.threads.show(session)
             await asyncio.gather(*self.threads._showing.values())
@@ -213,7 +213,7 @@ class Figures:
     calls: Counter[str]
 
     @classmethod
-    def of(cls, calls: Sequence[ApiCall], talks: Sequence[Talk], since: int) -> "Figures":
+    def of(cls, calls: Sequence[ApiCall], talks: Sequence[CrowdTalk], since: int) -> "Figures":
         made = cls([], [], [], [], [], Counter(call.method for call in calls))
         found = stories(calls)
         for talk in talks:
@@ -255,7 +255,7 @@ def is_active(call: ApiCall) -> bool:
 
 
 @dataclass(frozen=True)
-class Scene:
+class CrowdPlan:
     """In each of *teams* come *size* questions, for which models think *thinking* seconds and up to 2.5 more."""
 
     teams: Sequence[str]
@@ -264,14 +264,16 @@ class Scene:
 
 
 @asynccontextmanager
-async def crowd(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping, scene: Scene) -> AsyncIterator[Crowd]:
+async def crowd(
+    open_database: OpenDatabase, clock: FakeClock, leaping: Leaping, scene: CrowdPlan
+) -> AsyncIterator[Crowd]:
     """Let the questions of *scene* be asked, in threads spread over ten channels."""
     app = App(subscribed=frozenset({"agent_session_stopped"}))
     workspaces = [_workspace(team) for team in scene.teams]
     stand_in = SlackStandIn(clock=clock, workspaces=workspaces, app=app, echo=False)
     async with stand_in.serving() as url, aiohttp.ClientSession() as http:
         talks = await _asked(open_database, stand_in, scene)
-        database = Held(open_database(), leaping)
+        database = HeldDatabase(open_database(), leaping)
         pacer, known = Pacer(clock), dict[str, Space]()
         for team in workspaces:
             api = Far(team.bot_token, clock=clock, leaping=leaping, session=http, base_url=f"{url}api/")
@@ -280,7 +282,7 @@ async def crowd(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping,
         async def workspace(team: str) -> Space:
             return known[team]
 
-        story = Story(clock, {talk.session: talk for talk in talks})
+        story = CrowdEvents(clock, {talk.session: talk for talk in talks})
         ledger = Ledger(database, clock, "slack")
         threads = Threads(cast("Core", story), ledger, workspace, clock, share=pacer.use)
         for talk in talks:
@@ -298,7 +300,7 @@ def _workspace(team: str) -> SimulatedWorkspace:
     return made
 
 
-async def _asked(open_database: OpenDatabase, stand_in: SlackStandIn, scene: Scene) -> list[Talk]:
+async def _asked(open_database: OpenDatabase, stand_in: SlackStandIn, scene: CrowdPlan) -> list[CrowdTalk]:
     """Write the questions, and open a session for each."""
     random = Random(13)  # noqa: S311 - not a secret
     core = Core(
@@ -306,7 +308,7 @@ async def _asked(open_database: OpenDatabase, stand_in: SlackStandIn, scene: Sce
     )
     await core.start()
     await core.agents.create(Definition(name="a", instructions=""))
-    talks: list[Talk] = []
+    talks: list[CrowdTalk] = []
     for team in stand_in.teams.values():
         for n in range(scene.size):
             channel = f"C{n % CHANNELS}"
@@ -314,6 +316,6 @@ async def _asked(open_database: OpenDatabase, stand_in: SlackStandIn, scene: Sce
             title, loading = f"Question {n}", ("Looking into it",)
             thread = Thread(team.id, channel, asked.ts, "UANN", team.id, title=title, loading=loading)
             session = await core.open_session(agent="a", actor=ANN, address=thread.address)
-            talks.append(Talk(thread, session.id, f"{team.id}n{n}", scene.thinking + random.uniform(0.0, 2.5)))
+            talks.append(CrowdTalk(thread, session.id, f"{team.id}n{n}", scene.thinking + random.uniform(0.0, 2.5)))
     await core.stop()
     return talks

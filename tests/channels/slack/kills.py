@@ -26,14 +26,14 @@ from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace as Space
 from channels.tables import PlaceRow
 from tests.channels.slack.answers import ANN, Died, Log, Side, words
-from tests.channels.slack.crowds import Far, Held, Leaping
+from tests.channels.slack.crowds import Far, HeldDatabase, Leaping
 from tests.conftest import OpenDatabase
 
 TEAM, CHANNEL = "T0001", "CGENERAL"
 Then = Literal["whole", "on", "again"]
 """What the next process finds: a complete answer, one that continues, or one whose last step is run again."""
 _PLACE: Table = vars(PlaceRow)["__table__"]
-_LONGEST = 900.0
+_MAX_SECONDS = 900.0
 """Virtual seconds in which an answer is shown."""
 
 
@@ -64,7 +64,7 @@ class Life:
         self.check()
 
 
-class Mortal(Ledger):
+class MortalLedger(Ledger):
     """The ledger of a process that may die."""
 
     life: Life
@@ -134,7 +134,7 @@ class _FarAndBreathing(Breathing, Far):
 
 
 @dataclass(frozen=True)
-class Scene:
+class PlayedAnswer:
     """An answer published batch after batch, *every* seconds, or *whole* at once; a *notice* is shown below it.
 
     Its log may *rest* after a batch until a person decides. *again* replaces what follows the published batches when
@@ -156,10 +156,10 @@ class Scene:
 
 
 @dataclass
-class Story:
+class PublishedEvents:
     """The events that readers of a session receive: those published before, and then the rest by the clock."""
 
-    scene: Scene
+    scene: PlayedAnswer
     log: Log
     clock: FakeClock
     published: int = 0
@@ -211,13 +211,13 @@ class Story:
 
 
 @dataclass
-class Case:
+class KillCase:
     """One session in one thread, and the events of its readers."""
 
-    scene: Scene
+    scene: PlayedAnswer
     thread: Thread
     session: str
-    story: Story
+    story: PublishedEvents
 
     def is_right(self, stand_in: SlackStandIn) -> bool:
         """Return whether the thread has the whole answer once, nothing open, and the status that it should have."""
@@ -238,35 +238,35 @@ class Case:
 
 
 @dataclass
-class Ground:
+class KillSite:
     """Where it happens: a workspace, a database, and the time."""
 
     stand_in: SlackStandIn
     clock: FakeClock
     leaping: Leaping
-    database: Held
+    database: HeldDatabase
     core: Core
     http: aiohttp.ClientSession
 
-    async def opened(self, scene: Scene) -> Case:
+    async def opened(self, scene: PlayedAnswer) -> KillCase:
         """Ask a question, and request an answer."""
         asked = await self.stand_in.team().says("UANN", CHANNEL, "How many?")
         thread = Thread(TEAM, CHANNEL, asked.ts, "UANN", TEAM, title="How many?")
         session = (await self.core.open_session(agent="a", actor=ANN, address=thread.address)).id
         log = scene.log()
-        story = Story(scene, log, self.clock, len(log.batches) if scene.whole else 0, scene.rests)
-        made = Case(scene, thread, session, story)
+        story = PublishedEvents(scene, log, self.clock, len(log.batches) if scene.whole else 0, scene.rests)
+        made = KillCase(scene, thread, session, story)
         await self.want(made)
         return made
 
-    async def want(self, case: Case) -> None:
+    async def want(self, case: KillCase) -> None:
         await Ledger(self.database, self.clock, "slack").want(case.session, case.thread.address, case.thread.data())
 
-    async def is_wanted(self, case: Case) -> bool:
+    async def is_wanted(self, case: KillCase) -> bool:
         asked = select(_PLACE.c.wanted_at).where(_PLACE.c.session == case.session)
         return await self.database.read(lambda connection: connection.execute(asked).scalar_one()) is not None
 
-    async def lived(self, case: Case, life: Life, *, finds: bool = False) -> None:
+    async def lived(self, case: KillCase, life: Life, *, finds: bool = False) -> None:
         """Run a process that shows the session until it dies or all is shown; it is asked to, or *finds* it."""
         team = self.stand_in.team()
         api = _FarAndBreathing(
@@ -276,7 +276,7 @@ class Ground:
             session=self.http,
             base_url=f"{self.stand_in.base_url}api/",
         )
-        pacer, ledger = Pacer(self.clock), Mortal(self.database, self.clock, "slack")
+        pacer, ledger = Pacer(self.clock), MortalLedger(self.database, self.clock, "slack")
         api.life = ledger.life = life
         space = Space(TEAM, team.bot, team.workspace.bot_id, api, pacer)
 
@@ -287,14 +287,14 @@ class Ground:
         threads = Threads(cast("Core", case.story), ledger, workspace, self.clock, share=pacer.use, charts=charts)
         await threads.start() if finds else threads.show(case.session)
         try:
-            until = self.clock.now() + 1000 * _LONGEST
+            until = self.clock.now() + 1000 * _MAX_SECONDS
             while not life.is_over and await self._is_at_work(case, threads):
                 assert self.clock.now() < until, f"it does not end; {life.writes[-9:]}"
                 await self.clock.sleep(3.0)
         finally:
             await threads.stop()
 
-    async def _is_at_work(self, case: Case, threads: Threads) -> bool:
+    async def _is_at_work(self, case: KillCase, threads: Threads) -> bool:
         """Return whether more is to be shown; a resting session is resumed."""
         if await self.is_wanted(case):
             return True
@@ -305,7 +305,7 @@ class Ground:
         threads.show(case.session)
         return True
 
-    async def killed(self, scene: Scene, *deaths: tuple[int, Side], then: Then) -> Case:
+    async def killed(self, scene: PlayedAnswer, *deaths: tuple[int, Side], then: Then) -> KillCase:
         """Kill processes one after the other, and run a last one; each receives what was published meanwhile.
 
         The first one has that many writes; where a later one has fewer it is the last.
@@ -326,18 +326,18 @@ class Ground:
 
 
 @asynccontextmanager
-async def ground(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping) -> AsyncIterator[Ground]:
+async def ground(open_database: OpenDatabase, clock: FakeClock, leaping: Leaping) -> AsyncIterator[KillSite]:
     """Make a workspace without rates, and a database with an agent."""
     stand_in = SlackStandIn(
         clock=clock, workspaces=[SimulatedWorkspace.example()], rates=None, echo=False, app=App(subscribed=frozenset())
     )
     async with stand_in.serving(), aiohttp.ClientSession() as http:
-        database = Held(open_database(), leaping)
+        database = HeldDatabase(open_database(), leaping)
         core = Core(database, providers={"s": ScriptedProvider([])}, tools={}, default_model="s", channels=CHANNELS)
         await core.start()
         await core.agents.create(Definition(name="a", instructions=""))
         try:
-            yield Ground(stand_in, clock, leaping, database, core, http)
+            yield KillSite(stand_in, clock, leaping, database, core, http)
         finally:
             await core.stop()
 

@@ -3,8 +3,6 @@
 from copy import deepcopy
 from typing import Any
 
-import pytest
-
 from channels.slack.testing.blocks import check, check_view
 from channels.slack.web_api import limits
 from tests.cases import for_each
@@ -146,7 +144,7 @@ def test_what_is_wrong_is_said_with_its_place(kind: str, path: str, value: Any, 
     assert message in (None, problem.message)
 
 
-@pytest.mark.parametrize("kind", ["markdown", "table", "data_table"])
+@for_each("kind", ["markdown", "table", "data_table"])
 def test_sums_go_over_all_blocks_of_a_message(kind: str):
     """Texts that are short enough alone may be too long together; the block that is too much is named."""
     text = "x" * (10_001 if kind == "data_table" else 6_001)

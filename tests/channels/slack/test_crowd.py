@@ -8,7 +8,7 @@ from agent_core.testing import FakeClock
 from channels.slack.testing import InjectedFault, SlackStandIn
 from channels.slack.web_api import limits
 from channels.slack.web_api.pace import LEEWAY
-from tests.channels.slack.crowds import Crowd, Leaping, Scene, Talk, crowd, leap
+from tests.channels.slack.crowds import Crowd, CrowdPlan, CrowdTalk, Leaping, crowd, leap
 from tests.conftest import Fresh
 
 # The figures are of virtual time, which is stopped during transactions of SQLite alone: Postgres' driver waits by it.
@@ -26,7 +26,7 @@ def stage(fresh: Fresh) -> Stage:
     def on(play: Play, *, size: int, teams: Sequence[str] = ("T0001",), thinking: float = 0.5) -> None:
         async def played(clock: FakeClock, leaping: Leaping) -> None:
             with fresh() as open_database:
-                async with crowd(open_database, clock, leaping, Scene(teams, size, thinking)) as gathered:
+                async with crowd(open_database, clock, leaping, CrowdPlan(teams, size, thinking)) as gathered:
                     await play(gathered)
 
         leap(played)
@@ -34,7 +34,7 @@ def stage(fresh: Fresh) -> Stage:
     return on
 
 
-def is_right(stand_in: SlackStandIn, talk: Talk) -> bool:
+def is_right(stand_in: SlackStandIn, talk: CrowdTalk) -> bool:
     """Return whether a thread has its whole answer once, with no stream open, and is active."""
     team, thread = stand_in.team(talk.thread.team), talk.thread
     answers = team.answers(thread.channel, thread.root)

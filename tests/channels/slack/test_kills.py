@@ -12,13 +12,13 @@ from channels.slack.outbound.figures import ChartPorts
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ANN, BEFORE_TOOL, USAGE, Log, Side, typical
 from tests.channels.slack.crowds import Leaping, leap
-from tests.channels.slack.kills import Ground, Life, Scene, Then, ground, points
+from tests.channels.slack.kills import KillSite, Life, PlayedAnswer, Then, ground, points
 from tests.channels.slack.outbound.drawings import LONG, PICTURE, OneColour, drawing
 from tests.conftest import Fresh
 
 pytestmark = pytest.mark.sqlite  # as with a crowd: the time is virtual
 
-Play = Callable[[Ground], Awaitable[None]]
+Play = Callable[[KillSite], Awaitable[None]]
 SIDES: tuple[Side, ...] = ("before", "after")
 
 
@@ -117,25 +117,25 @@ TOOL = frozenset({"1", "2", "3", "count", "rows"})
 NO_STREAMS = (InjectedFault("refused", on="chat.startStream", times=None),)
 NO_BLOCKS = (InjectedFault("invalid_blocks", on="chat.update", times=None),)
 SCENES = {
-    "streamed": Scene(typical, beside=TOOL),
-    "posted": Scene(typical, whole=True, beside=TOOL),
-    "updated": Scene(typical, faults=NO_STREAMS, beside=TOOL),
-    "repeated": Scene(plain, again=repeated),
-    "repeated without streams": Scene(plain, again=repeated, faults=NO_STREAMS),
-    "long": Scene(long),
-    "long and posted": Scene(long, whole=True),
-    "long and updated": Scene(long, faults=NO_STREAMS),
-    "long and repaired as text": Scene(long, faults=NO_BLOCKS),
-    "long and updated as text": Scene(long, faults=NO_STREAMS + NO_BLOCKS),
-    "old": Scene(slow, every=45.0),
-    "failed": Scene(failed, notice="No answer."),
-    "stopped": Scene(stopped, notice="Stopped."),
-    "waits": Scene(waits, rests=4, beside=TOOL),
-    "drawn": Scene(drawn, beside=DRAWN, charts=CHARTS, blocks=("image", "data_table"), files=("orders.csv",)),
-    "drawn and posted": Scene(
+    "streamed": PlayedAnswer(typical, beside=TOOL),
+    "posted": PlayedAnswer(typical, whole=True, beside=TOOL),
+    "updated": PlayedAnswer(typical, faults=NO_STREAMS, beside=TOOL),
+    "repeated": PlayedAnswer(plain, again=repeated),
+    "repeated without streams": PlayedAnswer(plain, again=repeated, faults=NO_STREAMS),
+    "long": PlayedAnswer(long),
+    "long and posted": PlayedAnswer(long, whole=True),
+    "long and updated": PlayedAnswer(long, faults=NO_STREAMS),
+    "long and repaired as text": PlayedAnswer(long, faults=NO_BLOCKS),
+    "long and updated as text": PlayedAnswer(long, faults=NO_STREAMS + NO_BLOCKS),
+    "old": PlayedAnswer(slow, every=45.0),
+    "failed": PlayedAnswer(failed, notice="No answer."),
+    "stopped": PlayedAnswer(stopped, notice="Stopped."),
+    "waits": PlayedAnswer(waits, rests=4, beside=TOOL),
+    "drawn": PlayedAnswer(drawn, beside=DRAWN, charts=CHARTS, blocks=("image", "data_table"), files=("orders.csv",)),
+    "drawn and posted": PlayedAnswer(
         drawn, whole=True, beside=DRAWN, charts=CHARTS, blocks=("image", "data_table"), files=("orders.csv",)
     ),
-    "drawn and shared": Scene(
+    "drawn and shared": PlayedAnswer(
         drawn,
         faults=(InjectedFault("invalid_blocks", block="image", times=None),),
         beside=DRAWN,
@@ -150,7 +150,7 @@ TELLING = frozenset({"streamed", "posted", "updated", "repeated", "long", "stopp
 """One scene for each way to write, and for what else a process may leave: the rest only mix them."""
 
 
-def thens(scene: Scene) -> tuple[Then, ...]:
+def thens(scene: PlayedAnswer) -> tuple[Then, ...]:
     """Return in which states the next process may find an answer."""
     if scene.again is not None:
         return ("again",)
@@ -183,7 +183,7 @@ def cases() -> list[Any]:
     return found
 
 
-async def undisturbed(place: Ground, scene: Scene) -> list[str]:
+async def undisturbed(place: KillSite, scene: PlayedAnswer) -> list[str]:
     """Show *scene* without a death, and return the writes."""
     for fault in scene.faults:
         place.stand_in.fault(fault)
@@ -194,7 +194,7 @@ async def undisturbed(place: Ground, scene: Scene) -> list[str]:
     return life.writes
 
 
-async def recovered(place: Ground, scene: Scene, *deaths: tuple[int, Side], then: Then) -> None:
+async def recovered(place: KillSite, scene: PlayedAnswer, *deaths: tuple[int, Side], then: Then) -> None:
     """Kill processes and check that the thread is completed."""
     case = await place.killed(scene, *deaths, then=then)
     shown = [each.text for each in place.stand_in.team().answers("CGENERAL", case.thread.root)]
@@ -206,7 +206,7 @@ def test_killed_at_every_write_of_the_ledger(on_ground: Callable[[Play], None], 
     """Whichever write a process died at, the next one completes the thread, every word once."""
     scene = SCENES[name]
 
-    async def play(place: Ground) -> None:
+    async def play(place: KillSite) -> None:
         for n, at in enumerate(points(await undisturbed(place, scene), whole=whole)):
             for side in SIDES if whole else SIDES[n % 2 :: 2]:
                 await recovered(place, scene, (at, side), then=then)
@@ -227,7 +227,7 @@ def test_killed_again_during_the_repair(on_ground: Callable[[Play], None], whole
     """A second process that dies while it repairs the thread changes nothing either."""
     scene = SCENES[name]
 
-    async def play(place: Ground) -> None:
+    async def play(place: KillSite) -> None:
         for n, at in enumerate(points(await undisturbed(place, scene), whole=whole)):
             for second in range(1, 10) if whole else (2 + n % 5,):
                 await recovered(place, scene, (at, SIDES[n % 2]), (second, SIDES[second % 2]), then=then)

@@ -1,16 +1,15 @@
 """The manifest of the Slack app, held against what Slack documents of manifests."""
 
-import pytest
-
 from channels.slack.manifest import EVENTS, OPTIONAL, SCOPES, manifest
 from channels.slack.testing import EVENTS as SUBSCRIBED
 from channels.slack.testing import SCOPES as GIVEN
+from tests.cases import for_each
 
 URL = "https://parley.example.com"
 NEEDS = {"channels": "channels:history", "groups": "groups:history", "im": "im:history", "mpim": "mpim:history"}
 
 
-@pytest.mark.parametrize("url", [URL, None])
+@for_each("url", [URL, None])
 def test_it_keeps_slacks_limits(url):
     """No text is longer, and no list has more, than a manifest may hold."""
     made = manifest(url)

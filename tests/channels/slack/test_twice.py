@@ -13,17 +13,17 @@ from agent_core.testing import Answer, pause, say
 from channels.slack.inbound.listen import PATHS
 from channels.slack.settings import Slack
 from channels.slack.testing import Notification
-from tests.channels.slack.inbound.test_receive import Gate
+from tests.channels.slack.inbound.test_receive import GatedModel
 from tests.channels.slack.rig import Rig, rigged, texts
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
+def gate() -> GatedModel:
+    return GatedModel()
 
 
 @pytest.fixture
-async def rig(make_core, gate: Gate) -> AsyncIterator[Rig]:
+async def rig(make_core, gate: GatedModel) -> AsyncIterator[Rig]:
     """An agent that thinks about what is slow until the gate is opened."""
 
     def answer(asked: Request) -> Answer:
@@ -57,7 +57,7 @@ async def known(rig: Rig) -> list[object]:
     return [*states, messages, rig.model.calls]
 
 
-async def test_every_kind_of_event_happens_once(rig: Rig, gate: Gate):
+async def test_every_kind_of_event_happens_once(rig: Rig, gate: GatedModel):
     """Messages, edits, deletions, a Stop, new names and what is looked at: delivered again they change nothing."""
     team = rig.team
     root = (await team.mentions("UANN", "CGENERAL", "a slow question")).ts

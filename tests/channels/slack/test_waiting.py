@@ -19,7 +19,7 @@ from channels.slack.web_api.client import SlackApi
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspaces
 from tests.agent_core.scenes import engine_of
-from tests.channels.slack.cards.desk import HASTY, Till, asks, wants
+from tests.channels.slack.cards.desk import HASTY, TypedTill, asks, wants
 from tests.conftest import MakeCore
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann Lee")
@@ -28,7 +28,7 @@ LONG = 60.0
 
 
 @dataclass
-class Stage:
+class RestingThreads:
     """A core, and a Slack in which its sessions are shown now and then."""
 
     core: Core
@@ -83,11 +83,11 @@ async def make_stage(make_core: MakeCore) -> AsyncIterator[Callable]:
     )
     async with stand_in.serving(), aiohttp.ClientSession() as http:
 
-        async def make(**definition) -> Stage:
-            till = Till() if "hooks" in definition else None
+        async def make(**definition) -> RestingThreads:
+            till = TypedTill() if "hooks" in definition else None
             model = ScriptedProvider(wants(to="Bob", amount=5))
             core = await make_core(model, clock=clock, tools=till.tools() if till else (), definition=definition)
-            return Stage(core, clock, stand_in, http)
+            return RestingThreads(core, clock, stand_in, http)
 
         yield make
 
@@ -95,7 +95,7 @@ async def make_stage(make_core: MakeCore) -> AsyncIterator[Callable]:
 @pytest.mark.parametrize("alive", [True, False])
 async def test_decided_elsewhere(make_stage: Callable, alive: bool):
     """A decision that was not reported to this process, or came while it was down, brings the answer all the same."""
-    stage: Stage = await make_stage(hooks=(asks(),))
+    stage: RestingThreads = await make_stage(hooks=(asks(),))
 
     async def decide(run: str) -> None:
         (asked,) = (await stage.core.approvals.list(run=run)).items
@@ -119,7 +119,7 @@ async def test_decided_elsewhere(make_stage: Callable, alive: bool):
 async def test_answered_by_a_client(make_stage: Callable):
     """A call that a client executes lets its thread rest; its output, submitted anywhere, brings the answer."""
     pay = DeclaredTool(name="pay", kind="client", description="Pay.", parameters={"type": "object"})
-    stage: Stage = await make_stage(tools=(pay,))
+    stage: RestingThreads = await make_stage(tools=(pay,))
     async with stage.process() as threads:
         root, run = await stage.waits(threads)
         (pending,) = (await stage.core.run(run)).pending
@@ -131,7 +131,7 @@ async def test_answered_by_a_client(make_stage: Callable):
 
 async def test_stopped_elsewhere(make_stage: Callable):
     """A run that is cancelled while it waits says so in its thread, and no status is left over."""
-    stage: Stage = await make_stage(hooks=(asks(),))
+    stage: RestingThreads = await make_stage(hooks=(asks(),))
     async with stage.process() as threads:
         root, run = await stage.waits(threads)
         await stage.core.cancel(run, by=ANN)
@@ -141,7 +141,7 @@ async def test_stopped_elsewhere(make_stage: Callable):
 
 async def test_what_only_waits_is_left_alone(make_stage: Callable):
     """While nothing happens in a session that waits, no sweep asks Slack or the log for anything."""
-    stage: Stage = await make_stage(hooks=(asks(timeout_s=24 * 3600),))
+    stage: RestingThreads = await make_stage(hooks=(asks(timeout_s=24 * 3600),))
     async with stage.process() as threads:
         await stage.waits(threads)
         before = len(stage.stand_in.calls)
@@ -155,7 +155,7 @@ async def test_what_only_waits_is_left_alone(make_stage: Callable):
 
 async def test_what_is_queued_after_a_wait_holds_nothing(make_stage: Callable):
     """With a queued run after the one that waits, an hour passes without a write, a call to Slack or a held thread."""
-    stage: Stage = await make_stage(hooks=(asks(timeout_s=24 * 3600),))
+    stage: RestingThreads = await make_stage(hooks=(asks(timeout_s=24 * 3600),))
     async with stage.process() as threads:
         root, run = await stage.waits(threads)
         session = (await stage.core.run(run)).session

@@ -50,7 +50,7 @@ def read(text: str) -> Principal | str | None:
     return read_signed(text, SIGNERS, audiences={"parley", "https://chat.example"}, now=NOW)
 
 
-@pytest.mark.parametrize("algorithm", KEYS)
+@for_each("algorithm", KEYS)
 def test_a_token_names_its_visitor(algorithm: str):
     """With each type of key: who it is, with which agent, until when, and what tools are given."""
     found = read(signed(algorithm, name="Ada", jti="t1", tool_context={"account": "A-1"}, nbf=NOW, iss="https://shop"))
@@ -106,7 +106,7 @@ def test_a_claim_that_is_wrong_is_named(claim: str, claims: dict[str, Any]):
     assert claim in found
 
 
-@pytest.mark.parametrize("aud", ["https://chat.example", ["other", "parley"]])
+@for_each("aud", ["https://chat.example", ["other", "parley"]])
 def test_the_audience_is_this_server(aud: Any):
     """By its word or its public address, alone or among others."""
     assert isinstance(read(signed(aud=aud)), Principal)
@@ -151,7 +151,7 @@ def test_what_no_registered_key_signed_names_no_one(forged: str):
     assert read(forged) is None
 
 
-@pytest.mark.parametrize("algorithm", KEYS)
+@for_each("algorithm", KEYS)
 def test_a_key_is_the_same_as_pem_and_as_jwk(algorithm: str):
     """Both give one canonical key under its thumbprint, unless the JWK has a name."""
     write = {"RS256": RSAAlgorithm, "ES256": ECAlgorithm, "EdDSA": OKPAlgorithm}[algorithm]

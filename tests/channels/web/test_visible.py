@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from agent_core import Fact, Heartbeat, Live, ToolProgress
 from agent_core.domain.events import FACTS, LIVE
@@ -79,7 +78,7 @@ def test_the_operators_events_are_hidden(kind, show):
     assert seen(kind, {"text": "secret"}, show) is None
 
 
-@pytest.mark.parametrize("show", ["none", "names", "full"])
+@for_each("show", ["none", "names", "full"])
 def test_controls_usage_and_cost_are_left_out(show):
     """Whatever an agent shows of its tools, these stay the operator's."""
     assert seen("step.started", {"n": 1, "controls": {"model": "m"}}, show) == {"n": 1}
@@ -90,7 +89,7 @@ def test_controls_usage_and_cost_are_left_out(show):
     assert seen("run.completed", body, show) == {"stop_reason": "end_turn"}
 
 
-@pytest.mark.parametrize("kind", ["message.received", "message.corrected"])
+@for_each("kind", ["message.received", "message.corrected"])
 def test_operators_have_no_names_in_what_they_sent(kind):
     """A visitor reads who of the others wrote or corrected a message; to them all operators are one."""
     operator = {"id": "operator:key_1", "kind": "service", "name": "Night shift"}
@@ -130,7 +129,7 @@ def test_parts_of_tools_follow_the_same_rule():
     assert seen("message.completed", body, "none")["parts"] == [PARTS[0], PARTS[3]]
 
 
-@pytest.mark.parametrize("show", ["none", "names", "full"])
+@for_each("show", ["none", "names", "full"])
 def test_visitors_see_sources_on_the_web(show):
     """The citations of an answer are a part of it; names of sources that are no web address are the operator's.
 
@@ -188,7 +187,7 @@ def test_other_visitors_see_no_arguments():
         assert "example.com" not in json.dumps(found)
 
 
-@pytest.mark.parametrize("show", ["none", "names", "full"])
+@for_each("show", ["none", "names", "full"])
 def test_a_structured_answer_is_an_answer(show):
     """A visitor sees it, unless it is the arguments of a tool that the agent does not show in full."""
     body = {"stop_reason": "end_turn", "structured": {"a": 1}}

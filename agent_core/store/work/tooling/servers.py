@@ -144,12 +144,16 @@ def delete(connection: Connection, stored: StoredServer) -> None:
     revisions.bump(connection, "mcp")
 
 
-def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int) -> None:
+def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int) -> Sequence[StoredServer]:
     """Store the servers that a file defines: new ones are created, changed ones discovered again.
 
     One that is in the file no more becomes an ordinary one, as an agent does whose file is gone, and is disabled: its
     operator took it out. One of the same name that came over HTTP is the file's from then on.
+
+    Returns the servers as they were whose login has ended by this: those that were taken out, and those that `change`
+    ends it of.
     """
+    ended: list[StoredServer] = []
     revisions.bump(connection, "mcp")  # processes that start together do it one after the other
     existing = {stored.server.name: stored for stored in everything(connection)}
     unread = frozenset(connection.execute(select(SERVER.c.name).where(_OURS)).scalars()) - existing.keys()
@@ -160,7 +164,8 @@ def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int
         if stored is None:
             create(connection, server, now=now, source="file")
         else:
-            stored = change(connection, stored, server, now=now)
+            before, stored = stored, change(connection, stored, server, now=now)
+            ended += [before] if before.login is not None and stored.login is None else []
             if stored.source != "file":
                 _set(connection, stored, {"source": "file"})
     names = {server.name for server in servers}
@@ -168,7 +173,9 @@ def sync_files(connection: Connection, servers: Sequence[McpServer], *, now: int
         if stored.source == "file" and name not in names:
             off = msgspec.structs.replace(stored.server, enabled=False)
             values = {"source": "api", "definition": msgspec.json.encode(off), "due_at": NEVER, "updated_at": now}
-            _set(connection, stored, values)
+            _set(connection, stored, {**values, **NO_LOGIN})
+            ended += [] if stored.login is None else [stored]
+    return ended
 
 
 def notice(connection: Connection, name: str, *, now: int) -> None:

@@ -34,6 +34,9 @@ export function setChildren(parent: Element, nodes: readonly Node[]): void {
   });
 }
 
+/** The path of a pencil, for `icon`. */
+export const PENCIL = "M12 20h9M16.5 3.5a2.1 2.1 0 013 3L7 19l-4 1 1-4z";
+
 /** Return an icon drawn by *path* on a grid of 24, hidden from assistive technology. */
 export function icon(path: string): SVGSVGElement {
   const space = "http://www.w3.org/2000/svg";

@@ -41,24 +41,35 @@ const unread = (): never => {
 const issued = async (): Promise<string> => "token_1";
 
 test("a server that answers and never lets this page read is known from one that is away, after the normal tries", async () => {
-  for (const [isThere, code, status] of [[true, "origin", 403], [false, "network", 0]] as const) {
-    const { client, seen, waits, life } = setting(({ path }) => (path.endsWith("/healthz") && isThere ? new Response() : unread()), issued, `https://${code}.example`);
+  const proxy = (): Response => new Response("Bad gateway", { status: 502 });
+  for (const [file, name, code, status] of [[() => new Response(), "there", "origin", 403], [proxy, "proxy", "network", 0], [unread, "away", "network", 0]] as const) {
+    const { client, seen, waits, life } = setting(({ path }) => (path.endsWith("/widget/parley-loader.js") ? file() : unread()), issued, `https://${name}.example`);
     await assert.rejects(client.post("ses_1", "Hi", "k", life.signal), { code, status });
-    assert.deepEqual([seen.map(({ path }) => path.endsWith("/messages")), waits], [[...Array(5).fill(true), false], [500, 1000, 2000, 4000]]);
+    const asked = [...Array(5).fill(true), false, ...(code === "origin" ? [true] : [])];
+    assert.deepEqual([seen.map(({ path }) => path.endsWith("/messages")), waits], [asked, [500, 1000, 2000, 4000]]);
   }
+});
+
+test("a server that comes up between the last try and the question whether it answers gets the message", async () => {
+  let isUp = false;
+  const { client, life } = setting(({ path }) => {
+    if (path.endsWith("/widget/parley-loader.js")) return (isUp = true), new Response();
+    return isUp ? json(202, { message_id: "msg_1", run_id: "run_1", seq: 1 }) : unread();
+  }, issued, "https://late.example");
+  assert.equal((await client.post("ses_1", "Hi", "k", life.signal)).seq, 1);
 });
 
 test("a proxy's answers, which no page may read, are not taken for a refusal once the server was readable", async () => {
   let isAway = false;
   const server = "https://proxied.example";
-  const answer: Answer = ({ path }) => (path.endsWith("/healthz") ? new Response() : isAway ? unread() : json(201, { id: "ses_1" }));
+  const answer: Answer = ({ path }) => (path.endsWith("/widget/parley-loader.js") ? new Response() : isAway ? unread() : json(201, { id: "ses_1" }));
   const { client, seen, life } = setting(answer, issued, server);
   await client.open(null, life.signal);
   isAway = true;
   await assert.rejects(client.post("ses_1", "Hi", "k", life.signal), { code: "network", status: 0 });
   const another = setting(answer, issued, server); // what the page knows outlasts a client
   await assert.rejects(another.client.post("ses_1", "Hi", "k", another.life.signal), { code: "network", status: 0 });
-  assert.deepEqual([...seen, ...another.seen].filter(({ path }) => path.endsWith("/healthz")), []);
+  assert.deepEqual([...seen, ...another.seen].filter(({ path }) => path.endsWith("/widget/parley-loader.js")), []);
 });
 
 test("a site's token route that is away says nothing of the server", async () => {
@@ -70,13 +81,13 @@ test("a site's token route that is away says nothing of the server", async () =>
 test("tries have an end, in whatever order a server is unreadable and unwell", async () => {
   for (let unwell = 0; unwell <= 5; unwell += 1) {
     const { client, seen, life } = setting(({ path }) => {
-      if (path.endsWith("/healthz")) return new Response();
+      if (path.endsWith("/widget/parley-loader.js")) return new Response();
       const posts = seen.filter((each) => each.path.endsWith("/messages")).length;
-      if (posts > 5) return problem(400, "endless");
+      if (posts > 6) return problem(400, "endless");
       return posts === unwell ? problem(503, "unavailable") : unread();
     }, issued, `https://unwell-${unwell}.example`);
     await assert.rejects(client.post("ses_1", "Hi", "k", life.signal), { status: unwell === 0 ? 403 : unwell === 5 ? 503 : 0 });
-    assert.equal(seen.filter(({ path }) => path.endsWith("/messages")).length, 5);
+    assert.equal(seen.filter(({ path }) => path.endsWith("/messages")).length, unwell === 0 ? 6 : 5);
   }
 });
 

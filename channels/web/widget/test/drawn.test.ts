@@ -143,6 +143,17 @@ test("labels of many or long categories are thinned, turned and shortened, and s
   assert.equal(shortened("👩‍👩‍👧 short", 200), "👩‍👩‍👧 short");
 });
 
+test("names beside bars on their side are whole where there is room, with a title at their edge too", () => {
+  const categories = ["Jan", "December"];
+  for (const x of [undefined, "Month"]) {
+    const { shapes } = pictureOf(plain({ horizontal: true, x, categories, series: [{ name: "s", values: [10, 5] }] }), WIDE);
+    const names = shapes.filter(({ text, full }) => categories.includes(full ?? text ?? ""));
+    assert.deepEqual(names.map(({ text }) => text), categories);
+    const edge = shapes.find(({ text }) => text === "Month");
+    for (const { is, text } of names) assert.ok(Number(is["x"]) - widthOf(text ?? "") > (edge ? Number(edge.is["x"]) + 6 : 0));
+  }
+});
+
 test("a chart of thousands of bars on their side has an end", () => {
   const categories = Array.from({ length: 3_000 }, (_, at) => `name ${at}`);
   const { height, shapes } = pictureOf(plain({ horizontal: true, categories, series: [{ name: "s", values: categories.map((_, at) => at) }] }), WIDE);

@@ -5,12 +5,14 @@ import { test } from "node:test";
 import { csvOf } from "../src/drawn/format.js";
 import { pictureOf } from "../src/drawn/layout.js";
 import { chartOf, dataOf, tableFrom, tableOf, type DataTable } from "../src/drawn/payload.js";
-import type { Render } from "../src/log/state.js";
+import { textOf, type Render } from "../src/log/state.js";
+import { JSDOM } from "jsdom";
+import { markdownNodes } from "../src/markdown/markdown.js";
 import { fold, framesOf } from "./golden.js";
 
 declare const GOLDEN: string; // set by scripts/test.mjs
 
-const figures = fold(framesOf("figures")).renders;
+const { renders: figures, messages } = fold(framesOf("figures"));
 const words = { category: "category", series: "series" };
 
 function formOf({ kind, payload }: Render): string {
@@ -54,4 +56,12 @@ test("what the page saves is what the server gives", () => {
     return rows ? [[figure.title ?? "", csvOf(rows).split("\r\n")]] : [];
   });
   assert.deepEqual(Object.fromEntries(saved), files);
+});
+
+test("a table that the model writes by hand is a table", () => {
+  globalThis.document = new JSDOM("").window.document;
+  const host = document.createElement("div");
+  host.append(...markdownNodes(textOf(messages.at(-1)?.parts ?? []), { copy: "Copy" }));
+  const rows = [...host.querySelectorAll("tr")].map((row) => [...row.cells].map(({ textContent }) => textContent));
+  assert.deepEqual(rows, [["City", "Orders"], ["Oslo", "1,200"], ["Bo & <b>Sons</b>", "80"]]);
 });

@@ -263,7 +263,7 @@ test("what arrives after the conversation was changed is kept in none, and the t
     for (const each of frames.splice(0)) each();
     await settled();
   };
-  Object.assign(globalThis, { requestAnimationFrame: (each: () => void) => frames.push(each), ResizeObserver: class { observe(): void {} disconnect(): void {} } });
+  Object.assign(globalThis, { requestAnimationFrame: (each: () => void) => frames.push(each), ResizeObserver: class { observe(): void {} disconnect(): void {} }, MutationObserver: window.MutationObserver });
   const kept = new Map<number, readonly SentFile[]>();
   let talk = 0;
   const actions = { write: () => undefined, draft: () => "", attached: () => kept.get(talk) ?? [], attach: (files: readonly SentFile[]) => void kept.set(talk, files) } as unknown as Actions;

@@ -66,7 +66,8 @@ const SERVERS: [string, Answer][] = [
   ["not_parley", () => json(200, { hello: "world" })],
   ["agent_other", () => json(200, { ...FACE, agent: { id: "agt_2", name: "support" } })],
   ["server_dead", down],
-  ["origin", ({ path }) => (path.endsWith("/healthz") ? html(200) : down())],
+  ["origin", ({ path }) => (path.endsWith("/widget/parley-loader.js") ? html(200) : down())],
+  ["server_dead", ({ path }) => (path.endsWith("/widget/parley-loader.js") ? html(502) : down())],
 ];
 for (const [n, [expected, answer]] of SERVERS.entries()) test(`the server: ${expected} (${n})`, async () => assert.equal(await code(server(answer)), expected));
 
@@ -86,5 +87,14 @@ test("visitors without a name: an agent that allows none, or not on this page", 
   const anonymous = { tokenUrl: null, anonymous: true };
   assert.equal(await code(() => problem(404, "not_found"), anonymous), "agent_unknown");
   assert.equal(await code(() => problem(403, "forbidden"), anonymous), "anonymous_refused");
-  assert.equal(await code(({ path }) => (path.endsWith("/healthz") ? html(200) : down()), anonymous), "origin");
+  assert.equal(await code(({ path }) => (path.endsWith("/widget/parley-loader.js") ? html(200) : down()), anonymous), "origin");
+});
+
+test("a server that comes up while a proxy answers for it is no origin that is not allowed", async () => {
+  let isUp = false;
+  const restarting: Answer = (seen, signal) => {
+    if (seen.path.endsWith("/widget/parley-loader.js")) return (isUp = true, html(200));
+    return isUp ? fine(seen, signal) : down();
+  };
+  assert.equal(await code(server(restarting)), null);
 });

@@ -3,7 +3,7 @@
 import { test } from "node:test";
 import { JSDOM } from "jsdom";
 
-const NAMES = ["window", "document", "CustomEvent", "HTMLElement", "ShadowRoot", "HTMLDialogElement", "Element", "Node", "customElements", "localStorage", "requestAnimationFrame", "addEventListener", "AbortController", "AbortSignal", "location"] as const;
+const NAMES = ["window", "document", "CustomEvent", "HTMLElement", "ShadowRoot", "HTMLDialogElement", "Element", "Node", "customElements", "localStorage", "requestAnimationFrame", "addEventListener", "MutationObserver", "AbortController", "AbortSignal", "location"] as const;
 
 export interface TestPage {
   readonly window: JSDOM["window"];
@@ -27,7 +27,7 @@ export function testPage(url: string, ask: typeof fetch): TestPage {
       const bound = typeof value === "function" && /^[a-z]/.test(name) ? value.bind(window) : value;
       Object.defineProperty(globalThis, name, { value: bound, configurable: true, writable: true });
     }
-    const resizes = class { observe(): void {} disconnect(): void {} };
+    const resizes = class { observe(): void {} unobserve(): void {} disconnect(): void {} };
     Object.assign(globalThis, { CSSStyleSheet: class { replaceSync(): void {} }, ResizeObserver: resizes, fetch: ask, matchMedia: () => media });
   };
   use();

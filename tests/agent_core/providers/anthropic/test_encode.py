@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pytest
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
@@ -15,6 +14,7 @@ from agent_core.domain.messages import File, Message, Native, Part, Reasoning, R
 from agent_core.providers.anthropic.encode import encoder_of
 from agent_core.providers.anthropic.provider import anthropic, body_of, prefix_of
 from agent_core.providers.base import Request
+from tests.cases import for_each
 
 OPUS, SONNET, HAIKU = "claude-opus-5", "claude-sonnet-5-5", "claude-haiku-4-5"
 ME = f"anthropic:{OPUS}"
@@ -66,7 +66,7 @@ def test_an_answer_goes_back_verbatim_to_its_model():
     assert encoded(FOUND)["content"][0]["tool_use_id"] == "toolu_1"
 
 
-@pytest.mark.parametrize("model", ["anthropic:claude-opus-5-5", "openai:claude-opus-5"])
+@for_each("model", ["anthropic:claude-opus-5-5", "openai:claude-opus-5"])
 def test_another_model_gets_the_plain_answer(model):
     """Any other model gets text and calls under our ids, on both sides, and no thinking."""
     use = {"type": "tool_use", "id": "call_1", "name": "search", "input": {"q": 1.5}}
@@ -74,7 +74,7 @@ def test_another_model_gets_the_plain_answer(model):
     assert encoded(FOUND, model=model)["content"][0]["tool_use_id"] == "call_1"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         Message("assistant", (Reasoning("Hm"), Text(" \n"))),
@@ -122,7 +122,7 @@ def test_all_results_of_an_answer_are_one_message():
     }
 
 
-@pytest.mark.parametrize("mime", ["image/png", "image/jpeg", "image/gif", "image/webp"])
+@for_each("mime", ["image/png", "image/jpeg", "image/gif", "image/webp"])
 def test_images_are_shown(mime):
     """The model sees a picture, in a message and in a tool's result."""
     image = {"type": "base64", "media_type": mime, "data": base64.b64encode(b"\x89\xff").decode()}
@@ -143,8 +143,8 @@ def test_documents_and_texts_are_read():
     ]
 
 
-@pytest.mark.parametrize(
-    ("mime", "data", "why"),
+@for_each(
+    "mime, data, why",
     [
         ("application/zip", b"PK", "files of this type cannot be read"),
         ("image/png", None, "it is no longer stored"),
@@ -164,9 +164,7 @@ def test_a_file_in_an_answer_is_named():
     assert content[0]["text"] == "[File a.pdf (application/pdf, 4 bytes): an answer holds text alone]"
 
 
-@pytest.mark.parametrize(
-    ("name", "sent"), [("a.b c", "a_b_c"), ("", "unnamed"), ("größe", "gr__e"), ("x" * 300, "x" * 128)]
-)
+@for_each("name, sent", [("a.b c", "a_b_c"), ("", "unnamed"), ("größe", "gr__e"), ("x" * 300, "x" * 128)])
 def test_odd_names_of_tools_are_made_fit(name, sent):
     """A call by a name that the API refuses does not spoil the conversation."""
     assert encoded(Message("assistant", (ToolCall("call_1", name, {}),)))["content"][0]["name"] == sent
@@ -215,8 +213,8 @@ def test_tools_are_withheld_without_touching_the_prefix():
     assert "tool_choice" not in body(tool_choice="none", tools=())
 
 
-@pytest.mark.parametrize(
-    ("model", "wish", "room"),
+@for_each(
+    "model, wish, room",
     [
         (OPUS, None, 128_000),
         (OPUS, 500, 500),
@@ -234,8 +232,8 @@ def test_an_answer_has_the_room_that_the_model_gives(model, wish, room):
 SUMMARIZED = {"type": "adaptive", "display": "summarized"}
 
 
-@pytest.mark.parametrize(
-    ("model", "effort", "thinking", "level"),
+@for_each(
+    "model, effort, thinking, level",
     [
         (OPUS, None, SUMMARIZED, None),
         (OPUS, "xhigh", SUMMARIZED, "xhigh"),

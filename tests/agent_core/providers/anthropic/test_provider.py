@@ -6,8 +6,6 @@ from itertools import pairwise
 from types import UnionType
 from typing import Any
 
-import pytest
-
 from agent_core.domain.messages import Usage
 from agent_core.net.sse import EventSplitter
 from agent_core.providers.anthropic.fold import AnthropicFold
@@ -39,6 +37,7 @@ from tests.agent_core.providers.anthropic.messages_events import (
     thinking,
     words,
 )
+from tests.cases import for_each
 
 
 def played(stream: bytes, cuts: Iterable[int] = ()) -> list[ModelDelta]:
@@ -157,16 +156,14 @@ def test_the_wire_may_be_cut_anywhere():
     assert joined(played(stream.replace(b"\n", b"\r\n"), range(1, len(stream)))) == whole
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n\n"])
+@for_each("blank", ["", " ", "\n\n"])
 def test_blank_text_is_not_sent_back(blank):
     """A text block without a word is no item: replaying it would be refused."""
     found = replayed(text(0, blank), call(1, "{}"), reason="tool_use")
     assert [item["type"] for item in native(found)] == ["tool_use"]
 
 
-@pytest.mark.parametrize(
-    ("texts", "raw"), [((), "{}"), (("",), "{}"), (("null",), "null"), (("{}",), "{}"), (("", "{", "}"), "{}")]
-)
+@for_each("texts, raw", [((), "{}"), (("",), "{}"), (("null",), "null"), (("{}",), "{}"), (("", "{", "}"), "{}")])
 def test_a_call_without_arguments_has_none(texts, raw):
     """No delta, empty text, null and an empty object all are a call without arguments."""
     found = replayed(call(0, *texts), reason="tool_use")
@@ -174,7 +171,7 @@ def test_a_call_without_arguments_has_none(texts, raw):
     assert native(found)[0]["input"] == {}
 
 
-@pytest.mark.parametrize("raw", ['{"q": "a', '{"q" 1}', "[1]", '"text"', "7", "[" * 5_000, '{"q":"\\ud800"}'])
+@for_each("raw", ['{"q": "a', '{"q" 1}', "[1]", '"text"', "7", "[" * 5_000, '{"q":"\\ud800"}'])
 def test_invalid_arguments_are_reported_and_replayed_as_none(raw):
     """Arguments that are cut or no JSON object are not run, and what is sent back is still JSON."""
     found = replayed(call(0, raw), reason="tool_use")
@@ -290,8 +287,8 @@ def test_blocks_of_the_server_go_back_verbatim():
     assert "1.5" in "".join(str(piece) for piece in of(NativeItem, found)[3].pieces)
 
 
-@pytest.mark.parametrize(
-    ("native_reason", "reason"),
+@for_each(
+    "native_reason, reason",
     [
         ("end_turn", "done"),
         ("stop_sequence", "done"),
@@ -307,8 +304,8 @@ def test_stop_reasons_have_neutral_names(native_reason, reason):
     assert found[-1] == Finished(reason, native_reason or "")
 
 
-@pytest.mark.parametrize(
-    ("details", "said"),
+@for_each(
+    "details, said",
     [
         ({"type": "refusal", "category": "bio", "explanation": "Not this."}, "Not this."),
         ({"type": "refusal", "category": "bio", "explanation": None}, "bio"),
@@ -329,7 +326,7 @@ def test_what_was_said_before_the_window_was_full_is_kept():
     assert found[-1] == Finished("length", "model_context_window_exceeded")
 
 
-@pytest.mark.parametrize("said", [[], text(0, " \n")])
+@for_each("said", [[], text(0, " \n")])
 def test_a_window_that_is_full_before_a_word_is_a_failure(said):
     """An answer of which nothing can be read is a failed call that says what to do."""
     found = deltas(start(), said, stop("model_context_window_exceeded"))
@@ -347,9 +344,7 @@ def test_an_error_after_the_start_is_a_failure():
     assert of(ModelTextDelta, found) == []
 
 
-@pytest.mark.parametrize(
-    "events", [[], [start()], [start(), *text(0, "Hi")], [start(), *text(0, "Hi"), stop("end_turn")[0]]]
-)
+@for_each("events", [[], [start()], [start(), *text(0, "Hi")], [start(), *text(0, "Hi"), stop("end_turn")[0]]])
 def test_a_stream_without_its_last_event_is_broken(events):
     """A stream that ends in silence is a failed call, however much of it came."""
     found = deltas(events)

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from types import MappingProxyType
 
-import pytest
 from aiohttp import web
 
 from agent_core.context.window import WindowEntry
@@ -14,11 +13,12 @@ from agent_core.domain.messages import Message, Text
 from agent_core.providers.anthropic.provider import AnthropicProvider, anthropic
 from agent_core.providers.base import CallFailed, Finished, ModelDelta, ModelTextDelta, Request, Started
 from tests.agent_core.providers.anthropic.test_provider import begin, rich, sse, start, stop, text, words
+from tests.cases import for_each
 
 MODEL = "claude-opus-5"
 
 
-class Server:
+class RawServer:
     """Answers every request with *status* and *body*, in pieces of *size*, and waits before its end if it must."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(server: Server) -> AsyncIterator[AnthropicProvider]:
+async def serving(server: RawServer) -> AsyncIterator[AnthropicProvider]:
     app = web.Application()
     app.router.add_post("/v1/messages", server.answer)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
@@ -80,7 +80,7 @@ def simple() -> bytes:
 
 async def test_a_request_goes_out_as_the_sdk_sends_it():
     """The key, the version and the path are the SDK's, the body is ours, and it asks for a stream."""
-    server = Server(simple())
+    server = RawServer(simple())
     async with serving(server) as provider:
         found = await asked(provider)
     assert found[0] == Started("msg_1", "claude-opus-5")
@@ -93,18 +93,18 @@ async def test_a_request_goes_out_as_the_sdk_sends_it():
     assert server.bodies[0]["stream"] is True
 
 
-@pytest.mark.parametrize("size", [1, 7, 4_096])
+@for_each("size", [1, 7, 4_096])
 async def test_pieces_of_any_size_are_one_answer(size):
     """A stream that comes in small pieces ends as one that comes at once."""
-    async with serving(Server(rich(), size=size)) as provider:
+    async with serving(RawServer(rich(), size=size)) as provider:
         found = await asked(provider)
     said = "".join(delta.text for delta in found if isinstance(delta, ModelTextDelta))
     assert said == "Zwölf \r\n🙂"
     assert found[-1] == Finished("tools", "tool_use")
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "kind", "wait"),
+@for_each(
+    "status, body, kind, wait",
     [
         (529, '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}', "overloaded", None),
         (429, '{"type":"error","error":{"type":"rate_limit_error","message":"Slow"}}', "rate_limited", 7.0),
@@ -120,7 +120,7 @@ async def test_pieces_of_any_size_are_one_answer(size):
 )
 async def test_a_refused_request_is_a_failure(status, body, kind, wait):
     """An error answer is classified once, asked once, and honours the wait that it names."""
-    server = Server(body.encode(), status=status, headers={"retry-after": "7"} if wait else {})
+    server = RawServer(body.encode(), status=status, headers={"retry-after": "7"} if wait else {})
     async with serving(server) as provider:
         found = await asked(provider)
     assert len(server.asked) == 1
@@ -130,10 +130,10 @@ async def test_a_refused_request_is_a_failure(status, body, kind, wait):
     assert "the-key" not in found[0].message
 
 
-@pytest.mark.parametrize("missing", [2, 20, len(sse(stop("end_turn")[1])), 400])
+@for_each("missing", [2, 20, len(sse(stop("end_turn")[1])), 400])
 async def test_a_stream_that_breaks_off_is_a_failure(missing):
     """An answer whose connection ends before its last event, or within it, is broken, whatever was said."""
-    async with serving(Server(simple()[:-missing])) as provider:
+    async with serving(RawServer(simple()[:-missing])) as provider:
         found = await asked(provider)
     assert isinstance(found[0], Started)
     assert isinstance(found[-1], CallFailed) is (missing > 2), "a blank line alone may be missing"
@@ -143,7 +143,7 @@ async def test_a_stream_that_breaks_off_is_a_failure(missing):
 async def test_what_cannot_be_read_is_a_failure():
     """A server that sends nonsense, or JSON too deep to read, has failed; no loop raises."""
     for nonsense in (b"data: {\n\n", b'data: {"type":"x","y":' + b"[" * 9_000 + b"]" * 9_000 + b"}\n\n"):
-        async with serving(Server(nonsense + simple())) as provider:
+        async with serving(RawServer(nonsense + simple())) as provider:
             found = await asked(provider)
         assert isinstance(found[-1], CallFailed)
         assert (found[-1].kind, found[-1].retryable) == ("error", True)
@@ -151,7 +151,9 @@ async def test_what_cannot_be_read_is_a_failure():
 
 async def test_leaving_in_mid_stream_ends_the_call():
     """Closing the stream ends the request at once."""
-    server = Server(b"".join(sse(event) for event in [start(), begin(0, {"type": "text", "text": ""}), *words(0, "a")]))
+    server = RawServer(
+        b"".join(sse(event) for event in [start(), begin(0, {"type": "text", "text": ""}), *words(0, "a")])
+    )
     server.hold = True
     async with serving(server) as provider, asyncio.timeout(60):
         async with aclosing(provider.stream(question(provider))) as stream:
@@ -162,7 +164,7 @@ async def test_leaving_in_mid_stream_ends_the_call():
 
 async def test_prefixes_are_made_once():
     """The prefix of a snapshot is encoded once, and of many snapshots the oldest is evicted and encoded again."""
-    async with serving(Server(simple())) as provider:
+    async with serving(RawServer(simple())) as provider:
         start_of = provider._starts.of
         first = [start_of(question(provider).snapshot) for _ in range(2)]
         assert first[0] is first[1]

@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
+from agent_core.context.frames import Frames
 from agent_core.context.snapshot import freeze
 from agent_core.context.window import WindowEntry
 from agent_core.domain.agents import Controls, ToolSpec
@@ -19,6 +19,7 @@ from agent_core.providers.compatible.encode import Wants
 from agent_core.providers.compatible.ids import call_id
 from agent_core.providers.compatible.provider import compatible, wants_of
 from agent_core.providers.openai.cache import NO_CACHE
+from tests.cases import for_each
 
 PARAMS = TypeAdapter(CompletionCreateParamsStreaming)
 TOOL = ToolSpec(name="look", description="Look.", parameters={"type": "object", "properties": {"b": {}, "a": {}}})
@@ -50,7 +51,7 @@ def body(*messages: Message, url: str | None = "http://localhost:11434/v1", mode
     snapshot = freeze(model="m", instructions=instructions, tools=tools)
     entries = [WindowEntry(n, message, encode) for n, message in enumerate(messages)]
     for entry in entries:
-        entry.load(FILES)
+        entry.load(FILES, Frames())
     provider = compatible(api_key=None, base_url=url)
     raw = provider._body(Request(model, snapshot, entries, Controls(**given), "s"))
     assert raw == provider._body(Request(model, snapshot, entries, Controls(**given), "s"))
@@ -78,8 +79,8 @@ def test_the_schema_of_a_tool_goes_out_as_the_snapshot_has_it():
     assert list(body()["tools"][0]["function"]["parameters"]["properties"]) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("controls", "asked"),
+@for_each(
+    "controls, asked",
     [
         ({}, {}),
         ({"tool_choice": "auto"}, {}),
@@ -179,14 +180,14 @@ def test_a_call_without_text_has_no_content():
     assert encoded(Message("assistant", (Text(" "), ToolCall("call_1", "look", {}))))[0]["content"] is None
 
 
-@pytest.mark.parametrize(("name", "sent"), [("look it/up", "look_it_up"), ("", "unnamed"), ("x" * 99, "x" * 64)])
+@for_each("name, sent", [("look it/up", "look_it_up"), ("", "unnamed"), ("x" * 99, "x" * 64)])
 def test_an_invented_name_can_be_sent_back(name, sent):
     """A name that no server takes is made one that it does."""
     assert encoded(Message("assistant", (ToolCall("c", name, {}),)))[0]["tool_calls"][0]["function"]["name"] == sent
 
 
-@pytest.mark.parametrize("role", ["user", "assistant"])
-@pytest.mark.parametrize("parts", [(), (Text(""),), (Text(" \n"), Reasoning("Hm")), (Render("r_1"),)])
+@for_each("role", ["user", "assistant"])
+@for_each("parts", [(), (Text(""),), (Text(" \n"), Reasoning("Hm")), (Render("r_1"),)])
 def test_nothing_to_say_is_no_message(role, parts):
     """A message with nothing left is not sent."""
     assert encode(Message(role, parts), {}) == b""
@@ -264,8 +265,8 @@ def test_ids_alone_are_a_native_form():
     assert "reasoning_content" not in encoded(answer)[0]
 
 
-@pytest.mark.parametrize(
-    ("wants", "thinking", "extra"),
+@for_each(
+    "wants, thinking, extra",
     [
         (Wants(), None, None),
         (Wants("always"), "", None),
@@ -281,8 +282,8 @@ def test_an_answer_of_another_model_has_what_its_server_wants(wants, thinking, e
     assert [call.get("extra_content") for call in found["tool_calls"]] == [extra, None]
 
 
-@pytest.mark.parametrize(
-    ("url", "wants"),
+@for_each(
+    "url, wants",
     [
         ("https://api.deepseek.com/v1", Wants("always")),
         ("https://generativelanguage.googleapis.com/v1beta/openai", Wants(signature=True)),

@@ -2,11 +2,10 @@
 
 import json
 
-import pytest
-
 from agent_core.providers import base as p
 from tests.agent_core.providers.compatible.test_provider import ARGS_A, play, receive, sent
 from tests.agent_core.providers.contract import written as w
+from tests.cases import for_each
 
 CALL = w.tool_call(ARGS_A, index=0, id="call_00_x", name="look")
 SIGNED = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
@@ -33,8 +32,8 @@ def test_of_plain_calls_the_ids_are_kept():
     assert kept({"content": "Hm."}, CALL) == [p.NativeItem((), 2)]
 
 
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-@pytest.mark.parametrize("calls", [(), (CALL,)])
+@for_each("field", ["reasoning_content", "reasoning"])
+@for_each("calls", [(), (CALL,)])
 def test_thinking_goes_back_under_the_name_it_came_by(field, calls):
     """Thinking is kept by its place, in an answer with calls and in one without, which may end a tool loop."""
     found = message({field: "Let me "}, {field: "see."}, {"content": "Well."}, *calls)
@@ -42,7 +41,7 @@ def test_thinking_goes_back_under_the_name_it_came_by(field, calls):
     assert (found[field], found["content"]) == ("Let me see.", "Well.")
 
 
-@pytest.mark.parametrize("blank", ["", " \n"])
+@for_each("blank", ["", " \n"])
 def test_an_empty_thought_goes_back_too(blank):
     """DeepSeek refuses an answer without its thinking even where it thought nothing, which it says."""
     for more in (CALL, {"content": "Hi."}):
@@ -65,7 +64,7 @@ def test_a_signature_may_come_after_its_call():
     assert message(CALL, later)["tool_calls"] == [json.loads(sent("call_00_x", ARGS_A, **SIGNED))]
 
 
-@pytest.mark.parametrize(("raw", "back"), [('{"what": "a', "{}"), ("", "{}"), ("null", "{}"), ("[1]", "{}")])
+@for_each("raw, back", [('{"what": "a', "{}"), ("", "{}"), ("null", "{}"), ("[1]", "{}")])
 def test_arguments_that_a_server_cannot_read_are_empty(raw, back):
     """A template of the server parses the arguments: those that are no JSON object would break it."""
     (call,) = message({"reasoning_content": "Hm"}, w.tool_call(raw, index=0, id="1", name="look"))["tool_calls"]
@@ -105,7 +104,7 @@ def test_details_that_differ_from_what_was_shown_are_kept_themselves():
     assert message(*deltas, CALL)["reasoning_details"] == [DETAILS[0], *odd]
 
 
-@pytest.mark.parametrize("end", ["length", "content_filter"])
+@for_each("end", ["length", "content_filter"])
 def test_nothing_is_kept_of_an_answer_that_does_not_count(end):
     """A cut answer is sent back as its text, a refused one not at all."""
     assert kept({"reasoning_content": "Hm"}, {"content": "Well, "}, CALL, finish=end) == []

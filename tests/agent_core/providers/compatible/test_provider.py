@@ -11,6 +11,7 @@ from agent_core.providers import base as p
 from agent_core.providers.compatible.fold import ChatFold
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.received import Received, joined, received
+from tests.cases import for_each
 
 DONE = b"data: [DONE]\n\n"
 A, B = ("call", "look", {"what": "a"}), ("call", "look", {"what": "b"})
@@ -172,7 +173,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("case", CALLS)
+@for_each("case", CALLS)
 def test_calls_are_kept_apart(case):
     """Two calls stay two, each with its own arguments and an id, whatever the server leaves out or repeats."""
     found = receive(w.chat(*CALLS[case], finish="tool_calls"))
@@ -194,13 +195,13 @@ def test_different_names_are_different_calls():
     assert found.parts == (("call", "list_all", {}), A)
 
 
-@pytest.mark.parametrize("raw", [None, "", "null", "{}", " "])
+@for_each("raw", [None, "", "null", "{}", " "])
 def test_no_arguments_are_an_empty_object(raw):
     """A call without arguments is a call with none, however a server says so."""
     assert receive(w.chat(w.tool_call(raw, index=0, id="1", name="look"))).parts == (("call", "look", {}),)
 
 
-@pytest.mark.parametrize("raw", ['{"what": "a', "[1]", "3", "{} {}", '{"a": 1}, {"b": 2}'])
+@for_each("raw", ['{"what": "a', "[1]", "3", "{} {}", '{"a": 1}, {"b": 2}'])
 def test_bad_arguments_are_kept_as_they_came(raw):
     """What is no JSON object never becomes arguments; the model gets its raw text back."""
     found = receive(w.chat(w.tool_call(raw, index=0, id="1", name="look"), finish="tool_calls"))
@@ -222,7 +223,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize(("finish", "calls"), ENDS)
+@for_each("finish, calls", ENDS)
 def test_the_end_follows_from_calls_and_finish_reason(finish, calls):
     """Calls decide whether tools run; an answer without `[DONE]` is whole when it gave a reason, else it was cut."""
     said = [{"content": "Hi"}, *([w.tool_call(ARGS_A, index=0, id="1", name="look")] if calls else [])]
@@ -236,9 +237,7 @@ def test_an_empty_stream_is_a_failure():
     assert [receive(data).end for data in (b"", DONE, b": ping\n\n")] == ["network"] * 3
 
 
-@pytest.mark.parametrize(
-    "done", [b"data: [DONE]\n\n", b"data:[DONE]\n\n", b"data:   [DONE]  \r\n\r\n", b"data: [ DONE ]"]
-)
+@for_each("done", [b"data: [DONE]\n\n", b"data:[DONE]\n\n", b"data:   [DONE]  \r\n\r\n", b"data: [ DONE ]"])
 def test_done_may_have_spaces(done):
     """However `[DONE]` is written, it is the end, and nothing after it is read."""
     assert receive(w.chat({"content": "Hi"}, done=False) + done + b"\n\n" + w.chat({"content": "more"})).parts == (
@@ -272,8 +271,8 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("before", [0, 1], ids=["first", "later"])
-@pytest.mark.parametrize("error", ERRORS)
+@for_each("before", [0, 1])
+@for_each("error", ERRORS)
 def test_an_error_in_the_stream_is_a_failure(error, before):
     """An error chunk, in any shape, ends the answer as a failure of its kind; what follows is not read."""
     said = w.chat({"content": "Hal"}, finish=None, done=False) * before
@@ -301,7 +300,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("case", ODD)
+@for_each("case", ODD)
 def test_odd_chunks_are_understood(case):
     """Missing, empty and unknown fields spoil no answer."""
     found = receive(chunks(*ODD[case]))
@@ -322,7 +321,7 @@ def test_a_json_error_with_status_200_is_a_failure():
     assert receive(b'{"error": {"message": "no", "type": "insufficient_quota"}}').end == "quota"
 
 
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+@for_each("field", ["reasoning_content", "reasoning"])
 def test_thinking_has_two_names(field):
     """Thinking is read under either name, and once when a server uses both."""
     assert receive(w.chat({field: "Hm"}, {"content": "Yes"})).parts == (("thinking", "Hm"), ("text", "Yes"))
@@ -351,7 +350,7 @@ USAGE = [
 ]
 
 
-@pytest.mark.parametrize(("given", "usage"), USAGE)
+@for_each("given, usage", USAGE)
 def test_usage_is_parted_and_what_is_unknown_stays_so(given, usage):
     """The input count excludes cached tokens; no number is ever invented."""
     assert receive(chunks(w.chunk({"content": "Hi"}), {"choices": [], "usage": given})).usage == usage
@@ -364,7 +363,7 @@ def test_the_last_usage_counts():
     assert usage == Usage(9, 3, None, None, None, None)
 
 
-@pytest.mark.parametrize("data", [b"data: {\n\n", b"data: [1]\n\n", b'data: {"choices": 7}\n\n', b"data: \xff\n\n"])
+@for_each("data", [b"data: {\n\n", b"data: [1]\n\n", b'data: {"choices": 7}\n\n', b"data: \xff\n\n"])
 def test_an_unreadable_chunk_raises(data):
     """What cannot be read raises the one error that the client turns into a failure."""
     with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):

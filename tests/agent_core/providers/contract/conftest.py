@@ -16,7 +16,7 @@ from agent_core.store.database import Database
 from agent_core.testing.models import FakeModels
 from agent_core.tools.base import Tool
 from tests.agent_core.providers.contract.received import Received, received
-from tests.agent_core.providers.contract.wires import INSTRUCTIONS, KEY, WIRES, Model, Wire, collect
+from tests.agent_core.providers.contract.wires import INSTRUCTIONS, KEY, WIRES, ConnectedProvider, Wire, collect
 from tests.agent_core.stage import ANN, Stage
 
 
@@ -32,7 +32,7 @@ class Line:
 
     wire: Wire
     models: FakeModels
-    provider: Model
+    provider: ConnectedProvider
 
     async def deltas(self, *messages: Message, **options: Any) -> list[ModelDelta]:
         """Ask once and return all deltas."""
@@ -77,7 +77,7 @@ async def ask(dial: Dial, wire: Wire) -> Callable[..., Awaitable[Received]]:
 
 
 @dataclass
-class Scene(Stage):
+class WireStage(Stage):
     """A session whose agent is answered by the server at the other end of a line."""
 
     line: Line
@@ -88,7 +88,7 @@ class Scene(Stage):
         return [self.line.wire.sent(asked) for asked in self.line.models.asked]
 
 
-SetScene = Callable[..., Awaitable[Scene]]
+SetScene = Callable[..., Awaitable[WireStage]]
 
 
 @pytest.fixture
@@ -105,13 +105,13 @@ async def scene(dial: Dial, database_path: Path) -> AsyncIterator[SetScene]:
         clock: Clock | None = None,
         database: Database | None = None,
         session: str | None = None,
-        wrap: Callable[[Model], Provider] | None = None,
+        wrap: Callable[[ConnectedProvider], Provider] | None = None,
         stand_in: Line | None = None,
         server: dict[str, Any] | None = None,
         declared: Sequence[DeclaredTool] = (),
         defaults: AgentDefaults = PLAIN_DEFAULTS,
         **definition: Any,
-    ) -> Scene:
+    ) -> WireStage:
         line = line or await dial(wire, script, **(server or {}))
         provider = wrap(line.provider) if wrap else line.provider
         providers = {stand_in.wire.name: stand_in.provider} if stand_in else {}
@@ -131,7 +131,7 @@ async def scene(dial: Dial, database_path: Path) -> AsyncIterator[SetScene]:
             wanted = {"name": "assistant", "instructions": INSTRUCTIONS, "tools": names, **definition}
             await core.agents.create(Definition(**wanted))
             session = (await core.open_session(agent="assistant", actor=ANN)).id
-        return Scene(core, cast("Any", provider), session, line)
+        return WireStage(core, cast("Any", provider), session, line)
 
     yield make
     for core in cores:

@@ -12,7 +12,7 @@ from agent_core.testing.models import ModelCall
 from agent_core.testing.models.prefix import of_messages
 from agent_core.tools.base import Tool
 from agent_core.tools.function import tool
-from tests.agent_core.providers.contract.wires import Model, collect, unmarked
+from tests.agent_core.providers.contract.wires import ConnectedProvider, collect, unmarked
 
 
 @tool(concurrency_safe=True)
@@ -65,7 +65,9 @@ def marks_of(asked: ModelCall) -> list[tuple[str, str]]:
     return [(path, mark.get("ttl", "5m")) for path, mark in marked if mark]
 
 
-async def ask(provider: Model, model: str, snapshot: Snapshot, *, messages: int = 3, **fields: Any) -> list[ModelDelta]:
+async def ask(
+    provider: ConnectedProvider, model: str, snapshot: Snapshot, *, messages: int = 3, **fields: Any
+) -> list[ModelDelta]:
     """Send a request of so many messages by a provider, and return the answer."""
     encode = provider.encoder(model)
     entries = [_Entry(Message("user", (Text(f"Message {n}"),)), encode) for n in range(messages)]

@@ -1,11 +1,10 @@
 """One answer, three wires: what the model says reaches the loop in the same form."""
 
-import pytest
-
 from agent_core.domain.messages import Usage
 from agent_core.testing import call, cut, finish, raw_call, refuse, say, think, usage
 from agent_core.testing.models import raw
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES
+from tests.cases import for_each
 
 
 async def test_text_comes_in_one_part(ask):
@@ -31,7 +30,7 @@ async def test_parallel_calls_are_received_in_order(ask):
     assert all(received.ids)
 
 
-@pytest.mark.parametrize("arguments", ["", "{}", "null", " "])
+@for_each("arguments", ["", "{}", "null", " "])
 async def test_a_call_without_arguments_is_a_call(ask, arguments):
     """A tool that takes nothing may be called with no text, with `{}` or with `null`."""
     received = await ask([raw_call("list_all", arguments)])
@@ -39,7 +38,7 @@ async def test_a_call_without_arguments_is_a_call(ask, arguments):
     assert received.end == "tools"
 
 
-@pytest.mark.parametrize("arguments", ['{"what": "a', '{"what": a}', "[1, 2]", '"text"', "{} {}", '{"what": NaN}'])
+@for_each("arguments", ['{"what": "a', '{"what": a}', "[1, 2]", '"text"', "{} {}", '{"what": NaN}'])
 async def test_invalid_arguments_keep_their_raw_text(ask, arguments):
     """Truncated or invalid JSON never becomes arguments; its text is kept for the error that the model gets."""
     received = await ask([raw_call("look", arguments, cut=3)])

@@ -18,9 +18,10 @@ from agent_core.providers.openai.provider import openai
 from agent_core.testing import FakeClock, call, finish, pause, say, think
 from agent_core.testing.models import FakeModels, ModelCall, native
 from tests.agent_core.providers.contract.telling import TOOLS, ask, extends, marks_of
-from tests.agent_core.providers.contract.wires import CHAT, KEY, MESSAGES, RESPONSES, TOOL, Model, unmarked
+from tests.agent_core.providers.contract.wires import CHAT, KEY, MESSAGES, RESPONSES, TOOL, ConnectedProvider, unmarked
 from tests.agent_core.scenes import inbound
 from tests.agent_core.stage import PATIENCE, asleep
+from tests.cases import for_each
 from tests.polling import until
 
 RULES = "A rule that is worth keeping. " * 400
@@ -93,8 +94,8 @@ async def test_the_first_request_after_a_compaction_marks_its_summary(dial):
     assert marks_of(line.models.asked[0]) == [(place, "1h") for place in places]
 
 
-@pytest.mark.parametrize(
-    ("texts", "tools", "expected"),
+@for_each(
+    "texts, tools, expected",
     [
         ({"instructions": "Rules."}, (TOOL,), [("system.0", "1h")]),
         ({"instructions": " "}, (TOOL,), [("tools.0", "1h")]),
@@ -145,7 +146,7 @@ async def test_servers_that_are_not_openai_get_none_of_it():
     assert made[1].able("gpt-6.1-sol").listed_as == "openai-compatible:gpt-6.1-sol"
 
 
-@pytest.mark.parametrize(("model", "marked"), [("gpt-6.1-sol", True), ("gpt-5.5", False)])
+@for_each("model, marked", [("gpt-6.1-sol", True), ("gpt-5.5", False)])
 async def test_openais_chat_endpoint_has_the_same_prices_and_cache_as_its_responses(model, marked):
     """It gets the key and, for newer models, breakpoints after the system's texts; its bills and misses are known."""
     snapshot = freeze(model=f"openai:{model}", instructions="Rules.", tools=(), profile="Ann.")
@@ -205,7 +206,7 @@ async def test_marks_change_nothing_else(dial, wire):
 class _Ungated:
     """A provider that does not say what it is billed for, so that the gate leaves its requests alone."""
 
-    def __init__(self, provider: Model) -> None:
+    def __init__(self, provider: ConnectedProvider) -> None:
         self.name, self.accepts, self.able = provider.name, provider.accepts, provider.able
         self.encoder, self._stream = provider.encoder, provider.stream
 

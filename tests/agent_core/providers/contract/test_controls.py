@@ -49,7 +49,7 @@ ANSWER = DeclaredTool(
 
 
 @dataclass(frozen=True)
-class Row:
+class ControlsRow:
     """One row of the controls: what is *given*, and what of it is *logged* of the step and *sent* on each wire.
 
     *notes* has the text added to the newest message, by wire; *step* is the one in which it shows.
@@ -67,7 +67,7 @@ def named(*names: str) -> list[dict[str, str]]:
 
 
 ROWS = {
-    "max_output_tokens": Row(
+    "max_output_tokens": ControlsRow(
         {"max_output_tokens": 4000},
         OF_RUNS,
         {"max_output_tokens": 4000},
@@ -77,7 +77,7 @@ ROWS = {
             COMPATIBLE: {"max_tokens": 4000},
         },
     ),
-    "effort": Row(
+    "effort": ControlsRow(
         {"effort": "low"},
         OF_RUNS,
         {"effort": "low"},
@@ -87,13 +87,13 @@ ROWS = {
             COMPATIBLE: {"reasoning_effort": "low"},
         },
     ),
-    "temperature": Row(
+    "temperature": ControlsRow(
         {"temperature": 0.5},
         OF_RUNS,
         {"temperature": 0.5},
         {ANTHROPIC: {"temperature": None}, OPENAI: {"temperature": None}, COMPATIBLE: {"temperature": 0.5}},
     ),
-    "tool_choice none": Row(
+    "tool_choice none": ControlsRow(
         {"tool_choice": "none"},
         EVERYWHERE,
         {"tool_choice": "none"},
@@ -104,7 +104,7 @@ ROWS = {
         },
         {ANTHROPIC: "Call no tools any more"},
     ),
-    "tool_choice required": Row(
+    "tool_choice required": ControlsRow(
         {"tool_choice": "required"},
         EVERYWHERE,
         {"tool_choice": "required"},
@@ -115,7 +115,7 @@ ROWS = {
         },
         {ANTHROPIC: "must be a call of `answer`, `look`, `pick`"},
     ),
-    "tool_choice of one tool": Row(
+    "tool_choice of one tool": ControlsRow(
         {"tool_choice": {"tool": "pick"}},
         EVERYWHERE,
         {"tool_choice": {"tool": "pick"}},
@@ -126,7 +126,7 @@ ROWS = {
         },
         {ANTHROPIC: "must be a call of `pick`"},
     ),
-    "active_tools": Row(
+    "active_tools": ControlsRow(
         {"active_tools": ["pick", "look"]},
         EVERYWHERE,
         {"tool_choice": "auto", "active_tools": ["look", "pick"]},
@@ -137,7 +137,7 @@ ROWS = {
         },
         {ANTHROPIC: "call `look`, `pick` only", COMPATIBLE: "call `look`, `pick` only"},
     ),
-    "active_tools, one required": Row(
+    "active_tools, one required": ControlsRow(
         {"active_tools": ["look", "pick"], "tool_choice": "required"},
         EVERYWHERE,
         {"tool_choice": "required", "active_tools": ["look", "pick"]},
@@ -148,19 +148,19 @@ ROWS = {
         },
         {ANTHROPIC: "must be a call of `look`, `pick`", COMPATIBLE: "call `look`, `pick` only"},
     ),
-    "step_rules": Row(
+    "step_rules": ControlsRow(
         {"step_rules": [{"step": 1, "tool_choice": "none"}, {"step": 2, "tool_choice": "none"}]},
         OF_RUNS,
         {"tool_choice": "none", "step_rules": None},
         {ANTHROPIC: {"tool_choice": None}, OPENAI: {"tool_choice": "none"}, COMPATIBLE: {"tool_choice": "none"}},
         {ANTHROPIC: "Call no tools any more"},
     ),
-    "stop_conditions": Row(
+    "stop_conditions": ControlsRow(
         {"stop_conditions": [{"type": "has_tool_call", "tool": "look"}]},
         OF_RUNS,
         {"stop_conditions": [{"type": "has_tool_call", "tool": "look"}]},
     ),
-    "output_schema": Row(
+    "output_schema": ControlsRow(
         {"output_schema": SCHEMA},
         OF_RUNS,
         {"output_schema": SCHEMA},
@@ -171,8 +171,8 @@ ROWS = {
         },
         {COMPATIBLE: "one JSON value that fits this JSON Schema"},
     ),
-    "budget": Row({"budget": {"tokens": 100_000}}, OF_RUNS, {"budget": {"tokens": 100_000}}),
-    "tool_context": Row({"tool_context": {"token": SECRET}}, OF_RUNS, {"tool_context": None}),
+    "budget": ControlsRow({"budget": {"tokens": 100_000}}, OF_RUNS, {"budget": {"tokens": 100_000}}),
+    "tool_context": ControlsRow({"tool_context": {"token": SECRET}}, OF_RUNS, {"tool_context": None}),
 }
 
 
@@ -187,7 +187,7 @@ def cases() -> list[Any]:
     return found
 
 
-class Model:
+class ResumedModel:
     """Lets the person pick first where a resume is to come, and then does what it is made to."""
 
     def __init__(self, level: str) -> None:
@@ -215,7 +215,7 @@ async def play(scene: Any, wire: Wire, level: str, given: Mapping[str, Any]) -> 
         return "Fine."
 
     own = msgspec.convert(given, Controls) if level == "agent" else Controls()
-    stage = await scene(wire, Model(level), tools=[look], controls=own, declared=(PICK, ANSWER))
+    stage = await scene(wire, ResumedModel(level), tools=[look], controls=own, declared=(PICK, ANSWER))
     run = {"run": given, "rule": {"step_rules": [{"step": 1, **given}]}}.get(level, {})
     options = msgspec.convert(run, Controls)
     done = await stage.play("Go", **msgspec.structs.asdict(options))

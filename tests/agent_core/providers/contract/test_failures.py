@@ -8,13 +8,14 @@ from agent_core.testing import fail, say
 from agent_core.testing.models import status
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.wires import KEY, MESSAGES, RESPONSES
+from tests.cases import for_each
 
 EVERYWHERE = [kind for kind in KINDS if kind != "stale_reasoning"]
 ENDS = [kind for kind in EVERYWHERE if kind in RETRYABLE]
 """What an official server may still say when its answer has begun."""
 
 
-@pytest.mark.parametrize("kind", EVERYWHERE)
+@for_each("kind", EVERYWHERE)
 async def test_a_refused_request_is_classified(kind, ask):
     """Each error that a vendor answers a request with is of the same kind on every wire."""
     received = await ask([fail(kind)])
@@ -32,7 +33,7 @@ async def test_thinking_that_is_refused_is_classified(dial, wire):
     assert received.end == "stale_reasoning", received.failure
 
 
-@pytest.mark.parametrize("kind", ENDS)
+@for_each("kind", ENDS)
 async def test_an_error_after_the_answer_has_begun_is_classified(kind, ask):
     """An error in the stream, after a status of 200, is of the same kind as one that answers the request."""
     received = await ask([say("Half an ans"), fail(kind)])
@@ -42,7 +43,7 @@ async def test_an_error_after_the_answer_has_begun_is_classified(kind, ask):
     assert received.failure.retryable
 
 
-@pytest.mark.parametrize("kind", ["rate_limited", "overloaded"])
+@for_each("kind", ["rate_limited", "overloaded"])
 async def test_retry_after_is_reported(kind, ask):
     """`retry-after` reaches the loop, long ones too: it decides, not the SDK."""
     received = await ask([fail(kind, retry_after=300)])
@@ -66,8 +67,8 @@ async def test_an_error_is_asked_for_once(dial, wire):
     assert line.models.calls == 1
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
+@for_each(
+    "answer, kind",
     [
         (status(502, "<html><body>Bad Gateway</body></html>", {"content-type": "text/html"}), "error"),
         (status(503, "", {"content-type": "text/plain"}), "overloaded"),
@@ -80,7 +81,6 @@ async def test_an_error_is_asked_for_once(dial, wire):
         (status(401, '{"detail": "Unauthorized"}', {"content-type": "application/json"}), "auth"),
         (status(413, '{"error": {"message": "too large"}}', {"content-type": "application/json"}), "context_overflow"),
     ],
-    ids=lambda value: str(value.code) if hasattr(value, "code") else value,
 )
 async def test_errors_in_no_vendors_shape_are_classified_by_their_status(answer, kind, ask):
     """Proxies and small servers answer in HTML, with plain text or with nothing; their status still tells."""
@@ -96,7 +96,7 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("case", GARBAGE)
+@for_each("case", GARBAGE)
 async def test_garbage_is_a_failure_that_is_tried_again(case, ask):
     """What cannot be read fails the call as the provider's fault; it raises nothing."""
     received = await ask([w.stream(GARBAGE[case])])
@@ -118,7 +118,7 @@ async def test_an_event_without_end_is_given_up(dial, wire, monkeypatch):
     assert received.end == "error", received.failure
 
 
-@pytest.mark.parametrize("kind", EVERYWHERE)
+@for_each("kind", EVERYWHERE)
 async def test_a_failure_names_the_remedy_and_no_secret(kind, ask):
     """What the operator reads names the provider and a remedy, and never the key."""
     received = await ask([fail(kind)])

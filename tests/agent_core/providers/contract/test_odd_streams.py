@@ -8,6 +8,7 @@ from agent_core import StepCompleted
 from agent_core.testing import say, usage
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
+from tests.cases import for_each
 
 A, B = ("call", "look", {"what": "a"}), ("call", "look", {"what": "b"})
 NOTHING = ("call", "list_all", {})
@@ -206,7 +207,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("case", CALLS)
+@for_each("case", CALLS)
 async def test_calls_are_kept_apart_whatever_the_server_leaves_out(case, dial):
     """Two calls stay two calls with missing or repeated indexes, ids and names, and each has an id of its own."""
     line = await dial(CHAT, [[w.stream(_chat_calls(*CALLS[case]))]])

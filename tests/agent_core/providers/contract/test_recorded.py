@@ -19,6 +19,7 @@ from agent_core.testing.models import FakeModels, raw, redacted, split
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.received import joined
 from tests.agent_core.providers.contract.wires import KEY, MESSAGES, Wire
+from tests.cases import for_each
 
 PATHS = {
     "anthropic": "/v1/messages",
@@ -117,7 +118,7 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("case", SEEN)
+@for_each("case", SEEN)
 async def test_streams_as_they_were_seen_are_understood_in_pieces_of_any_size(case, dial):
     """Odd streams, written after recordings of the real API, give the same answer in pieces of 1, 7 and 4,096 bytes."""
     stream, wanted = SEEN[case]

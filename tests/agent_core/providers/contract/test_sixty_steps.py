@@ -26,7 +26,7 @@ from agent_core.testing.models.items import Redacted, redacted
 from agent_core.testing.script import Think
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS, thoughts
-from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, Model
+from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, ConnectedProvider
 from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import ANN
 
@@ -137,7 +137,7 @@ async def test_a_second_refusal_in_the_same_step_fails_the_run(scene, wire):
 class Forgetful:
     """A provider whose encoder writes the history differently for each request."""
 
-    def __init__(self, provider: Model) -> None:
+    def __init__(self, provider: ConnectedProvider) -> None:
         self._provider, self.name, self._n = provider, provider.name, 0
         self.accepts, self.able, self.stream = provider.accepts, provider.able, provider.stream
 

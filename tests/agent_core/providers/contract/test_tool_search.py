@@ -27,6 +27,7 @@ from tests.agent_core.providers.contract.searching import FIND, NATIVE, played, 
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 from tests.agent_core.routing import SHOP, Growing, by_name, ends, shop_tool
 from tests.agent_core.stage import ANN
+from tests.cases import for_each
 
 
 @NATIVE
@@ -312,8 +313,8 @@ async def test_what_left_the_window_is_searched_for_again(scene: Any, wire: Any)
     assert not await stage.said(StepFailed)
 
 
-@pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("outcome", ["done", "denied"])
+@for_each("native", [True, False])
+@for_each("outcome", ["done", "denied"])
 def test_what_answers_a_search_by_responses(native: bool, outcome: CallOutcome):
     """The model's own search has its own kind of answer, whatever became of it; after a summary it is a text."""
     loaded = (LoadedTool("get_order", "Get it.", {"type": "object"}),) if outcome == "done" else ()

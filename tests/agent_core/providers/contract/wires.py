@@ -27,7 +27,7 @@ TOOL = ToolSpec(
 LIST = ToolSpec(name="list_all", description="List everything.", parameters={"type": "object", "properties": {}})
 
 
-class Model(Provider, Protocol):
+class ConnectedProvider(Provider, Protocol):
     """A provider that holds connections."""
 
     async def prepare(self) -> None: ...
@@ -65,7 +65,7 @@ class Wire:
         """Return another model of the same provider."""
         return f"{self.name}:{self.other}"
 
-    def provider(self, url: str, *, key: str = KEY, idle: float = 20.0) -> Model:
+    def provider(self, url: str, *, key: str = KEY, idle: float = 20.0) -> ConnectedProvider:
         match self.name:
             case "anthropic":
                 return anthropic(api_key=key, base_url=url, idle=idle, vision=self.vision)

@@ -248,7 +248,7 @@ def test_any_name_of_a_model_is_accepted(provider):
     assert (provider.accepts("gpt-99"), provider.accepts(" ")) == (True, False)
 
 
-class Server:
+class RecordingServer:
     """A server that answers every request with *answer* and keeps what it was asked."""
 
     def __init__(self, answer: bytes) -> None:
@@ -266,7 +266,7 @@ class Server:
 
 async def ask(answer: bytes) -> tuple[list[Any], bytes]:
     """Ask over a real socket; return the deltas and the request."""
-    server = Server(answer)
+    server = RecordingServer(answer)
     async with asyncio.timeout(60), await asyncio.start_server(server, "127.0.0.1") as listening:
         port = listening.sockets[0].getsockname()[1]
         provider = openai(api_key="sk-test-1234567", base_url=f"http://127.0.0.1:{port}/v1", idle=10)

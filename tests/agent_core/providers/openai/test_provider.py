@@ -12,6 +12,7 @@ from agent_core.net.sse import EventSplitter
 from agent_core.providers import base as p
 from agent_core.providers.failing import refused
 from agent_core.providers.openai.fold import ResponsesFold
+from tests.cases import for_each
 
 Json = dict[str, Any]
 
@@ -158,7 +159,7 @@ def test_texts_of_one_read_come_as_one():
     assert deltas == [p.Started("", "m"), p.ModelTextDelta(0, "abc"), p.ModelTextDelta(1, "d")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "events",
     [
         [{"type": "response.output_text.done", "output_index": 0, "content_index": 0, "text": "Hello"}],
@@ -168,7 +169,6 @@ def test_texts_of_one_read_come_as_one():
         [added(0, type="message"), completed(output=[message("Hello")])],
         [done(0, **message("Hello")), delta("output_text", 0, "Hello", content_index=0)],
     ],
-    ids=["text.done", "item.done", "the rest", "the end alone", "the end of an open item", "late delta"],
 )
 def test_text_that_deltas_left_out_is_reported(events):
     """Text that comes whole, or the rest of it, is reported once, wherever the server put it."""
@@ -189,8 +189,8 @@ def test_a_plain_answer_has_no_native_form():
     assert len(native(fold(created(), *plain, done(2, **reasoning()), done(3, **call("d", "{}")), completed()))) == 4
 
 
-@pytest.mark.parametrize(
-    ("raw", "arguments"),
+@for_each(
+    "raw, arguments",
     [("", {}), (" ", {}), ("null", {}), ("{}", {}), ('{"a": 1}', {"a": 1}), ('{"a": ', None), ("[1]", None), (7, None)],
 )
 def test_arguments_are_an_object_or_nothing(raw, arguments):
@@ -251,7 +251,7 @@ def test_reasoning_is_kept_with_the_item_that_it_led_to():
     assert [each["id"] for each in native(deltas)] == ["rs_1", "fc_c"]
 
 
-@pytest.mark.parametrize(("content", "kept"), [(None, 1), ([], 1), ([{"type": "reasoning_text", "text": "Hm."}], 2)])
+@for_each("content, kept", [(None, 1), ([], 1), ([{"type": "reasoning_text", "text": "Hm."}], 2)])
 def test_thoughts_without_their_content_are_not_sent_back(content, kept):
     """A server that stores nothing refuses reasoning that is no more than its id."""
     thought = reasoning(encrypted_content=None, content=content)
@@ -273,7 +273,7 @@ def test_a_text_that_nothing_closed_is_kept_as_a_message():
     assert deltas[-1] == p.Finished("length", "max_output_tokens")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "events",
     [
         [delta("refusal", 0, "I can"), delta("refusal", 0, "not."), done(0, **message("Well"))],
@@ -288,17 +288,15 @@ def test_a_refusal_is_reported_once(events):
     assert deltas[-1] == p.Finished("refused", "completed")
 
 
-@pytest.mark.parametrize(
-    ("reason", "end"), [("content_filter", "refused"), ("max_output_tokens", "length"), ("novel", "length")]
-)
+@for_each("reason, end", [("content_filter", "refused"), ("max_output_tokens", "length"), ("novel", "length")])
 def test_an_incomplete_response_says_why(reason, end):
     """A filter refuses; any other reason means that the answer is cut."""
     deltas = fold(created(), completed("incomplete", incomplete_details={"reason": reason}))
     assert deltas[-1] == p.Finished(end, reason)
 
 
-@pytest.mark.parametrize(
-    ("event", "kind"),
+@for_each(
+    "event, kind",
     [
         (
             {"type": "error", "code": "context_length_exceeded", "message": "Too long.", "param": None},
@@ -322,7 +320,7 @@ def test_an_error_in_the_stream_fails_the_call(event, kind):
     assert len([each for each in deltas if isinstance(each, p.CallFailed | p.Finished)]) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
@@ -354,8 +352,8 @@ DETAILS = {"cached_tokens": 40, "cache_write_tokens": 35}
 WRITTEN = {**DETAILS, "cache_write_tokens_details": {"ttl_30m_tokens": 30, "ttl_12h_tokens": 5}}
 
 
-@pytest.mark.parametrize(
-    ("details", "usage"),
+@for_each(
+    "details, usage",
     [
         (None, Usage(100, 20, 8, None, None, None)),
         ({"cached_tokens": 40}, Usage(60, 20, 8, 40, None, None)),
@@ -363,7 +361,7 @@ WRITTEN = {**DETAILS, "cache_write_tokens_details": {"ttl_30m_tokens": 30, "ttl_
         (WRITTEN, Usage(25, 20, 8, 40, 30, 5)),
     ],
 )
-@pytest.mark.parametrize("kind", ["completed", "incomplete", "failed"])
+@for_each("kind", ["completed", "incomplete", "failed"])
 def test_tokens_are_counted_apart(details, usage, kind):
     """Plain input is what was neither read from the cache nor written to it; what is not reported is unknown."""
     counts = {"input_tokens": 100, "input_tokens_details": details, "output_tokens": 20}

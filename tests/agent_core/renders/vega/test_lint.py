@@ -8,12 +8,13 @@ from agent_core.errors import InvalidInput
 from agent_core.renders.vega.lint import BadSpec, checked
 from tests.agent_core.renders.hostile import BOUNDED, CELLS, HostileSpec, bar, hostile, shown
 from tests.agent_core.renders.specs import ChartSpec, corpus
+from tests.cases import for_each
 
 MARKS = {"arc", "area", "bar", "boxplot", "circle", "errorband", "errorbar", "line", "point", "rect", "rule", "square"}
 MARKS |= {"text", "tick", "trail"}
 
 
-@pytest.mark.parametrize("chart", corpus(), ids=str)
+@for_each("chart", corpus())
 def test_charts_of_the_corpus_pass_the_checks(chart: ChartSpec):
     """A chart of any mark type keeps all that it says; only its schema is named in one way."""
     found = checked(chart.spec)
@@ -35,7 +36,7 @@ def test_corpus_is_wide():
     assert 25 < sum(each.plain for each in corpus()) < len(corpus()) - 25
 
 
-@pytest.mark.parametrize("case", hostile(), ids=str)
+@for_each("case", hostile())
 def test_hostile_specifications_are_refused_by_name(case: HostileSpec):
     """A specification that reaches outside or would draw forever is refused, with a path and a word that says why."""
     if case.word == BOUNDED:
@@ -66,8 +67,8 @@ def test_given_specification_is_not_changed():
     assert found["data"]["values"][0] is spec["data"]["values"][0]
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"),
+@for_each(
+    "given, kept",
     [
         (None, "v6"),
         ("https://vega.github.io/schema/vega-lite/v5.json", "v5"),
@@ -81,8 +82,8 @@ def test_schema_names_the_major_version(given: str | None, kept: str):
     assert checked(spec)["$schema"] == f"https://vega.github.io/schema/vega-lite/{kept}.json"
 
 
-@pytest.mark.parametrize(
-    ("spec", "path", "said"),
+@for_each(
+    "spec, path, said",
     [
         (bar(mark="pie"), "$.mark", "did you mean `arc`?"),
         (bar(mark="barr"), "$.mark", "did you mean `bar`?"),
@@ -136,7 +137,7 @@ def test_errors_name_the_path_and_the_fix(spec: dict[str, Any], path: str, said:
     assert isinstance(refused.value, InvalidInput)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "spec",
     [
         bar(config={"title": {"anchor": "middle"}}, title={"text": "t", "anchor": None}),
@@ -168,8 +169,8 @@ def test_years_as_numbers_are_no_dates():
     )
 
 
-@pytest.mark.parametrize(
-    ("transform", "field"),
+@for_each(
+    "transform, field",
     [
         ({"aggregate": [{"op": "sum", "field": "b", "as": "s"}], "groupby": ["a"]}, "s"),
         ({"aggregate": [{"op": "count"}], "groupby": ["a"]}, "count"),

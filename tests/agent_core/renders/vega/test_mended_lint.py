@@ -8,6 +8,7 @@ import pytest
 import vl_convert
 
 from agent_core.renders.vega.lint import BadSpec, checked
+from tests.cases import for_each
 
 ROWS = [{"d": "2026-01-05", "k": "a", "n": 1}, {"d": "2026-02-05", "k": "b", "n": 2}]
 YEAR = {"field": "d", "timeUnit": "year", "type": "temporal"}
@@ -55,7 +56,7 @@ def code(value: Any, key: str = "") -> str:
     return QUOTED.sub("", value) if isinstance(value, str) and key in ("expr", "signal", "test", "update") else ""
 
 
-@pytest.mark.parametrize("spec", RUN, ids=lambda spec: str(spec["encoding"]["x"])[:50])
+@for_each("spec", RUN)
 def test_texts_that_become_code_are_refused(spec: dict[str, Any]):
     """A text that Vega-Lite writes into an expression is refused, with its path."""
     if spec is not RUN[-1]:
@@ -64,7 +65,7 @@ def test_texts_that_become_code_are_refused(spec: dict[str, Any]):
         checked(spec)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "spec",
     [
         bar({**YEAR, "timeUnit": "month", "sort": ["Feb", "march", 1, "4"]}),
@@ -80,7 +81,7 @@ def test_dates_as_people_write_them_pass(spec: dict[str, Any]):
     checked(spec)
 
 
-@pytest.mark.parametrize("test", [{"gte": "2026-02-01"}, {"oneOf": ["2026-02-05"]}, {"range": ["2026-01", "2026-02"]}])
+@for_each("test", [{"gte": "2026-02-01"}, {"oneOf": ["2026-02-05"]}, {"range": ["2026-01", "2026-02"]}])
 def test_texts_are_not_compared_with_dates(test: dict[str, Any]):
     """A filter that would drop all rows, since its field is read as dates, is refused with a filter that works."""
     wrong = where(**test)
@@ -101,8 +102,8 @@ def test_checks_are_linear():
     assert time.process_time() - started < 2
 
 
-@pytest.mark.parametrize(
-    ("spec", "path"),
+@for_each(
+    "spec, path",
     [
         (bar(title="\ud800"), "$.title"),
         (bar(data={"values": [{"k": "\ud800", "n": 1}]}), "$.data.values[0].k"),
@@ -112,7 +113,6 @@ def test_checks_are_linear():
         (bar(description="x", width=10**5_000), "$.width"),
         (bar(data={"values": [{"k": 10**5_000, "n": 1}]}), "$.data.values[0].k"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_json_cannot_hold_is_refused_by_its_place(spec: dict[str, Any], path: str):
     """Half a character and a number of thousands of digits are errors with a path, not crashes."""
@@ -121,7 +121,7 @@ def test_what_json_cannot_hold_is_refused_by_its_place(spec: dict[str, Any], pat
     assert refused.value.path == path
 
 
-@pytest.mark.parametrize(
+@for_each(
     "transform",
     [
         {"pivot": "k", "value": "n"},
@@ -130,7 +130,6 @@ def test_what_json_cannot_hold_is_refused_by_its_place(spec: dict[str, Any], pat
         {"impute": "n", "key": "n", "groupby": ["k"]},
         {"quantile": "n", "groupby": ["k"], "step": 0.001},
     ],
-    ids=lambda each: next(iter(each)),
 )
 def test_transforms_make_a_bounded_number_of_rows(transform: dict[str, Any]):
     """A transform that makes far more of the rows than can be drawn is refused before it is drawn."""
@@ -142,7 +141,7 @@ def test_transforms_make_a_bounded_number_of_rows(transform: dict[str, Any]):
     checked(few)
 
 
-@pytest.mark.parametrize(("op", "frame"), [("median", [-2_000, 2_000]), ("ci0", [None, 0])])
+@for_each("op, frame", [("median", [-2_000, 2_000]), ("ci0", [None, 0])])
 def test_moving_frames_are_bounded(op: str, frame: list[Any]):
     """A frame of thousands of rows around each row, or an interval for each row, would be computed for minutes."""
     window = {"window": [{"op": op, "field": "n", "as": "w"}], "frame": frame}

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from agent_core.renders.values import PlainChart
 from agent_core.renders.vega.lint import checked
 from agent_core.renders.vega.reduce import reduced
 from tests.agent_core.renders.hostile import hostile
 from tests.agent_core.renders.specs import ChartSpec, chart_named, corpus
+from tests.cases import for_each
 
 ROWS = [
     {"k": "b", "v": 3, "g": "u", "d": "2026-01-10"},
@@ -32,7 +31,7 @@ def plain(mark: Any, rows: list[dict[str, Any]] | None = None, **channels: Any) 
     return found
 
 
-@pytest.mark.parametrize("each", corpus(), ids=str)
+@for_each("each", corpus())
 def test_charts_of_the_corpus_reduce_as_it_says(each: ChartSpec):
     """Each chart of the corpus reduces, or does not, as its file says."""
     assert (reduced(checked(each.spec)) is not None) is each.plain
@@ -44,8 +43,8 @@ def test_hostile_specifications_reduce_without_errors():
         reduced(case.spec)
 
 
-@pytest.mark.parametrize(
-    ("format", "kept"),
+@for_each(
+    "format, kept",
     [
         (".1%", "percent.1"),
         ("%", "percent"),
@@ -68,7 +67,7 @@ def test_format_of_amounts_is_kept(format: str | None, kept: str | None):
     assert plain("point", x=V, y={**V, **axis}).format == kept
 
 
-@pytest.mark.parametrize("format", ["+.1%", "(.2f", ".3g", "e", "$.1%", "08d", "%Y", ".2", 3, {"a": 1}])
+@for_each("format", ["+.1%", "(.2f", ".3g", "e", "$.1%", "08d", "%Y", ".2", 3, {"a": 1}])
 def test_other_formats_are_pictures(format: Any):
     """A format that the surfaces cannot write is not dropped: Vega draws it."""
     assert reduced(chart("bar", x=K, y={**SUM, "axis": {"format": format}})) is None
@@ -90,8 +89,8 @@ def test_bars_of_sums():
     assert (found.series[0].name, found.series[0].values) == ("Sum of v", (5, 4, None))
 
 
-@pytest.mark.parametrize(
-    ("sort", "order"),
+@for_each(
+    "sort, order",
     [
         ("ascending", "abc"),
         ("descending", "cba"),
@@ -178,8 +177,8 @@ def test_time_axis_of_lines_is_even_or_not_plain():
     assert ordinal.categories == ("Jan 2026", "Feb 2026", "Apr 2026")
 
 
-@pytest.mark.parametrize(
-    ("days", "labels"),
+@for_each(
+    "days, labels",
     [
         (["2026-01-03", "2026-01-04", "2026-01-05"], ("Jan 03, 2026", "Jan 04, 2026", "Jan 05, 2026")),
         (["2026-06-01", "2026-06-08"], ("Jun 01, 2026", "Jun 08, 2026")),
@@ -229,7 +228,7 @@ def test_histogram_has_its_empty_bins():
     assert (found.x, found.y) == ("v (binned)", "Count of Records")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "spec",
     [
         chart("bar", x=K, y=SUM, color={"field": "g"}, detail={"field": "d", "type": "nominal"}),
@@ -259,7 +258,6 @@ def test_histogram_has_its_empty_bins():
         chart("bar", x=K, y=SUM) | {"transform": [{"filter": {"field": "v", "gt": 1}}]},
         chart("bar", [{"k": "a", "v": 1e308}] * 2, x=K, y=SUM),
     ],
-    ids=lambda spec: str(spec["encoding"])[:60],
 )
 def test_charts_in_doubt_are_not_plain(spec: dict[str, Any]):
     """A chart that a plain one would show differently, or that is ambiguous, does not reduce."""
@@ -316,7 +314,7 @@ def filtered(rows: list[dict[str, Any]], test: dict[str, Any], **encoding: Any) 
     return chart("bar", rows, **({"x": K, "y": {"aggregate": "count"}} | encoding)) | {"transform": [{"filter": test}]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "spec",
     [
         filtered(TYPED, {"field": "v", "gt": 2}),
@@ -341,7 +339,6 @@ def filtered(rows: list[dict[str, Any]], test: dict[str, Any], **encoding: Any) 
         | {"transform": [{"aggregate": [{"op": "sum", "field": "v", "as": "v"}], "groupby": ["k", "g"]}]},
         chart("bar", x={**DATED, "sort": ["Feb"]}, y=SUM),
     ],
-    ids=lambda spec: str(spec.get("transform", spec["encoding"]))[:60],
 )
 def test_what_vega_reads_in_its_own_way_is_not_plain(spec: dict[str, Any]):
     """Cells that Vega reads as another type, groups that it joins, and channels that it ignores do not reduce."""

@@ -14,6 +14,7 @@ from agent_core.renders.vega.lint import checked
 from agent_core.renders.vega.measures import name_of
 from agent_core.renders.vega.reduce import reduced
 from tests.agent_core.renders.specs import ChartSpec, corpus
+from tests.cases import for_each
 
 ROWS = [
     {
@@ -75,7 +76,7 @@ def compare(dimension: dict[str, Any], aggregate: str, *, split: bool, rows: lis
     assert numbers_of_ours(spec, split=split) == pytest.approx(theirs, rel=1e-9)
 
 
-@pytest.mark.parametrize(("dimension", "aggregate", "split"), SAMPLE, ids=str)
+@for_each("dimension, aggregate, split", SAMPLE)
 def test_numbers_are_those_of_vega(dimension: dict[str, Any], aggregate: str, split: bool):
     """Categories, time units and bins, by any aggregate, with series or without, have Vega's labels and numbers."""
     compare(dimension, aggregate, split=split)

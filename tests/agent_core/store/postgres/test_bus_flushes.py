@@ -31,7 +31,7 @@ ENTRY = 7_999
 """Bytes that a notification may have."""
 
 
-class Process:
+class BusProcess:
     """A hub, and what it tells the others."""
 
     def __init__(self) -> None:
@@ -69,16 +69,16 @@ def texts(row: Row) -> list[tuple[int, int, str]]:
 
 
 @pytest.fixture
-def here() -> Process:
+def here() -> BusProcess:
     """A process that others listen to, in the middle of a step."""
-    process = Process()
+    process = BusProcess()
     process.outgoing.listen(has_listeners=True)
     process.says(e.RunStarted(epoch=1), STEP)
     process.flush()
     return process
 
 
-def test_adjacent_pieces_of_a_part_are_merged(here: Process):
+def test_adjacent_pieces_of_a_part_are_merged(here: BusProcess):
     """A flush has one row per run, and in it one delta for what came together, with the offset of the first."""
     here.says(delta(0, "ab"), delta(2, "cd"), delta(0, "x", part=1), delta(4, "e"))
     batch = here.flush()
@@ -88,7 +88,7 @@ def test_adjacent_pieces_of_a_part_are_merged(here: Process):
 
 def test_a_process_alone_gathers_nothing():
     """Without a subscriber there is nothing to flush; once there is one, everything open is flushed."""
-    alone = Process()
+    alone = BusProcess()
     alone.says(e.RunStarted(epoch=1), STEP, delta(0, "ab"), delta(2, "cd"))
     assert alone.flush().is_empty
     assert alone.outgoing.listen(has_listeners=True)
@@ -97,7 +97,7 @@ def test_a_process_alone_gathers_nothing():
     assert ("fact", SESSION, 2) in batch.entries
 
 
-def test_a_failed_flush_is_repeated_from_the_beginning(here: Process):
+def test_a_failed_flush_is_repeated_from_the_beginning(here: BusProcess):
     """The rows of a flush that failed are dropped; the next one has the open message whole."""
     here.says(delta(0, "ab"))
     here.outgoing.failed(here.flush())
@@ -105,7 +105,7 @@ def test_a_failed_flush_is_repeated_from_the_beginning(here: Process):
     assert [texts(row) for row in here.flush().rows] == [[(0, 0, "abcd")]]
 
 
-def test_a_complete_message_has_its_rows_removed_and_no_more_written(here: Process):
+def test_a_complete_message_has_its_rows_removed_and_no_more_written(here: BusProcess):
     """Text that was not flushed before the end is not flushed: the fact has it all."""
     here.says(delta(0, "ab"))
     flushed = here.flush().rows[0]
@@ -125,7 +125,7 @@ def test_notifications_are_as_short_as_postgres_wants_them():
     assert sent == entries
 
 
-class Listener:
+class BusListener:
     """A process that reads the session, and has it open at the step."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ def row(n: int, *bodies: e.LiveBody, step: int = 2) -> Row:
 
 def test_a_hole_heals_when_the_rows_are_read_again():
     """Text after a hole is held back until the rows are read from the first one on, and then nothing is missing."""
-    there = Listener()
+    there = BusListener()
     there.reads(row(1, delta(0, "ab")), row(3, delta(4, "ef")))
     assert there.seen() == [(0, "ab")]
     there.incoming.read_all()
@@ -167,7 +167,7 @@ def test_a_hole_heals_when_the_rows_are_read_again():
 
 def test_what_was_shown_is_not_shown_again():
     """A message that is sent from its beginning again continues where it was."""
-    there = Listener()
+    there = BusListener()
     there.reads(row(1, delta(0, "abc")))
     there.incoming.notified_of_rows(RUN.key)
     there.reads(row(2, delta(0, "abcdef")))
@@ -176,7 +176,7 @@ def test_what_was_shown_is_not_shown_again():
 
 def test_text_waits_for_its_step():
     """Rows of a step whose fact was not read yet are shown after it."""
-    there = Listener()
+    there = BusListener()
     later = e.StepStarted(n=2, attempt=1, message="msg_2", takes=(), snapshot="s")
     said = e.TextDelta(message="msg_2", part=0, epoch=1, attempt=1, offset=0, text="Next")
     there.reads(row(1, said, step=4))
@@ -191,7 +191,7 @@ def test_text_waits_for_its_step():
 
 def test_unknown_live_events_of_a_newer_version_are_skipped():
     """A live event of an unknown kind or shape, and a row of an unknown one, cost nothing of what is beside them."""
-    there = Listener()
+    there = BusListener()
     mixed = (2, [("tool.drawing", 5, {"x": 1}), ("text.delta", 5, {"ink": 7}), ("text.delta", 5, delta(0, "ab"))])
     strange = [Row(RUN.session, RUN.key, 1, n, data) for n, data in ((2, b'{"step": 2}'), (3, b"\x00"))]
     there.reads(Row(RUN.session, RUN.key, 1, 1, msgspec.json.encode(mixed)), *strange, row(4, delta(2, "cd")))
@@ -200,7 +200,7 @@ def test_unknown_live_events_of_a_newer_version_are_skipped():
 
 def test_an_unknown_fact_of_a_newer_version_is_skipped():
     """Later facts are published, and waiting for the unknown one ends."""
-    there = Listener()
+    there = BusListener()
     there.incoming.notified_of_facts(SESSION, 4)
     assert there.incoming.take_stale() == ([SESSION], [2])
     known = (SESSION, RUN.session, 4, CODES["message.completed"], 5, msgspec.json.encode(END), RUN.key, RUN.id, None)
@@ -213,14 +213,14 @@ def test_an_unknown_fact_of_a_newer_version_is_skipped():
 
 def test_the_rest_of_a_message_is_shown_with_its_end():
     """Text that was not received before the end is taken from the fact, so that all deltas together are the text."""
-    there = Listener()
+    there = BusListener()
     there.reads(row(1, delta(0, "abc")))
     there.learns(3, END)
     there.reads(row(2, delta(3, "def")))
     assert there.seen() == [(0, "abc"), (3, "def"), "message.completed"]
 
 
-def test_what_a_process_says_of_a_run_that_it_lost_is_not_shown(here: Process):
+def test_what_a_process_says_of_a_run_that_it_lost_is_not_shown(here: BusProcess):
     """Once another process has taken a run, the former driver's text reaches no reader."""
     incoming = Incoming(here.outgoing)
     incoming.hub = here.hub
@@ -236,7 +236,7 @@ def test_what_a_process_says_of_a_run_that_it_lost_is_not_shown(here: Process):
     assert here.outgoing.live(again, event)[0], "until it takes the run again"
 
 
-def test_of_a_run_that_was_let_go_nothing_is_kept(here: Process):
+def test_of_a_run_that_was_let_go_nothing_is_kept(here: BusProcess):
     """Its text is no longer flushed, and a resume drops the open message of the step before it."""
     here.says(delta(0, "ab"))
     assert here.outgoing.release(RUN.id, RUN.epoch)
@@ -249,7 +249,7 @@ def test_of_a_run_that_was_let_go_nothing_is_kept(here: Process):
     assert here.outgoing.drives(SESSION) == 3
 
 
-def test_a_resume_that_is_read_late_takes_no_run_away(here: Process):
+def test_a_resume_that_is_read_late_takes_no_run_away(here: BusProcess):
     """Another process took the run, and this one took it back before it read so in the log."""
     incoming = Incoming(here.outgoing)
     incoming.hub = here.hub

@@ -51,7 +51,7 @@ async def driving(url: str, how: str) -> AsyncIterator[asyncio.subprocess.Proces
 
 
 @dataclass(frozen=True)
-class Step:
+class OpenStep:
     """A moment in which a run has said its words, all of them read, and says them once more after *go*."""
 
     here: Core
@@ -61,7 +61,7 @@ class Step:
     go: asyncio.Event
 
 
-async def steps(running: Processes) -> AsyncIterator[Step]:
+async def steps(running: Processes) -> AsyncIterator[OpenStep]:
     """Give the steps of a run; a reader in another process had the whole of it in the end."""
     gates = [asyncio.Event() for _ in range(4)]
     script = (*(item for go in gates for item in (say(*WORDS), pause(go))), say("End."))
@@ -72,7 +72,7 @@ async def steps(running: Processes) -> AsyncIterator[Step]:
     await send(here, session, "Hello")
     for n, go in enumerate(gates, 1):
         await until(lambda n=n: "".join(WORDS) * n in reading.shown.values())
-        yield Step(here, there, session, reading, go)
+        yield OpenStep(here, there, session, reading, go)
     await ended(reading)
     sound(reading)
     task.cancel()

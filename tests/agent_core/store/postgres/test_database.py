@@ -15,7 +15,7 @@ from agent_core.store.work.catalog import PROJECT
 from tests.agent_core.scenes import SAFETY
 from tests.agent_core.store.beside import held, opened, waits
 from tests.polling import until
-from tests.postgres import Server, postgres_server
+from tests.postgres import PostgresServer, postgres_server
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def other(postgres_url: str) -> AsyncIterator[PostgresDatabase]:
 
 
 @pytest.fixture(scope="module")
-def own_server() -> Iterator[Server]:
+def own_server() -> Iterator[PostgresServer]:
     """A server that a test may stop: the run's server is there for all."""
     with postgres_server() as server:
         yield server
@@ -146,7 +146,7 @@ async def test_a_transaction_whose_connection_is_cut_is_unavailable(database: Po
 
 
 @pytest.mark.parametrize("how", ["fast", "immediate"])
-async def test_a_server_that_is_away_is_unavailable_until_it_is_back(own_server: Server, how: str):
+async def test_a_server_that_is_away_is_unavailable_until_it_is_back(own_server: PostgresServer, how: str):
     """While there is no server reads and writes fail clearly; when it is back they work, on the same object."""
     async with opened(own_server.create()) as database:
         await database.write(catalog.ensure_project)

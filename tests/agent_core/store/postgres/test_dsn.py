@@ -1,12 +1,11 @@
 """The address of a Postgres, as hosts print it and drivers take it."""
 
-import pytest
-
 from agent_core.store.postgres.dsn import for_asyncpg
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
-    ("written", "given"),
+@for_each(
+    "written, given",
     [
         ("postgres://u:p%40ss@db.example:5433/parley", "postgresql://u:p%40ss@db.example:5433/parley"),
         ("postgresql://u@/parley?host=/run/pg", "postgresql://u@/parley?host=%2Frun%2Fpg"),

@@ -19,7 +19,7 @@ from agent_core.testing import FakeClock, ScriptedProvider, by_step, call, pause
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, engine_of, open_session, say_and_wait, send
 from tests.conftest import MakeCore, OpenDatabase
-from tests.postgres import Server
+from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.postgres
 LATER = 2**50
@@ -65,7 +65,7 @@ async def look(what: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def full(postgres: Server) -> Iterator[str]:
+def full(postgres: PostgresServer) -> Iterator[str]:
     """A database with three thousand sessions, ten runs of each, and four facts of each of those."""
     with postgres.new_database() as url:
         with psycopg.connect(url) as connection:

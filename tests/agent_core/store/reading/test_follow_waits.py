@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from agent_core import Core, Definition, Text, ToolCompleted, ToolRequested, ToolSpec
+from agent_core import Core, Definition, Text, ToolCompleted, ToolRequested
 from agent_core.providers.base import Request
 from agent_core.store import log
 from agent_core.store.log import SessionKey
@@ -25,8 +25,8 @@ from agent_core.testing import (
     think,
     together,
 )
-from agent_core.tools.base import CallContext, Outcome, Pending
 from agent_core.tools.function import tool
+from tests.agent_core.asking import AskClient
 from tests.agent_core.databases import LateDatabase
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import (
@@ -47,15 +47,6 @@ from tests.conftest import ANN, Fresh, MakeCore, OpenDatabase
 from tests.polling import until
 
 WAITS = by_step((call("ask"),), (say("Thank you."),))
-
-
-class AskClient:
-    """A tool that the client answers: the run waits for it."""
-
-    spec = ToolSpec(name="ask", description="Ask the client.", parameters={"type": "object"})
-
-    async def call(self, arguments: dict[str, object], context: CallContext) -> Outcome:
-        return Pending("client")
 
 
 async def answer_wait(core: Core, session: str, run: str) -> None:

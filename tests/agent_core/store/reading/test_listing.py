@@ -13,6 +13,7 @@ from agent_core.store.reading import listing as listed
 from agent_core.store.reading.listing import Wanted
 from agent_core.testing import ScriptedProvider, say
 from tests.agent_core.scenes import ANN, BOB, open_session, say_and_wait
+from tests.cases import for_each
 from tests.conftest import MakeCore
 
 MEG = Actor("operator:key_1", "service", "Meg")
@@ -108,7 +109,7 @@ async def test_a_search_is_bounded_and_goes_on(core: Core, monkeypatch: pytest.M
     assert short.next_cursor is not None
 
 
-@pytest.mark.parametrize("cursor", ["x", "12", "1.2.3", "1.-2", "9" * 30 + ".1", "１.1"])
+@for_each("cursor", ["x", "12", "1.2.3", "1.-2", "9" * 30 + ".1", "１.1"])
 async def test_a_cursor_of_another_list_is_refused(core: Core, cursor: str):
     """What is no cursor of this list is an error that names it."""
     with pytest.raises(UnknownCursor):

@@ -25,7 +25,7 @@ async def look(what: str) -> str:
     return what
 
 
-class Talk:
+class EventfulSession:
     """A session that all kinds of things happen to, with a window of eight messages."""
 
     def __init__(self) -> None:
@@ -73,15 +73,15 @@ class Talk:
 
 
 @pytest.fixture
-async def talk(make_core: MakeCore) -> Talk:
-    talk = Talk()
+async def talk(make_core: MakeCore) -> EventfulSession:
+    talk = EventfulSession()
     limits = {"limits": Limits(max_context_messages=8)}
     talk.core = await make_core(ScriptedProvider(talk.script), tools=(look,), definition=limits, clock=FakeClock())
     talk.session = await open_session(talk.core)
     return talk
 
 
-def steps(talk: Talk) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+def steps(talk: EventfulSession) -> list[Callable[[], Coroutine[Any, Any, None]]]:
     return [
         lambda: talk.say("one"),
         lambda: talk.say("imported", history=HISTORY),
@@ -95,7 +95,7 @@ def steps(talk: Talk) -> list[Callable[[], Coroutine[Any, Any, None]]]:
     ]
 
 
-async def test_a_window_from_the_log_is_the_one_in_memory(talk: Talk):
+async def test_a_window_from_the_log_is_the_one_in_memory(talk: EventfulSession):
     """Whatever happened to a session, its window is the same read from the log as it was in memory, step by step."""
     for step in [*steps(talk), *steps(talk)]:
         await step()
@@ -103,7 +103,7 @@ async def test_a_window_from_the_log_is_the_one_in_memory(talk: Talk):
     assert types(await log_of(talk.core, talk.session)).count("context.compacted") >= 3
 
 
-async def test_a_session_that_fell_out_of_memory_continues(talk: Talk):
+async def test_a_session_that_fell_out_of_memory_continues(talk: EventfulSession):
     """A process keeps so many sessions in memory; one that it let go is answered as if it had stayed."""
     await talk.say("one")
     homes = talk.core._cache

@@ -46,7 +46,7 @@ class Reply:
 
 
 @dataclass
-class Asker:
+class ModelsClient:
     """A client of one server of fake models."""
 
     fake: FakeModels
@@ -75,7 +75,7 @@ class Asker:
 async def asking(script, **options):
     """Serve *script* and yield a client of it."""
     async with FakeModels(script, **options) as fake, aiohttp.ClientSession() as http:
-        yield Asker(fake, http)
+        yield ModelsClient(fake, http)
 
 
 @asynccontextmanager

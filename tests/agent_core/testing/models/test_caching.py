@@ -2,12 +2,11 @@
 
 import asyncio
 
-import pytest
-
 from agent_core.testing import FakeClock
 from agent_core.testing.models import Options
 from agent_core.testing.script import fail, pause, say
 from tests.agent_core.testing.models.asking import asking, user
+from tests.cases import for_each
 
 LONG = "word " * 2000  # about 2,500 tokens
 TAIL = 3
@@ -71,8 +70,8 @@ async def test_a_small_prefix_is_not_cached():
         assert (await used(asker, marked(block("small", FIVE))))[2] > 0
 
 
-@pytest.mark.parametrize(
-    ("model", "words", "kept"),
+@for_each(
+    "model, words, kept",
     [
         ("claude-opus-5-5", 500, True),
         ("claude-of-a-later-year", 500, False),
@@ -112,8 +111,8 @@ async def test_marks_of_both_lengths_are_billed_apart():
         assert (await used(asker, changed))[1::2] == (long, 0)
 
 
-@pytest.mark.parametrize(
-    ("change", "kept"),
+@for_each(
+    "change, kept",
     [
         ({"tools": [{"name": "new", "input_schema": {"type": "object"}}]}, "nothing"),
         ({"model": "claude-haiku-5-5"}, "nothing"),
@@ -190,7 +189,7 @@ async def test_a_cache_can_be_warmed():
         assert (await used(asker, body))[1] == warmed["usage"]["cache_creation_input_tokens"] > 0
 
 
-@pytest.mark.parametrize("wire", ["responses", "chat"])
+@for_each("wire", ["responses", "chat"])
 async def test_newer_models_bill_what_they_write(wire):
     """From GPT 5.6 on a prefix is written and billed, read to its exact end, and forgotten after half an hour."""
     clock = FakeClock()
@@ -225,7 +224,7 @@ async def test_another_key_is_another_cache():
         assert tokens_of(await asker.ask({**body, "prompt_cache_key": "b"}, "responses"))["read"] == 0
 
 
-@pytest.mark.parametrize(("wire", "model"), [("responses", "gpt-5.4"), ("chat", "llama")])
+@for_each("wire, model", [("responses", "gpt-5.4"), ("chat", "llama")])
 async def test_older_models_read_in_steps(wire, model):
     """Older models and compatible servers read the common prefix in steps of 128 tokens and bill no writes."""
     async with asking(always) as asker:

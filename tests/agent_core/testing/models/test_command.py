@@ -13,6 +13,7 @@ from agent_core.testing.models.builtin import builtin
 from agent_core.testing.models.command import main
 from agent_core.testing.models.rulefile import BadRules, by_rules, load, words
 from tests.agent_core.testing.models.asking import WIRES, asking, user
+from tests.cases import for_each
 
 RULES = """
 - match: weather
@@ -153,9 +154,9 @@ def test_words_are_whole_again():
         assert "".join(words(text)) == text
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(
-    ("text", "name", "arguments"),
+@for_each("wire", WIRES)
+@for_each(
+    "text, name, arguments",
     [
         ("What is 12 * (7+1)?", "calculate", '"12 * (7+1)"'),
         ("What is 12 * 7?", "calculate", '"12 * 7"'),
@@ -171,7 +172,7 @@ async def test_tools_are_used_on_demand(wire, text, name, arguments):
     assert arguments in reply.text.replace('\\"', '"')
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each("wire", WIRES)
 async def test_results_are_said_back(wire):
     """Without a script the models tell what the tools said."""
     async with asking(builtin) as asker:

@@ -1,11 +1,10 @@
 """The longest prompt of a model and the largest request, over plain HTTP."""
 
-import pytest
-
 from agent_core.providers.failing import refused
 from agent_core.testing import script
 from agent_core.testing.models import Options
 from tests.agent_core.testing.models.asking import MODELS, WIRES, asking
+from tests.cases import for_each
 
 SAID = {
     "messages": "prompt is too long: {tokens} tokens > {most} maximum",
@@ -21,7 +20,7 @@ def counted(reply, wire):
     return usage.get("prompt_tokens", usage.get("input_tokens")) if wire != "messages" else usage["input_tokens"]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each("wire", WIRES)
 async def test_a_prompt_beyond_the_context_is_refused(wire):
     """A prompt that fills the context is answered; one token more is refused as the vendor does, and counts nothing."""
     text = "word " * 400
@@ -37,7 +36,7 @@ async def test_a_prompt_beyond_the_context_is_refused(wire):
     assert refused("p", reply.status, reply.json, reply.headers).kind == "context_overflow"
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each("wire", WIRES)
 async def test_a_context_is_one_models_or_the_others(wire):
     """The limit of a model is its own; the name "" is for those without one."""
     text = "word " * 400
@@ -49,7 +48,7 @@ async def test_a_context_is_one_models_or_the_others(wire):
         assert (await asker.ask(body, wire)).status == 400
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each("wire", WIRES)
 async def test_a_request_of_too_many_bytes_is_refused(wire):
     """A request that is too large gets 413, which is an overflow too."""
     async with asking([ANSWER], options=Options(largest=1000)) as asker:

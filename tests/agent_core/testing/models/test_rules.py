@@ -1,10 +1,9 @@
 """Requests that a vendor would refuse are refused here, in the vendor's words."""
 
-import pytest
-
 from agent_core.testing.models import Options
 from agent_core.testing.script import say
 from tests.agent_core.testing.models.asking import VERSION, WIRES, asking, user
+from tests.cases import for_each
 
 HELLO = {"role": "user", "content": "Hello"}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "now", "input": {}}
@@ -45,8 +44,8 @@ async def accepted(body, wire="messages"):
     assert reply.status == 200, reply.text
 
 
-@pytest.mark.parametrize(
-    ("messages", "said"),
+@for_each(
+    "messages, said",
     [
         ([], "at least one message is required"),
         ([assistant(TEXT), HELLO], 'first message must use the "user" role'),
@@ -84,8 +83,8 @@ async def test_messages_have_an_order(messages, said):
     assert reply.json["request_id"] == reply.headers["request-id"]
 
 
-@pytest.mark.parametrize(
-    ("model", "fields", "said"),
+@for_each(
+    "model, fields, said",
     [
         ("gpt-6.1-sol", {"reasoning": {"effort": "none"}}, "'low', 'medium', 'high', 'xhigh', and 'max'."),
         (
@@ -103,8 +102,8 @@ async def test_a_model_of_openais_has_its_own_efforts(model, fields, said):
     assert said in (await refused({"model": model, **fields}, "responses")).said
 
 
-@pytest.mark.parametrize(
-    ("model", "fields"),
+@for_each(
+    "model, fields",
     [
         ("gpt-6-sol", {"temperature": 0.5, "reasoning": {"effort": "none"}}),
         ("gpt-5.4-2026-03-05", {"temperature": 0.5}),
@@ -117,8 +116,8 @@ async def test_what_a_model_takes_is_taken(model, fields):
     await accepted({"model": model, **fields}, "responses")
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
+@for_each(
+    "fields, said",
     [
         ({"temperature": 1.0}, "temperature: Extra inputs are not permitted"),
         ({"max_output_tokens": 5}, "max_output_tokens: Extra inputs are not permitted"),
@@ -139,7 +138,7 @@ async def test_requests_of_messages_have_their_fields(fields, said):
     assert said in (await refused(fields)).said
 
 
-@pytest.mark.parametrize(
+@for_each(
     "messages",
     [
         [HELLO, assistant(TEXT, USE), users(RESULT, TEXT)],
@@ -162,8 +161,8 @@ async def test_older_versions_take_a_temperature():
         assert "anthropic-version" in (await asker.ask("hi", headers=missing)).said
 
 
-@pytest.mark.parametrize(
-    ("fields", "said", "code"),
+@for_each(
+    "fields, said, code",
     [
         ({"max_tokens": 5}, "Unknown parameter: 'max_tokens'.", "unknown_parameter"),
         ({"input": None}, "Missing required parameter: 'input'.", "missing_required_parameter"),
@@ -187,8 +186,8 @@ async def test_items_have_an_order(fields, said, code):
     assert code in (None, reply.json["error"]["code"])
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
+@for_each(
+    "fields, said",
     [
         ({"thinking": {}}, "Unknown parameter: 'thinking'."),
         ({"messages": None}, "Missing required parameter: 'messages'."),
@@ -215,7 +214,7 @@ async def test_orderly_conversations_are_answered():
     await accepted({"messages": [HELLO, CALLS, NOON, HELLO]}, "chat")
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each("wire", WIRES)
 async def test_a_key_is_needed(wire):
     """Without a key, and with the bad one, requests are refused; any other key is good."""
     async with asking([[say("x")]]) as asker:
@@ -226,7 +225,7 @@ async def test_a_key_is_needed(wire):
         assert (await asker.ask("hi", wire)).status == 200
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each("wire", WIRES)
 async def test_what_is_no_json_is_refused(wire):
     """A body that is no JSON object gets the vendor's 400."""
     async with asking([[say("x")]]) as asker:
@@ -234,7 +233,7 @@ async def test_what_is_no_json_is_refused(wire):
             assert (await asker.ask(body, wire)).status == 400
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@for_each("wire", WIRES)
 async def test_a_lenient_server_takes_anything(wire):
     """With `check` off a request is answered whatever is in it."""
     async with asking([[say("x")]], check=False) as asker:
@@ -249,8 +248,8 @@ async def test_a_refused_request_takes_no_answer():
         assert asker.fake.calls == 2
 
 
-@pytest.mark.parametrize(
-    ("model", "role", "part", "said"),
+@for_each(
+    "model, role, part, said",
     [
         ("gpt-5.5", "user", "input_text", "is not supported with this model"),
         ("o3", "user", "input_text", "is not supported with this model"),

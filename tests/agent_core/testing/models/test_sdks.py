@@ -11,6 +11,7 @@ import pytest
 from agent_core.net.trust import trusted
 from agent_core.testing.models import FakeModels, native
 from agent_core.testing.script import call, fail, finish, refuse, say, think, usage
+from tests.cases import for_each
 
 ANSWER = [think("They want ", "a sum."), say("12 * 7", " is…"), call("calculate", expression="12 * 7"), call("now")]
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -105,8 +106,8 @@ async def test_a_whole_answer_says_what_its_stream_says():
         assert whole.usage == completion.usage
 
 
-@pytest.mark.parametrize(
-    ("ending", "claude_says", "gpt_says", "chat_says"),
+@for_each(
+    "ending, claude_says, gpt_says, chat_says",
     [
         ((), "end_turn", "completed", "stop"),
         ((finish("length"),), "max_tokens", "max_output_tokens", "length"),
@@ -159,8 +160,8 @@ async def test_a_servers_own_tool_comes_whole():
         assert (await claude.messages.create(**again)).content[0].text == "Found."
 
 
-@pytest.mark.parametrize(
-    ("kind", "claude_raises", "gpt_raises"),
+@for_each(
+    "kind, claude_raises, gpt_raises",
     [
         ("overloaded", anthropic.InternalServerError, openai.InternalServerError),
         ("rate_limited", anthropic.RateLimitError, openai.RateLimitError),

@@ -2,11 +2,10 @@
 
 import copy
 
-import pytest
-
 from agent_core.testing.models import Options, redacted
 from agent_core.testing.script import call, finish, say, think
 from tests.agent_core.testing.models.asking import asking, user
+from tests.cases import for_each
 
 STEP = [think("First I think."), say("Then I say."), call("now")]
 STALE = "Invalid `signature` in `thinking` block. The block is bound to a different conversation."
@@ -116,7 +115,7 @@ def change_model(body):
     body["model"] = "claude-sonnet-5-5"
 
 
-@pytest.mark.parametrize("change", [move_marks, drop_first, drop_first_two, drop_all, append])
+@for_each("change", [move_marks, drop_first, drop_first_two, drop_all, append])
 async def test_what_keeps_the_prefix_is_allowed(change):
     """Cache marks may move, messages may follow, and thinking may be dropped from the front."""
     async with asking(always(STEP)) as asker:
@@ -125,7 +124,7 @@ async def test_what_keeps_the_prefix_is_allowed(change):
         assert (await asker.ask(body)).status == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         drop_second,
@@ -162,7 +161,7 @@ async def test_thinking_that_was_left_out_stays_out():
         assert STALE in (await asker.ask(follow(whole, reply))).said
 
 
-@pytest.mark.parametrize("answer", [[redacted(), *STEP], [think("a"), say("b"), think("c"), call("now")], STEP])
+@for_each("answer", [[redacted(), *STEP], [think("a"), say("b"), think("c"), call("now")], STEP])
 async def test_every_kind_of_thinking_can_be_sent_back(answer):
     """Redacted thinking, thinking between text, and thinking without its text come back as they went."""
     async with asking(always(answer)) as asker:
@@ -174,9 +173,7 @@ async def test_every_kind_of_thinking_can_be_sent_back(answer):
             assert (kept == {""}) == (display == "omitted")
 
 
-@pytest.mark.parametrize(
-    ("answer", "place", "status"), [([think("hm"), say("")], 1, 200), ([say(""), think("hm")], 0, 400)]
-)
+@for_each("answer, place, status", [([think("hm"), say("")], 1, 200), ([say(""), think("hm")], 0, 400)])
 async def test_empty_text_must_be_left_out(answer, place, status):
     """A blank text block may not be sent back; thinking that follows one is bound to it, and lost with it."""
     async with asking(always([*answer, call("now")])) as asker:

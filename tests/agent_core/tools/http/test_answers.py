@@ -6,16 +6,16 @@ import json
 from time import process_time
 from typing import Any
 
-import pytest
-
 from agent_core.domain.messages import Text
 from agent_core.net.bounds import Fetched
 from agent_core.tools.base import Done, ToolError
 from agent_core.tools.defined import CatalogTool
 from agent_core.tools.http import tool as http_tool
-from agent_core.tools.http.answer import error_of
+from agent_core.tools.http.answer import error_of, text_of
+from agent_core.tools.http.page import page_text
 from tests.agent_core.net.stage import last, moved, ok
 from tests.agent_core.tools.http.calling import Calling, calling
+from tests.cases import for_each
 
 JSON = "Content-Type: application/json"
 
@@ -24,15 +24,18 @@ def header(kind: str) -> str:
     return f"Content-Type: {kind}"
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
+@for_each(
+    "answer, text",
     [
         (ok('{"a":"ö"}'.encode(), JSON), '{"a":"ö"}'),
         (ok("ö".encode("latin-1"), header("text/plain; charset=ISO-8859-1")), "ö"),
         (ok(b"\xff\xfeo\0", header("text/plain; charset=utf-16")), "o"),
         (ok(b"\xef\xbb\xbf{}", header("application/problem+json")), "{}"),
         (ok("ö\xff".encode("latin-1"), header("text/plain; charset=punycode")), "��"),
-        (ok(b"<b>hi</b>", header("text/html")), "<b>hi</b>"),
+        (ok(b"<p><b>h</b>i</p>", header("text/html")), "hi"),
+        (ok(b"<b>hi</b>", header("text/xml")), "<b>hi</b>"),
+        (ok(b'{"a": "&quot;<i>x</i>"}', header("text/html")), '{"a": "&quot;<i>x</i>"}'),
+        (ok(b"id,name\n1,a\n", header("text/html")), "id,name\n1,a\n"),
         (ok("größer".encode()), "größer"),
         (ok(b"\x89PNG\0\1", header("image/png")), "HTTP 200 OK. The answer is image/png, 6 bytes; it is not shown."),
         (ok(b"\0\1\2"), "HTTP 200 OK. The answer is of no known type, 3 bytes; it is not shown."),
@@ -47,14 +50,55 @@ async def test_an_answer_is_text_or_is_described(api: Calling, answer, text):
     assert await api.done() == text
 
 
+PAGE = """<!doctype html><title>Shop &amp; more</title><style>p {}</style><script>alert("<p>no")</script><!-- <p>no -->
+<ul><li><a href="/a?x=1&amp;y=2">A</a><li><a href='javascript:no()'>B</a></ul><h2>Open&nbsp;now</h2>
+<p>Some <b>bo</b>ld
+   text &lt;b&gt;<br>x<table><tr><th>Sku<th>N</tr><tr><td>K1<td>3</table><img src=k.png alt="A kettle">"""
+
+
+async def test_a_page_is_its_text(api: Calling):
+    """Blocks are lines, links keep where they lead, and what shows nothing is left out; `source` is as it came."""
+    api.site.answers["/orders"] = ok(PAGE.encode(), header("text/html; charset=utf-8"))
+    lines = (await api.done()).splitlines()
+    assert lines[:4] == ["Shop & more", "- [A](/a?x=1&y=2)", "- B", "## Open now"]
+    assert lines[4:] == ["Some bold text <b>", "x", "| Sku | N", "| K1 | 3", "A kettle"]
+    assert await api.done(html="source") == PAGE
+
+
+@for_each(
+    "page, text",
+    [
+        ("<p>a</p><svg class=x /><p>rest</p>", "a\nrest"),
+        ("<p>a</p><svg><path d=x></svg><p>rest</p>", "a\nrest"),
+        ("<p>3 < 4 and 5 > 2", "3 < 4 and 5 > 2"),
+        ("<p>a<!--> b</p>", "a b"),
+        ("<a data-href=/wrong href=/right>go</a>", "[go](/right)"),
+        ("<pre>one:\n  two", "one:\n  two"),
+        ("<pre>one:\n  two\n\nthree</pre><p>a\n  b", "one:\n  two\n\nthree\na b"),
+    ],
+)
+def test_a_page_is_read_as_browsers_do(page: str, text: str):
+    """What closes itself hides nothing, a sign that opens no tag is text, and code keeps its lines."""
+    assert page_text(page) == text
+
+
+@for_each("written", ["opensesame", "<b>open</b>sesame", "o&#112;ensesame", "<!-- opensesame -->"])
+async def test_no_secret_is_in_the_text_of_a_page(api: Calling, written: str):
+    """A value that markup has cut in two is masked once it is whole."""
+    api.secrets["KEY"] = "opensesame"
+    api.site.answers["/orders"] = ok(f"<p>It is {written}.".encode(), header("text/html"))
+    text = await api.done(headers={"X-Key": "{{secret:KEY}}"})
+    assert text in ("It is [secret KEY].", "It is .")
+
+
 async def test_a_head_has_the_headers_that_say_something(api: Calling):
     """HEAD answers with the status and the headers that describe the thing."""
     api.site.answers["/orders"] = b'HTTP/1.1 200 OK\r\nContent-Length: 7\r\nETag: "e"\r\nSet-Cookie: a=b\r\n\r\n'
     assert await api.done(method="HEAD") == 'HTTP 200 OK\ncontent-length: 7\netag: "e"'
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
+@for_each(
+    "answer, says",
     [
         (
             ok(b'{"detail":"no such order"}', JSON, status="404 Not Found"),
@@ -101,8 +145,8 @@ def bomb() -> bytes:
     return ok(gzip.compress(bytes(10_000_000)), "Content-Encoding: gzip", header("text/plain"))
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
+@for_each(
+    "answer, says",
     [
         (_silent, "within 0.1 s"),
         (last(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"), "not to its end"),
@@ -112,7 +156,7 @@ def bomb() -> bytes:
         (ok(b"x", "Content-Encoding: br"), "encoding"),
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@for_each("method", ["GET", "POST"])
 async def test_an_answer_that_does_not_come_is_named(api: Calling, answer, says, method):
     """Slow, cut, malformed and huge answers end in one sentence with the host; a write is not known to have failed."""
     api.site.answers["/orders?key=abcdef"] = answer
@@ -134,8 +178,8 @@ async def test_a_server_that_is_down_has_done_nothing():
     assert ("cannot be reached" in outcome.message, outcome.unknown) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("location", "says"),
+@for_each(
+    "location, says",
     [
         ("http://169.254.169.254/latest", "to another origin, which"),
         ("http://127.0.0.1:1/admin", "to another origin, which"),
@@ -166,8 +210,8 @@ async def test_a_write_follows_no_redirect(api: Calling):
     assert len(api.site.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "fields", "is_unknown"),
+@for_each(
+    "status, fields, is_unknown",
     [
         (303, {}, True),
         (302, {"idempotent": True}, True),
@@ -195,8 +239,8 @@ async def test_the_model_reads_at_most_ten_thousand_characters(api: Calling):
     assert limits == [500, http_tool.RESULT_LIMIT]
 
 
-@pytest.mark.parametrize("output", ["seen", "jq:.seen", "jq:.nested | fromjson | .seen"])
-@pytest.mark.parametrize("escape", [("/", "\\/"), ("+", "\\u002B")])
+@for_each("output", ["seen", "jq:.seen", "jq:.nested | fromjson | .seen"])
+@for_each("escape", [("/", "\\/"), ("+", "\\u002B")])
 async def test_an_output_expression_unescapes_no_secret(api: Calling, output: str, escape: tuple[str, str]):
     """What the mapping decodes has been masked, however the server escaped it."""
     api.secrets["KEY"] = "AKIA/wJalr+XUtnFEMI/K7MD"
@@ -207,10 +251,14 @@ async def test_an_output_expression_unescapes_no_secret(api: Calling, output: st
     assert outcome == Done((Text("Bearer [secret KEY]"),))
 
 
-@pytest.mark.parametrize("part", ["<script>", "<style>\n", "<script ", "<", "<script></", "<a b='"])
+@for_each(
+    "part",
+    ["<script>", "<style>\n", "<script ", "<", "<script></", "<a b='", "<!--", "<a href=x>", "<a href ", "&amp;"],
+)
 def test_markup_takes_time_that_grows_with_the_answer_alone(part: str):
     """An answer of tags that never end is read in a moment, where each of them used to be read to its end."""
     answer = Fetched(500, {"content-type": "text/html"}, b"Oh! " + part.encode() * 20_000, "http://x/")
     began = process_time()
     assert "x: Oh!" in error_of("GET", answer, {})
-    assert process_time() - began < 0.3
+    assert text_of("GET", answer, {}).startswith("Oh!")
+    assert process_time() - began < 0.6

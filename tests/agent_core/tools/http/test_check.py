@@ -6,6 +6,7 @@ import pytest
 
 from agent_core.errors import InvalidInput
 from tests.agent_core.tools.http.calling import Calling
+from tests.cases import for_each
 
 ID = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
 A_AND_B = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
@@ -13,8 +14,8 @@ OPTIONAL = {"type": "object", "properties": {"id": {"type": "string"}, "note": {
 OAUTH = {"token_url": "https://auth.example.com/t", "client_id": "c", "client_secret": "{{secret:S}}"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "path"),
+@for_each(
+    "fields, path",
     [
         ({"method": "TRACE"}, "config.method"),
         ({"headers": {"a": 1}}, "config.headers[...]"),
@@ -51,6 +52,7 @@ OAUTH = {"token_url": "https://auth.example.com/t", "client_id": "c", "client_se
         ({"method": "POST", "body": "none", "parameters": ID}, "config.body"),
         ({"idempotency_header": "Content-Length"}, "config.idempotency_header"),
         ({"ok": [404, 99]}, "config.ok[1]"),
+        ({"url": "https://api.example.com/{id}", "slashes": ["id", "other"], "parameters": ID}, "config.slashes[1]"),
         ({"send": {"id": "cookie"}, "parameters": ID}, "config.send.id"),
         ({"send": {"id": "header"}, "parameters": ID}, "config.send.id"),
         ({"send": {"id": "header:Host"}, "parameters": ID}, "config.send.id"),

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -83,8 +84,7 @@ async def test_an_argument_may_be_a_header_or_the_whole_body(api: Calling):
 @pytest.mark.parametrize(
     ("value", "path"),
     [
-        ("a../b..c", "/orders/a..%2Fb..c/x"),
-        ("a/b?c#d", "/orders/a%2Fb%3Fc%23d/x"),
+        ("a..b..c?d#e", "/orders/a..b..c%3Fd%23e/x"),
         ("{{secret:KEY}}", "/orders/%7B%7Bsecret%3AKEY%7D%7D/x"),
         ("{order_id}", "/orders/%7Border_id%7D/x"),
         ("a\r\nHost: b", "/orders/a%0D%0AHost%3A%20b/x"),
@@ -100,13 +100,31 @@ async def test_a_value_stays_within_its_segment_of_the_path(api: Calling, value,
     assert api.site.requests[0].path == path
 
 
+@pytest.mark.parametrize("value", ["7/admin", "7\\admin", "7%2Fadmin", "7%255cadmin"])
+async def test_a_value_of_the_path_is_one_segment_unless_its_author_says_otherwise(api: Calling, value: str):
+    """A server that decodes `%2F` before it looks where a path leads reads another path; `slashes` allows it."""
+    message = await api.failed({"order_id": value}, "/orders/{order_id}/x")
+    assert (message, api.site.requests) == (
+        "`order_id` is one part of the address, so it must be a text without `/` and `\\`.",
+        [],
+    )
+    await api.done({"order_id": value}, "/orders/{order_id}/x", slashes=["order_id"])
+    assert api.site.requests[0].path == f"/orders/{quote(value, safe='')}/x"
+
+
+async def test_a_preset_of_the_path_is_its_authors(api: Calling):
+    """What no model can set may have a `/`, percent-encoded."""
+    await api.done({}, "/orders/{order_id}/x", preset={"order_id": "group/7"}, parameters=parameters(order_id={}))
+    assert api.site.requests[0].path == "/orders/group%2F7/x"
+
+
 @pytest.mark.parametrize(
     "value",
     ["", ".", "..", "../admin", "x/../../admin", "..\\admin", "%2e%2e", "..%2fadmin", "%252e./a", "..;/admin", "a/ .."],
 )
 async def test_a_value_that_would_name_another_place_is_not_sent(api: Calling, value):
     """An empty segment, and one that goes up, are refused, and the model reads why."""
-    message = await api.failed({"order_id": value}, "/orders/{order_id}/x")
+    message = await api.failed({"order_id": value}, "/orders/{order_id}/x", slashes=["order_id"])
     assert ("order_id" in message or "`..`" in message, api.site.requests) == (True, [])
 
 

@@ -16,7 +16,7 @@ from agent_core.testing.mcp import FakeLogins, FakeMcp, sample_tools
 from agent_core.tools.base import ToolError
 from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.toolset import Scope
-from tests.agent_core.tools.mcp.stage import Stage, texts
+from tests.agent_core.tools.mcp.stage import McpCaller, texts
 from tests.conftest import MakeCore
 
 REDIRECT = "http://127.0.0.1:9/callback"
@@ -36,7 +36,7 @@ class LoginStage:
     fake: FakeMcp
     site: FakeLogins
     cores: list[Core]
-    stage: Stage
+    stage: McpCaller
 
     async def login(self) -> None:
         """Log in at the server, as an operator does."""
@@ -74,7 +74,7 @@ async def login_stage(
             ports = ToolPorts(fetch=fetch, mcp=connections)
             made.append(await make_core(tool_ports=ports, **({} if clock is None else {"clock": clock})))
         await made[0].tools.servers.create(McpServer(name="fake", url=fake.url, **options))
-        yield LoginStage(made[0], fake, site, made, Stage(connections))
+        yield LoginStage(made[0], fake, site, made, McpCaller(connections))
         for core in made:
             await core.stop(grace=0.1)
         await fetch.close()

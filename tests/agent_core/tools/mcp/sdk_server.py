@@ -12,7 +12,7 @@ server = MCPServer("official", instructions="Be official.")
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
 
 
-class Colour(BaseModel):
+class PickedColour(BaseModel):
     """What the person picks."""
 
     colour: str
@@ -55,13 +55,13 @@ async def steps(ctx: Context) -> str:
     return "done"
 
 
-def ask() -> Elicit[Colour]:
+def ask() -> Elicit[PickedColour]:
     """Ask for the colour."""
-    return Elicit("Which colour?", Colour)
+    return Elicit("Which colour?", PickedColour)
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
-async def paint(picked: Annotated[Colour, Resolve(ask)]) -> str:
+async def paint(picked: Annotated[PickedColour, Resolve(ask)]) -> str:
     """Paint in the colour that the person picks."""
     return f"painted {picked.colour}"
 

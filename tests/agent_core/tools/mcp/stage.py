@@ -23,7 +23,7 @@ SDK_SERVER = Path(__file__).with_name("sdk_server.py")
 
 
 @dataclass
-class Stage:
+class McpCaller:
     """Calls through *connections*; *shown* are lines of progress, *kept* the files with their bytes."""
 
     connections: McpConnected
@@ -63,13 +63,13 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(*hosts: str, clock: Clock | None = None, idle: float = IDLE) -> AsyncGenerator[Stage]:
+async def staged(*hosts: str, clock: Clock | None = None, idle: float = IDLE) -> AsyncGenerator[McpCaller]:
     """Give a stage whose guard lets *hosts* through; at the end no task is left that was not there before."""
     before = client_tasks()
     fetch = Fetch(allow=hosts)
     connections = McpConnected(fetch, clock=clock, idle=idle)
     try:
-        yield Stage(connections)
+        yield McpCaller(connections)
     finally:
         await connections.close()
         await fetch.close()

@@ -15,7 +15,8 @@ from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeToo
 from agent_core.tools.base import ToolError
 from agent_core.tools.mcp.oauth import McpTokens
 from agent_core.tools.mcp.port import McpUnavailable
-from tests.agent_core.tools.mcp.stage import Stage, server_of, staged, texts
+from tests.agent_core.tools.mcp.stage import McpCaller, server_of, staged, texts
+from tests.cases import for_each
 
 SECRET = "s3cr3t-of-the-tests"
 
@@ -26,7 +27,7 @@ async def fake() -> AsyncIterator[FakeMcp]:
         yield fake
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
+@for_each("era", ["modern", "legacy"])
 async def test_headers_of_the_server_and_of_the_call_are_sent(era: Any) -> None:
     """Headers of the server and of the call are sent."""
     async with FakeMcp(sample_tools(), era=era) as fake, staged(fake.host) as stage:
@@ -39,11 +40,11 @@ async def test_headers_of_the_server_and_of_the_call_are_sent(era: Any) -> None:
         assert "x-who" not in fake.asked_for("tools/list")[-1].headers
 
 
-@pytest.mark.parametrize(
-    ("status", "said"),
+@for_each(
+    "status, said",
     [(401, "refuses the credentials"), (403, "does not allow"), (404, "no MCP endpoint"), (500, "500")],
 )
-@pytest.mark.parametrize("era", ["modern", "legacy"])
+@for_each("era", ["modern", "legacy"])
 async def test_statuses_are_distinguished(era: Any, status: int, said: str) -> None:
     """Statuses are distinguished."""
     async with FakeMcp(sample_tools(), era=era) as fake, staged(fake.host) as stage:
@@ -234,7 +235,7 @@ async def test_credentials_that_lack_a_scope_name_the_line_to_write(fake: FakeMc
     assert said in outcome.message
 
 
-async def _three(stage: Stage, server: Any) -> None:
+async def _three(stage: McpCaller, server: Any) -> None:
     for n in range(3):
         assert texts(await stage.call(server, "echo", text=str(n))) == [str(n)]
 
@@ -265,8 +266,8 @@ async def test_the_servers_own_origin_gives_tokens_by_its_metadata(site: TokenSi
     assert await _found(site, McpServer(name="own", url=f"http://{site.host}/mcp"), site.host) == "token-1"
 
 
-@pytest.mark.parametrize(
-    ("says", "why"),
+@for_each(
+    "says, why",
     [
         ({"issuer": None}, "`issuer`"),
         ({"issuer": "https://as.example"}, "`issuer`"),

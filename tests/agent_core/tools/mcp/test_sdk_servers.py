@@ -16,12 +16,11 @@ from agent_core.net.fetch import Fetch
 from agent_core.runtime.tools.tooling import ToolPorts
 from agent_core.testing import call, say
 from agent_core.tools.base import Elicitation, ElicitationAnswer, ToolError
-from agent_core.tools.mcp import link
 from agent_core.tools.mcp.connections import McpConnected
 from agent_core.tools.mcp.port import McpUnavailable
 from agent_core.tools.render import render_tools
 from tests.agent_core.stage import ANN, set_stage
-from tests.agent_core.tools.mcp.stage import SDK_SERVER, Stage, client_tasks, sockets, staged, texts
+from tests.agent_core.tools.mcp.stage import SDK_SERVER, McpCaller, client_tasks, sockets, staged, texts
 from tests.conftest import MakeCore
 from tests.polling import until, until_async
 
@@ -37,26 +36,7 @@ def port() -> Iterator[int]:
     process.wait()
 
 
-@pytest.fixture(params=["modern", "legacy"])
-def era(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The era: in the legacy one the client does not ask whether the server speaks another."""
-    if request.param == "legacy":
-        _take_for_legacy(monkeypatch)
-    return request.param
-
-
-@pytest.fixture
-def legacy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the client take every server for one of the era before."""
-    _take_for_legacy(monkeypatch)
-
-
-def _take_for_legacy(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = link.Client
-    monkeypatch.setattr(link, "Client", lambda *given, **more: made(*given, **{**more, "mode": "legacy"}))
-
-
-async def _started(stage: Stage, server: McpServer, era: str | None = None) -> None:
+async def _started(stage: McpCaller, server: McpServer, era: str | None = None) -> None:
     """Wait until *server* answers, in *era*: the SDK takes a server that is slow at its start for one of the older."""
 
     async def answers() -> bool:
@@ -72,7 +52,7 @@ async def _started(stage: Stage, server: McpServer, era: str | None = None) -> N
     await until_async(answers)
 
 
-async def _tour(stage: Stage, server: McpServer) -> None:
+async def _tour(stage: McpCaller, server: McpServer) -> None:
     listing = await stage.connections.discover(server)
     assert (listing.title, listing.instructions) == ("official", "Be official.")
     tools = {tool.name: tool for tool in listing.tools}

@@ -19,7 +19,7 @@ from channels.slack.web_api.client import SlackApi, open_session
 from tests.channels.slack.rig import EVERYWHERE, HASTY, Rig, rigged
 from tests.conftest import MakeCore
 
-__all__ = ["ALWAYS", "APPROVE", "DENY", "EDIT", "HASTY", "Till", "asking", "asks"]
+__all__ = ["ALWAYS", "APPROVE", "DENY", "EDIT", "HASTY", "TypedTill", "asking", "asks"]
 LONG = 60.0
 Colour = Literal["red", "green"]
 
@@ -29,7 +29,7 @@ def asks(matcher: str = "pay", **config: Any) -> Hook:
 
 
 @dataclass
-class Till:
+class TypedTill:
     """A tool that matters; *paid* is what the world remembers of it."""
 
     paid: list[dict[str, Any]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Desk:
     """What people do with the cards of an agent that asked them something."""
 
     rig: Rig
-    till: Till
+    till: TypedTill
     root: str = ""
 
     @property
@@ -211,7 +211,7 @@ async def asking(
     **config: Any,
 ) -> AsyncIterator[Desk]:
     """Let an agent that pays be in Slack; *config* is that of its approvals."""
-    till = Till()
+    till = TypedTill()
     async with rigged(
         make_core,
         answer=answer or wants(to="Bob", amount=5),

@@ -13,7 +13,7 @@ from channels.slack.inbound.clicks import GONE, LATE, NOT_SURE, NOT_YOURS
 from channels.slack.inbound.mentions import OUTSIDE
 from channels.slack.settings import Slack
 from channels.slack.testing import InjectedFault
-from tests.channels.slack.cards.desk import ALWAYS, APPROVE, DENY, EDIT, Desk, Till, asking, asks, buttons, wants
+from tests.channels.slack.cards.desk import ALWAYS, APPROVE, DENY, EDIT, Desk, TypedTill, asking, asks, buttons, wants
 
 OPERATOR = Decider(actor=Actor("ops", "service"), is_operator=True)
 
@@ -99,7 +99,7 @@ async def test_each_argument_that_does_not_fit_says_so(make_core, monkeypatch: p
     async def pay(to: Annotated[str, Field(max_length=5)], amount: Annotated[int, Field(ge=1)], lines: list[int]):
         """Pay a person."""
 
-    monkeypatch.setattr(Till, "tools", lambda _: (pay,))
+    monkeypatch.setattr(TypedTill, "tools", lambda _: (pay,))
     async with asking(make_core, answer=wants(to="Bob", amount=5, lines=[1]), edit=True) as desk:
         await desk.ask()
         view = await desk.form("UANN", EDIT)

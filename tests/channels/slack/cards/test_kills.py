@@ -19,7 +19,7 @@ from channels.slack.thread import Thread
 from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspaces
 from tests.channels.slack.answers import Died, Side
-from tests.channels.slack.cards.desk import HASTY, Till, asks, buttons, wants
+from tests.channels.slack.cards.desk import HASTY, TypedTill, asks, buttons, wants
 from tests.channels.slack.kills import Breathing, Life
 from tests.conftest import MakeCore
 
@@ -31,7 +31,7 @@ LONG_STEP = 3
 """One of so many writes is enough of a card in several messages, whose writes are of the kinds that the others have."""
 
 
-class Mortal(CardRows):
+class MortalCardRows(CardRows):
     """The cards of a process that may die at a write."""
 
     life: Life
@@ -68,14 +68,14 @@ class Mortal(CardRows):
 
 
 @dataclass
-class Ground:
+class CardsUnderKills:
     """A core that asks people, and a Slack in which they are asked."""
 
     stand_in: SlackStandIn
     core: Core
     clock: FakeClock
     http: aiohttp.ClientSession
-    till: Till
+    till: TypedTill
     place: str
     settled: set[str] = field(default_factory=set)
 
@@ -84,7 +84,7 @@ class Ground:
         """Show cards until the block ends, or the process does."""
         team = self.stand_in.team()
         api = Breathing(team.bot_token, session=self.http, base_url=f"{self.stand_in.base_url}api/")
-        rows = Mortal(self.core._store.database, self.clock)
+        rows = MortalCardRows(self.core._store.database, self.clock)
         api.life = rows.life = life
         rows.changed, rows.settled = self.stand_in.changed, self.settled
         cards = Cards(self.core, rows, Workspaces([api], Pacer(self.clock, share=HASTY)), self.clock)
@@ -150,8 +150,8 @@ class Ground:
 async def make_ground(make_core: MakeCore) -> AsyncIterator[Callable[..., Any]]:
     async with AsyncExitStack() as stack:
 
-        async def make(place: str, **arguments: Any) -> Ground:
-            clock, till = FakeClock(), Till()
+        async def make(place: str, **arguments: Any) -> CardsUnderKills:
+            clock, till = FakeClock(), TypedTill()
             model = ScriptedProvider(wants(**{"to": "Bob", "amount": 5, **arguments}))
             deliver_to = [] if place == "thread" else [f"slack:{place}"]
             definition = {"hooks": (asks(deliver_to=deliver_to, timeout_s=24 * 3600),)}
@@ -159,7 +159,7 @@ async def make_ground(make_core: MakeCore) -> AsyncIterator[Callable[..., Any]]:
             stand_in = SlackStandIn(clock=clock, workspaces=[SimulatedWorkspace.example()], rates=None, echo=False)
             await stack.enter_async_context(stand_in.serving())
             http = await stack.enter_async_context(aiohttp.ClientSession())
-            return Ground(stand_in, core, clock, http, till, place)
+            return CardsUnderKills(stand_in, core, clock, http, till, place)
 
         yield make
 
@@ -179,7 +179,7 @@ SCENES: dict[str, tuple[str, dict[str, Any]]] = {
 async def test_killed_at_every_write(make_ground: Callable[..., Any], whole: bool, scene: str):
     """Whatever was to be written when a process died, the next one asks once, and every card says what came of it."""
     place, arguments = SCENES[scene]
-    ground: Ground = await make_ground(place, **arguments)
+    ground: CardsUnderKills = await make_ground(place, **arguments)
     life = Life()
     before = ground.before()
     root, approval = await ground.asks()

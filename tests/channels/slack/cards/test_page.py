@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.sqlite]
 OPERATOR = Decider(actor=Actor("ops", "service", "Olga"), is_operator=True)
 
 
-class Person:
+class PagePerson:
     """A person at the page."""
 
     def __init__(self, page: Page, desk: Desk) -> None:
@@ -48,24 +48,24 @@ class Person:
 
 
 @pytest.fixture
-async def person(make_core) -> AsyncIterator[Person]:
+async def person(make_core) -> AsyncIterator[PagePerson]:
     async with chromium() as browser, asking(make_core, edit=True, remember=True, page=True) as desk:
         context = await browser.new_context(viewport={"width": 1360, "height": 820})
         context.set_default_timeout(PATIENCE)
-        made = Person(await context.new_page(), desk)
+        made = PagePerson(await context.new_page(), desk)
         yield made
         await context.close()
         assert made.complaints == []
 
 
-async def test_a_person_decides(person: Person):
+async def test_a_person_decides(person: PagePerson):
     """A person at the page approves, denies and corrects; another may not, and a late one reads the outcome."""
     await approve_and_deny(person)
     await correct(person)
     await not_allowed_and_too_late(person)
 
 
-async def approve_and_deny(person: Person) -> None:
+async def approve_and_deny(person: PagePerson) -> None:
     """Approve asks once more and then runs; Deny asks why, and the card says who decided what."""
     card = await person.ask()
     await person.picture("6-card")
@@ -95,7 +95,7 @@ async def approve_and_deny(person: Person) -> None:
     assert person.desk.till.amounts == [5]
 
 
-async def correct(person: Person) -> None:
+async def correct(person: PagePerson) -> None:
     """A form has a field for each argument, says at its field what does not fit, and runs what was corrected."""
     card = await person.ask()
     await card.get_by_role("button", name="Edit…").click()
@@ -115,7 +115,7 @@ async def correct(person: Person) -> None:
     assert [(each["amount"], each["colour"]) for each in person.desk.till.paid[1:]] == [(3, "green")]
 
 
-async def not_allowed_and_too_late(person: Person) -> None:
+async def not_allowed_and_too_late(person: PagePerson) -> None:
     """Another person alone reads who may decide; a late one reads the outcome, and the card is updated."""
     desk = person.desk
     card = await person.ask()

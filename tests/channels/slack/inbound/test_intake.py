@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,7 +63,7 @@ def test_the_address_of_a_thread_names_all_that_it_is_in():
     )
 
 
-@pytest.mark.parametrize("text", ["<@UPARLEY> hello", "hello <@UPARLEY>", "<@UPARLEY|parley> hello"])
+@for_each("text", ["<@UPARLEY> hello", "hello <@UPARLEY>", "<@UPARLEY|parley> hello"])
 def test_a_mention_is_to_us(text):
     """Both events of a mention say the same, wherever the name is."""
     seen = [asked({**MESSAGE, "text": text, "type": kind}) for kind in ("message", "app_mention")]
@@ -162,7 +161,7 @@ def test_a_card_s_buttons_and_forms_name_their_card():
     assert read(form, ME) == Filled("UANN", at, DENY, said)
 
 
-@pytest.mark.parametrize("metadata", ["", "[1]", "{}", "not json", "[1, 2, 3, 4, 5]"])
+@for_each("metadata", ["", "[1]", "{}", "not json", "[1, 2, 3, 4, 5]"])
 def test_a_form_that_is_not_ours_asks_for_nothing(metadata):
     """A form without a card of ours is not known, whatever it is called."""
     view = {"callback_id": EDIT, "private_metadata": metadata, "state": {"values": {}}}
@@ -177,8 +176,8 @@ def test_nothing_that_comes_breaks_the_reading(event):
     assert found is None or isinstance(found, MessagePosted | Edited | Deleted | StopPressed | Opened | Unknown)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
+@for_each(
+    "text, said",
     [
         ("<@UPARLEY> why &lt;so&gt;?", "why <so>?"),
         ("  <@UPARLEY>", "@me"),

@@ -17,7 +17,7 @@ from channels.slack.testing import Channel, InjectedFault
 from tests.channels.slack.rig import Rig, rigged
 
 
-class Gate:
+class GatedModel:
     """Lets the model answer once it is opened."""
 
     def __init__(self) -> None:
@@ -28,8 +28,8 @@ class Gate:
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
+def gate() -> GatedModel:
+    return GatedModel()
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ async def rig(make_core) -> AsyncIterator[Rig]:
 
 
 @pytest.fixture
-async def busy(make_core, gate: Gate) -> AsyncIterator[Rig]:
+async def busy(make_core, gate: GatedModel) -> AsyncIterator[Rig]:
     """A model that answers only once the gate is opened."""
     async with rigged(make_core, answer=gate) as made:
         yield made
@@ -95,7 +95,7 @@ async def test_an_agent_may_wait_to_be_called_each_time(make_core):
         assert any("| Ben Okoro: I think it is blue" in text for text in rig.seen())
 
 
-async def test_an_edit_corrects_a_message_that_waits(busy: Rig, gate: Gate):
+async def test_an_edit_corrects_a_message_that_waits(busy: Rig, gate: GatedModel):
     """The model gets the words as they stand when it comes to them; a link's preview changes nothing."""
     dispatched = await busy.team.mentions("UANN", "CGENERAL", "first")
     await busy.model.asked(1)
@@ -120,7 +120,7 @@ async def test_an_edit_may_come_before_its_message(rig: Rig):
     assert rig.model.calls == 1
 
 
-async def test_what_is_deleted_in_time_is_not_answered(busy: Rig, gate: Gate):
+async def test_what_is_deleted_in_time_is_not_answered(busy: Rig, gate: GatedModel):
     """A message that waits and is deleted never reaches the model."""
     dispatched = await busy.team.mentions("UANN", "CGENERAL", "first")
     await busy.model.asked(1)

@@ -5,7 +5,6 @@ import time
 from typing import Any, cast
 from urllib.parse import urlencode
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from slack_sdk.signature import SignatureVerifier
@@ -16,6 +15,7 @@ from channels.slack.inbound.listen import PATHS, Listener
 from channels.slack.inbound.receive import Receiver
 from channels.slack.web_api.client import Identity
 from channels.slack.web_api.workspaces import Installation, Workspaces
+from tests.cases import for_each
 
 SECRET = "stand-in-signing-secret"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
@@ -101,8 +101,8 @@ async def test_odd_payloads_are_no_errors_of_ours(payload: dict[str, Any]):
     assert "slack.failed" not in [each["event"] for each in logs]
 
 
-@pytest.mark.parametrize(
-    ("body", "kind"),
+@for_each(
+    "body, kind",
     [
         (b"[" * 100_000, JSON),
         (b'{"a":' * 100_000, JSON),
@@ -111,6 +111,27 @@ async def test_odd_payloads_are_no_errors_of_ours(payload: dict[str, Any]):
         (b"payload=" + b"%5B" * 50_000, FORM),
         (b"payload=1", FORM),
         (b"a=1&" * 1_000, FORM),
+        (b'{"type":"event_callback","event":"x"}', JSON),
+        (b'{"type":"event_callback","team_id":"T1","event":[1]}', JSON),
+        (b'{"type":"event_callback","event":null}', JSON),
+        (b'{"type":"event_callback"}', JSON),
+        (
+            urlencode({"payload": '{"type":"block_actions","team":{"id":"T"},"user":{"id":5},"actions":[]}'}).encode(),
+            FORM,
+        ),
+        (
+            urlencode(
+                {"payload": '{"type":"block_actions","team":{"id":"T"},"user":{"id":5},"actions":[{}]}'}
+            ).encode(),
+            FORM,
+        ),
+        (urlencode({"payload": '{"type":"block_actions","team":null,"user":null,"actions":null}'}).encode(), FORM),
+        (urlencode({"payload": '{"type":"view_submission","view":7}'}).encode(), FORM),
+        (urlencode({"payload": '{"type":"view_submission","view":7,"team":null}'}).encode(), FORM),
+        (
+            urlencode({"payload": '{"type":"block_actions","team":{"id":5},"user":{"id":"U"},"actions":[]}'}).encode(),
+            FORM,
+        ),
     ],
 )
 async def test_a_signed_body_that_is_no_payload_is_a_bad_request(body: bytes, kind: str):

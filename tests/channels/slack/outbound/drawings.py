@@ -76,7 +76,7 @@ class OneColour:
         return png()
 
 
-class Counting:
+class CountingCharts:
     """Draws charts, each after all others that were asked for; *most* were drawn at once."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Counting:
         return png()
 
 
-class Refusing:
+class RefusingCharts:
     """Draws nothing."""
 
     async def png(self, _spec: Mapping[str, Any], /, *, owner: str = "") -> bytes:

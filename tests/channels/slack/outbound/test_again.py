@@ -11,7 +11,7 @@ from channels.slack.outbound.figures import ChartPorts
 from channels.slack.outbound.thread_calls import StreamRecipient
 from channels.slack.web_api.pace import UPLOADS
 from tests.channels.slack.answers import Open
-from tests.channels.slack.outbound.drawings import NATIVE, PICTURE, Counting, OneColour, drawing
+from tests.channels.slack.outbound.drawings import NATIVE, PICTURE, CountingCharts, OneColour, drawing
 from tests.channels.slack.outbound.test_figures import kinds
 
 OTHER = {"spec": {**PICTURE["spec"], "mark": "line"}}
@@ -39,7 +39,7 @@ async def test_a_call_that_runs_again_after_a_crash_shows_what_it_shows_then(sho
 async def test_few_files_are_made_and_sent_at_once(showing: Open):
     """Of a dozen pictures of one answer no more are drawn and sent at once than a process may have in memory."""
     shown = await showing()
-    drawer = Counting()
+    drawer = CountingCharts()
     shown.charts = ChartPorts(drawer)
     assert await shown.live(drawing(*[("chart", PICTURE)] * 3 * UPLOADS), late=True)
     assert kinds(shown).count("image") > UPLOADS

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from channels.slack.outbound.blocks import FEEDBACK, Payload, payloads, plainer,
 from channels.slack.outbound.text import clean, safe
 from channels.slack.testing.blocks import check
 from channels.slack.web_api import limits
+from tests.cases import for_each
 from tests.channels.slack.outbound.test_text import ACTIVE, is_within, shown, signs, texts, words
 
 
@@ -93,7 +93,7 @@ def test_nothing_to_show_is_no_payload():
     assert payloads("---")[0].text == "---"
 
 
-@pytest.mark.parametrize("allow", [True, False])
+@for_each("allow", [True, False])
 def test_a_mention_is_for_one_user_and_where_it_is_allowed(allow: bool):
     """In blocks and text alike."""
     [payload] = payloads("<@U12345> <!here>", allow_mentions=allow)

@@ -26,7 +26,7 @@ from tests.channels.slack.outbound.drawings import (
     TABLE,
     Linking,
     OneColour,
-    Refusing,
+    RefusingCharts,
     drawing,
     figures,
     view_of,
@@ -294,7 +294,7 @@ async def test_without_the_scope_the_remedy_is_logged_and_nothing_is_drawn(showi
 async def test_a_chart_that_cannot_be_drawn_is_shown_as_its_data(showing: Open):
     """What the drawer refuses is not uploaded."""
     shown = await showing()
-    shown.charts = ChartPorts(Refusing())
+    shown.charts = ChartPorts(RefusingCharts())
     assert await shown.live(drawing(("chart", PICTURE)))
     assert kinds(shown).count("data_table") == 1
     assert shown.stand_in.called("files.getUploadURLExternal") == []

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from channels.base import ConversationView, RunView, ShownMessage
 from channels.slack.outbound.picture import DrawnItem, Item, ToolTask, Words, as_sent, picture, tail
 from tests.cases import for_each
@@ -11,8 +9,8 @@ from tests.cases import for_each
 Items = tuple[Item, ...]
 
 
-@pytest.mark.parametrize(
-    ("reason", "words"),
+@for_each(
+    "reason, words",
     [
         ("end_turn", ""),
         ("max_steps", "Ended: the most steps of one answer were taken."),
@@ -27,8 +25,8 @@ def test_the_reason_of_an_end_is_a_sentence(reason: str, words: str):
     assert picture(body).notice == words
 
 
-@pytest.mark.parametrize(
-    ("run", "words"),
+@for_each(
+    "run, words",
     [
         ({"status": "failed", "error": "Please ask again."}, "The answer above is incomplete. Please ask again."),
         (

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from channels.slack.outbound.pipes import aligned
 from channels.slack.outbound.text import flowing, safe
 from channels.slack.testing.blocks import check
 from channels.slack.testing.shown import pings
+from tests.cases import for_each
 
 SMALL = "| Region | Orders |\n| :-- | --: |\n| North | 1,200 |\n| **South** | 900 |\n"
 CODE = "| Run | Result |\n|---|---|\n| `echo <!channel>` | ok |\n| b | [c](https://c.example) |\n"
@@ -140,7 +140,7 @@ def test_a_table_that_is_too_large_is_text_in_columns():
     assert text["elements"][0]["text"].endswith("298\n299")
 
 
-@pytest.mark.parametrize("cell", ["<@UANN>", "```", "x" * 400])
+@for_each("cell", ["<@UANN>", "```", "x" * 400])
 def test_what_columns_cannot_show_is_lines(cell: str):
     """Cells that would be lost in code, or leave mostly blanks, are lines with bars."""
     assert aligned([["a", "b"], *[["1", "2"]] * 20, [cell, "3"]]) is None

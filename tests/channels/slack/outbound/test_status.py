@@ -11,7 +11,7 @@ from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace
 
 
-class Slow:
+class HeldApi:
     """An API whose answers wait for `go`."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ def sign(api: Any, *, loading: tuple[str, ...] = (), pacer: Pacer | None = None)
 
 async def test_a_pending_processing_is_overridden_after_a_stream_ended():
     """Slack may execute the two in any order, so the end is sent once more after them."""
-    api = Slow()
+    api = HeldApi()
     made = sign(api)
     made.begin()
     await api.asked.wait()
@@ -52,7 +52,7 @@ async def test_a_pending_processing_is_overridden_after_a_stream_ended():
 
 async def test_a_status_set_by_a_stream_is_not_set_again():
     """No call is made for an end that the stream has set, nor for a status that never began."""
-    api = Slow()
+    api = HeldApi()
     api.go.set()
     made = sign(api)
     await made.end("active")
@@ -65,7 +65,7 @@ async def test_a_status_set_by_a_stream_is_not_set_again():
 
 async def test_pending_loading_texts_are_overridden_after_a_stream_ended():
     """Slack sets `processing` with them, too, so the end is sent once more after them."""
-    api = Slow()
+    api = HeldApi()
     api.go.set()
     made = sign(api, loading=("Looking",))
     made.begin()
@@ -78,7 +78,7 @@ async def test_pending_loading_texts_are_overridden_after_a_stream_ended():
 
 async def test_loading_texts_are_not_set_once_the_answer_has_ended():
     """An answer that ended while `processing` was on its way needs no words for that it works."""
-    api = Slow()
+    api = HeldApi()
     made = sign(api, loading=("Looking",))
     made.begin()
     await api.asked.wait()
@@ -90,7 +90,7 @@ async def test_loading_texts_are_not_set_once_the_answer_has_ended():
 
 async def test_words_for_working_keep_to_the_budget():
     """They are left out while Slack wants none of them, and as soon as their budget is nearly spent."""
-    api, pacer = Slow(), Pacer(FakeClock())
+    api, pacer = HeldApi(), Pacer(FakeClock())
     api.go.set()
     api.loaded.set()
     api.failure = Limited(LOADING, 30.0)

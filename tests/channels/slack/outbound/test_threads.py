@@ -69,7 +69,7 @@ def open_database(fresh: Fresh) -> Iterator[OpenDatabase]:
         yield opened
 
 
-class Process:
+class ThreadsProcess:
     """A core and what it shows in Slack."""
 
     def __init__(self, core: Core, threads: Threads, stand_in: SlackStandIn) -> None:
@@ -107,7 +107,7 @@ async def process(
     script,
     clock: Clock | None = None,
     ledger: Callable[..., Ledger] = Ledger,
-) -> AsyncIterator[Process]:
+) -> AsyncIterator[ThreadsProcess]:
     """Start a process; the test decides whether it is killed or stopped."""
     database = open_database()
     core = Core(database, providers={"s": ScriptedProvider(script)}, tools={}, default_model="s")
@@ -130,7 +130,7 @@ async def process(
         threads = Threads(core, ledger(database, clock, "slack"), workspace, clock, share=share)
         await threads.start()
         try:
-            yield Process(core, threads, stand_in)
+            yield ThreadsProcess(core, threads, stand_in)
         finally:
             await threads.stop()
             await core.stop()

@@ -9,7 +9,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent_core.testing import FakeClock
 from channels.slack.testing import SimulatedWorkspace, SlackStandIn, StandInPage, Team
-from tests.channels.slack.testing.listener import Listener
+from tests.channels.slack.testing.listener import ScriptedListener
 
 
 @asynccontextmanager
@@ -34,9 +34,9 @@ async def calling(stand_in: SlackStandIn) -> AsyncIterator[AsyncWebClient]:
 
 
 @asynccontextmanager
-async def notified(stand_in: SlackStandIn) -> AsyncIterator[Listener]:
+async def notified(stand_in: SlackStandIn) -> AsyncIterator[ScriptedListener]:
     """Run the app that the stand-in notifies."""
-    async with Listener(stand_in.app.signing_secret) as listening:
+    async with ScriptedListener(stand_in.app.signing_secret) as listening:
         stand_in.deliver_to(listening.url)
         yield listening
 
@@ -64,6 +64,6 @@ async def slack(stand_in: SlackStandIn) -> AsyncIterator[AsyncWebClient]:
 
 
 @pytest.fixture
-async def listener(stand_in: SlackStandIn) -> AsyncIterator[Listener]:
+async def listener(stand_in: SlackStandIn) -> AsyncIterator[ScriptedListener]:
     async with notified(stand_in) as listening:
         yield listening

@@ -9,7 +9,7 @@ from slack_sdk.signature import SignatureVerifier
 
 
 @dataclass
-class Received:
+class ReceivedRequest:
     path: str
     payload: dict[str, Any]
     retry: str | None
@@ -20,11 +20,11 @@ class Received:
         return self.payload["event"]
 
 
-class Listener:
+class ScriptedListener:
     """Answer with *status*, or with the next of *answers* first."""
 
     def __init__(self, secret: str) -> None:
-        self.received: list[Received] = []
+        self.received: list[ReceivedRequest] = []
         self.answers: list[web.Response] = []
         self.url = ""
         self._verifier = SignatureVerifier(secret)
@@ -56,6 +56,8 @@ class Listener:
             payload = json.loads(str(form["payload"])) if "payload" in form else form
         headers = request.headers
         self.received.append(
-            Received(request.path, payload, headers.get("X-Slack-Retry-Num"), headers.get("X-Slack-Retry-Reason"))
+            ReceivedRequest(
+                request.path, payload, headers.get("X-Slack-Retry-Num"), headers.get("X-Slack-Retry-Reason")
+            )
         )
         return self.answers.pop(0) if self.answers else web.Response()

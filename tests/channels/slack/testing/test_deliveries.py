@@ -6,15 +6,15 @@ from aiohttp import web
 
 from agent_core.testing import FakeClock
 from channels.slack.testing import InjectedFault, NotPossible, SlackStandIn, Team
-from tests.channels.slack.testing.listener import Listener
+from tests.channels.slack.testing.listener import ScriptedListener
 from tests.channels.slack.testing.refusals import Slack, code
 
 
-def kinds(listener: Listener) -> list[str]:
+def kinds(listener: ScriptedListener) -> list[str]:
     return [each.get("subtype", each["type"]) for each in listener.events]
 
 
-async def test_a_mention_arrives_twice_and_signed(team: Team, listener: Listener):
+async def test_a_mention_arrives_twice_and_signed(team: Team, listener: ScriptedListener):
     """Two events with ids of their own report one message; the SDK's verifier has accepted both."""
     dispatched = await team.mentions("UANN", "CGENERAL", "hello")
     assert dispatched.acked
@@ -24,7 +24,7 @@ async def test_a_mention_arrives_twice_and_signed(team: Team, listener: Listener
     assert {(each.payload["team_id"], each.event["channel"]) for each in listener.received} == {("T0001", "CGENERAL")}
 
 
-async def test_a_mention_by_a_bot_says_so(team: Team, listener: Listener):
+async def test_a_mention_by_a_bot_says_so(team: Team, listener: ScriptedListener):
     """Both events of a message that another bot wrote name that bot."""
     await team.mentions("UBUILD", "CGENERAL", "hello")
     assert sorted(kinds(listener)) == ["app_mention", "message"]
@@ -33,14 +33,14 @@ async def test_a_mention_by_a_bot_says_so(team: Team, listener: Listener):
 
 async def test_a_wrong_secret_is_noticed(stand_in: SlackStandIn, team: Team):
     """An app with another secret refuses what comes, and the person's action says so."""
-    async with Listener("another secret") as listening:
+    async with ScriptedListener("another secret") as listening:
         stand_in.deliver_to(listening.url)
         dispatched = await team.says("UANN", "CGENERAL", "hello")
         assert (dispatched.acked, dispatched.failures) == (False, ("http_error", "http_error"))
         assert listening.received == []
 
 
-async def test_the_app_receives_nothing_from_places_it_may_not_read(team: Team, listener: Listener):
+async def test_the_app_receives_nothing_from_places_it_may_not_read(team: Team, listener: ScriptedListener):
     """Channels without the app, and kinds of event without their scope, stay silent."""
     assert (await team.says("UANN", "CQUIET", "secret")).deliveries == ()
     team.workspace.scopes -= {"groups:history"}
@@ -51,7 +51,7 @@ async def test_the_app_receives_nothing_from_places_it_may_not_read(team: Team, 
 
 
 async def test_a_failed_event_is_repeated_as_slack_does(
-    clock: FakeClock, stand_in: SlackStandIn, team: Team, listener: Listener
+    clock: FakeClock, stand_in: SlackStandIn, team: Team, listener: ScriptedListener
 ):
     """At once, after a minute and after five more, with number and reason; the id stays the same."""
     listener.answers += [web.Response(status=500), web.Response(status=500), web.Response(status=503)]
@@ -67,14 +67,14 @@ async def test_a_failed_event_is_repeated_as_slack_does(
     assert len({each.payload["event_id"] for each in listener.received}) == 1
 
 
-async def test_an_app_may_ask_for_no_repetition(team: Team, listener: Listener):
+async def test_an_app_may_ask_for_no_repetition(team: Team, listener: ScriptedListener):
     """The header `X-Slack-No-Retry` ends it."""
     listener.answers.append(web.Response(status=500, headers={"X-Slack-No-Retry": "1"}))
     dispatched = await (await team.says("UANN", "CGENERAL", "hello")).finished()
     assert (dispatched.acked, len(listener.received)) == (False, 1)
 
 
-async def test_changes_arrive_as_changes(team: Team, listener: Listener):
+async def test_changes_arrive_as_changes(team: Team, listener: ScriptedListener):
     """Edits have an `edited.ts` of their own, unfurls none; a deleted root with answers leaves a tombstone."""
     root = (await team.says("UANN", "CGENERAL", "one")).ts
     answer = (await team.says("UBEN", "CGENERAL", "two", root)).ts
@@ -93,7 +93,9 @@ async def test_changes_arrive_as_changes(team: Team, listener: Listener):
         await team.edits("UBEN", "CGENERAL", root, "not mine")
 
 
-async def test_the_app_receives_its_own_messages(team: Team, slack: Slack, stand_in: SlackStandIn, listener: Listener):
+async def test_the_app_receives_its_own_messages(
+    team: Team, slack: Slack, stand_in: SlackStandIn, listener: ScriptedListener
+):
     """Its own posts and updates come back as events with its bot id."""
     ts = str((await slack.chat_postMessage(channel="CGENERAL", text="hello"))["ts"])
     await slack.chat_update(channel="CGENERAL", ts=ts, text="hello!")
@@ -102,14 +104,14 @@ async def test_the_app_receives_its_own_messages(team: Team, slack: Slack, stand
     assert events[0]["bot_id"] == events[1]["message"]["bot_id"] == "BPARLEY"
 
 
-async def test_people_of_elsewhere_are_marked(team: Team, listener: Listener):
+async def test_people_of_elsewhere_are_marked(team: Team, listener: ScriptedListener):
     """In a shared channel the envelope says so, and a stranger's message names the other team."""
     await team.says("USAM", "CSHARED", "hello from outside")
     assert listener.received[0].payload["is_ext_shared_channel"]
     assert (listener.events[0]["team"], listener.events[0]["user_team"]) == ("TOTHER", "TOTHER")
 
 
-async def test_home_titles_and_context_arrive(team: Team, slack: Slack, listener: Listener):
+async def test_home_titles_and_context_arrive(team: Team, slack: Slack, listener: ScriptedListener):
     """Opening a tab, renaming a session and looking elsewhere are events of their own."""
     root = (
         await team.says("UANN", "UANN", "hello", entities=[{"type": "slack#/types/channel_id", "value": "CDATA"}])
@@ -125,7 +127,7 @@ async def test_home_titles_and_context_arrive(team: Team, slack: Slack, listener
     assert context["context"]["entities"][0]["value"] == "CGENERAL"
 
 
-async def test_a_command_answers_to_one_person_or_to_all(team: Team, listener: Listener):
+async def test_a_command_answers_to_one_person_or_to_all(team: Team, listener: ScriptedListener):
     """What the app says back is shown to the person, and later words go through the response URL."""
     listener.answers.append(web.json_response({"text": "Working on it"}))
     dispatched = await team.command("UANN", "CGENERAL", "/parley", "a question")
@@ -144,7 +146,9 @@ async def test_a_command_answers_to_one_person_or_to_all(team: Team, listener: L
     assert [each.text for each in team.top("CGENERAL")] == ["0", "1", "2", "3", "4"]
 
 
-async def test_a_click_opens_a_modal_once_and_in_time(clock: FakeClock, team: Team, slack: Slack, listener: Listener):
+async def test_a_click_opens_a_modal_once_and_in_time(
+    clock: FakeClock, team: Team, slack: Slack, listener: ScriptedListener
+):
     """A trigger id is good for three seconds and one view; what is sent off comes back with its values."""
     ts = (await team.says("UANN", "CGENERAL", "look")).ts
     await team.shortcut("UANN", "ask_message", "CGENERAL", ts)
@@ -171,7 +175,7 @@ async def test_a_click_opens_a_modal_once_and_in_time(clock: FakeClock, team: Te
     assert team.workspace.views == {}
 
 
-async def test_only_a_visible_button_can_be_pressed(team: Team, slack: Slack, listener: Listener):
+async def test_only_a_visible_button_can_be_pressed(team: Team, slack: Slack, listener: ScriptedListener):
     """A click names message, thread and value; a button shown to others cannot be pressed."""
     face = {"type": "plain_text", "text": "Allow"}
     button = {"type": "button", "action_id": "allow", "value": "ap-1", "text": face, "visible_to_user_ids": ["UANN"]}
@@ -186,7 +190,7 @@ async def test_only_a_visible_button_can_be_pressed(team: Team, slack: Slack, li
     assert (click["actions"][0]["value"], click["user"]["id"], click["team"]["id"]) == ("ap-1", "UANN", "T0001")
 
 
-async def test_an_event_comes_twice(stand_in: SlackStandIn, team: Team, listener: Listener):
+async def test_an_event_comes_twice(stand_in: SlackStandIn, team: Team, listener: ScriptedListener):
     """A duplicate has the same event id."""
     stand_in.fault(InjectedFault("duplicate", on="message"))
     await team.says("UANN", "CGENERAL", "hello")
@@ -195,7 +199,7 @@ async def test_an_event_comes_twice(stand_in: SlackStandIn, team: Team, listener
     assert listener.received[0].payload["event_id"] == listener.received[1].payload["event_id"]
 
 
-async def test_an_event_comes_late(clock: FakeClock, stand_in: SlackStandIn, team: Team, listener: Listener):
+async def test_an_event_comes_late(clock: FakeClock, stand_in: SlackStandIn, team: Team, listener: ScriptedListener):
     """It is on its way until the clock has moved."""
     stand_in.fault(InjectedFault("late", on="message", seconds=90))
     dispatched = await team.says("UANN", "CGENERAL", "slow")
@@ -205,7 +209,7 @@ async def test_an_event_comes_late(clock: FakeClock, stand_in: SlackStandIn, tea
     assert [each["text"] for each in listener.events] == ["quick", "slow"]
 
 
-async def test_events_come_out_of_order(stand_in: SlackStandIn, team: Team, listener: Listener):
+async def test_events_come_out_of_order(stand_in: SlackStandIn, team: Team, listener: ScriptedListener):
     """An event waits until the next one has been delivered."""
     stand_in.fault(InjectedFault("out_of_order", on="message"))
     dispatched = await team.says("UANN", "CGENERAL", "first")

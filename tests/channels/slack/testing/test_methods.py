@@ -7,7 +7,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent_core.testing import FakeClock
 from channels.slack.testing import App, SimulatedWorkspace, SlackStandIn, Team, User
-from tests.channels.slack.testing.listener import Listener
+from tests.channels.slack.testing.listener import ScriptedListener
 from tests.channels.slack.testing.refusals import Slack, code, refusal, session
 
 SECTION = {"type": "section", "text": {"type": "mrkdwn", "text": "*Well*"}}
@@ -117,7 +117,7 @@ async def test_bad_blocks_are_refused_whole_and_the_pointer_names_them(team: Tea
     assert (await slack.blocks_validate(blocks=[SECTION]))["ok"]
 
 
-async def test_an_update_replaces_the_whole_message(team: Team, slack: Slack, listener: Listener):
+async def test_an_update_replaces_the_whole_message(team: Team, slack: Slack, listener: ScriptedListener):
     """Text without blocks takes the blocks away and is marked as edited; only the app's own messages can change."""
     ts = str((await slack.chat_postMessage(channel="CGENERAL", text="a", blocks=[SECTION]))["ts"])
     await slack.chat_update(channel="CGENERAL", ts=ts, blocks=[SECTION], text="b")

@@ -11,7 +11,7 @@ from agent_core.testing import FakeClock
 from channels.slack.testing import SlackStandIn, Team
 from tests.channels.slack.outbound.drawings import png
 from tests.channels.slack.testing.conftest import calling, notified, standing
-from tests.channels.slack.testing.listener import Listener
+from tests.channels.slack.testing.listener import ScriptedListener
 from tests.channels.slack.testing.refusals import Slack
 from tests.channels.slack.testing.test_uploads import send
 from tests.e2e.browser import PATIENCE, chromium, photograph
@@ -67,13 +67,13 @@ async def slack(stand_in: SlackStandIn) -> AsyncIterator[Slack]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def listener(stand_in: SlackStandIn) -> AsyncIterator[Listener]:
+async def listener(stand_in: SlackStandIn) -> AsyncIterator[ScriptedListener]:
     async with notified(stand_in) as listening:
         yield listening
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def page(browser: Browser, stand_in: SlackStandIn, listener: Listener) -> AsyncIterator[Page]:
+async def page(browser: Browser, stand_in: SlackStandIn, listener: ScriptedListener) -> AsyncIterator[Page]:
     """The page, and a check at the end that it sent no other requests and logged no errors."""
     context = await browser.new_context(viewport={"width": 1360, "height": 820})
     context.set_default_timeout(PATIENCE)
@@ -98,7 +98,7 @@ def task(name: str, title: str, status: str, **more: str) -> dict[str, object]:
 
 
 async def test_an_answer_is_watched_as_it_streams_and_rated(
-    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: Listener
+    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: ScriptedListener
 ):
     """A person writes to the app, sees status, tasks and text as they come, and presses a feedback button."""
     await page.get_by_label("Message to the channel").fill("@parley How did the quarter go?")
@@ -134,7 +134,7 @@ async def test_an_answer_is_watched_as_it_streams_and_rated(
 
 
 async def test_stop_stops_and_a_hostile_text_stays_text(
-    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: Listener
+    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: ScriptedListener
 ):
     """Stop ends the stream in front of the person's eyes; markup of a model is shown, never carried out."""
     root = (await team.mentions("UANN", "CDATA", "Go on for ever")).ts
@@ -172,7 +172,7 @@ async def test_a_fault_is_armed_on_the_page(page: Page, stand_in: SlackStandIn, 
 
 
 async def test_a_modal_and_the_home_tab_are_used(
-    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: Listener
+    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: ScriptedListener
 ):
     """A shortcut opens a form that the person fills in; the Home tab shows what the app has published."""
     await team.says("UBEN", "CDATA", "Look at this")
@@ -223,7 +223,7 @@ async def test_the_page_stays_when_another_person_acts(page: Page, stand_in: Sla
 
 
 async def test_a_table_a_chart_and_a_picture_are_looked_at(
-    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: Listener
+    page: Page, stand_in: SlackStandIn, team: Team, slack: Slack, listener: ScriptedListener
 ):
     """A table and a chart are drawn by the page, an uploaded picture is shown as it is, a file by its name."""
     root = (await team.mentions("UANN", "CDATA", "Orders, please")).ts

@@ -18,7 +18,7 @@ TOKEN = "xoxb-1-made-up-secret"
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Server:
+class ScriptedSlack:
     """A server that records its requests and gives scripted answers."""
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class Server:
 
 
 @pytest.fixture
-async def server() -> Server:
-    return Server()
+async def server() -> ScriptedSlack:
+    return ScriptedSlack()
 
 
 @pytest.fixture
-async def api(server: Server) -> AsyncIterator[SlackApi]:
+async def api(server: ScriptedSlack) -> AsyncIterator[SlackApi]:
     app = web.Application()
     app.router.add_route("*", "/api/{method}", server.take)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -69,7 +69,7 @@ async def failing(call: Awaitable[Any]) -> f.SlackFailure:
     return caught.value
 
 
-async def test_a_post_sends_exactly_its_arguments(server: Server, api: SlackApi):
+async def test_a_post_sends_exactly_its_arguments(server: ScriptedSlack, api: SlackApi):
     """A post carries its text, blocks, thread and metadata; nothing in it is linked, fetched or unfurled."""
     blocks = [{"type": "divider"}]
     assert await api.post("C1", "hi", blocks=blocks, thread_ts="1.1", metadata={"event_type": "e"}) == "1.5"
@@ -79,7 +79,7 @@ async def test_a_post_sends_exactly_its_arguments(server: Server, api: SlackApi)
     assert server.tokens == {f"Bearer {TOKEN}"}
 
 
-async def test_an_update_without_blocks_sends_none(server: Server, api: SlackApi):
+async def test_an_update_without_blocks_sends_none(server: ScriptedSlack, api: SlackApi):
     """What is not given is not sent, so that an update by text alone takes the blocks away."""
     await api.update("C1", "1.5", "all")
     await api.delete("C1", "1.5")
@@ -91,7 +91,7 @@ async def test_an_update_without_blocks_sends_none(server: Server, api: SlackApi
     ]
 
 
-async def test_a_stream_begins_grows_and_ends(server: Server, api: SlackApi):
+async def test_a_stream_begins_grows_and_ends(server: ScriptedSlack, api: SlackApi):
     """A stream names its thread and its reader, grows by chunks, and may end with a status for its session."""
     chunks = [{"type": "markdown_text", "text": "Hel"}]
     ts = await api.start_stream("C1", "1.1", chunks, recipient_user="U1", recipient_team="T1", task_display="plan")
@@ -105,7 +105,7 @@ async def test_a_stream_begins_grows_and_ends(server: Server, api: SlackApi):
     ]
 
 
-async def test_a_session_has_a_status_a_title_and_prompts(server: Server, api: SlackApi):
+async def test_a_session_has_a_status_a_title_and_prompts(server: ScriptedSlack, api: SlackApi):
     """A status brings Slack's warning back; prompts name no thread, with which they would do nothing."""
     server.answer = server.say({"ok": True, "warning": "missing_agent_session_stopped_event_subscription"})
     warned = await api.set_status("C1", "1.1", "processing", title="Hello", initiator="U1")
@@ -121,7 +121,7 @@ async def test_a_session_has_a_status_a_title_and_prompts(server: Server, api: S
     ]
 
 
-async def test_a_thread_is_read_page_by_page(server: Server, api: SlackApi):
+async def test_a_thread_is_read_page_by_page(server: ScriptedSlack, api: SlackApi):
     """One call reads one page with metadata; the cursor of the last page is None."""
     server.answer = server.say({"ok": True, "messages": [{"ts": "1.1"}], "response_metadata": {"next_cursor": "n=="}})
     page = await api.replies("C1", "1.1", oldest="1.0", limit=15)
@@ -133,7 +133,7 @@ async def test_a_thread_is_read_page_by_page(server: Server, api: SlackApi):
     assert server.asked[1][1]["cursor"] == "n=="
 
 
-async def test_people_and_views(server: Server, api: SlackApi):
+async def test_people_and_views(server: ScriptedSlack, api: SlackApi):
     """Users, groups, direct messages, views and the identity of the token are read."""
     server.answer = server.say({"ok": True, "user": {"id": "U1"}})
     assert await api.user("U1") == {"id": "U1"}
@@ -148,14 +148,14 @@ async def test_people_and_views(server: Server, api: SlackApi):
     assert await api.auth() == Identity("T1", "U9", "B1", None)
 
 
-async def test_all_calls_share_a_connection(server: Server, api: SlackApi):
+async def test_all_calls_share_a_connection(server: ScriptedSlack, api: SlackApi):
     """Calls one after the other open one connection."""
     for _ in range(5):
         await api.post("C1", "hi")
     assert len(server.peers) == 1
 
 
-async def test_an_installation_of_an_organisation_names_the_workspace(server: Server, api: SlackApi):
+async def test_an_installation_of_an_organisation_names_the_workspace(server: ScriptedSlack, api: SlackApi):
     """Where one token serves many workspaces, each call says which one it means."""
     async with open_session() as session:
         await SlackApi(TOKEN, session=session, base_url=api._client.base_url, team="T9").post("C1", "hi")
@@ -163,7 +163,7 @@ async def test_an_installation_of_an_organisation_names_the_workspace(server: Se
 
 
 async def test_a_proxy_is_used_for_the_outside_only(
-    server: Server, api: SlackApi, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedSlack, api: SlackApi, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
 ):
     """A proxy of the environment is used, unless NO_PROXY names the host: a stand-in on this machine is reached."""
     for name in ("HTTP_PROXY", "http_proxy"):
@@ -203,7 +203,9 @@ async def test_a_proxy_is_used_for_the_outside_only(
         ("a_code_of_next_year", f.SlackRefused),
     ],
 )
-async def test_each_code_has_one_meaning(server: Server, api: SlackApi, code: str, expected: type[f.SlackFailure]):
+async def test_each_code_has_one_meaning(
+    server: ScriptedSlack, api: SlackApi, code: str, expected: type[f.SlackFailure]
+):
     """Whatever code Slack answers with, the failure has one class, and its text names method and code."""
     server.answer = server.say({"ok": False, "error": code})
     failure = await failing(api.append_stream("C1", "1.5", []))
@@ -214,7 +216,7 @@ async def test_each_code_has_one_meaning(server: Server, api: SlackApi, code: st
         assert code in str(failure)
 
 
-async def test_whether_streams_lack_here_or_everywhere(server: Server, api: SlackApi):
+async def test_whether_streams_lack_here_or_everywhere(server: ScriptedSlack, api: SlackApi):
     """A workspace without streams is distinguished from a conversation without; other methods are simply refused."""
     server.answer = server.say({"ok": False, "error": "unknown_method"})
     lacking = await failing(api.start_stream("C1", "1.1", []))
@@ -228,7 +230,7 @@ async def test_whether_streams_lack_here_or_everywhere(server: Server, api: Slac
 
 
 @pytest.mark.parametrize(("given", "expected"), [("7", 7.0), ("0", 1.0), ("soon", 60.0), (None, 60.0)])
-async def test_a_429_says_when_again(server: Server, api: SlackApi, given: str | None, expected: float):
+async def test_a_429_says_when_again(server: ScriptedSlack, api: SlackApi, given: str | None, expected: float):
     """The failure carries Slack's Retry-After; without a usable one a whole window, and never less than a second."""
     headers = {"Retry-After": given} if given is not None else None
     server.answer = server.say({"ok": False, "error": "ratelimited"}, 429, headers)
@@ -239,7 +241,7 @@ async def test_a_429_says_when_again(server: Server, api: SlackApi, given: str |
     assert isinstance(await failing(api.post("C1", "hi")), f.Limited)
 
 
-async def test_bad_blocks_are_pointed_at(server: Server, api: SlackApi):
+async def test_bad_blocks_are_pointed_at(server: ScriptedSlack, api: SlackApi):
     """The pointers of either form of Slack's answer are kept, each once, and what it says of them is in the text."""
     said = ["must provide an object [json-pointer:/blocks/1/text]"]
     objects = [{"pointer": "/blocks/3", "code": "too_long", "message": "must be less than 3001 characters"}]
@@ -252,7 +254,7 @@ async def test_bad_blocks_are_pointed_at(server: Server, api: SlackApi):
     assert "must be less than 3001 characters" in str(failure)
 
 
-async def test_a_missing_scope_is_named_with_its_remedy(server: Server, api: SlackApi):
+async def test_a_missing_scope_is_named_with_its_remedy(server: ScriptedSlack, api: SlackApi):
     """Who reads the failure knows which scope to add, and where."""
     server.answer = server.say(
         {"ok": False, "error": "missing_scope", "needed": "users:read", "provided": "chat:write"}
@@ -265,7 +267,7 @@ async def test_a_missing_scope_is_named_with_its_remedy(server: Server, api: Sla
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-async def test_a_server_error_is_uncertain(server: Server, api: SlackApi, status: int):
+async def test_a_server_error_is_uncertain(server: ScriptedSlack, api: SlackApi, status: int):
     """After a 5xx the call may have been made, whatever its body says."""
     for body in ("<html>bad gateway</html>", {"ok": False, "error": "not_in_channel"}):
         server.answer = server.say(body, status)
@@ -274,7 +276,7 @@ async def test_a_server_error_is_uncertain(server: Server, api: SlackApi, status
 
 @pytest.mark.parametrize("body", ["<html>sign in</html>", "null", "[1]", "", '{"ok": false}'])
 @pytest.mark.parametrize("kind", ["text/plain", "text/html", "application/json"])
-async def test_an_answer_that_is_not_slacks_is_uncertain(server: Server, api: SlackApi, body: str, kind: str):
+async def test_an_answer_that_is_not_slacks_is_uncertain(server: ScriptedSlack, api: SlackApi, body: str, kind: str):
     """A page of a proxy, or half an answer, does not say that nothing was done."""
 
     async def answer(_: web.Request) -> web.Response:
@@ -284,7 +286,7 @@ async def test_an_answer_that_is_not_slacks_is_uncertain(server: Server, api: Sl
     assert isinstance(await failing(api.post("C1", "hi")), f.Uncertain)
 
 
-async def test_a_client_error_without_a_code_is_a_refusal(server: Server, api: SlackApi):
+async def test_a_client_error_without_a_code_is_a_refusal(server: ScriptedSlack, api: SlackApi):
     """A 404 from a wrong address is named by its status."""
     server.answer = server.say("nothing here", 404)
     failure = await failing(api.post("C1", "hi"))
@@ -310,14 +312,14 @@ async def cut_inside(request: web.Request) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize("answer", [cut, cut_inside])
-async def test_a_connection_cut_after_sending_is_uncertain(server: Server, api: SlackApi, answer: Answer):
+async def test_a_connection_cut_after_sending_is_uncertain(server: ScriptedSlack, api: SlackApi, answer: Answer):
     """What was sent may have been done; it is sent once."""
     server.answer = answer
     assert isinstance(await failing(api.post("C1", "hi")), f.Uncertain)
     assert len(server.asked) == 1
 
 
-async def test_a_timeout_is_uncertain(server: Server, api: SlackApi):
+async def test_a_timeout_is_uncertain(server: ScriptedSlack, api: SlackApi):
     """A call that is not answered in time may have been done."""
     asked = asyncio.Event()
 
@@ -344,16 +346,16 @@ async def test_a_refused_connection_was_not_sent(unused_tcp_port: int):
 
 
 ENDS = {
-    "refused": Server.say({"ok": False, "error": "missing_scope", "needed": "chat:write"}),
-    "limited": Server.say({"ok": False, "error": "ratelimited"}, 429),
-    "no json": Server.say("<html>", 502),
+    "refused": ScriptedSlack.say({"ok": False, "error": "missing_scope", "needed": "chat:write"}),
+    "limited": ScriptedSlack.say({"ok": False, "error": "ratelimited"}, 429),
+    "no json": ScriptedSlack.say("<html>", 502),
     "half": cut_inside,
     "cut": cut,
 }
 
 
 @pytest.mark.parametrize("end", ENDS)
-async def test_the_token_is_nowhere(server: Server, api: SlackApi, end: str, caplog: pytest.LogCaptureFixture):
+async def test_the_token_is_nowhere(server: ScriptedSlack, api: SlackApi, end: str, caplog: pytest.LogCaptureFixture):
     """Neither a failure, nor what hangs on it, nor its traceback with all locals, nor any log holds the token."""
     caplog.set_level(logging.DEBUG)
     for name in ("parley.slack.sdk", "slack_sdk", "aiohttp", "asyncio"):

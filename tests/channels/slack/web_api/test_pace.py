@@ -11,6 +11,7 @@ from agent_core.testing import FakeClock
 from channels.slack.web_api import limits
 from channels.slack.web_api.budget import POST, CallBudget
 from channels.slack.web_api.pace import LEEWAY, Lane, Pacer, Reserve
+from tests.cases import for_each
 
 STATUS, START, APPEND = "agents.sessions.setStatus", "chat.startStream", "chat.appendStream"
 STOP, UPDATE = "chat.stopStream", "chat.update"
@@ -295,7 +296,7 @@ class Answers(Office):
         return (self.clock.now() - self.began) / 1000
 
 
-@pytest.mark.parametrize(("streams", "last"), [(True, 145), (False, 85)])
+@for_each("streams, last", [(True, 145), (False, 85)])
 async def test_fifty_answers_at_once_meet_no_refusal(streams: bool, last: float):
     """Fifty answers at once: no 429, forty signs of life within five seconds, the ends at the documented rates."""
     answers = Answers(streams=streams)

@@ -14,7 +14,7 @@ export function chipsOf(answer: Answer, { send, focus }: Offers, words: AnswerWo
   const items = render?.kind === "render" ? itemsOf(render.render.payload["items"]) : [];
   if (!items.length) return [];
   const chips = items.map(({ label, prompt }) => {
-    const chip = h("button", { type: "button", class: "chip", title: prompt === label ? null : prompt }, label);
+    const chip = h("button", { type: "button", class: "chip", title: prompt === label ? null : prompt, dir: "auto" }, label);
     chip.addEventListener("click", () => (focus(), send(prompt)));
     return chip;
   });

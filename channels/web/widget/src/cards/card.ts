@@ -30,7 +30,7 @@ interface Asked extends Approval {
 /** Return the card of *first*; *decide* takes what the person says. */
 export function cardNode(first: Approval, decide: Decide, strings: CardStrings, isOperator = false): Card {
   const words = strings.approval;
-  const title = h("p", { class: "card-title", id: `t-${first.id}` }, unmistakable(first.title));
+  const title = h("p", { class: "card-title", id: `t-${first.id}` }, h("bdi", {}, unmistakable(first.title)));
   const place = h("div", { class: "card-body" });
   const status = h("p", { class: "card-status", role: "status" });
   const summary = h("summary");
@@ -152,9 +152,9 @@ function closedBody(approval: Asked, strings: CardStrings): readonly Node[] {
 }
 
 function aboutNodes({ detail, tool, title, toolTitle, isOperator }: Asked): readonly Node[] {
-  const more = detail ? [h("p", { class: "detail" }, unmistakable(detail))] : [];
+  const more = detail ? [h("p", { class: "detail", dir: "auto" }, unmistakable(detail))] : [];
   if (isOperator || !toolTitle) return [...more, h("p", { class: "card-tool" }, h("code", {}, unmistakable(tool)))];
-  return toolTitle === title ? more : [...more, h("p", { class: "card-tool" }, unmistakable(toolTitle))];
+  return toolTitle === title ? more : [...more, h("p", { class: "card-tool" }, h("bdi", {}, unmistakable(toolTitle)))];
 }
 
 function notesOf({ arguments: given }: Approval, strings: CardStrings): readonly Node[] {

@@ -38,7 +38,7 @@ class Wrong extends Error {}
 /** Return the field of *shape*, which holds *value* at first. */
 export function leafNode(id: string, shape: Shape, value: unknown, { approval: words }: CardStrings): Field {
   const error = h("span", { class: "wrong", id: `e-${id}`, role: "alert" });
-  const hint = shape.hint ? h("span", { class: "hint", id: `h-${id}` }, unmistakable(shape.hint)) : null;
+  const hint = shape.hint ? h("span", { class: "hint", id: `h-${id}` }, h("bdi", {}, unmistakable(shape.hint))) : null;
   const note = shape.kind.is === "lines" ? h("span", { class: "hint", id: `l-${id}` }, words.lines) : null;
   const { input, state, value: written } = controlOf(shape, value, words);
   const described = [error, hint, note].filter((each) => each !== null).map((each) => each.id).join(" ");
@@ -76,10 +76,10 @@ export function leafNode(id: string, shape: Shape, value: unknown, { approval: w
 /** Return *input* with the label of *shape*, which is the legend of a group. */
 function named(id: string, { kind, label }: Shape, input: HTMLElement, optional: Node | null): readonly HTMLElement[] {
   if (kind.is === "several") {
-    input.prepend(h("legend", {}, unmistakable(label), optional));
+    input.prepend(h("legend", {}, h("bdi", {}, unmistakable(label)), optional));
     return [input];
   }
-  const name = h("label", { for: `f-${id}` }, unmistakable(label), optional);
+  const name = h("label", { for: `f-${id}` }, h("bdi", {}, unmistakable(label)), optional);
   return kind.is === "flag" ? [h("div", { class: "flag" }, input, name)] : [name, input];
 }
 
@@ -123,7 +123,7 @@ function choice(shape: Shape, choices: readonly Choice[], value: unknown, words:
 function severalControl(shape: Shape, kind: Kind & { is: "several" }, value: unknown, words: CardWords): Control {
   const given = Array.isArray(value) ? (value as readonly unknown[]) : [];
   const boxes = kind.choices.map((each) => ({ value: each.value, label: each, box: h("input", { type: "checkbox", checked: given.some((one) => isSame(one, each.value)) }) }));
-  const rows = boxes.map(({ label, box }) => h("label", { class: "flag" }, box, h("span", {}, unmistakable(chosenText(label)))));
+  const rows = boxes.map(({ label, box }) => h("label", { class: "flag" }, box, h("bdi", {}, unmistakable(chosenText(label)))));
   const chosen = (): typeof boxes => boxes.filter(({ box }) => box.checked);
   const written = (): unknown => {
     const values = chosen().map((each) => each.value);

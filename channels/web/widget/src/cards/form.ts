@@ -66,8 +66,8 @@ function group(id: string, shape: Shape, shapes: readonly Shape[], value: unknow
   const before = (value === ABSENT || value === null ? {} : value) as Json;
   const fields = fieldsOf(id, shapes, before, strings);
   const error = h("span", { class: "wrong", role: "alert" });
-  const hint = shape.hint && h("p", { class: "hint" }, unmistakable(shape.hint));
-  const node = h("fieldset", {}, h("legend", {}, unmistakable(shape.label)), hint, ...fields.map(({ node: each }) => each), error);
+  const hint = shape.hint && h("p", { class: "hint" }, h("bdi", {}, unmistakable(shape.hint)));
+  const node = h("fieldset", {}, h("legend", {}, h("bdi", {}, unmistakable(shape.label))), hint, ...fields.map(({ node: each }) => each), error);
   const isLeft = (): boolean => !fields.some((field) => field.changed()) && !(shape.required && value === ABSENT);
   return {
     name: shape.name,

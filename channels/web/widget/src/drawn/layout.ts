@@ -125,7 +125,7 @@ function cartesian(chart: PlainChart, { width, hidden, locale }: View): Picture 
   const left = (isAcross ? Math.min(longest + 10, width * 0.36) : ticksWidth(scale, locale, chart.format)) + (counted ? 20 : 4);
   const plot: Plot = { left: round(left), right: width - 12, top: 10, bottom: 10 + tall };
   const band = (isAcross ? tall : plot.right - plot.left) / Math.max(1, categories.length);
-  const bands = isAcross ? { shapes: sideLabels(categories, plot, band, left - (counted ? 32 : 12)), below: LINE } : lowLabels(categories, plot, band);
+  const bands = isAcross ? { shapes: sideLabels(categories, plot, band, left - (counted ? 28 : 12)), below: LINE } : lowLabels(categories, plot, band);
   const height = Math.round(plot.bottom + bands.below + 8 + (named ? 20 : 0));
 
   const along = (value: number): number => (value - scale.low) / (scale.high - scale.low || 1);

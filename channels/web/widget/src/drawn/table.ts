@@ -9,7 +9,7 @@ import { plural } from "../words/plural.js";
 import { fill, type DrawnStrings } from "./words.js";
 
 const [FIRST, STEP] = [50, 1_000]; // rows shown at first, and at most those that are added at a time
-const [LONG, WIDE] = [300, 28]; // characters of a cell that scrolls, and of a column that may wrap
+const [LONG, WIDE, FIRST_WIDE] = [300, 28, 14]; // characters of a cell that scrolls, and of a column, or the first one, that may wrap
 const OF_OTHERS = /[\u0590-\u08ff\u200e-\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufefc]/; // written from right to left, or turning what follows
 
 /** Return *table* as a figure called *title*. */
@@ -105,7 +105,8 @@ function edged(box: HTMLElement, grid: HTMLElement, first: HTMLElement | undefin
 function drawing(columns: readonly Column[], rows: readonly Row[], words: DrawnStrings) {
   const writers = columns.map((column) => writer(column, rows.map((row) => row[column.key]), words, words.locale));
   const classes = columns.map((column, at) => {
-    const isWide = rows.some((row) => writers[at]?.(row[column.key]).length as number > WIDE);
+    const texts = rows.map((row) => writers[at]?.(row[column.key]) ?? "");
+    const isWide = at ? texts.some(({ length }) => length > WIDE) : [column.label, ...texts].some(({ length }) => length > FIRST_WIDE);
     return [alignOf(column, rows), isWide && "wide"].filter(Boolean).join(" ");
   });
   const drawn = new Map<Row, HTMLElement>();

@@ -2,7 +2,7 @@
 
 import { createComposer } from "./composer.js";
 import type { Actions, Conversation } from "../talk/conversation.js";
-import { h, icon, setAttribute, setText } from "../dom.js";
+import { h, icon, PENCIL, setAttribute, setText } from "../dom.js";
 import type { Extras } from "../extras/main.js";
 import type { Load } from "../lazy.js";
 import { showEntry } from "../transcript/entry.js";
@@ -28,7 +28,6 @@ export interface View {
 declare const BUILD: string;
 
 const LINES = "M4 6h16M4 12h16M4 18h10";
-const PLUS = "M12 20h9M16.5 3.5a2.1 2.1 0 013 3L7 19l-4 1 1-4z";
 
 export interface ViewOptions {
   readonly strings: Strings;
@@ -83,7 +82,6 @@ export function createView({ strings, actions, request, access, load, links = fa
     setAttribute(frameParts.node, "data-link", now.link);
     frameParts.renew.hidden = !now.view.messages.length && !now.outbox.length;
     banner(frameParts.banner, now, strings);
-    scroller.settle();
   };
   /** Give back what was refused, with the reason above it. */
   const giveBack = (outgoing: Conversation["refused"]): void => {
@@ -122,7 +120,7 @@ export function createView({ strings, actions, request, access, load, links = fa
 
 function createFrame(strings: Strings, composer: Node, middle: Node) {
   const heading = h("h2", { part: "title" }, strings.heading);
-  const renew = h("button", { type: "button", class: "renew", part: "new", "data-renew": true, title: strings.renew }, icon(PLUS), h("span", {}, strings.renew));
+  const renew = h("button", { type: "button", class: "renew", part: "new", "data-renew": true, title: strings.renew }, icon(PENCIL), h("span", {}, strings.renew));
   const talks = h("button", { type: "button", class: "renew", part: "talks", "aria-label": strings.talks, title: strings.talks, "aria-haspopup": "dialog", "aria-expanded": "false" }, icon(LINES));
   const head = h("header", { part: "header" }, h("i", { class: "lamp", "aria-hidden": "true" }), heading, renew, talks);
   const banner = h("div", { class: "banner", part: "banner", role: "status" });

@@ -1,6 +1,6 @@
 /** The panel with a person's conversations, over the widget that it was opened from. */
 
-import { h, icon, setAttribute, setChildren, setText } from "../dom.js";
+import { h, icon, PENCIL, setAttribute, setChildren, setText } from "../dom.js";
 import type { Actions, Conversation } from "../talk/conversation.js";
 import type { Request } from "../wire/client.js";
 import { explain, type Strings } from "../words/strings.js";
@@ -36,7 +36,7 @@ export function openPanel(options: PanelOptions, words: ListWords): void {
   let results: Results | null = null;
 
   const field = h("input", { type: "search", "aria-label": words.search, placeholder: words.search, maxlength: "200", enterkeyhint: "search" });
-  const renew = h("button", { type: "button", class: "quiet" }, strings.renew);
+  const renew = h("button", { type: "button", class: "renew", title: strings.renew }, icon(PENCIL), h("span", {}, strings.renew));
   const cross = h("button", { type: "button", class: "renew", "aria-label": words.close, title: words.close }, icon(CROSS));
   const note = h("p", { class: "talks-note", role: "status" });
   const list = h("ul", { class: "talks-list", role: "list" });
@@ -92,7 +92,10 @@ export function openPanel(options: PanelOptions, words: ListWords): void {
     results = next;
     const { items, problem, busy } = next;
     const open = options.now().session;
-    const states = items.map((item) => ({ item, current: item.id === open, unread: item.newest_seq > (actions.read(item.id) ?? item.newest_seq) }));
+    const states = items.map((item) => {
+      const current = item.id === open;
+      return { item, current, unread: !current && item.newest_seq > (actions.read(item.id) ?? item.newest_seq) };
+    });
     setChildren(list, states.map((state) => rowOf(state).node));
     setAttribute(list, "aria-busy", busy ? "true" : null);
     more.hidden = !next.more || busy;

@@ -162,6 +162,9 @@ function updateCode({ token, node }: Drawn, { text, lang }: Tokens.Code): boolea
   return true;
 }
 
+/** A word that may be wider than what a narrow page, or any, has for the first column, which stays in sight. */
+const [LONG, LONGEST] = [/\S{14}/, /\S{34}/];
+
 function firstWord(text: string | undefined): string {
   return (text ?? "").split(/\s/, 1)[0] ?? "";
 }
@@ -172,7 +175,10 @@ function list({ ordered, start, items }: Tokens.List, strings: MarkdownStrings):
 }
 
 function table({ header, rows }: Tokens.Table): HTMLElement {
-  const cell = (tag: "th" | "td") => (each: Tokens.TableCell) => h(tag, { class: each.align }, ...inlines(each.tokens));
+  const names = [header, ...rows].map(([first]) => first?.text).join(" ");
+  const broken = LONGEST.test(names) ? "torn" : LONG.test(names) && "broken";
+  const cell = (tag: "th" | "td") => (each: Tokens.TableCell, at: number) =>
+    h(tag, { class: [each.align, !at && broken].filter(Boolean).join(" ") || null }, ...inlines(each.tokens));
   const head = h("thead", {}, h("tr", {}, ...header.map(cell("th"))));
   const body = h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map(cell("td")))));
   return h("div", { class: "table", tabindex: "0" }, h("table", {}, head, body));

@@ -99,8 +99,8 @@ function ofAnswer(body: unknown, source: string): string | Finding {
 async function ofAnonymous(setup: Setup, server: string): Promise<string | Finding> {
   const body = JSON.stringify(setup.agent === null ? {} : { agent: setup.agent });
   const init = { method: "POST", body, headers: { "Content-Type": "application/json" }, credentials: "omit" as const, signal: setup.signal };
-  const asked = await attempt(setup.fetch(`${server}/v1/web/anonymous`, init));
-  if (!asked) return unreached(setup, server);
+  const asked = await reached(setup, server, () => setup.fetch(`${server}/v1/web/anonymous`, init));
+  if ("fault" in asked) return asked;
   const answer = await detailOf(asked);
   if (asked.ok) return typeof answer.token === "string" ? answer.token : notParley(setup, server);
   if (asked.status === 404 || asked.status === 422) return found("agent_unknown", `There is no agent ${setup.agent ?? ""} for visitors without a name. ${answer.detail}`, "Look at the attribute `agent`, and at `web: {anonymous: {origins: […]}}` of that agent.");
@@ -110,8 +110,8 @@ async function ofAnonymous(setup: Setup, server: string): Promise<string | Findi
 /** Ask the server for the agent of *token*. */
 async function ask(setup: Setup, server: string, token: string): Promise<Finding | null> {
   const init = { headers: { Authorization: `Bearer ${token}` }, credentials: "omit" as const, cache: "no-store" as const, signal: setup.signal };
-  const asked = await attempt(setup.fetch(`${server}/v1/web/agent`, init));
-  if (!asked) return unreached(setup, server);
+  const asked = await reached(setup, server, () => setup.fetch(`${server}/v1/web/agent`, init));
+  if ("fault" in asked) return asked;
   const answer = await detailOf(asked);
   if (asked.status === 401) return found("token_invalid", `The server does not accept the token: ${answer.detail || "401"}`, "Is it of this server (`server`)? One with another PARLEY_SECRET_KEY, or an API key in the place of a visitor's token, is refused.");
   if (asked.status === 404 && answer.code) return found("agent_unknown", `The agent of the token is not there. ${answer.detail}`, "Make tokens for an agent that the server has: `parley agents list`.");
@@ -123,12 +123,19 @@ async function ask(setup: Setup, server: string, token: string): Promise<Finding
   return found("agent_other", `The token is for the agent ${name}, and the attribute \`agent\` says ${setup.agent}.`, "Make the token for that agent, or correct the attribute: a token is for one agent.");
 }
 
-/** Tell a server that cannot be reached from one that this page may not read: only the second answers a question without a reader. */
-async function unreached(setup: Setup, server: string): Promise<Finding> {
+/**
+ * Return what *ask* gets of the server. Without an answer, tell a server that cannot be reached, also one whose proxy answers meanwhile,
+ * from one that this page may not read: any page may read the widget's files.
+ */
+async function reached(setup: Setup, server: string, ask: () => Promise<Response>): Promise<Response | Finding> {
+  const asked = await attempt(ask());
+  if (asked) return asked;
   if (setup.blocked()) return policy(new URL(server || "/", setup.page).origin);
-  const there = await attempt(setup.fetch(`${server}/healthz`, { mode: "no-cors", credentials: "omit", cache: "no-store", signal: setup.signal }));
+  const file = await attempt(setup.fetch(`${server}/widget/parley-loader.js`, { credentials: "omit", cache: "no-store", signal: setup.signal }));
+  const again = file?.ok ? await attempt(ask()) : null; // it may have come up in between
+  if (again) return again;
   const { origin } = new URL(setup.page);
-  if (there) return found("origin", `The server does not let pages of ${origin} in.`, `Add it to the server's setting: PARLEY_ORIGINS=${origin} (several with commas), and start it again.`);
+  if (file?.ok) return found("origin", `The server does not let pages of ${origin} in.`, `Add it to the server's setting: PARLEY_ORIGINS=${origin} (several with commas), and start it again.`);
   return found("server_dead", `The server ${server || origin} cannot be reached.`, "Is it running, and is its address in the attribute `server`, with the port? Is the certificate one that browsers accept?");
 }
 

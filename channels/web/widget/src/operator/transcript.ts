@@ -57,7 +57,6 @@ export function createTranscript(actions: DeskActions, scene: Scene, signal: Abo
     setText(empty, desk.missing ? WORDS.missing : loading ? WORDS.loading : WORDS.empty);
     setAttribute(list, "aria-busy", loading && !desk.missing ? "true" : "false");
     setChildren(list, [...(messages.length > most ? [earlier] : []), ...(nodes.length ? nodes : [empty])]);
-    scroller.settle();
   };
   const repaint = (): void => void (frame ||= requestAnimationFrame(paint));
   /** Draw once what is read at first has come: a long log would be drawn many times on the way to its end. */
@@ -70,9 +69,7 @@ export function createTranscript(actions: DeskActions, scene: Scene, signal: Abo
   };
   const isThere = (): boolean => expected !== "" && (now?.desk.ledger.time ?? "") >= expected;
 
-  const resized = new ResizeObserver(scroller.settle); // by a phone's keyboard, or a longer reply
-  resized.observe(list);
-  signal.addEventListener("abort", () => (clearTimeout(waiting), resized.disconnect()), { once: true });
+  signal.addEventListener("abort", () => clearTimeout(waiting), { once: true });
   earlier.addEventListener("click", () => ((most += DRAWN), repaint()), { signal });
   node.addEventListener("click", (event) => {
     const target = (event.target as Element).closest<HTMLElement>("button");

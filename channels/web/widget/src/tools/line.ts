@@ -14,7 +14,7 @@ import { whole } from "./words.js";
 export function lineNode(node: HTMLElement, scene: Scene): Shown<ToolBlock> {
   const strings = whole(scene.strings);
   const status = h("span", { class: "status" });
-  const name = h("b");
+  const name = h("b", { dir: "auto" });
   const light = h("i", { class: "light", "aria-hidden": "true" });
   const line = [light, name, status];
   const closed = h("div", { class: "line" }, ...line);
@@ -27,6 +27,7 @@ export function lineNode(node: HTMLElement, scene: Scene): Shown<ToolBlock> {
     if (details.open) showInside(inside, calls, strings);
   };
   details.addEventListener("toggle", fill);
+  summary.addEventListener("click", () => details.open || showInside(inside, calls, strings)); // before it opens, so that it is as large at once as it will be
   node.className = "tool";
   node.replaceChildren(closed);
   return {
@@ -60,7 +61,7 @@ interface Asked {
 
 /** Return the place of a question: its title, until the card is loaded. */
 function cardLater(first: Approval, { load, decide, strings, offers }: Scene): Shown<Asked> {
-  const node = h("div", { class: "asked" }, h("p", { class: "note" }, first.title));
+  const node = h("div", { class: "asked" }, h("p", { class: "note" }, h("bdi", {}, first.title)));
   let card: Card | null = null;
   let last: Asked | null = null;
   load("cards").then((chunk) => {

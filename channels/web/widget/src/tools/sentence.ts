@@ -36,7 +36,7 @@ export function sentence({ status, name, title, titleDone }: Call): string {
 /** Return how *call* stands, beside its sentence: what an icon shows is for readers of the screen alone. */
 export function stateOf(call: Call, strings: ToolStrings): readonly (Node | string)[] {
   const { status, progress, seconds } = call;
-  if (status === "running" && progress) return [progress];
+  if (status === "running" && progress) return [h("bdi", {}, progress)];
   const word = status === "waiting" && call.on === "client" ? strings.onPage : strings.tool[status];
   const isSeen = status === "done" || status === "running" || status === "requested"; // by the icon
   return [isSeen ? hidden(word) : word, seconds ? h("span", {}, strings.tools.seconds.replace("{n}", numberIn(seconds, strings))) : ""];

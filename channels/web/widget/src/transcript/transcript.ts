@@ -39,10 +39,8 @@ export function createTranscript(list: HTMLElement, greeting: HTMLElement, drawn
     if (!last || list.scrollTop > list.clientHeight) return;
     if (last.view.begin && from < DRAWN) older();
     if (!from) return;
-    const below = list.scrollHeight - list.scrollTop;
     from = startOf(last.view.messages, from - DRAWN);
-    draw(last);
-    list.scrollTop = list.scrollHeight - below;
+    draw(last); // what is read stays where it is, see `scroll.ts`
   };
   list.addEventListener("scroll", extend, { passive: true, signal });
   return draw;

@@ -175,21 +175,25 @@ async function patiently<T>(options: ClientOptions, signal: AbortSignal, ask: ()
       signal.throwIfAborted();
       const problem = asProblem(error);
       if (!isPassing(problem) || (problem.retryAfter ?? 0) > LONGEST) throw problem;
-      if (tries >= TRIES) throw problem.status === 0 && readable.get(server) === false && (await answers(options, signal)) ? refused() : problem;
+      if (tries > TRIES) throw problem.status === 0 ? refused() : problem; // the server answers, but not this page
+      if (tries === TRIES) {
+        if (problem.status !== 0 || readable.get(server) !== false || !(await answers(options, signal))) throw problem;
+        continue; // it may have come up in between
+      }
       await pause(delay(tries, problem, random), signal);
     }
   }
 }
 
 /**
- * Return whether the server answers a page that may not read what it says.
+ * Return whether the server gives out its files, which any page may read: then it is this page whose questions it refuses.
  *
  * A server that this page may not ask looks like one that is away, and like a proxy before one that is away, whose answers no
- * page may read. So it means something only where no try succeeded and no answer was ever readable.
+ * page may read. So it is asked only where no try succeeded and no answer was ever readable.
  */
 async function answers({ server, fetch: ask }: ClientOptions, signal: AbortSignal): Promise<boolean> {
-  const asked = server && ask(`${server}/healthz`, { mode: "no-cors", credentials: "omit", cache: "no-store", signal });
-  return asked ? asked.then(() => true, () => false) : false; // a page may ask its own origin
+  const asked = server && ask(`${server}/widget/parley-loader.js`, { credentials: "omit", cache: "no-store", signal });
+  return asked ? asked.then(({ ok }) => ok, () => false) : false; // a page may ask its own origin
 }
 
 /** Why a connection is given up that was silent over a sleep: the next one is tried at once. */

@@ -44,7 +44,7 @@ def reason(render: ShownRender) -> str:
     return found.reason
 
 
-@pytest.mark.parametrize("type", ["bar", "line", "area"])
+@for_each("type", ["bar", "line", "area"])
 def test_series_and_axes(type: str):
     """Bars, lines and areas have one point per category, and the titles of their axes."""
     found = native_of(chart(type, ["Jan", "Feb"], {"2025": [1, -2.5], "2026": [3, 4]}, x="Month", y="Orders"))

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -120,7 +119,7 @@ def test_no_cell_is_lost(render: ShownRender):
         assert "the whole table is attached" in form.blocks[-1]["elements"][0]["text"]
 
 
-@pytest.mark.parametrize("count", [1, 2, 40])
+@for_each("count", [1, 2, 40])
 def test_many_tables_in_a_message(count: int):
     """Forty tables of an answer are shown as well as one message can; the first ones best."""
     rows = [{"a": f"cell {n}", "b": n} for n in range(200)]

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from channels.base import ShownRender
 from channels.slack.outbound.drawn.choose import ladder_of
 from channels.slack.outbound.drawn.form import CsvUpload, Form
 from channels.slack.outbound.drawn.room import MESSAGE
 from channels.slack.testing.blocks import check
+from tests.cases import for_each
 from tests.channels.slack.outbound.drawn.renders import table
 
 WEEK = {"key": "week", "label": "Week", "format": "date"}
@@ -52,13 +51,13 @@ def test_numbers_written_as_text_are_numbers_where_the_format_says_so():
     assert row == [{"type": "raw_number", "value": 12.5, "text": "€12.50"}, {"type": "raw_text", "text": "007"}]
 
 
-@pytest.mark.parametrize("value", [None, "", "  ", "\n"])
+@for_each("value", [None, "", "  ", "\n"])
 def test_an_empty_cell_is_a_dash(value: Any):
     """Slack refuses cells without a character, so an empty one shows a dash."""
     assert cells(form(table(["a"], [{"a": value}])))[1] == [{"type": "raw_text", "text": "\u2013"}]
 
 
-@pytest.mark.parametrize("value", [2**53, -(2**60), True])
+@for_each("value", [2**53, -(2**60), True])
 def test_what_no_number_holds_is_text(value: Any):
     """Integers that lose digits as numbers of JSON are shown exactly, and no truth is a number."""
     [cell] = cells(form(table(["a"], [{"a": value}])))[1]
@@ -182,7 +181,7 @@ def test_at_last_there_is_text():
     assert found.without_file() == ()
 
 
-@pytest.mark.parametrize("payload", [{}, {"columns": []}, {"columns": [], "rows": []}, {"columns": [1], "rows": [2]}])
+@for_each("payload", [{}, {"columns": []}, {"columns": [], "rows": []}, {"columns": [1], "rows": [2]}])
 def test_other_payloads_have_no_forms(payload: dict[str, Any]):
     """A payload of the kind `table` that is none is shown as its text, like other kinds."""
     assert ladder_of(ShownRender("ren_1", "table", payload, "text")) is None
