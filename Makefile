@@ -3,6 +3,9 @@
 BIN := .venv/bin
 RUNTIME := .venv/.runtime
 WORKSHOP := .venv/.workshop
+NODE_MODULES := channels/web/widget/node_modules/.installed
+TYPED := .venv/.typed
+FOREIGN := tests/foreign_mcp/node_modules/.installed
 PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
@@ -11,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install workshop run test check whole browser format lint typecheck fuzz bench chaos load fair churn widget lock wheel audit clean
+.PHONY: help install workshop run test slow quick check whole browser format lint typecheck fuzz bench chaos load fair churn widget lock wheel sbom audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,10 +22,10 @@ help: ## Show this list
 # The workshop is the runtime and more, with the same pins: to go from one to the other and back installs nothing again.
 install: $(RUNTIME) ## Make .venv and install what a server needs (does nothing when up to date)
 
-$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml scripts/venv scripts/editable
+$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml scripts/venv scripts/build
 	@scripts/venv
 	@$(PIP) install --require-hashes --requirement requirements.lock
-	@scripts/editable
+	@scripts/build editable
 	@touch $@
 
 workshop: $(WORKSHOP) ## Bring into .venv what tests, checks and builds need besides
@@ -36,23 +39,36 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 	@$(BIN)/parley migrate
 	@exec $(BIN)/parley serve
 
-# The tests wait nearly as long as they compute: twice as many at once as there are cores, eight at most.
-WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 4 ]; then echo $$((n * 2)); else echo 8; fi)
+# The tests wait as well as compute: one more at once than there are cores.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
 # The checks run beside the tests. They are shown at the end, and either of the two fails the target.
-test: workshop browser ## Run every gate: the checks, and beside them the tests
-	@checks=$$(mktemp); scratch=$$(scripts/scratch); trap 'rm -rf "$$checks" "$$scratch"' EXIT; trap 'exit 1' INT TERM; \
-	make --no-print-directory check >"$$checks" 2>&1 & \
-	TMPDIR=$$scratch $(PYTEST) $(PARALLEL); tested=$$?; \
-	wait $$!; checked=$$?; cat "$$checks"; \
-	[ $$tested = 0 ] && [ $$checked = 0 ]
+test: workshop browser ## Run the gate: the checks, and beside them the tests
+	@$(BIN)/python scripts/gate.py
+
+slow: workshop browser ## Run the gate on a third of the machine
+	@PARLEY_PATIENCE=5 $(BIN)/python scripts/gate.py --slow
+
+quick: workshop ## Run the pure tests alone: no database, no process, no browser
+	@$(PYTEST) $(PARALLEL) --quick
 
 check: lint typecheck ## Run what needs no test: style, format, import layers, types
 
-whole: workshop browser ## Run every test there is, on both databases, with all cases and examples (hours)
-	@$(BIN)/pyright tests
+whole: workshop browser $(NODE_MODULES) $(FOREIGN) ## Run every test, all cases, on both databases (AREA=channels/slack: of that folder)
+	@$(if $(AREA),:,$(BIN)/pyright tests)
 	@scratch=$$(scripts/scratch); trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' INT TERM; \
-	PARLEY_PICTURES=1 TMPDIR=$$scratch $(PYTEST) $(PARALLEL) --whole
+	PARLEY_PICTURES=1 TMPDIR=$$scratch $(PYTEST) $(PARALLEL) --whole $(addprefix tests/,$(AREA))
+
+# What is built with node, and servers of others that ours are tried against: none of the gate needs them.
+$(NODE_MODULES): channels/web/widget/package-lock.json $(WORKSHOP)
+	@scripts/npm --prefix channels/web/widget ci --no-audit --no-fund
+	@touch $@
+
+$(FOREIGN): tests/foreign_mcp/package-lock.json tests/foreign_mcp/requirements.txt $(WORKSHOP)
+	@scripts/npm --prefix tests/foreign_mcp ci --no-audit --no-fund --silent
+	@$(BIN)/python -m venv tests/foreign_mcp/.venv
+	@tests/foreign_mcp/.venv/bin/python -m pip install -qq --disable-pip-version-check --requirement tests/foreign_mcp/requirements.txt
+	@touch $@
 
 browser: workshop ## Find a Chromium for the browser tests, or install one
 	@scripts/browser
@@ -61,13 +77,17 @@ format: workshop ## Format the code and fix what can be fixed by itself
 	@$(BIN)/ruff check --fix-only --quiet
 	@$(BIN)/ruff format
 
-lint: workshop ## Check style, format and import layers
+lint: workshop ## Check style, format, import layers and our own rules
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python scripts/rules.py
 
-typecheck: workshop ## Check the types of the product; those of the tests are checked by `make whole`
+typecheck: $(TYPED) ## Check the types of the product, if its code has changed since; of the tests, `make whole` does
+
+$(TYPED): pyproject.toml requirements-dev.lock $(shell find agent_core app channels migrations parley -name '*.py') | workshop
 	@$(BIN)/pyright
+	@touch $@
 
 fuzz: workshop ## Try new random examples, where `make test` tries the same few each time; all of the API as it describes itself
 	@$(PYTEST) --hypothesis-profile=default $(PARALLEL) -m hypothesis
@@ -100,8 +120,7 @@ fair: workshop ## Measure how long one visitor waits beside three who flood, in 
 churn: workshop ## Have clients come and go and see memory stay flat, in about 20 minutes (MINUTES=5 for fewer)
 	@$(BIN)/python -m tests.load.churn --minutes $(or $(MINUTES),20) --write
 
-widget: workshop ## Build the browser bundle (brings its own node)
-	@scripts/npm --prefix channels/web/widget ci --no-audit --no-fund
+widget: $(NODE_MODULES) ## Build the browser bundle (brings its own node)
 	@scripts/npm --prefix channels/web/widget run build
 
 lock: workshop ## Bring all lock files in line with pyproject.toml, keeping pins that still fit
@@ -114,8 +133,12 @@ lock: workshop ## Bring all lock files in line with pyproject.toml, keeping pins
 	@$(BIN)/python scripts/locked.py runtime >requirements.lock.new && mv requirements.lock.new requirements.lock
 	@$(BIN)/python scripts/locked.py build >requirements-build.lock.new && mv requirements-build.lock.new requirements-build.lock
 
-wheel: workshop ## Build the wheel, and beside it the bill of materials of what runs (CycloneDX)
-	@$(BIN)/python -m hatchling build --target wheel
+wheel: ## Build the wheel (needs nothing but Python)
+	@scripts/venv
+	@scripts/build wheel
+
+sbom: workshop ## Write the bill of materials of what runs (CycloneDX) to dist/
+	@mkdir -p dist
 	@$(BIN)/python scripts/locked.py sbom >dist/parley.cdx.json
 
 audit: workshop ## Look up known weaknesses of what runs (asks the advisory database of PyPI)

@@ -2,6 +2,7 @@
 
 import gc
 import shutil
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
@@ -24,9 +25,10 @@ from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
 from app.compose import CHANNELS
+from tests import gate
 from tests.both import choose_backends
 from tests.order import spread
-from tests.postgres import ROOT, PostgresServer, alembic_config, guarded_folder, locked, shared_server
+from tests.postgres import PATIENT, ROOT, PostgresServer, alembic_config, guarded_folder, locked, shared_server
 
 __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
 ANN = Actor("ann", "user", "Ann")
@@ -41,9 +43,6 @@ settings.load_profile("gate")
 
 SECRETS = Secrets(b"a key of the tests, of 32 bytes.")
 
-PATIENT = {"connect_timeout": 30.0, "lock_timeout": 30.0, "idle_timeout": 30.0}
-"""Seconds after which a database of a test gives up: its process may stand still while others have the processor."""
-
 MakeCore = Callable[..., Awaitable[Core]]
 OpenDatabase = Callable[[], Database]
 """Opens the same database each time, as a process does that starts; called inside a running event loop."""
@@ -53,6 +52,7 @@ Fresh = Callable[[], AbstractContextManager[OpenDatabase]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole", action="store_true", help="run every case, on both databases")
+    parser.addoption("--quick", action="store_true", help="run what needs no database, process or browser")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -72,11 +72,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked for whole runs, and put first what waits."""
-    if not config.getoption("--whole"):
-        left_out = [each for each in items if each.get_closest_marker("whole")]
-        items[:] = [each for each in items if not each.get_closest_marker("whole")]
-        config.hook.pytest_deselected(items=left_out)
+    """Leave out what is not of this tier, and put first what waits."""
+    gate.choose(config, items)
     given: dict[str, Any] = getattr(config, "workerinput", {})
     items[:] = spread(items, given.get("workercount", 1))
 
@@ -121,6 +118,11 @@ _GUARDED = pytest.StashKey[ExitStack]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have one place for a Postgres server for the whole run: the process that starts the workers guards it."""
+    config.pluginmanager.register(gate.Costs())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell leaves it to what it starts in the background: our processes, which inherit it, would not be
+        # interrupted by tests that do so.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     given: dict[str, Any] | None = getattr(config, "workerinput", None)
     if given is not None:
         config.stash[_POSTGRES] = Path(given["postgres"]), given["workerid"]

@@ -25,8 +25,6 @@ FIRST = (
     "agent_core/store/postgres/test_bus_outages.py",
     "e2e/test_delivered.py",
     "test_bench.py",
-    "test_architecture.py",
-    "test_words.py",
 )
 """Files and folders whose tests take long by themselves, mostly because they wait; the longest come first.
 

@@ -17,7 +17,11 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import URL, make_url
 
+from tests.polling import PATIENCE
+
 ROOT = Path(__file__).parent.parent
+PATIENT = {"connect_timeout": PATIENCE, "lock_timeout": PATIENCE, "idle_timeout": PATIENCE}
+"""What a database of a test is opened with: its process may stand still while others have the processor."""
 _TEMPLATE = "parley_template"
 NO_SCHEMA = "template0"
 """The template of a database without tables."""

@@ -58,11 +58,13 @@ def test_a_server_needs_no_workshop(target: str, locks: list[str]):
     """`make run` installs what runs and nothing else; what tests need comes after it; each install asks for hashes."""
     words = ("make", "--always-make", "--dry-run", "--no-print-directory", target)
     planned = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    editable = (ROOT / "scripts/editable").read_text("utf-8")
-    installs = re.findall(r"pip .*?install (.*)", planned.replace("scripts/editable", editable))
+    editable = (ROOT / "scripts/build").read_text("utf-8")
+    installs = re.findall(r"pip .*?install (.*)", planned.replace("scripts/build editable", editable))
     assert [line.split("--requirement ")[1].split()[0] for line in installs if "--requirement" in line] == locks
-    assert all("--require-hashes" in line for line in installs if "--requirement" in line)
-    assert [line for line in installs if "--requirement" not in line] == ["--no-deps --no-build-isolation --editable ."]
+    assert [line for line in installs if "--requirement" in line if "--require-hashes" not in line] == []
+    assert [line for line in installs if "--requirement" not in line] == [
+        "--no-deps --no-build-isolation --editable . ;;"
+    ]
 
 
 def test_the_bill_of_materials_lists_what_the_lock_pins(runtime: str, bill: dict[str, Any]):
@@ -74,7 +76,7 @@ def test_the_bill_of_materials_lists_what_the_lock_pins(runtime: str, bill: dict
     bundled = [part["purl"].split("@")[0] for part in bill["components"] if part["purl"].startswith("pkg:npm/")]
     assert bundled == ["pkg:npm/highlight.js", "pkg:npm/marked"]
     assert found[: -len(bundled)] == [line.split(" ")[0] for line in names(runtime)]
-    assert all({"type", "name", "version", "purl", "bom-ref"} <= part.keys() for part in bill["components"])
+    assert [part for part in bill["components"] if {"type", "name", "version", "purl", "bom-ref"} > part.keys()] == []
     assert len({part["bom-ref"] for part in bill["components"]}) == len(found)
 
 

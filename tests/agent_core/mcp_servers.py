@@ -9,6 +9,7 @@ from agent_core.domain.mcp import McpAnnotations, McpListing, McpServer, McpTool
 from agent_core.tools.base import CallContext, Done, Outcome, ToolError
 from agent_core.tools.mcp.logins import ServerLogins
 from agent_core.tools.mcp.port import McpUnavailable
+from tests.polling import PATIENCE
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -91,7 +92,7 @@ class ScriptedServers:
         await self._until(lambda: name in self.followed)
 
     async def _until(self, wanted: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not wanted():
                 self._news.clear()
                 await self._news.wait()

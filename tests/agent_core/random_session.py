@@ -55,11 +55,11 @@ from agent_core.tools.function import FunctionTool, tool
 from tests.agent_core.random_plans import Act, Kind, Plan
 from tests.agent_core.scenes import Hurried
 from tests.conftest import OpenDatabase
+from tests.polling import PATIENCE
 
 FOREVER = 10**9
 CACHED = Abilities(caching=Caching(vendor="anthropic", least=1, short_s=FOREVER, long_s=FOREVER))
 ANN, BOB, MEG = Actor("ann", "user"), Actor("bob", "user", "Bob"), Actor("operator", "service", "Meg")
-PATIENCE = 90.0
 LONG = " and more" * 100
 """What makes a result worth a placeholder."""
 

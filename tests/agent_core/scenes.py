@@ -13,10 +13,11 @@ from agent_core.store import log
 from agent_core.store.log import RunRef
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.work import due, runs, sessions
+from tests.polling import PATIENCE
 
 ANN = Actor("ann", "user", "Ann")
 BOB = Actor("bob", "user", "Bob")
-SAFETY = 60.0
+SAFETY = PATIENCE
 """Seconds after which a test gives up: far more than anything here takes."""
 
 

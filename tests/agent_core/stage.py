@@ -36,10 +36,9 @@ from agent_core.store.work import sessions
 from agent_core.testing import FakeClock, Script, ScriptedProvider
 from agent_core.tools.base import Tool
 from tests.conftest import MakeCore
+from tests.polling import PATIENCE
 
 ANN = Actor("ann", "user")
-PATIENCE = 60.0
-"""Seconds after which a test gives up on something that should have happened at once."""
 B = TypeVar("B")
 _FRAME = re.compile(r"\[(\w+) ([\w-]{10})\] (.*?)[ \n]\[/\1 \2\]", re.DOTALL)
 _UNMARKED = {"correction": CORRECTION, "stopped": STOPPED_NOTE}

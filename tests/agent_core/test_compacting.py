@@ -111,7 +111,7 @@ async def test_a_forced_call_and_a_schema_are_lifted(make_core: MakeCore):
         await stage.play(f"m{n}", output_schema=schema, max_output_tokens=200)
     asked = [stage.provider.requests[place].controls for place in asked_for(stage)]
     assert asked
-    assert all(each.output_schema is None and each.max_output_tokens is None for each in asked)
+    assert [each for each in asked if not (each.output_schema is None and each.max_output_tokens is None)] == []
 
 
 async def test_what_matters_survives(make_core: MakeCore):
@@ -251,7 +251,7 @@ async def test_a_fork_that_does_not_fit_is_made_in_pieces(make_core: MakeCore):
     stage.provider._script = within(9_000, script)
     assert (await stage.play("last")).text == "Fine."
     assert len(seen) > 1
-    assert all(f"m{n} " in " ".join(seen) for n in range(7)), "every message was read"
+    assert [n for n in range(7) if f"m{n} " not in " ".join(seen)] == [], "every message was read"
     assert "piece 1" in seen[1]
     (made,) = await stage.said(ContextCompacted)
     assert made.summary == f"piece {len(seen)}"
@@ -353,7 +353,7 @@ async def test_old_results_become_placeholders_first(make_core: MakeCore):
     last = [unmarked(text_of(result.parts)) for result in results(stage.provider.requests[-1])]
     pruned = [text for text in last if "was left out to make room" in text]
     assert 0 < len(pruned) < len(last)
-    assert all("`look`" in text for text in pruned)
+    assert [text for text in pruned if "`look`" not in text] == []
 
 
 async def test_a_price_is_a_reason_to_compact_once(make_core: MakeCore):

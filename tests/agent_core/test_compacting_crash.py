@@ -36,7 +36,7 @@ from tests.agent_core.stage import ANN, asleep, unmarked
 from tests.agent_core.test_compacting import asks_for_summary, counting, size_of
 from tests.agent_core.test_compacting_idle import IDLE, LIFE, LONG
 from tests.conftest import Fresh, OpenDatabase
-from tests.polling import until
+from tests.polling import PATIENCE, until
 
 PRICED = "anthropic:claude-sonnet-5-5"
 BEFORE, AFTER, ONE = ("m0", "m1", "m2"), ("m3", "m4"), ("m3",)
@@ -134,7 +134,7 @@ async def talk(core: Core, texts: tuple[str, ...]) -> None:
         said = f"{text} {'x' * 1_100}"
         inbound = Inbound(parts=(Text(said),), actor=ANN, key=text, digest=b"same")
         receipt = await core.receive(session.id, inbound)
-        run = await core.settled(receipt.run, timeout=60)
+        run = await core.settled(receipt.run, timeout=PATIENCE)
         assert run.status == "completed", run.error
 
 

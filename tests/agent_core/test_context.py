@@ -46,10 +46,10 @@ def test_nothing_quoted_ends_the_quotation(said):
     (fact,) = context_facts(said)
     first, *quoted, last = fact.text.splitlines()
     assert (first, last) == (OPENING, CLOSING)
-    assert all(line.startswith("| ") for line in quoted)
+    assert [line for line in quoted if not line.startswith("| ")] == []
     assert len(quoted) >= len(said)
     words = {word for each in said for line in each.text.splitlines() for word in line.split()}
-    assert all(word in fact.text for word in words)
+    assert [word for word in words if word not in fact.text] == []
 
 
 async def test_context_and_message_are_one_append(make_core: MakeCore):
@@ -84,7 +84,7 @@ async def test_each_call_adds_what_is_new_after_what_was_read(make_core: MakeCor
     for n in range(3):
         await stage.done(await ask(stage, f"call {n}", context=(Context(text=f"news {n}", author="Bob"),)))
     prefixes = stage.provider.prefixes
-    assert all(after.startswith(before) for before, after in pairwise(prefixes))
+    assert [(before, after) for before, after in pairwise(prefixes) if not after.startswith(before)] == []
     assert [text.count("news") or text for text in said(stage, 3)] == [1, "call 0", 1, "call 1", 1, "call 2"]
     await checked(stage)
 

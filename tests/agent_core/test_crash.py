@@ -37,6 +37,7 @@ from tests.agent_core.asking import asks, yes
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log
 from tests.conftest import Fresh, OpenDatabase
+from tests.polling import PATIENCE
 
 ANN = Actor("ann", "user")
 WHERE = DeclaredTool(name="where", kind="client", description="Where they are.", parameters={"type": "object"})
@@ -221,7 +222,7 @@ class Process:
             for text in scenario.messages
         ]
         for receipt in receipts:
-            while (run := await self.core.settled(receipt.run, timeout=60)).pending:
+            while (run := await self.core.settled(receipt.run, timeout=PATIENCE)).pending:
                 await self.finish_calls(run)
 
     async def finish_calls(self, run: RunObject) -> None:

@@ -35,7 +35,7 @@ from tests.agent_core.scenes import (
     types,
 )
 from tests.conftest import MakeCore
-from tests.polling import until
+from tests.polling import PATIENCE, until
 
 WAITS = by_step((call("ask"),), (say("Thank you."),))
 
@@ -264,7 +264,7 @@ async def test_a_ring_for_a_run_on_its_way_into_a_wait_is_not_lost(make_core: Ma
     core = await make_core(ScriptedProvider([(call("ask"),)]), tools=(ask,))
     session = await open_session(core)
     await send(core, session, "Hello")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         async for _ in core.follow(session):
             if resumes(await log_of(core, session)):
                 break

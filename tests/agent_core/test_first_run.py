@@ -134,7 +134,8 @@ async def test_metadata_of_a_first_message_is_the_sessions(core: Core):
 async def test_a_first_run_uses_the_newest_version_of_its_agent(make_core: MakeCore):
     """An agent that another process changed, renamed or deleted is used, found or unknown as it is now."""
     provider = ScriptedProvider(lambda _: [say("Hi.")])
-    here, there = await make_core(provider), await make_core(provider)
+    here = await make_core(provider)
+    there = await make_core(provider, clock=FakeClock())  # it looks at no run of the other's
     first = await here.run_agent("assistant", inbound("Hello"))
     await there.agents.update("assistant", {"instructions": "Be long."})
     second = await here.run_agent("assistant", inbound("Hello"))

@@ -23,6 +23,7 @@ from agent_core.testing import by_step, call, pause, say, think
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
 from tests.agent_core.stage import ANN, Stage, is_a, results, set_stage, texts
 from tests.conftest import MakeCore
+from tests.polling import PATIENCE
 
 PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Done."),))
 
@@ -156,7 +157,7 @@ async def test_end_hooks_are_notified_after_the_commit(make_core: MakeCore) -> N
     ruler = Ruler(lambda _: Deny("Too late."))
     stage = await _stage(make_core, ruler, hook("OnRunComplete"), script=[(say("Hello."),)])
     run = await stage.play()
-    await asyncio.wait_for(ruler.called.wait(), 60)
+    await asyncio.wait_for(ruler.called.wait(), PATIENCE)
     (occasion,) = ruler.asked
     assert (occasion.event, occasion.status, occasion.text, occasion.run) == (
         "OnRunComplete", "completed", "Hello.", run.id,

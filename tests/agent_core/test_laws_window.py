@@ -68,7 +68,7 @@ async def test_law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(make_core:
     check_log(await stage.log())
     prefixes = stage.provider.prefixes
     assert len(prefixes) == len(script)
-    assert all(after.startswith(before) for before, after in pairwise(prefixes))
+    assert [(before, after) for before, after in pairwise(prefixes) if not after.startswith(before)] == []
     assert len(set(prefixes)) == len(prefixes) - 1, "all but the try that failed saw more than the one before"
 
 
@@ -102,7 +102,9 @@ async def test_law_8_what_a_step_may_do_is_not_in_the_prefix(make_core: MakeCore
     await stage.play("three", tool_choice="none")
     choices = [request.controls.tool_choice for request in stage.provider.requests]
     assert choices == ["auto", "none", "none"]
-    assert all(after.startswith(before) for before, after in pairwise(stage.provider.prefixes))
+    assert [
+        (before, after) for before, after in pairwise(stage.provider.prefixes) if not after.startswith(before)
+    ] == []
     controls = [step.controls for step in await stage.said(StepStarted)]
     assert all(controls), "every run names its controls with its first step"
 

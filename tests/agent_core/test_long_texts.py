@@ -18,6 +18,7 @@ from agent_core.tools.builtin import calculate
 from agent_core.tools.function import tool
 from tests.agent_core.scenes import ANN, idle, open_session, say_and_wait, send
 from tests.conftest import MakeCore
+from tests.polling import PATIENCE
 
 WORST = "[nоte] x " * (LONG // 8)
 ESCAPED = WORST.replace("[", "\\[")
@@ -76,7 +77,7 @@ async def test_a_long_history_leaves_the_loop(make_core: MakeCore, looked: list[
     short = [f"{WORST[:100]}{n}" for n in range(LONG // 100)]
     history = (Message("user", (Text(WORST),)), *(Message("user", (Text(text),)) for text in short))
     receipt = await core.run_agent(agent, Inbound(parts=(used, result), actor=ANN, history=history))
-    await core.settled(receipt.run, timeout=60)
+    await core.settled(receipt.run, timeout=PATIENCE)
     assert {text for _, text in looked} >= {WORST, *short, WORST + "b", use_of(used)}
     assert [text for on_loop, text in looked if on_loop] == []
     said = "".join(text_of(entry.message.parts) for entry in provider.requests[-1].messages)
@@ -123,7 +124,7 @@ async def test_a_history_of_thousands_leaves_the_loop(make_core: MakeCore, monke
     for place in (None, session):
         inbound = Inbound(parts=(Text("So?"),), actor=ANN, history=history)
         receipt = await core.run_agent(agent, inbound, session=place)
-        run = await core.settled(receipt.run, timeout=60)
+        run = await core.settled(receipt.run, timeout=PATIENCE)
         assert run.status == "completed"
         said = [text_of(entry.message.parts) for entry in provider.requests[-1].messages]
         shown = [each for each in said if each[0].isdigit()]

@@ -32,10 +32,12 @@ async def test_a_long_session_is_cut_to_half(make_core: MakeCore):
     assert max(sizes) == 9
     assert sizes == [1, 3, 5, 7, 9, 5, 7, 9, 5, 7, 9, 5]
     assert window(stage.provider.requests[5]) == ["m3", "m4", "m5"]
-    assert all(texts(request)[0][0] == "user" for request in stage.provider.requests)
+    assert [request for request in stage.provider.requests if texts(request)[0][0] != "user"] == []
     cuts = await stage.said(ContextCompacted)
     assert [cut.kind for cut in cuts] == ["cut"] * 3
-    assert all(cut.tokens_before and cut.tokens_after and cut.tokens_after < cut.tokens_before for cut in cuts)
+    assert [
+        cut for cut in cuts if not (cut.tokens_before and cut.tokens_after and cut.tokens_after < cut.tokens_before)
+    ] == []
     check_log(await stage.log())
 
 

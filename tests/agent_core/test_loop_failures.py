@@ -311,7 +311,7 @@ async def test_a_heartbeat_shows_every_ten_seconds_that_a_run_works(make_core: M
         clock.advance(30)
         await asleep(clock, IDLE)
         assert count(reader) == 3
-    assert all(event.run == run for event in reader.events if isinstance(event.body, Heartbeat))
+    assert [event for event in reader.events if isinstance(event.body, Heartbeat) if event.run != run] == []
 
 
 def count(reader) -> int:
@@ -345,7 +345,7 @@ async def test_a_bug_in_a_provider_ends_as_lost(make_core: MakeCore):
     resumed = [fact for fact in await stage.log() if isinstance(fact.body, RunResumed)]
     assert len(resumed) == MAX_RESUMES
     pauses = [(b.time - a.time) / 1000 for a, b in pairwise(resumed)]
-    assert all(pause >= least for least, pause in zip((0, 1, 5, 30), pauses, strict=True)), pauses
+    assert [(least, pause) for least, pause in zip((0, 1, 5, 30), pauses, strict=True) if pause < least] == [], pauses
     assert stage.provider.calls == MAX_RESUMES
     (end,) = await stage.said(RunFailed)
     assert "interrupted again and again" in end.message

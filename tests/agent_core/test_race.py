@@ -16,6 +16,7 @@ from agent_core.tools.function import tool
 from tests.agent_core.databases import Wrapped
 from tests.agent_core.laws import check_log
 from tests.conftest import Fresh
+from tests.polling import PATIENCE
 
 ANN = Actor("ann", "user")
 T = TypeVar("T")
@@ -95,7 +96,7 @@ class Race:
         self.run = await self.send("first")
         self.database.arm()
         facts: list[Fact] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             async for batch in self.core.follow(self.session, until_idle=True):
                 facts += [event for event in batch if isinstance(event, Fact)]
         return facts

@@ -12,6 +12,7 @@ from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import ANN, Hurried, idle, log_of, open_session, say_and_wait
 from tests.conftest import OpenDatabase
+from tests.polling import PATIENCE
 
 WANTED = Inbound(parts=(Text("two"),), actor=ANN, key="k", digest=b"d")
 
@@ -45,7 +46,7 @@ async def test_a_crash_leaves_one_prompt(open_database: OpenDatabase, at: int, s
     await core.start()
     database._at, database._side = database.writes + at, side
     sending = asyncio.create_task(core.receive(session, WANTED))
-    await asyncio.wait_for(database.crashed.wait(), 60)
+    await asyncio.wait_for(database.crashed.wait(), PATIENCE)
     sending.cancel()
     with suppress(asyncio.CancelledError):
         await sending

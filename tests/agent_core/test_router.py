@@ -38,7 +38,7 @@ async def test_sixty_tools_are_reached_through_three(make_core: MakeCore):
         make_core, call("list_resources", query="orders"), use("order"), by_name("get_order", id=7), say("Fine.")
     )
     assert await played(stage) == "Fine."
-    assert all(names(request) == list(ROUTER_TOOLS) for request in stage.provider.requests)
+    assert [request for request in stage.provider.requests if names(request) != list(ROUTER_TOOLS)] == []
     found, shown, got = await ends(stage)
     assert found[0] == shown[0] == "done"
     assert "- order: " in found[1]

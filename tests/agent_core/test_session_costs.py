@@ -23,7 +23,7 @@ from agent_core.testing import FakeClock, call, say, usage
 from tests.agent_core.stage import ANN, Stage, set_stage
 from tests.cases import for_each
 from tests.conftest import MakeCore
-from tests.polling import until
+from tests.polling import PATIENCE, until
 
 OPUS = "anthropic:claude-opus-5"
 SYSTEM = Snapshot("hash", OPUS, "Be brief. " * 400, ())
@@ -259,7 +259,7 @@ async def test_one_is_replayed_at_a_time(make_core: MakeCore, monkeypatch: pytes
         began.append(session)
         open_now.add(me := threading.get_ident())
         most = max(most, len(open_now))
-        assert hold.wait(60)
+        assert hold.wait(PATIENCE)
         open_now.remove(me)
         return replay(session, found, listed)
 

@@ -10,6 +10,7 @@ from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.stage import set_stage
 from tests.conftest import MakeCore
+from tests.polling import PATIENCE
 
 
 async def test_stop_does_not_wait_for_a_tool_that_will_not_stop(make_core: MakeCore):
@@ -28,7 +29,7 @@ async def test_stop_does_not_wait_for_a_tool_that_will_not_stop(make_core: MakeC
     stage = await set_stage(make_core, [(call("cling"),)], tools=[cling])
     run = await stage.send()
     await begun.wait()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert (await stage.stop(run)).status == "cancelled"
     assert [body.outcome for body in await stage.said(ToolCompleted)] == ["unknown"]
     check_log(await stage.log())
@@ -43,20 +44,20 @@ async def test_the_end_does_not_wait_for_a_blocking_tool(make_core: MakeCore):
     def block() -> str:
         """Block."""
         begun.set()
-        released.wait(30)
+        released.wait(PATIENCE)
         return "late"
 
     stage = await set_stage(make_core, [(call("block"),)], tools=[block])
     await stage.send()
     assert await asyncio.get_running_loop().run_in_executor(None, begun.wait, 10)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await stage.core.stop(grace=2.0)
     released.set()
 
 
 async def test_many_blocking_tools_run_side_by_side(make_core: MakeCore):
     """Blocking calls do not queue for threads: as many as the model asks for run at once."""
-    together = threading.Barrier(24, timeout=60)
+    together = threading.Barrier(24, timeout=PATIENCE)
 
     @tool(concurrency_safe=True)
     def meet(n: int) -> str:
@@ -112,7 +113,7 @@ async def test_a_second_stop_does_not_disturb_the_first(make_core: MakeCore):
     stage = await set_stage(make_core, [calls], tools=[book, cling])
     run = await stage.send()
     await stopping.wait()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert (await stage.stop(run)).status == "cancelled"
     released.set()
     ends = {body.call: body.outcome for body in await stage.said(ToolCompleted)}

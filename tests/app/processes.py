@@ -13,6 +13,7 @@ from pathlib import Path
 
 from app.settings import Settings
 from tests import forked
+from tests.polling import PATIENCE
 
 Process = asyncio.subprocess.Process | forked.Awaited
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ class Shell:
     async def run(self, *words: str, typed: str = "", **env: str) -> tuple[int | None, str, str]:
         """Return exit code, output and errors of a command."""
         process = await self.start(*words, typed=typed, **env)
-        out, err = await asyncio.wait_for(process.communicate(), 60)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
         return process.returncode, out.decode(), err.decode()
 
     async def said(self, *words: str) -> str:
@@ -91,7 +92,7 @@ class Serving:
         """Stop, and return what was printed since, errors too."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGINT)
-            out, err = await asyncio.wait_for(self.process.communicate(), 60)
+            out, err = await asyncio.wait_for(self.process.communicate(), PATIENCE)
             self._rest = (out + err).decode()
         return self._rest
 
@@ -102,7 +103,7 @@ async def start(shell: Shell, **env: str) -> AsyncIterator[Serving]:
     process = await shell.start("serve", **env)
     try:
         assert process.stdout
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             printed = (await process.stdout.readuntil(b"Model:")).decode()
             serving = Serving(shell, process, printed + (await process.stdout.readline()).decode())
         yield serving

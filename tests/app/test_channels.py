@@ -11,6 +11,7 @@ from agent_core import Actor, Core, Definition, Hook
 from channels.web.identity import TokenSigner
 from tests.app.conftest import caller
 from tests.app.processes import Shell, start
+from tests.polling import PATIENCE
 
 FILE = "name: placed\ninstructions: Be brief.\nhooks:\n"
 PLACES = ("slack", "web", "terminal", "api")
@@ -40,7 +41,7 @@ async def said_to(
     """Ask as *sender*, in a session that *opener* opens, and return the answer."""
     session = (await (opener or sender).post("/v1/sessions", json=opening)).json()["id"]
     posted = await sender.post(f"/v1/sessions/{session}/messages", json={"text": "Hi"})
-    return (await core.settled(posted.json()["run_id"], timeout=60)).text
+    return (await core.settled(posted.json()["run_id"], timeout=PATIENCE)).text
 
 
 @pytest.mark.usefixtures("placed")

@@ -13,9 +13,10 @@ from agent_core.testing import ScriptedProvider, pause, say
 from app.serving.readers import Readers
 from channels.web.identity import TokenSigner
 from tests.app.served import served
+from tests.polling import PATIENCE
 
 FLOODERS = ("eve", "mal", "tru")
-SAFETY = 60.0
+SAFETY = PATIENCE
 
 
 class Gated:

@@ -15,6 +15,7 @@ import pytest
 from agent_core.testing import fail, say
 from agent_core.testing.models import FakeModels
 from tests.app.processes import Shell
+from tests.polling import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 # Modules that a server on SQLite does not import, and what needs them.
@@ -59,11 +60,13 @@ async def imported(shell: Shell, **keys: str) -> tuple[set[str], set[str]]:
     command = (sys.executable, "-c", SERVE)
     process = await asyncio.create_subprocess_exec(*command, cwd=data, env=environment, stdout=PIPE, limit=1_000_000)
     assert process.stdout is not None
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         url = re.findall(rb"http://\S+:\d+", await process.stdout.readline())[0].decode()
         while not (await process.stdout.readline()).startswith(b"Model:"):
             assert process.returncode is None
-        async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
+        async with httpx.AsyncClient(
+            base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=PATIENCE
+        ) as client:
             answer = await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})
             process.send_signal(signal.SIGUSR1)
             answering = set(json.loads(await process.stdout.readline()))

@@ -25,6 +25,7 @@ from app.settings import Settings
 from tests.agent_core.scenes import open_session, say_and_wait
 from tests.app.processes import ROOT
 from tests.conftest import ANN, MakeCore
+from tests.polling import PATIENCE
 
 MARKER = "the-secret-of-the-locals"
 CRASH = """
@@ -52,7 +53,7 @@ class Captured(io.StringIO):
         return super().write(text)
 
     async def says(self, words: str) -> str:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while words not in self.getvalue():
                 self._changed.clear()
                 await self._changed.wait()
@@ -187,7 +188,7 @@ def test_a_command_that_crashes_shows_no_variables(tmp_path: Path):
     (tmp_path / "crash.py").write_text(CRASH)
     command = [sys.executable, "crash.py", "crash"]
     env = {"PYTHONPATH": str(ROOT), "PATH": ""}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback (most recent call last):")
     assert "RuntimeError: It broke." in done.stderr

@@ -11,6 +11,7 @@ from agent_core.testing import call, fail, say, think
 from agent_core.testing.models import FakeModels, status
 from tests.app.frames import frames
 from tests.app.processes import Serving, Shell, start
+from tests.polling import PATIENCE
 
 MARK = "Zq7Marked"
 SECRETS = {"OPENAI_API_KEY": f"sk-{MARK}-provider", "PARLEY_SECRET_KEY": f"{MARK} is the secret of this server"}
@@ -55,7 +56,7 @@ async def serving(
 async def talk(serving: Serving) -> None:
     """Have a conversation in which everything is marked, and much goes wrong."""
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=PATIENCE) as http:
         made = {"name": "marked", "instructions": f"Say {MARK}.", "tools": ["calculate"]}
         assert (await http.post("/v1/agents", json=made)).status_code == 201
         opened = {"agent": "marked", "actor": {"id": f"{MARK}-id", "name": MARK}, "metadata": {"note": MARK}}

@@ -26,6 +26,7 @@ from app.settings import Settings
 from app.storage.keys import ApiKey
 from tests.app.conftest import KEY, Model
 from tests.app.frames import frames
+from tests.polling import PATIENCE
 
 RUNS = "/v1/agents/assistant/runs"
 RARELY = (10_000, 1_000, 1_000)
@@ -36,11 +37,11 @@ class Served:
 
     def __init__(self, server: Server, readers: Readers, task: asyncio.Task[None], url: str) -> None:
         self.server, self.readers, self.task = server, readers, task
-        self.client = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60)
+        self.client = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=PATIENCE)
 
     async def stop(self) -> None:
         self.server.handle_exit(signal.SIGINT, None)
-        await asyncio.wait_for(self.task, 60)
+        await asyncio.wait_for(self.task, PATIENCE)
 
     @asynccontextmanager
     async def stream(self, method: str, path: str, body: dict | None = None) -> AsyncIterator["StreamLines"]:
@@ -107,7 +108,7 @@ async def test_two_readers_see_the_same_stream(served: Served, model: Model):
 async def test_a_reader_who_is_up_to_date_is_connected_at_once(served: Served):
     """At the newest seq the answer's head comes before the next event does."""
     path = await served.session()
-    async with asyncio.timeout(10), served.stream("GET", f"{path}/events?after=2"):
+    async with asyncio.timeout(PATIENCE), served.stream("GET", f"{path}/events?after=2"):
         assert served.readers.count == 1
 
 
@@ -254,7 +255,7 @@ async def test_a_server_whose_work_ended_ends(monkeypatch: pytest.MonkeyPatch):
     core = Mock(is_working=False)
     monkeypatch.setattr(main, "CHECK_EVERY", 0.01)
     with pytest.raises(ConfigError, match="The engine of this process has stopped"):
-        async with asyncio.timeout(60), _working(core, ended.set):
+        async with asyncio.timeout(PATIENCE), _working(core, ended.set):
             await ended.wait()
 
 
@@ -263,6 +264,6 @@ async def test_a_worker_learns_the_key_that_a_server_makes_later(settings: Setti
     key, watch = ApiKey(b""), create_watch(Starting())
     monkeypatch.setattr(main, "CHECK_EVERY", 0)
     monkeypatch.setattr(main, "find_api_key", Mock(side_effect=[None, ConfigError("away"), key]))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await main._learn(watch, settings)
     assert watch.state.api_key is key

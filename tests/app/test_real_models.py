@@ -17,6 +17,7 @@ from agent_core.testing import call, fail, pause, say
 from agent_core.testing.models import FakeModels, ModelCall, status
 from tests.app.frames import frames
 from tests.app.processes import Serving, Shell, start
+from tests.polling import PATIENCE
 
 # It looks like no vendor's key, so that only who knows it can take it out.
 KEY = "Zebra.7731/quagga+okapi"
@@ -121,7 +122,7 @@ class DemoVisitor:
 
 @pytest.fixture
 async def person(serving: Serving, read: asyncio.Event) -> AsyncIterator[DemoVisitor]:
-    async with httpx.AsyncClient(base_url=serving.url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=serving.url, timeout=PATIENCE) as http:
         token = (await http.get("/widget-demo/token")).json()["token"]
         http.headers["Authorization"] = f"Bearer {token}"
         session = (await http.post("/v1/sessions", json={})).json()
@@ -131,7 +132,7 @@ async def person(serving: Serving, read: asyncio.Event) -> AsyncIterator[DemoVis
 @pytest.fixture
 async def operator(serving: Serving) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=PATIENCE) as http:
         yield http
 
 

@@ -23,6 +23,7 @@ from channels.slack.testing import App, SlackStandIn
 from tests.app.processes import PlainShell, Shell, start
 from tests.cases import for_each
 from tests.conftest import MakeCore
+from tests.polling import PATIENCE
 
 TOKEN, SECRET, APP_TOKEN = "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_APP_TOKEN"
 
@@ -109,7 +110,7 @@ async def drawn(stand_in: SlackStandIn, question: str, kind: str) -> None:
         session = team.session("CDATA", mention.ts)
         return kinds.count(kind) == 1 and session is not None and session.status == "active"
 
-    await stand_in.until(there, timeout=60)
+    await stand_in.until(there, timeout=PATIENCE)
 
 
 async def answered(stand_in: SlackStandIn) -> None:
@@ -122,7 +123,7 @@ async def answered(stand_in: SlackStandIn) -> None:
         answers = team.answers("CGENERAL", mention.ts)
         return bool(answers) and "42" in answers[-1].text and not answers[-1].streaming
 
-    await stand_in.until(there, timeout=60)
+    await stand_in.until(there, timeout=PATIENCE)
     assert len(team.answers("CGENERAL", mention.ts)) == 1
 
 
@@ -136,7 +137,7 @@ async def test_a_server_answers_in_slack(shell: Shell, template: Path):
             await drawn(stand_in, question, kind)
         command = await stand_in.team().command("UANN", "CGENERAL", "/parley")
         assert "your question" in command.deliveries[0].answer["text"]
-        async with httpx.AsyncClient(base_url=serving.url, timeout=60) as client:
+        async with httpx.AsyncClient(base_url=serving.url, timeout=PATIENCE) as client:
             assert (await client.post("/slack/events", json={"type": "event_callback"})).status_code == 401
             assert "/slack/" not in (await client.get("/openapi.json")).text
         assert await serving.stop() == 0
@@ -173,9 +174,9 @@ async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell, template: Pat
     """With an app token `parley serve` on SQLite uses Socket Mode: nothing has to reach it from outside."""
     shell.migrated(template)
     async with standing_in(socket_mode=True) as (stand_in, settings), start(shell, **settings) as serving:
-        await stand_in.until(lambda: stand_in.sockets.open, timeout=60)
+        await stand_in.until(lambda: stand_in.sockets.open, timeout=PATIENCE)
         await answered(stand_in)
-        async with httpx.AsyncClient(base_url=serving.url, timeout=60) as client:
+        async with httpx.AsyncClient(base_url=serving.url, timeout=PATIENCE) as client:
             assert (await client.post("/slack/events", json={})).status_code == 404
 
 
@@ -185,10 +186,10 @@ async def test_slack_alone_needs_no_server(plain_shell: PlainShell, template: Pa
     async with standing_in(socket_mode=True) as (stand_in, settings):
         process = await plain_shell.start("slack", **settings)
         try:
-            await stand_in.until(lambda: stand_in.sockets.open, timeout=60)
+            await stand_in.until(lambda: stand_in.sockets.open, timeout=PATIENCE)
             await answered(stand_in)
             process.send_signal(signal.SIGINT)
-            _, err = await asyncio.wait_for(process.communicate(), 60)
+            _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -202,11 +203,11 @@ async def test_a_stand_in_is_a_command(shell: Shell):
     process = await shell.start("slack", "simulate", "--port", "0")
     try:
         assert process.stdout
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             printed = (await process.stdout.readuntil(b"Events go to")).decode()
         assert "SLACK_API_URL=http://127.0.0.1:" in printed
         process.send_signal(signal.SIGINT)
-        await asyncio.wait_for(process.communicate(), 60)
+        await asyncio.wait_for(process.communicate(), PATIENCE)
     finally:
         if process.returncode is None:
             process.kill()

@@ -124,7 +124,7 @@ def test_each_surface_has_its_own_forms():
     )
     orders = by_title["Orders of February"]
     assert table_of(orders.payload) is not None
-    assert all(amount in drawn([orders], WIDTH) for amount in ("€1,234.50", "-€3.00", "€0.10"))
+    assert [amount for amount in ("€1,234.50", "-€3.00", "€0.10") if amount not in drawn([orders], WIDTH)] == []
 
 
 @for_each("width", [20, 40, 80, 200])

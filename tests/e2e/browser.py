@@ -8,6 +8,7 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, Route, async_playwright, expect
 
+from tests import polling
 from tests.e2e.server import ROOT, Server
 
 WITHOUT = (
@@ -46,8 +47,8 @@ FLAGS = (
 )
 ARTIFACTS = ROOT / "artifacts/browser"
 PICTURES = os.environ.get("PARLEY_PICTURES", "") not in {"", "0"}
-PATIENCE = 60_000
-"""Milliseconds after which a test gives up: far more than a page on a busy machine takes."""
+PATIENCE = 1000 * polling.PATIENCE
+"""The same in milliseconds, as Playwright takes them."""
 # Wait for whatever fades in, not for what pulses as long as it is there.
 STILL = """chat => Promise.all(
     chat.shadowRoot.getAnimations()
@@ -68,7 +69,9 @@ async def chromium() -> AsyncIterator[Browser]:
     path = next(filter(None, map(shutil.which, NAMES)), None)
     expect.set_options(timeout=PATIENCE)  # five seconds by default, whatever the timeout of a context is
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, headless=True, args=list(FLAGS))
+        browser = await playwright.chromium.launch(
+            executable_path=path, headless=True, args=list(FLAGS), timeout=PATIENCE
+        )
         try:
             yield browser
         finally:

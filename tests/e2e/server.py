@@ -18,11 +18,11 @@ import httpx
 import psycopg
 
 from tests.forked import Talking
+from tests.polling import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 KEY = "an-operators-key-that-no-log-has"
 SECRET = "the-secret-from-which-all-other-keys-derive"
-PATIENCE = 60.0
 # Seconds: less than its grace of 25, which it must not wait for.
 ENDS_WITHIN = 20.0
 # A worker of many hands over what it drives, and has its database and its engine let go. It has no grace here.

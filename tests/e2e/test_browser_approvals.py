@@ -224,7 +224,7 @@ async def test_a_quorum_of_two_is_counted(visit: MakeVisit, server: Server):
 async def decide(server: Server, **vote: Any) -> None:
     """Decide the open question as an operator does."""
     headers = {"Authorization": f"Bearer {KEY}"}
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60) as operator:
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=PATIENCE) as operator:
         (open_one,) = (await operator.get("/v1/approvals", params={"status": "open"})).json()["items"]
         answer = await operator.post(f"/v1/approvals/{open_one['id']}", json=vote)
         assert answer.status_code == 200, answer.text

@@ -11,6 +11,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from agent_core.providers.demo import MARK, essay
+from tests.e2e.browser import PATIENCE
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server
 
@@ -18,8 +19,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 ROUNDS = int(os.environ.get("PARLEY_ROUNDS", "5"))
 IN_THE_GATE = 2
 ASK = "Explain at length"
-PATIENCE = 120_000
-"""Milliseconds: a page waits longer after each failure, up to 20 seconds."""
 LAST = MARK.strip("*")
 
 

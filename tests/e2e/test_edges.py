@@ -17,6 +17,7 @@ from tests.e2e.problems import refused
 from tests.e2e.raw import deaf_reader, first_answer, get, held, post
 from tests.e2e.server import KEY, Server
 from tests.e2e.test_kill import ASK, WHOLE, opened
+from tests.polling import PATIENCE
 
 FEW, MANY = 50, 1_000
 SPARE = 40
@@ -228,7 +229,7 @@ async def test_slow_heads_end_with_a_reason(server: Server):
     """A head that is not complete in time is answered 408 as a problem, and the log says so once."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(BEGUN["heads"])
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         answer = await reader.read()
     writer.close()
     assert answer.startswith(b"HTTP/1.1 408 ")

@@ -15,6 +15,7 @@ from tests.e2e.conftest import StartServer
 from tests.e2e.server import KEY, Server
 from tests.e2e.test_kill import RUNS, ask
 from tests.e2e.visitors import opened_by, token_for
+from tests.polling import PATIENCE
 
 EVENTS = "/v1/sessions/{id}/events"
 LEFT_OUT = ("--exclude-path", EVENTS)
@@ -60,7 +61,7 @@ def server(start_shared: StartServer) -> Server:
 @pytest.fixture(scope="module")
 def described(server: Server) -> dict[str, Any]:
     """What the server says of itself, made fit for trying it out."""
-    spec = trimmed(httpx.get(f"{server.url}/openapi.json", trust_env=False, timeout=60).json())
+    spec = trimmed(httpx.get(f"{server.url}/openapi.json", trust_env=False, timeout=PATIENCE).json())
     for path in (EVENTS, "/v1/runs/{id}/events"):
         parameters = spec["paths"][path]["get"]["parameters"]
         # It takes precedence over `after`: a broken `after` beside it is rightly not looked at.
@@ -174,7 +175,9 @@ def test_requests_without_a_key_get_described_answers(server: Server, described:
 def test_streams_are_described_answers(server: Server, described: dict[str, Any], tmp_path: Path):
     """The stream of a session, as far as it ends by itself: with `until=idle`."""
     key = {"Authorization": f"Bearer {KEY}"}
-    run = httpx.post(f"{server.url}{RUNS}", json={"input": "Hello"}, headers=key, trust_env=False, timeout=60).json()
+    run = httpx.post(
+        f"{server.url}{RUNS}", json={"input": "Hello"}, headers=key, trust_env=False, timeout=PATIENCE
+    ).json()
     spec = with_ids(described, {"/v1/sessions/{id}": [run["session"], "unknown"]})
     for parameter in spec["paths"][EVENTS]["get"]["parameters"]:
         if parameter["name"] == "until":

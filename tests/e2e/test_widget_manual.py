@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import KEY, ROOT, Server, free_port
-from tests.polling import until_async
+from tests.polling import PATIENCE, until_async
 
 MANUAL = (ROOT / "docs/widget.md").read_text("utf-8")
 NAMES = {"python": "site.py", "node": "site.mjs"}
@@ -67,7 +67,7 @@ async def site(language: str, parley: str, folder: Path) -> AsyncIterator[httpx.
     run = [command(language) or language, str(folder / NAMES[language])]
     process = subprocess.Popen(run, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
 
             async def up() -> bool:
                 try:
@@ -79,4 +79,4 @@ async def site(language: str, parley: str, folder: Path) -> AsyncIterator[httpx.
             yield client
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(PATIENCE)

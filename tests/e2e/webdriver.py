@@ -14,9 +14,8 @@ from typing import Any
 import httpx
 
 from tests.e2e.server import free_port
-from tests.polling import until_async
+from tests.polling import PATIENCE, until_async
 
-PATIENCE = 60.0
 NEEDED = {"firefox": ("firefox-esr",), "webkit": ("WebKitWebDriver", "xvfb-run")}
 """The programs that each needs; Debian's packages are firefox-esr, webkit2gtk-driver and xvfb."""
 MINIBROWSER = "/usr/lib/x86_64-linux-gnu/webkit2gtk-4.1/MiniBrowser"

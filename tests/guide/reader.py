@@ -15,7 +15,7 @@ from app.settings import Settings
 from tests.e2e.server import free_port
 from tests.guide.pages import ROOT, Block
 from tests.guide.shims import parley_on_path
-from tests.polling import TIMEOUT, until
+from tests.polling import PATIENCE, until
 
 SERVERS = {
     "parley dev": 8000,
@@ -43,7 +43,7 @@ class Terminal:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGINT)
             try:
-                self.process.wait(TIMEOUT)
+                self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
@@ -111,7 +111,7 @@ class GuideReader:
         process = self._start(text, log)
         self.terminals[port] = Terminal(process, log)
         own = self.ports[port]
-        await until(lambda: process.poll() is not None or _listens(own), timeout=TIMEOUT)
+        await until(lambda: process.poll() is not None or _listens(own), timeout=PATIENCE)
         assert process.poll() is None, f"{at}: {text}\n{log.read_text('utf-8', 'replace')}"
         self.log = log
 
@@ -130,7 +130,7 @@ class GuideReader:
     async def _compare(self, wanted: str, at: str) -> None:
         """Check that each line of *wanted* was printed, in this order; `…` is anything. A server may take its time."""
         with suppress(TimeoutError):
-            await until(lambda: _lacking(wanted, self._output()) is None, timeout=TIMEOUT if self.log else 0)
+            await until(lambda: _lacking(wanted, self._output()) is None, timeout=PATIENCE if self.log else 0)
         lacking = _lacking(wanted, self._output())
         assert lacking is None, f"{at}: `{lacking}` is not in\n{self._output()}"
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.guide.pages import ROOT, Block, blocks, pages
 from tests.guide.reader import GuideReader, reader_in
-from tests.polling import TIMEOUT
+from tests.polling import PATIENCE
 
 ELSEWHERE = {
     "python3 -m venv": "the reader of the tests has an environment",
@@ -39,7 +39,6 @@ def reader(tmp_path: Path, postgres_url: str) -> Iterator[GuideReader]:
         yield reader
 
 
-@pytest.mark.timeout(240)
 async def test_a_first_day(reader: GuideReader):
     """The pages, one after the other in one folder: every file is written, every command run, every output compared."""
     done = 0
@@ -63,12 +62,12 @@ def test_nothing_of_the_guide_is_left_out():
 async def _mentioned(stand_in: str) -> None:
     """Mention the assistant on the page of the stand-in, and return once it has answered in the thread."""
     place = {"team": "T0001", "user": "UANN", "channel": "CGENERAL"}
-    async with httpx.AsyncClient(base_url=stand_in, timeout=TIMEOUT) as client:
+    async with httpx.AsyncClient(base_url=stand_in, timeout=PATIENCE) as client:
         said = {"do": "says", **place, "text": f"@parley {QUESTION}"}
         done = (await client.post("/page/act", json=said)).json()
         assert done["problem"] == ""
         async with (
-            asyncio.timeout(TIMEOUT),
+            asyncio.timeout(PATIENCE),
             client.stream("GET", "/page/live", params={**place, "thread": done["ts"]}) as live,
         ):
             async for line in live.aiter_lines():

@@ -41,7 +41,6 @@ def examples() -> list[Example]:
     return found
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("example", examples(), ids=lambda example: example.page)
 def test_a_whole_example(example: Example, tmp_path: Path):
     """All commands work, nothing of it runs on, and at the end stands what the page shows, but for the figures."""

@@ -22,6 +22,7 @@ from tests.cases import for_each
 from tests.conftest import alembic_config
 from tests.migrations.conftest import WriteRevision
 from tests.migrations.databases import rows
+from tests.postgres import PATIENT
 
 on_postgres = pytest.mark.parametrize("make_url", ["postgres"], indirect=True)
 BEFORE_PROCESSES = "0002"
@@ -123,7 +124,7 @@ async def test_servers_keep_working_during_an_upgrade(config: Config, url: str, 
     """While a later release's revision adds to every table, a core that knows nothing of it answers without a fault."""
     command.upgrade(config, "head")
     core = Core(
-        PostgresDatabase(url), providers={"scripted": ScriptedProvider(SCRIPT)}, tools={"look": look},
+        PostgresDatabase(url, **PATIENT), providers={"scripted": ScriptedProvider(SCRIPT)}, tools={"look": look},
         default_model="scripted",
     )  # fmt: skip
     await core.start()

@@ -18,6 +18,7 @@ from app.storage.migrate import migrate
 from channels.web.identity import TokenSigner
 from tests.app.conftest import caller
 from tests.conftest import alembic_config
+from tests.polling import PATIENCE
 
 BEFORE = "0009"
 KEY = "parley_printed-at-the-first-start"
@@ -73,7 +74,7 @@ async def test_keys_tokens_and_agents_work_on(old: tuple[Settings, str, str]):
         assert [each["id"] for each in (await ada.get("/v1/sessions")).json()["items"]] == [session]
         posted = await ada.post(f"/v1/sessions/{session}/messages", json={"text": "Hi"})
         assert posted.status_code == 202
-        await core.settled(posted.json()["run_id"], timeout=60)
+        await core.settled(posted.json()["run_id"], timeout=PATIENCE)
         assert (await operator.post("/v1/web/revocations", json={"actor": "ada"})).status_code == 201
         assert (await ada.get("/v1/sessions")).status_code == 401, "a token that does not say when it was made is older"
     command_token = signed("operator-token", sub="operator", aud="operator", scope="approvals:as")

@@ -54,7 +54,7 @@ def test_pieces_keep_calls_with_their_results(sizes, room):
     for piece in found:
         assert piece[0].message.role != "tool"
         assert tokens(piece) <= room * 1.5 + 200
-        assert all(entry.message.native is None for entry in piece)
+        assert [entry for entry in piece if entry.message.native is not None] == []
         assert not any(isinstance(part, Reasoning) for entry in piece for part in entry.message.parts)
         calls = [part.call for entry in piece for part in entry.message.parts if isinstance(part, ToolCall)]
         results = [part.call for entry in piece for part in entry.message.parts if isinstance(part, ToolResult)]

@@ -8,7 +8,7 @@ def test_a_letter_has_a_bounded_number_of_marks():
     hostile = "a" + "\u0301\u0327" * 50_000
     for found in (readings(hostile), wanted_forms(hostile)):
         assert [len(each) for each in found if each != hostile]
-        assert all(len(each) <= 1 + MAX_MARKS for each in found if each not in (hostile, hostile.casefold()))
+        assert [each for each in found if each not in (hostile, hostile.casefold()) if len(each) > 1 + MAX_MARKS] == []
 
 
 def test_a_word_under_many_marks_is_found():

@@ -19,7 +19,7 @@ from agent_core.drawing.drawer import BOUNDS, Drawer, DrawingBounds, DrawingFail
 from agent_core.drawing.renderer import DARK, LIGHT
 from agent_core.testing.clock import FakeClock
 from tests.agent_core.drawing.specs import PNG, bar, endless, opened
-from tests.polling import until
+from tests.polling import PATIENCE, until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -44,7 +44,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_chart_is_drawn_as_png_and_svg_light_and_dark(drawer: Drawer):
     """One chart gives a PNG on white or dark, an SVG without a background, and more pixels at a larger scale."""
     light, dark, large = await drawer.png(bar()), await drawer.png(bar(), dark=True), await drawer.png(bar(), scale=3)
-    assert all(each.startswith(PNG) for each in (light, dark, large))
+    assert [each for each in (light, dark, large) if not each.startswith(PNG)] == []
     assert light != dark
     assert int.from_bytes(large[16:20]) == pytest.approx(1.5 * int.from_bytes(light[16:20]), abs=1)
     svg, night = await drawer.svg(bar()), await drawer.svg(bar(), dark=True)
@@ -294,7 +294,7 @@ def test_a_drawer_serves_one_event_loop_after_another_and_forks():
         drawn = first.run(draw())
         forked = os.fork()
         if not forked:
-            os._exit(0 if asyncio.run(asyncio.wait_for(draw(), 60)) == drawn else 1)
+            os._exit(0 if asyncio.run(asyncio.wait_for(draw(), PATIENCE)) == drawn else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 0
         pids = drawer.pids
         assert first.run(draw()) == drawn

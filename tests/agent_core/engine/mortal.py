@@ -34,6 +34,7 @@ from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PATIENCE, soon
 from tests.agent_core.test_crash import ANN, SCENARIOS, Process, Scenario
 from tests.polling import until_async
+from tests.postgres import PATIENT
 
 T = TypeVar("T")
 PACE = Pace(heartbeat_every=0.1, give_up=2.0, expire_after=3.0, notify_after=0.1)
@@ -122,7 +123,7 @@ def heir(url: str, name: str, ledger: Path, line: Pipe) -> None:
     """Be a worker, say so when all is well, and end when the other end of *line* is closed."""
 
     async def live() -> None:
-        database = PostgresDatabase(url)
+        database = PostgresDatabase(url, **PATIENT)
         core = _core(database, url, _named(name), ledger, Prompt, PostgresBus(url, database))
         await _started(core)
         asyncio.get_running_loop().add_reader(line.fileno(), os._exit, 0)
@@ -136,7 +137,7 @@ def mortal(url: str, name: str, address: str, ledger: Path, at: int, side: Side,
     """Play a scenario in the session at *address*, and die at write *at*; tell how many there were otherwise."""
 
     async def live() -> None:
-        scenario, inner = _named(name), PostgresDatabase(url)
+        scenario, inner = _named(name), PostgresDatabase(url, **PATIENT)
         database = DeadlyDatabase(inner, at, side)
         core = _core(database, url, scenario, ledger, Mortal, DeafBus(url, inner))
         engine = await _started(core)
@@ -161,7 +162,7 @@ async def play(core: Core, scenario: Scenario, address: str) -> str:
         for words in scenario.messages
     ]
     for receipt in receipts:
-        while (run := await core.settled(receipt.run, timeout=60)).pending:
+        while (run := await core.settled(receipt.run, timeout=PATIENCE)).pending:
             await process.finish_calls(run)
     return session
 

@@ -12,7 +12,7 @@ from agent_core.store.postgres.database import PostgresDatabase
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PACE
 from tests.agent_core.test_crash import SCENARIOS, Executions, Process, Scenario, _check, _outcome
-from tests.postgres import PostgresServer
+from tests.postgres import PATIENT, PostgresServer
 
 
 class DyingEngine(DbosEngine):
@@ -33,7 +33,7 @@ class DyingEngine(DbosEngine):
 
 def begun(url: str, scenario: Scenario, ledger: Executions, at: int, side: Side) -> Process:
     """Begin a life of the product on the database at *url*."""
-    database = CrashingDatabase(PostgresDatabase(url), at, side)
+    database = CrashingDatabase(PostgresDatabase(url, **PATIENT), at, side)
     core = Core(
         database,
         providers={"scripted": scenario.model()},

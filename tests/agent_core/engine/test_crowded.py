@@ -11,8 +11,9 @@ from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.testing import FakeClock
 from tests.cases import for_each
+from tests.polling import PATIENCE
 
-SAFETY = 60.0
+SAFETY = PATIENCE
 CLOCK = FakeClock()
 LATER = CLOCK.now() + 120_000
 

@@ -51,7 +51,7 @@ async def test_no_other_process_sends_deleted_words_to_a_model(fleet: Fleet, kin
     await answered(door, session, "What is next?")
     await answered(door, session, "And then?")
     assert [(SECRET in each, "[deleted]" in each) for each in asked(driver)[2:]] == [(False, True)] * 2
-    assert all("Where is the wood?" in each for each in asked(driver)), "what others said stays"
+    assert [each for each in asked(driver) if "Where is the wood?" not in each] == [], "what others said stays"
     assert asked(other) == []
 
 

@@ -14,8 +14,9 @@ from agent_core.loop.state import OUTAGE
 from agent_core.store.log import RunRef
 from agent_core.store.work.due import Due
 from agent_core.testing import FakeClock
+from tests.polling import PATIENCE
 
-FOUND, SAFETY = 40, 20.0
+FOUND, SAFETY = 40, PATIENCE
 RUN = RunRef(
     key=1, id="run_1", session=1, session_id="ses_1", parent=None, epoch=1, agent=1, agent_version=1, snapshot="",
     first_seq=1,

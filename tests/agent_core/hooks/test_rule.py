@@ -15,6 +15,7 @@ from agent_core.domain.hooks import Condition, HookEvent, Operator, RuleConfig
 from agent_core.hooks.base import Allow, Deny, Occasion
 from agent_core.hooks.rule import MAX_VALUES, check_rule, rule
 from tests.cases import for_each
+from tests.polling import PATIENCE
 
 ANN = Actor("U1", "user", "Ann")
 HOSTILE = "a" * 50_000 + "!"
@@ -265,7 +266,7 @@ async def test_the_event_loop_continues_while_a_pattern_is_searched_for(monkeypa
 
     def found(pattern: str, text: str) -> bool:
         loop.call_soon_threadsafe(reached.set)
-        return reached.wait(60)
+        return reached.wait(PATIENCE)
 
     monkeypatch.setattr(patterns, "matches", found)
     assert await holds("MATCHES", "a", "a") is True

@@ -170,14 +170,14 @@ def test_a_price_has_its_day():
     days = [model.since for model in MODELS.values() if model.since is not None]
     assert days
     assert max(days) <= table().as_of
-    assert all(model.price for model in MODELS.values() if model.since)
+    assert [model for model in MODELS.values() if model.since if not model.price] == []
 
 
 @for_each("name, price", PRICES)
 def test_a_price_is_sane(name, price):
     """Reading a cache is cheaper than input, writing one no cheaper, and output is the dearest."""
     dearer = [each for each in (price.read, price.input, price.write_short, price.write_long) if each is not None]
-    assert all(a < b for a, b in pairwise(dearer)), name
+    assert [(a, b) for a, b in pairwise(dearer) if a >= b] == [], name
     assert Decimal(0) < dearer[0]
     assert price.input < price.output < Decimal(1000)
 

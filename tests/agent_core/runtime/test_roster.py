@@ -32,6 +32,7 @@ from channels.slack.settings import SETTINGS, Slack
 from channels.web.settings import Web
 from tests.agent_core.scenes import log_of, only, open_session, say_and_wait
 from tests.conftest import ANN, MakeCore
+from tests.polling import PATIENCE
 
 
 @tool(concurrency_safe=True)
@@ -110,7 +111,7 @@ async def test_two_changes_at_once_both_count(core: Core, monkeypatch: pytest.Mo
     def checked(definition: Definition, known: Collection[str], **more: bool) -> None:
         monkeypatch.setattr(core.agents, "check", check)
         check(definition, known, **more)
-        asyncio.run_coroutine_threadsafe(core.agents.update("anna", others.pop(0)), loop).result(timeout=60)
+        asyncio.run_coroutine_threadsafe(core.agents.update("anna", others.pop(0)), loop).result(timeout=PATIENCE)
 
     monkeypatch.setattr(core.agents, "check", checked)
     changed = await core.agents.update("anna", {"controls": {"max_steps": 3}})

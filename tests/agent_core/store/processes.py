@@ -14,6 +14,7 @@ from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider
 from agent_core.tools.base import Tool
 from tests.polling import until_async
+from tests.postgres import PATIENT
 
 # Of this database: the server has those of the tests beside this one too.
 _NAMED = "FROM pg_stat_activity WHERE application_name = :name AND datname = current_database()"
@@ -64,7 +65,7 @@ class Processes:
 
     async def driver(self, provider: Provider | None = None, *, tools: tuple[Tool, ...] = (), **options: Any) -> Core:
         """Start a process that drives what it is asked; the agent `assistant` is there."""
-        database = PostgresDatabase(self._url)
+        database = PostgresDatabase(self._url, **PATIENT)
         provider = provider or ScriptedProvider([])
         core = Core(
             database,

@@ -18,6 +18,7 @@ from agent_core.tools.function import FunctionTool, tool
 from tests.agent_core.stage import ANN
 from tests.agent_core.tools.typed import Colour, Place, Size
 from tests.cases import for_each
+from tests.polling import PATIENCE
 
 
 class Grade(msgspec.Struct):
@@ -175,7 +176,7 @@ async def test_sync_functions_run_in_a_thread():
     def slow(ctx: CallContext) -> str:
         """Wait for the test."""
         ctx.progress("waiting")
-        release.wait(5)
+        release.wait(PATIENCE)
         return "done"
 
     def progress(line):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent_core import Actor, Definition
 from tests.agent_core.asking import asks
 from tests.app.api.shop import Open, Shop, asked, open_one
+from tests.polling import PATIENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,5 +157,5 @@ async def test_no_requests_of_outsiders_cause_an_execution(
         answer = await (await counter.caller(face.key, agent)).post(path, json=body)
         assert answer.status_code in ({200, 409} if who in policy.who else {403, 404, 409}), (who, answer.text)
     if (await operator.get(path)).json()["status"] != "open":
-        await counter.shop.core.settled(run.rpartition("/")[2], timeout=60)
+        await counter.shop.core.settled(run.rpartition("/")[2], timeout=PATIENCE)
     assert len(counter.shop.till.paid) - before == int(is_paid(policy, clicks))

@@ -1,6 +1,7 @@
 """Votes over HTTP: whose yes counts, and how often."""
 
 from tests.app.api.shop import Open, asked, open_one
+from tests.polling import PATIENCE
 
 
 async def test_one_person_is_one_vote_by_whatever_kind(shop: Open):
@@ -14,5 +15,5 @@ async def test_one_person_is_one_vote_by_whatever_kind(shop: Open):
         assert (answer.json()["status"], counted) == ("open", [{"id": "bob", "kind": kind}]), kind
     assert here.till.paid == []
     assert (await here.operator.post(path, json={"approved": True, "actor": "eve"})).json()["status"] == "approved"
-    await here.core.settled(run.rpartition("/")[2], timeout=60)
+    await here.core.settled(run.rpartition("/")[2], timeout=PATIENCE)
     assert here.till.paid == [5]

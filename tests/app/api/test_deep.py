@@ -8,6 +8,7 @@ import pytest
 
 from agent_core.domain.schemas import MAX_DEPTH
 from tests.app.api.shop import LOOKS, WHERE, Open, asked, open_one
+from tests.polling import PATIENCE
 
 JSON = {"Content-Type": "application/json"}
 HERE = '"?"'
@@ -71,7 +72,7 @@ async def test_what_is_as_deep_as_it_may_be_is_kept(shop: Open):
     body = {"outputs": [{"call": first, "output": HERE}, {"call": second, "output": 1}]}
     taken = await post(f"/v1/runs/{run['id']}/tool-outputs", content=nested(body, MAX_DEPTH), headers=JSON)
     assert taken.status_code == 200, taken.text
-    assert (await here.core.settled(run["id"], timeout=60)).status == "completed"
+    assert (await here.core.settled(run["id"], timeout=PATIENCE)).status == "completed"
 
 
 async def test_corrected_arguments_are_as_deep_as_any_body(shop: Open):

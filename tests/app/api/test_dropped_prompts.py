@@ -14,6 +14,7 @@ from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import catalog, prompts
 from agent_core.store.work.catalog import SNAPSHOT
 from tests.app.api.test_forgetting import everything
+from tests.polling import PATIENCE
 
 SECRET = "You talk with Ann Markername of Markerstreet."
 OPERATOR = Actor("operator", "service")
@@ -29,7 +30,7 @@ async def ask(client: httpx.AsyncClient, core: Core, system: str = SECRET) -> tu
     messages = [{"role": "system", "text": system}, {"role": "user", "text": "Hello"}]
     body = {"actor": "ann", "messages": messages, "mode": "background"}
     run = (await client.post("/v1/agents/assistant/runs", json=body)).json()
-    await core.settled(run["id"], timeout=60)
+    await core.settled(run["id"], timeout=PATIENCE)
     query = select(RUN.c.snapshot).where(RUN.c.id == run["id"])
     return run["session"], await core._store.read(lambda connection: connection.execute(query).scalar_one())
 

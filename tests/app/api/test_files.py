@@ -15,6 +15,7 @@ from app.api.entrance import guard
 from channels.web.identity import TokenSigner
 from tests.app.conftest import caller
 from tests.conftest import MakeCore
+from tests.polling import PATIENCE
 from tests.sent_files import document, image, pdf, photo, zip_bomb
 
 
@@ -53,7 +54,7 @@ async def test_a_file_is_sent_and_goes_with_a_message(visitor: httpx.AsyncClient
     path = f"/v1/sessions/{session}/messages"
     posted = await visitor.post(path, json={"text": "Look", "files": [made["id"]]})
     assert posted.status_code == 202
-    await core.settled(posted.json()["run_id"], timeout=60)
+    await core.settled(posted.json()["run_id"], timeout=PATIENCE)
     (first, _) = (await visitor.get(path)).json()["items"]
     said, part = first["parts"]
     assert said == {"type": "text", "text": "Look"}
@@ -79,7 +80,7 @@ async def test_a_message_needs_a_text_or_files(visitor: httpx.AsyncClient, core:
     made, path = (await sent(visitor, image())).json(), f"/v1/sessions/{await opened(visitor)}"
     posted = await visitor.post(f"{path}/messages", json={"files": [made["id"]]})
     assert posted.status_code == 202
-    await core.settled(posted.json()["run_id"], timeout=60)
+    await core.settled(posted.json()["run_id"], timeout=PATIENCE)
     assert (await visitor.get(path)).json()["title"] == "a.png"
     for body, place in (({}, "text"), ({"text": " ", "files": [made["id"]]}, "text"), ({"files": []}, "files")):
         refused = await visitor.post(f"{path}/messages", json=body)
@@ -94,7 +95,7 @@ async def test_a_file_is_used_once_in_a_session(visitor: httpx.AsyncClient, core
     assert (await visitor.post(path, json=body)).json() == first.json()
     mismatch = await visitor.post(path, json={"text": "Look", "idempotency_key": "k"})
     assert mismatch.json()["code"] == "idempotency_mismatch"
-    await core.settled(first.json()["run_id"], timeout=60)
+    await core.settled(first.json()["run_id"], timeout=PATIENCE)
     used = await visitor.post(path, json={"text": "Again", "files": [made["id"]]})
     assert (used.status_code, used.json()["errors"][0]["path"]) == (422, "files")
     elsewhere = f"/v1/sessions/{await opened(visitor)}/messages"

@@ -26,6 +26,7 @@ from tests.app.api.test_keys import made
 from tests.app.conftest import KEY, caller
 from tests.cases import for_each
 from tests.conftest import MakeCore
+from tests.polling import PATIENCE
 
 ANN = Actor("ann-7f3a-marker", "user", "Ann Markername")
 BOB = Actor("bob", "user", "Bob")
@@ -61,12 +62,12 @@ def app(core: Core, tokens: TokenSigner, settings: Settings) -> FastAPI:
 async def said(core: Core, session: str, actor: Actor, words: str, **more: Any) -> str:
     """Have *actor* say *words*, and answer the question about the call that follows; return the run."""
     run = (await core.receive(session, Inbound(parts=(Text(words),), actor=actor, key=words[:20], **more))).run
-    await core.settled(run, timeout=60)
+    await core.settled(run, timeout=PATIENCE)
     (asked,) = (await core.approvals.list(status="open", run=run)).items
     await core.approvals.decide(
         Decision(approval=asked.id, by=Decider(actor=actor, is_present=True), approved=True, surface="api")
     )
-    await core.settled(run, timeout=60)
+    await core.settled(run, timeout=PATIENCE)
     return run
 
 
@@ -152,7 +153,7 @@ async def test_prompts_that_came_with_a_persons_runs_are_deleted(client: httpx.A
     both = "Both have these instructions."
     await ask(ANN.id, both)
     kept = await ask("bob", both)
-    await core.settled(kept, timeout=60)
+    await core.settled(kept, timeout=PATIENCE)
     before = await core._store.read(stored_prompts)
     assert await ask_of_ann(core, tmp_path) == [ANN.id, str(ANN.name)]
     assert (await client.delete(f"/v1/actors/{ANN.id}")).status_code == 200

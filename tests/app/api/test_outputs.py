@@ -2,6 +2,7 @@
 
 from tests.app.api.shop import LOOKS, WHERE, Open, Shop, asked, events, open_one
 from tests.app.frames import frames
+from tests.polling import PATIENCE
 
 PATH = "/v1/agents/assistant/runs"
 
@@ -25,7 +26,7 @@ async def test_outputs_let_a_run_go_on(shop: Open):
     outputs = [{"call": first, "output": None}, {"call": second, "error": "Lost."}]
     taken = await here.operator.post(f"{run}/tool-outputs", json={"outputs": outputs})
     assert (taken.status_code, taken.json()["id"]) == (200, found["id"])
-    assert (await here.core.settled(found["id"], timeout=60)).status == "completed"
+    assert (await here.core.settled(found["id"], timeout=PATIENCE)).status == "completed"
     events = [frame for frame in frames((await here.operator.get(f"{run}/events")).text) if frame.id]
     ends = [(f.data["outcome"], f.data["parts"][0]["text"]) for f in events if f.event == "tool.completed"]
     assert ends == [("done", "null"), ("failed", "Lost.")]

@@ -5,6 +5,7 @@ from agent_core.loop.announce import NOT_DECIDED, WITHDRAWN
 from agent_core.providers.base import Request
 from agent_core.testing import Answer, call, say
 from tests.app.api.shop import Open, asked, events, open_one
+from tests.polling import PATIENCE
 
 
 def pays_when_asked(request: Request) -> Answer:
@@ -24,7 +25,7 @@ async def test_with_interrupt_the_question_is_withdrawn_and_the_message_is_answe
     question = await open_one(ada)
     sent = await ada.post(f"{session}/messages", json={"text": "How late is it?"})
     assert sent.status_code == 202
-    answered = await here.core.settled(sent.json()["run_id"], timeout=60)
+    answered = await here.core.settled(sent.json()["run_id"], timeout=PATIENCE)
     assert answered.status == "completed"
     assert "How late is it?" in answered.text
     assert here.till.paid == []
@@ -40,7 +41,7 @@ async def test_with_interrupt_the_question_is_withdrawn_and_the_message_is_answe
     closed = [frame.data for frame in await events(here.operator, session) if frame.event == "tool.completed"]
     assert [(each["outcome"], each["parts"][0]["text"]) for each in closed] == [("cancelled", NOT_DECIDED)]
     again = await ada.post(f"{session}/messages", json={"text": "Pay now"})
-    await here.core.settled(again.json()["run_id"], timeout=60)
+    await here.core.settled(again.json()["run_id"], timeout=PATIENCE)
     assert (await open_one(ada))["id"] != question["id"], "it can be asked for again"
 
 
@@ -54,7 +55,7 @@ async def test_with_steer_the_message_is_read_with_the_decision(shop: Open):
     assert f"/v1/runs/{sent.json()['run_id']}" == run
     assert (await open_one(ada))["id"] == question["id"]
     await ada.post(f"/v1/approvals/{question['id']}", json={"approved": True})
-    ended = await here.core.settled(sent.json()["run_id"], timeout=60)
+    ended = await here.core.settled(sent.json()["run_id"], timeout=PATIENCE)
     assert (here.till.paid, ended.status) == ([5], "completed")
     assert "And be quick" in ended.text
 
@@ -68,7 +69,7 @@ async def test_with_queue_the_message_waits_for_the_decision(shop: Open):
     assert (await here.core.run(sent["run_id"])).status == "queued"
     question = await open_one(ada)
     await ada.post(f"/v1/approvals/{question['id']}", json={"approved": False})
-    ended = await here.core.settled(sent["run_id"], timeout=60)
+    ended = await here.core.settled(sent["run_id"], timeout=PATIENCE)
     assert "How late is it?" in ended.text
 
 

@@ -13,6 +13,7 @@ from app.serving.credentials import Credentials
 from app.serving.readers import Readers
 from channels.web.identity import TokenSigner
 from tests.app.conftest import Model, caller
+from tests.polling import PATIENCE
 
 
 async def minted(operator: httpx.AsyncClient, actor: str = "ada") -> tuple[str, str]:
@@ -115,7 +116,7 @@ async def test_open_streams_end(app: FastAPI, client: httpx.AsyncClient, readers
             await client.delete(f"/v1/keys/{key['id']}")
         else:
             await revoked(client, **{what: {"token": id, "actor": "ada", "session": mine}[what]})
-        answer = await asyncio.wait_for(stream, 60)
+        answer = await asyncio.wait_for(stream, PATIENCE)
         assert (answer.status_code, "session.opened" in answer.text) == (200, True)
         assert not bystander.done()
         readers.close()

@@ -16,7 +16,7 @@ from app.cli.chat.area import InputArea
 from app.cli.chat.conversation import converse
 from app.cli.chat.live import AreaPanel, showing_in
 from tests.agent_core.asking import Till, asks
-from tests.polling import until
+from tests.polling import PATIENCE, until
 
 ANN = Actor("ann", "user", "Ann")
 PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Paid."),))
@@ -80,7 +80,7 @@ async def seated(core: Core, *, history=None) -> AsyncIterator[Seat]:
                 yield seat
             finally:
                 seat.area.entries.queue.put_nowait(None)
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(PATIENCE):
                     await talking
 
 

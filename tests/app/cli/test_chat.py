@@ -25,6 +25,7 @@ from tests.agent_core.asking import Till, asks
 from tests.app.conftest import KEY
 from tests.app.processes import PlainShell, Shell
 from tests.app.served import served
+from tests.polling import PATIENCE
 
 ANN = Actor("ann", "user", "Ann")
 PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Paid."),))
@@ -43,7 +44,7 @@ class Screen:
         self._changed.set()
 
     async def shows(self, words: str) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while words not in self.text:
                 self._changed.clear()
                 await self._changed.wait()
@@ -221,7 +222,7 @@ async def till(request, make_core, settings, tokens, screen, typist) -> AsyncIte
                 app = create_app(core, settings, tokens=tokens, api_key=key, readers=readers)
                 url = await stack.enter_async_context(served(app, readers))
                 headers = {"Authorization": f"Bearer {KEY}"}
-                http = httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60)
+                http = httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=PATIENCE)
                 port = Remote(Client(await stack.enter_async_context(http)), SystemClock())
             till.core, till.session = core, await opened(core)
             talking = talk(port, screen, typist, till.session)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.app.processes import ROOT, PlainShell, Serving, Shell, start
+from tests.polling import PATIENCE
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ async def test_a_server_says_how_to_reach_it_and_stops_within_seconds(started: S
     assert f"{serving.url}/widget-demo" in serving.printed
     assert "a demonstration" in serving.printed
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=PATIENCE) as client:
         session = (await client.post("/v1/sessions", json={"agent": "assistant"})).json()
         async with client.stream("GET", f"/v1/sessions/{session['id']}/events") as stream:
             lines = stream.aiter_lines()
@@ -39,7 +40,7 @@ async def test_commands_talk_to_the_running_server(serving: Serving):
     """Agents, runs and sessions are listed, shown, followed and stopped by thin commands."""
     shell = serving.shell
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=PATIENCE) as client:
         run = (await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})).json()
     id, session = run["id"], run["session"]
     listed, runs, shown, tail, cancelled, sessions, talk, frozen, line, other = await asyncio.gather(
@@ -82,11 +83,11 @@ async def test_approvals_are_decided_from_the_command_line(serving: Serving):
     titles, *rows = listed.splitlines()
     assert titles.split() == ["AGE", "ASKS", "TOOL", "WHAT", "FOR", "ID"]
     assert [row.split()[-1] for row in rows] == [id, two]
-    assert all('ann   calculate  {"expression": "12 * 7"}  operators, bob' in row for row in rows)
+    assert [row for row in rows if 'ann   calculate  {"expression": "12 * 7"}  operators, bob' not in row] == []
     assert "(0 of 2 said yes)" in rows[1]
     assert ([json.loads(line)["id"] for line in lines.splitlines()], none) == ([id, two], "")
     expected = ("`eve` may not decide", "one JSON object", "arguments.expression", "apr_none")
-    assert all(words in line for words, line in zip(expected, refused, strict=True))
+    assert [(words, line) for words, line in zip(expected, refused, strict=True) if words not in line] == []
     assert await shell.said("approvals", "decide", two, "--approve") == f"{two}  open  1 of 2 said yes\n"
     corrected = ("--arguments", '{"expression": "12 * 8"}', "--as", "bob")
     assert await shell.said("approvals", "decide", id, "--approve", *corrected) == f"{id}  approved\n"
@@ -103,7 +104,7 @@ async def asking(serving: Serving, *policies: dict[str, Any]) -> list[str]:
     """Make an agent for each of *policies*, have it ask for a sum, and return the approvals."""
     asked = []
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=PATIENCE) as client:
         for n, policy in enumerate(policies):
             config = {"responders": ["operators", "actor:bob"], **policy}
             hook = {"event": "PreToolUse", "type": "approval", "config": config}

@@ -10,6 +10,7 @@ from agent_core.renders.vega.lint import checked
 from app.cli.cost import described
 from app.cli.cost_chart import MAX_BARS, chart_of
 from tests.app.processes import Serving
+from tests.polling import PATIENCE
 
 USAGE = {
     "input": 3,
@@ -101,7 +102,7 @@ def test_the_picture_has_a_bar_per_call_or_per_group():
 async def test_the_command_asks_the_running_server(serving: Serving, tmp_path):
     """The demonstration has no price: its calls are listed, nothing is drawn, and an unknown session is one line."""
     headers = {"Authorization": f"Bearer {serving.key}"}
-    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=PATIENCE) as client:
         session = (await client.post("/v1/agents/assistant/runs", json={"input": "Hello"})).json()["session"]
     said, data, undrawn, refused, sums, agents, undated = await asyncio.gather(
         serving.shell.said("cost", session),

@@ -17,7 +17,7 @@ from app.cli.client import Unreachable
 from tests.app.cli.seats import DOWN, ESC, PAYS, STOP, UP, paying, seated
 from tests.app.processes import Shell
 from tests.golden.figures import FIGURES
-from tests.polling import until
+from tests.polling import PATIENCE, until
 
 
 def texts(provider: ScriptedProvider) -> list[str]:
@@ -300,7 +300,7 @@ async def test_the_command_on_a_terminal(shell: Shell, words, term, codes):
         return words != () or not codes or said.rfind(b"\x1b[?2004h") > said.rfind(b"\x1b[?2004l")
 
     async def shows(expected: bytes) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while expected not in said or not reads_keys():
                 changed.clear()
                 await changed.wait()
@@ -314,7 +314,7 @@ async def test_the_command_on_a_terminal(shell: Shell, words, term, codes):
         await shows(b"demonstration")
         if not words:
             os.write(ours, b"\x04")
-        assert await asyncio.wait_for(process.wait(), 60) == 0
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
     finally:
         asyncio.get_running_loop().remove_reader(ours)
         os.close(ours)

@@ -23,7 +23,7 @@ from tests.app.conftest import KEY
 from tests.app.processes import ROOT
 from tests.app.served import served
 from tests.conftest import MakeCore
-from tests.polling import until
+from tests.polling import PATIENCE, until
 
 
 class LoginShell:
@@ -128,7 +128,7 @@ async def test_ctrl_c_at_the_prompt_ends_the_command_at_once(shell: LoginShell, 
         process = await asyncio.to_thread(forked.Forked, "app", words, tmp_path, env, fds)
         await until(lambda: "paste it here" in (tmp_path / "said").read_text())
         process.send_signal(signal.SIGINT)
-        assert await asyncio.to_thread(process.wait, 20) == 130
+        assert await asyncio.to_thread(process.wait, PATIENCE) == 130
     os.close(keyboard)
     os.close(hand)
     assert (await stage.core.tools.servers.get("fake")).login is None
@@ -145,7 +145,7 @@ async def test_only_the_page_of_this_login_is_taken():
         assert not listener.returned.done()
         answer = await browser.get(f"{listener.address}?code=a%20b&state=ours&iss=https%3A%2F%2Fas.example")
         assert (answer.status_code, "back to the terminal" in answer.text) == (200, True)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             returned = await listener.returned
         assert returned == f"{listener.address}?code=a%20b&state=ours&iss=https%3A%2F%2Fas.example"
 

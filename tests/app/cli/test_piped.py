@@ -15,6 +15,7 @@ from channels.terminal import Terminal
 from tests.agent_core.asking import Till, asks
 from tests.app.processes import Shell
 from tests.cases import for_each
+from tests.polling import PATIENCE
 
 ANN = Actor("ann", "user", "Ann")
 PAYS = by_step((say("Paying."), call("pay", amount=5)), (say("Paid."),))
@@ -36,7 +37,7 @@ class Pipes:
     async def send(self, core: Core, *lines: str) -> bool:
         session = (await core.open_session(agent="assistant", actor=ANN)).id
         piped = Piped(core, self.terminal, SystemClock(), agent="assistant", session=session)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             return await piped.answer_all(each(lines))
 
 

@@ -223,4 +223,4 @@ async def test_each_request_carries_a_credential_of_its_time(known: str):
     else:
         signer = TokenSigner(Keys(secret.encode()).derive)
         assert sent[0] != sent[1]
-        assert all((found := signer.read(each)) and found.role == "operator" for each in sent)
+        assert [each for each in sent if not ((found := signer.read(each)) and found.role == "operator")] == []

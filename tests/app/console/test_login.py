@@ -298,7 +298,7 @@ async def test_logins_are_on_the_record(anyone: httpx.AsyncClient, client: httpx
     await anyone.post("/operator/logout", headers=OWN)
     lines = [line for line in (await client.get("/v1/audit")).text.splitlines() if "/operator/" in line]
     assert [re.findall(r"POST /operator/(\w+)", line) for line in lines] == [["login"], ["logout"]]
-    assert all(key["actor"] in line for line in lines)
+    assert [line for line in lines if key["actor"] not in line] == []
 
 
 async def test_a_login_can_be_revoked_by_its_id(anyone: httpx.AsyncClient, client: httpx.AsyncClient, tokens):

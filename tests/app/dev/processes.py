@@ -17,10 +17,8 @@ import httpx
 from app.project.create import create
 from app.settings import Settings
 from tests.forked import Talking
+from tests.polling import PATIENCE
 from tests.postgres import ROOT
-
-PATIENCE = 60.0
-"""Seconds after which a line that was not printed will not be."""
 
 
 def made(parent: Path, *, sample: bool = True) -> Path:

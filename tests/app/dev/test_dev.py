@@ -44,7 +44,7 @@ def changed(path: Path, old: str, new: str) -> Iterator[None]:
 def test_it_serves_a_new_project_without_a_key(dev: DevServer):
     """The page is printed and shows the agent, and the demonstration uses the project's tool."""
     assert f"{dev.url}/widget-demo" in dev.printed
-    assert 'agent="assistant"' in httpx.get(f"{dev.url}/widget-demo", timeout=60).text
+    assert 'agent="assistant"' in httpx.get(f"{dev.url}/widget-demo", timeout=PATIENCE).text
     run = dev.run(LOOK_UP)
     assert run["status"] == "completed", run
     assert '"status":"delivered"' in run["output"]["text"]
@@ -194,7 +194,7 @@ def test_a_broken_file_is_reported_and_the_one_before_serves(dev: DevServer, pat
 
 def answer(dev: DevServer, token: str, text: str) -> str:
     """Return what the assistant answers the visitor of *token* in a new conversation."""
-    with httpx.Client(base_url=dev.url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as visitor:
+    with httpx.Client(base_url=dev.url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE) as visitor:
         opened = visitor.post("/v1/sessions", json={"agent": "assistant"})
         assert opened.status_code == 201, opened.text
         session = opened.json()["id"]
@@ -207,7 +207,7 @@ def answer(dev: DevServer, token: str, text: str) -> str:
 
 def test_the_demo_page_asks_as_the_customer_of_the_settings(dev: DevServer):
     """PARLEY_DEMO_TOOL_CONTEXT, which `parley init` sets, says who asks there: the tool shows their order."""
-    token = httpx.get(f"{dev.url}/widget-demo/token", timeout=60).json()["token"]
+    token = httpx.get(f"{dev.url}/widget-demo/token", timeout=PATIENCE).json()["token"]
     assert '"status":"delivered"' in answer(dev, token, LOOK_UP)
     assert "no order A-1002" in answer(dev, token, LOOK_UP.replace("1001", "1002"))
 
@@ -216,7 +216,7 @@ def test_the_page_of_a_project_shows_people_their_own_orders(dev: DevServer):
     """`web/server.py` serves a page with the widget, and tokens with which each customer sees their own orders only."""
     with process(dev.folder, "web/server.py", SITE_PORT="0", PARLEY_URL=dev.url) as printing:
         site = re.findall(r"http://[\d.:]+", printing.until("Your page:")[-1])[0]
-        with httpx.Client(base_url=site, timeout=60) as browser:
+        with httpx.Client(base_url=site, timeout=PATIENCE) as browser:
             page = browser.get("/").text
             assert f'src="{dev.url}/widget/parley-chat.js"' in page
             assert f'server="{dev.url}" agent="assistant" token-url="/parley-token" storage-key="C-1"' in page
@@ -229,7 +229,9 @@ def test_the_page_of_a_project_shows_people_their_own_orders(dev: DevServer):
             assert browser.get("/elsewhere").status_code == 404
     assert '"status":"delivered"' in answer(dev, ada, LOOK_UP)
     assert "no order A-1001" in answer(dev, ben, LOOK_UP)
-    script = httpx.get(f"{dev.url}/widget/parley-chat.js", headers={"Origin": "http://localhost:3000"}, timeout=60)
+    script = httpx.get(
+        f"{dev.url}/widget/parley-chat.js", headers={"Origin": "http://localhost:3000"}, timeout=PATIENCE
+    )
     assert script.headers["access-control-allow-origin"] == "http://localhost:3000"
 
 
@@ -237,7 +239,7 @@ def test_the_page_says_what_is_missing(dev: DevServer):
     """Without Parley the token's route answers 502 with what to do."""
     with process(dev.folder, "web/server.py", SITE_PORT="0", PARLEY_URL="http://127.0.0.1:9") as printing:
         site = re.findall(r"http://[\d.:]+", printing.until("Your page:")[-1])[0]
-        refused = httpx.get(f"{site}/parley-token", timeout=60)
+        refused = httpx.get(f"{site}/parley-token", timeout=PATIENCE)
     assert refused.status_code == 502
     assert "start `parley dev`" in refused.json()["error"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.dev.watching import Watched
+from tests.polling import PATIENCE
 
 SUFFIXES = frozenset({".yaml", ".py"})
 
@@ -47,7 +48,7 @@ async def test_what_is_changed_made_and_removed_is_seen(tmp_path: Path):
     folder = tmp_path / "agents"
     folder.mkdir()
     (folder / "one.yaml").write_text("a", "utf-8")
-    async with asyncio.timeout(60), watching(Watched((folder,), SUFFIXES, (tmp_path / ".env",))) as found:
+    async with asyncio.timeout(PATIENCE), watching(Watched((folder,), SUFFIXES, (tmp_path / ".env",))) as found:
         (folder / "notes.txt").write_text("not watched", "utf-8")
         (folder / "one.yaml").write_text("b", "utf-8")
         assert await found.get() == ["one.yaml"]
@@ -59,7 +60,7 @@ async def test_what_is_changed_made_and_removed_is_seen(tmp_path: Path):
 
 async def test_a_folder_that_comes_later_is_watched_too(tmp_path: Path):
     """Files of a folder that was not there are seen, those made with it and those made after it."""
-    async with asyncio.timeout(60), watching(Watched((tmp_path / "tools",), SUFFIXES)) as found:
+    async with asyncio.timeout(PATIENCE), watching(Watched((tmp_path / "tools",), SUFFIXES)) as found:
         (tmp_path / "tools").mkdir()
         (tmp_path / "tools/one.py").write_text("1", "utf-8")
         assert await found.get() == ["one.py"]
@@ -72,7 +73,7 @@ async def test_a_folder_that_goes_and_comes_back_is_watched(tmp_path: Path):
     folder = tmp_path / "tools"
     folder.mkdir()
     (folder / "one.py").write_text("1", "utf-8")
-    async with asyncio.timeout(60), watching(Watched((folder,), SUFFIXES)) as found:
+    async with asyncio.timeout(PATIENCE), watching(Watched((folder,), SUFFIXES)) as found:
         folder.rename(tmp_path / "elsewhere")
         assert await found.get() == ["one.py"]
         folder.mkdir()
@@ -93,5 +94,5 @@ async def test_a_change_without_a_notification_is_seen(tmp_path: Path, monkeypat
     fresh = tmp_path / "one.new"
     fresh.write_text("b", "utf-8")
     fresh.replace(tmp_path / "one.yaml")
-    async with asyncio.timeout(60), aclosing(watched.changes(seen)) as changes:
+    async with asyncio.timeout(PATIENCE), aclosing(watched.changes(seen)) as changes:
         assert [path.name for path in await anext(changes)] == ["one.yaml"]

@@ -24,7 +24,7 @@ from app.settings import Settings
 from app.storage.migrate import migrate
 from tests.app.processes import PlainShell, Serving, Shell
 from tests.cases import for_each
-from tests.postgres import NO_SCHEMA
+from tests.postgres import NO_SCHEMA, PATIENT
 
 SECRET = "a secret of no less than 32 characters"
 Examine = Callable[..., dict[str, Finding]]
@@ -56,7 +56,7 @@ async def heartbeat(
     url: str, worker: str, *, kind: workers.Kind = "both", age: int = 0, protocol: int = workers.PROTOCOL
 ) -> None:
     """Have a worker on the Postgres at *url* whose last heartbeat is *age* seconds old."""
-    database = PostgresDatabase(url)
+    database = PostgresDatabase(url, **PATIENT)
     named = workers.Worker(id=worker, host="here", pid=1, kind=kind, protocol=protocol)
 
     def work(connection: Any) -> None:
@@ -200,7 +200,7 @@ def test_runs_that_wait_for_a_newer_version(look: Examine, postgres_env: dict[st
 async def _left_by_a_newer_version(url: str) -> None:
     """Have two runs that wait, one of them with a fact that this version does not know."""
     core = Core(
-        PostgresDatabase(url),
+        PostgresDatabase(url, **PATIENT),
         providers={"scripted": ScriptedProvider([])},
         tools={},
         default_model="scripted",

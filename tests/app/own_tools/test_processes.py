@@ -15,6 +15,7 @@ from tests.app import signing
 from tests.app.frames import frames
 from tests.app.processes import PlainShell, Process, Shell, start
 from tests.app.test_own_tool import check
+from tests.polling import PATIENCE
 
 OURS = ("app", "channels", "migrations", "agent_core", "parley")
 TOOL = '''
@@ -62,7 +63,7 @@ async def test_a_project_may_have_files_of_any_name(project: ScriptShell):
         env = {"PARLEY_AGENTS": "agents", "ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": models.url}
         async with start(project, **env) as serving:
             headers = {"Authorization": f"Bearer {serving.key}"}
-            async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=60) as client:
+            async with httpx.AsyncClient(base_url=serving.url, headers=headers, timeout=PATIENCE) as client:
                 body = {"input": "Where?", "actor": {"id": "ann", "kind": "user"}}
                 run = (await client.post("/v1/agents/shop/runs", json=body)).json()
                 assert run["status"] == "completed", run

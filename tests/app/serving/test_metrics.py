@@ -22,6 +22,7 @@ from app.settings import Settings
 from app.storage.keys import ApiKey
 from channels.web.identity import TokenSigner
 from tests.app.conftest import KEY, Model, caller
+from tests.polling import PATIENCE
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 PAID = usage(input=1000, output=50, reasoning=0, cache_read=5000, cache_write_short=3000, cache_write_long=1000)
@@ -191,7 +192,7 @@ async def test_a_database_that_hangs_holds_up_no_metrics(
     """A database that does not answer in time counts as unavailable; the rest is reported."""
     monkeypatch.setattr(core.health, "figures", asyncio.Event().wait)
     monkeypatch.setattr(app_metrics, "TIMEOUT", 0.01)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert at(await samples(client), "parley_database_up") == 0
 
 

@@ -15,8 +15,8 @@ from app.serving.readers import Readers
 from app.serving.ready import Look, Ready, Starting, look_at
 from app.storage.migrate import newest
 from app.storage.postgres import connected
-from tests.polling import until
-from tests.postgres import PostgresServer, postgres_server
+from tests.polling import PATIENCE, until
+from tests.postgres import PATIENT, PostgresServer, postgres_server
 
 ALIVE = text(
     "INSERT INTO worker (id, host, pid, kind, protocol, room, running, started_at, beat_at) "
@@ -29,7 +29,7 @@ async def look(new_postgres_url: str) -> AsyncIterator[Look]:
     """The check of a process that has just sent a heartbeat."""
     with connected(new_postgres_url) as connection:
         connection.execute(ALIVE)
-    database = PostgresDatabase(new_postgres_url)
+    database = PostgresDatabase(new_postgres_url, **PATIENT)
     yield look_at(database, "wrk_me")
     await database.close()
 
@@ -70,7 +70,7 @@ async def test_without_its_database_a_process_is_not_ready(core: Core):
     with postgres_server() as server, server.database() as url:
         with connected(url) as connection:
             connection.execute(ALIVE)
-        database = PostgresDatabase(url)
+        database = PostgresDatabase(url, **PATIENT)
         ready = Ready(core, Readers(), look_at(database, "wrk_me"))
         assert await ready.fault() is None
         await away(server, ready)
@@ -135,7 +135,7 @@ async def test_agents_are_looked_at_by_one_request_at_a_time(core: Core, monkeyp
     ready = Ready(core, Readers())
     first = asyncio.create_task(ready.warning())
     await until(lambda: bool(looks))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert await asyncio.gather(*(ready.warning() for _ in range(20))) == [None] * 20
     hold.set()
     assert await first

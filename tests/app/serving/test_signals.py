@@ -11,6 +11,7 @@ import pytest
 from app.serving.signals import Signals
 from tests.app.processes import ROOT
 from tests.cases import for_each
+from tests.polling import PATIENCE
 
 STUBBORN = """
 import asyncio
@@ -33,7 +34,7 @@ async def test_the_first_signal_asks(number):
     with Signals().taken() as signals:
         signals.ask(asked.set)
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(asked.wait(), 60)
+        await asyncio.wait_for(asked.wait(), PATIENCE)
 
 
 async def test_a_signal_during_the_start_ends_it():
@@ -45,7 +46,7 @@ async def test_a_signal_during_the_start_ends_it():
             await asyncio.Event().wait()
 
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(asyncio.create_task(start()), 60)
+        await asyncio.wait_for(asyncio.create_task(start()), PATIENCE)
 
 
 async def test_the_second_signal_ends_the_process_at_once():
@@ -54,7 +55,7 @@ async def test_the_second_signal_ends_the_process_at_once():
         *(sys.executable, "-c", STUBBORN), stdout=PIPE, stderr=PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     assert process.stdout
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert await process.stdout.readline() == b"up\n"
         process.send_signal(signal.SIGTERM)
         assert await process.stdout.readline() == b"asked\n"

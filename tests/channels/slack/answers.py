@@ -26,6 +26,7 @@ from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace
 from tests.channels.logs import Emitter
 from tests.conftest import Fresh, OpenDatabase
+from tests.polling import PATIENCE
 
 ANN = Actor("ann", "user")
 USAGE = e.Usage(None, None, None, None, None, None)
@@ -196,7 +197,7 @@ class Showing:
             )
             delivery = Delivery(Steps(log, outbox, late), outbox, self.clock, session=self.session)
             try:
-                async with asyncio.timeout(60), ticking(self.clock):
+                async with asyncio.timeout(PATIENCE), ticking(self.clock):
                     await delivery.run(after=place.shown_seq)
             except Died:
                 return None

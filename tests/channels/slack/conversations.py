@@ -13,6 +13,7 @@ from channels.slack.testing import Team, VisibleMessage
 from tests.channels.slack.crowds import HeldDatabase, Leaping, leap
 from tests.channels.slack.rig import Rig, rigged
 from tests.conftest import Fresh
+from tests.polling import PATIENCE
 
 Play = Callable[[Rig], Awaitable[None]]
 
@@ -72,5 +73,5 @@ def is_done(team: Team, channel: str, root: str, n: int = 1) -> bool:
 
 async def done(rig: Rig, team: Team, root: str, n: int = 1) -> Sequence[VisibleMessage]:
     """Return the answers of a thread once that is so."""
-    await rig.stand_in.until(lambda: is_done(team, "CGENERAL", root, n), timeout=60)
+    await rig.stand_in.until(lambda: is_done(team, "CGENERAL", root, n), timeout=PATIENCE)
     return team.answers("CGENERAL", root)

@@ -19,6 +19,7 @@ from tests.channels.slack.answers import ANSWER, BEFORE_TOOL, words
 from tests.channels.slack.conversations import converse, is_done, spoken
 from tests.channels.slack.rig import Rig, texts
 from tests.conftest import Fresh
+from tests.polling import PATIENCE
 
 pytestmark = pytest.mark.sqlite  # as with a crowd: the time is virtual
 
@@ -152,7 +153,7 @@ class Conversation:
         for dispatched in (streamed, posted, reply, edit):
             await self._dispatched(dispatched)
         with suppress(TimeoutError):
-            await rig.stand_in.until(lambda: self._is_right(streamed.ts, posted.ts), timeout=60)
+            await rig.stand_in.until(lambda: self._is_right(streamed.ts, posted.ts), timeout=PATIENCE)
         await rig.clock.sleep(LATER)
         assert self._is_right(streamed.ts, posted.ts), self._seen(streamed.ts, posted.ts)
         assert await rig.said("CGENERAL", streamed.ts) in (["How many?", "secnod"], ["How many?", "second"])

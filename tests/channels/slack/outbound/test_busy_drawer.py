@@ -8,6 +8,7 @@ from agent_core.testing import FakeClock
 from channels.slack.outbound import figures as figures_module
 from tests.cases import for_each
 from tests.channels.slack.outbound.drawings import png
+from tests.polling import PATIENCE
 
 
 class BusyDrawer:
@@ -29,6 +30,6 @@ async def test_a_chart_is_asked_for_again_while_nothing_can_be_drawn(times: int,
     clock, drawer = FakeClock(), BusyDrawer(times)
     task = asyncio.create_task(figures_module._png(drawer, clock, {}, "ses_1"))
     for _ in range(asked - 1):
-        assert await asyncio.wait_for(clock.advance_to_next(), 10) == figures_module.PAUSE
+        assert await asyncio.wait_for(clock.advance_to_next(), PATIENCE) == figures_module.PAUSE
     assert (await task is not None) is drawn
     assert drawer.asked == asked

@@ -18,6 +18,7 @@ from channels.view import EMPTY, view
 from tests.cases import for_each
 from tests.channels.slack.answers import Log
 from tests.channels.slack.rig import rigged
+from tests.polling import PATIENCE
 
 SNIPPETS = (
     "sort <input.txt | uniq -c",
@@ -132,7 +133,7 @@ async def test_code_reaches_slack_as_it_was_written(make_core):
                 found = rig.team.answers(channel, root)
                 return bool(found) and SNIPPETS[-1] in found[-1].text and not found[-1].streaming
 
-            await rig.stand_in.until(is_shown, timeout=60)
+            await rig.stand_in.until(is_shown, timeout=PATIENCE)
             said = rig.team.answers(channel, root)
             code = [code for each in said for code in code_of(Drawing({}).blocks(list(each.blocks)))]
             assert [each.removesuffix("\n") for each in code] == list(SNIPPETS)

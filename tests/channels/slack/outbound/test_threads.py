@@ -18,6 +18,7 @@ from channels.slack.web_api.pace import Pacer
 from channels.slack.web_api.workspaces import Workspace as Space
 from tests.channels.slack.rig import HASTY
 from tests.conftest import Fresh, OpenDatabase
+from tests.polling import PATIENCE
 
 ANN = Actor("slack:T0001:UANN", "user", "Ann")
 
@@ -97,7 +98,7 @@ class ThreadsProcess:
             is_quiet = session is not None and session.status == "active"
             return [each.text for each in answers] == list(texts) and is_quiet
 
-        await self.stand_in.until(is_shown, timeout=60)
+        await self.stand_in.until(is_shown, timeout=PATIENCE)
 
 
 @asynccontextmanager
@@ -163,7 +164,7 @@ async def test_a_half_shown_answer_is_completed_after_a_stop(open_database: Open
     """An answer that was half streamed by one process is whole, and there once, by the next."""
     async with process(open_database, stand_in, lambda _: (say("Half "), pause(asyncio.Event()))) as one:
         thread = await one.ask("Hi")
-        await stand_in.until(lambda: bool(stand_in.team().answers("CGENERAL", thread.root)), timeout=60)
+        await stand_in.until(lambda: bool(stand_in.team().answers("CGENERAL", thread.root)), timeout=PATIENCE)
     async with process(open_database, stand_in, lambda _: (say("The whole of it."),)) as two:
         await two.shown(thread, "The whole of it.")
 
@@ -176,7 +177,7 @@ async def test_a_stop_in_slack_stops_the_run(open_database: OpenDatabase, stand_
     ) as one:
         thread = await one.ask("Count")
         team = stand_in.team()
-        await stand_in.until(lambda: bool(team.answers("CGENERAL", thread.root)), timeout=60)
+        await stand_in.until(lambda: bool(team.answers("CGENERAL", thread.root)), timeout=PATIENCE)
         await team.stops("UANN", "CGENERAL", thread.root)
         go.set()  # the next append is refused
         await one.shown(thread, "One two\nStopped.")
@@ -249,7 +250,7 @@ async def test_an_agent_says_in_its_own_words_that_it_works(open_database: OpenD
             session = stand_in.team().session("CGENERAL", thread.root)
             return session.loading if session is not None else ""
 
-        await stand_in.until(lambda: "Looking into it" in loading(), timeout=60)
+        await stand_in.until(lambda: "Looking into it" in loading(), timeout=PATIENCE)
         go.set()
         await one.shown(thread, "Done.")
         assert loading() == ""

@@ -9,6 +9,7 @@ import pytest
 
 from app.cli.commands import app
 from tests.forked import Talking
+from tests.polling import PATIENCE
 
 
 def test_the_command_serves_until_it_is_terminated(tmp_path: Path):
@@ -24,11 +25,11 @@ def test_the_command_serves_until_it_is_terminated(tmp_path: Path):
         assert settings["SLACK_APP_TOKEN"].startswith("xapp-")
         assert settings["SLACK_BOT_TOKEN"].startswith("xoxb-")
         page = settings["SLACK_API_URL"].removesuffix("api/")
-        with urllib.request.urlopen(page, timeout=60) as response:  # noqa: S310
+        with urllib.request.urlopen(page, timeout=PATIENCE) as response:  # noqa: S310
             assert b"<title>Slack stand-in</title>" in response.read()
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
         process.stdout.close()
 
 

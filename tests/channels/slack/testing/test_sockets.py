@@ -13,6 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.slack.testing import InjectedFault, SlackStandIn, Team
 from tests.channels.slack.testing.refusals import Slack
+from tests.polling import PATIENCE
 
 QUIET = 0.5
 """Seconds between the pings of a client that is to notice silence soon: it waits for four of them."""
@@ -123,7 +124,7 @@ async def test_a_deaf_socket_is_noticed_by_its_silence(sockets: SlackStandIn, te
     async with bot.connected(ping=QUIET):
         await sockets.until(lambda: sockets.sockets.opened == 1)
         armed = sockets.fault(InjectedFault("deaf_socket"))
-        await sockets.until(lambda: sockets.sockets.opened > 1, timeout=60)
+        await sockets.until(lambda: sockets.sockets.opened > 1, timeout=PATIENCE)
         assert armed.struck == 1
-        await sockets.until(lambda: [each.deaf for each in sockets.sockets.open] == [False], timeout=60)
+        await sockets.until(lambda: [each.deaf for each in sockets.sockets.open] == [False], timeout=PATIENCE)
         assert await arrives(sockets, team)

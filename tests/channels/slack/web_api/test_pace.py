@@ -12,6 +12,7 @@ from channels.slack.web_api import limits
 from channels.slack.web_api.budget import POST, CallBudget
 from channels.slack.web_api.pace import LEEWAY, Lane, Pacer, Reserve
 from tests.cases import for_each
+from tests.polling import PATIENCE
 
 STATUS, START, APPEND = "agents.sessions.setStatus", "chat.startStream", "chat.appendStream"
 STOP, UPDATE = "chat.stopStream", "chat.update"
@@ -121,7 +122,7 @@ async def test_budget_is_kept_back_for_the_lifecycle(office: Office):
 async def test_the_reserve_of_a_lane_is_a_setting():
     """A reserve per method is left to its lane and those before; without one all is shared."""
     office = Office(reserves={START: Reserve(0.5, Lane.FINAL)})
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         for _ in range(N // 2):
             await office.pacer.admit(START, "T1", None, Lane.EDIT)
         edit = office.start(office.pacer.admit(START, "T1", None, Lane.EDIT))
@@ -249,7 +250,7 @@ class Answers(Office):
     async def run(self, answers: int, channels: int) -> None:
         for n in range(answers):
             self.start(self.answer(f"C{n % channels}", f"1.{n}"))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await self.finish()
 
     async def answer(self, channel: str, thread: str) -> None:

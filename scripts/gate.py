@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Run the gate: the tests, and the checks beside them; say what it took, and what failed once only.
+
+At most five tests that fail are run once more, alone. What then passes is printed as FLAKY and noted in tests/flaky.md;
+a test with two entries there leaves the gate (tests/gate.py). `--slow` gives the run a third of the machine.
+"""
+
+import datetime as dt
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTEST = (str(ROOT / ".venv/bin/python"), "-m", "pytest")
+FAILED = ROOT / ".pytest_cache/v/cache/lastfailed"
+FLAKY = ROOT / "tests/flaky.md"
+MAX_AGAIN = 5
+CORES = os.cpu_count() or 1
+
+
+def main() -> int:
+    """Return 0 if the checks and the tests passed, those that failed once on their second try."""
+    os.chdir(ROOT)
+    with ExitStack() as stack:
+        os.environ["TMPDIR"] = stack.enter_context(scratch())
+        if "--slow" in sys.argv[1:]:
+            stack.enter_context(third_of_the_machine())
+        if not (ROOT / "tests/__pycache__").exists():  # else each worker compiles all by itself
+            timed("collection", [*PYTEST, "--collect-only", "-qq"], stdout=subprocess.DEVNULL)
+        checks = stack.enter_context(tempfile.TemporaryFile())
+        checking = subprocess.Popen(["make", "--no-print-directory", "check"], stdout=checks, stderr=checks)
+        FAILED.unlink(missing_ok=True)
+        words = ("--numprocesses", str(CORES + 1), "--dist=worksteal", "--junitxml=artifacts/junit.xml")
+        tested = timed("tests", [*PYTEST, *words])
+        flaky = failed_once() if tested == 1 else []
+        checked = timed("checks, beside them", checking)
+        checks.seek(0)
+        sys.stdout.buffer.write(checks.read())
+    for name in flaky:
+        print(f"FLAKY: {name}")
+    note(flaky)
+    return 0 if checked == 0 and (tested == 0 or flaky) else 1
+
+
+def failed_once() -> list[str]:
+    """Run again, alone, what failed; return it if all of it passes now, else nothing."""
+    failed = sorted(json.loads(FAILED.read_text("utf-8"))) if FAILED.exists() else []
+    if not 0 < len(failed) <= MAX_AGAIN:
+        print(f"{len(failed)} tests failed; up to {MAX_AGAIN} would be run again.", flush=True)
+        return []
+    print(f"Once more, alone: {', '.join(failed)}", flush=True)
+    return failed if timed("once more", [*PYTEST, "-q", "--durations=0", *failed]) == 0 else []
+
+
+def note(flaky: list[str]) -> None:
+    """Add a line with today's date for each of *flaky* to the list of such tests."""
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    with FLAKY.open("a", encoding="utf-8") as file:
+        file.writelines(f"- {today} `{name}`\n" for name in flaky)
+
+
+def timed(what: str, command: list[str] | subprocess.Popen[bytes], **options: Any) -> int:
+    """Run *command*, or wait for its end if it runs already; return its exit code, and say how long it took."""
+    began = time.monotonic()
+    process = subprocess.Popen(command, **options) if isinstance(command, list) else command
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    took, cpu = time.monotonic() - began, used.ru_utime + used.ru_stime
+    print(f"{what}: {took:.0f} s, {cpu:.0f} CPU seconds", flush=True)
+    return process.returncode
+
+
+@contextmanager
+def scratch() -> Iterator[str]:
+    """Give a folder for what tests write."""
+    folder = subprocess.run(["scripts/scratch"], check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def third_of_the_machine() -> Iterator[None]:
+    """Have this process and what it starts share a third of the processors: by a quota, or beside busy processes."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(quota(CORES / 3))
+        except OSError:
+            for _ in range(2 * CORES + 2):
+                busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+                stack.callback(busy.wait)
+                stack.callback(busy.kill)
+        yield
+
+
+@contextmanager
+def quota(cores: float) -> Iterator[None]:
+    """Move this process into a control group with so many *cores*; raises OSError where it may not make one."""
+    period = 100_000
+    first, second = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
+    limits = (
+        {"cpu.cfs_quota_us": str(int(cores * period))}
+        if first.exists()
+        else {"cpu.max": f"{cores * period:.0f} {period}"}
+    )
+    parent = first if first.exists() else second
+    group = parent / f"parley-slow-{os.getpid()}"
+    group.mkdir()
+    try:
+        for name, text in limits.items():
+            (group / name).write_text(text, "utf-8")
+        (group / "cgroup.procs").write_text(str(os.getpid()), "utf-8")
+        print(f"A quota of {cores:.2f} of {CORES} processors.", flush=True)
+        yield
+    finally:
+        with suppress(OSError):
+            (parent / "cgroup.procs").write_text(str(os.getpid()), "utf-8")
+            group.rmdir()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

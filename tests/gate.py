@@ -1,0 +1,122 @@
+"""The plugin of the gate: which tests are in it, of which kind each is, and what CPU time each kind and test took."""
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KINDS = ("pure", "sqlite", "postgres", "processes", "browser")
+"""From the cheapest to the dearest; each is also what a test may be marked with that starts by hand what it needs."""
+FIXTURES = {
+    "browser": {"browser"},
+    "postgres": {"postgres"},
+    "processes": {"shell", "plain_shell", "serving", "start_server", "start_shared"},
+    "sqlite": {"template"},
+}
+"""The fixtures that tell a test's kind, the dearest kind first."""
+DEAREST = 20
+FLAKY = Path(__file__).with_name("flaky.md")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_START = pytest.StashKey[float]()
+
+
+def kind_of(item: pytest.Item) -> str:
+    """Return the dearest kind of thing that a test needs, by its marks, its fixtures and its database."""
+    backend = getattr(item, "callspec", None) and item.callspec.params.get("backend")
+    names = {*getattr(item, "fixturenames", ()), *([backend] if backend else ())}
+    marks = {mark.name for mark in item.iter_markers()}
+    for kind, fixtures in FIXTURES.items():
+        if kind in marks or names & fixtures or backend == kind:
+            return kind
+    return "sqlite" if "backend" in names else "pure"
+
+
+def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not of this tier.
+
+    `--quick` has pure tests alone; only `--whole` has what is marked so, or has two lines in flaky.md.
+    """
+    whole, quick = config.getoption("--whole"), config.getoption("--quick")
+    named = Counter(re.findall(r"^- \S+ `(.+)`$", FLAKY.read_text("utf-8"), re.MULTILINE))
+    kept = [
+        item
+        for item in items
+        if (whole or not (item.get_closest_marker("whole") or named[item.nodeid] > 1))
+        and (not quick or kind_of(item) == "pure")
+    ]
+    if len(kept) < len(items):
+        chosen = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = kept
+
+
+class Costs:
+    """Notes the CPU seconds of each test: those of the process that runs it and of all that it started."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[str, str, float]] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        item.stash[_START] = cpu_seconds()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if call.when == "teardown":
+            spent = max(0.0, cpu_seconds() - item.stash[_START])
+            report.user_properties = [*report.user_properties, ("kind", kind_of(item)), ("cpu", round(spent, 3))]
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        noted: dict[str, Any] = dict(report.user_properties)
+        if report.when == "teardown" and "cpu" in noted:
+            self._found.append((noted["kind"], report.nodeid, noted["cpu"]))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._found:
+            terminalreporter.section("CPU seconds")
+            for line in summary(self._found):
+                terminalreporter.write_line(line)
+
+
+def summary(found: Iterable[tuple[str, str, float]]) -> list[str]:
+    """Return what each kind cost, and the dearest tests."""
+    sums: defaultdict[str, list[float]] = defaultdict(list)
+    for kind, _, spent in found:
+        sums[kind].append(spent)
+    lines = [f"{kind:10} {sum(sums[kind]):7.1f} in {len(sums[kind]):5} tests" for kind in KINDS if kind in sums]
+    dearest = sorted(found, key=lambda each: -each[2])[:DEAREST]
+    return [*lines, *(f"{spent:10.2f}  {name}" for _, name, spent in dearest)]
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of all that it started, also of those that still run."""
+    times = os.times()
+    total = times.user + times.system + times.children_user + times.children_system
+    waiting = _children(os.getpid())
+    while waiting:
+        pid = waiting.pop()
+        with suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15])) / _TICKS
+            waiting += _children(pid)
+    return total
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of a process; none where the system does not tell."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (task / "children").read_text("utf-8").split())
+    return found
