@@ -20,6 +20,7 @@ FIXTURES = {
 }
 """The fixtures that tell a test's kind, the dearest kind first."""
 DEAREST = 20
+MAX_LINES = 2
 FLAKY = Path(__file__).with_name("flaky.md")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _START = pytest.StashKey[float]()
@@ -39,20 +40,33 @@ def kind_of(item: pytest.Item) -> str:
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not of this tier.
 
-    `--quick` has pure tests alone; only `--whole` has what is marked so, or has two lines in flaky.md.
+    `--quick` has pure tests alone; only `--whole` has what is marked so, has two lines in flaky.md, or is left out of a
+    sample.
     """
-    whole, quick = config.getoption("--whole"), config.getoption("--quick")
-    named = Counter(re.findall(r"^- \S+ `(.+)`$", FLAKY.read_text("utf-8"), re.MULTILINE))
-    kept = [
-        item
-        for item in items
-        if (whole or not (item.get_closest_marker("whole") or named[item.nodeid] > 1))
-        and (not quick or kind_of(item) == "pure")
-    ]
-    if len(kept) < len(items):
-        chosen = set(kept)
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    kept = items
+    if not config.getoption("--whole"):
+        lines = Counter(re.findall(r"^- \S+ `(.+)`$", FLAKY.read_text("utf-8"), re.MULTILINE))
+        kept = sample(item for item in items if not item.get_closest_marker("whole") and lines[item.nodeid] < MAX_LINES)
+    if config.getoption("--quick"):
+        kept = [item for item in kept if kind_of(item) == "pure"]
+    chosen = set(kept)
+    if left_out := [item for item in items if item not in chosen]:
+        config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def sample(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Keep of each test that is marked `sampled(n)` only n of its cases, evenly spread."""
+    given = list(items)
+    cases: defaultdict[tuple[Path, str], list[pytest.Item]] = defaultdict(list)
+    for item in given:
+        if item.get_closest_marker("sampled"):
+            cases[item.path, getattr(item, "originalname", item.name)].append(item)
+    left_out: set[pytest.Item] = set()
+    for each in cases.values():
+        (number,) = next(each[0].iter_markers("sampled")).args
+        left_out |= set(each) - {each[at * len(each) // number] for at in range(min(number, len(each)))}
+    return [item for item in given if item not in left_out]
 
 
 class Costs:

@@ -12,6 +12,8 @@ from tests.bench.sides import started
 from tests.bench.table import HEAD, Goal, Row, table
 from tests.load.__main__ import raised_settings
 
+pytestmark = pytest.mark.whole
+
 SAFETY = 240.0
 FIGURES = {
     "CPU per 1,000 deltas, flat out": 2,

@@ -6,6 +6,8 @@ import pytest
 
 from tests.bench.billed import FEW, MODELS, bills
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.mark.parametrize("model", MODELS)
 async def test_conversations_cost_little_more_than_at_best(model: str, tmp_path: Path, template: Path):

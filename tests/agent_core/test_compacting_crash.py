@@ -190,6 +190,7 @@ def kinds(facts: list[Fact]) -> tuple[str, ...]:
 
 # What is stored after a write is what is stored before the next one, and nothing else is left of such a process.
 # In the gate each case but the shortest has every second write: the odd and the even ones in turn.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("side", ["before", pytest.param("after", marks=pytest.mark.whole)])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_a_crash_around_a_compaction_changes_no_window(
@@ -224,6 +225,7 @@ async def test_a_crash_around_a_compaction_changes_no_window(
     assert died > 2 * len(case.after) // step
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("side", ["before", "after"])
 async def test_a_crash_around_an_idle_write_leaves_all_of_it_or_nothing(fresh: Fresh, side: Side):
     """Killed at any append while a quiet conversation is summed up, the next process has the summary or every message.

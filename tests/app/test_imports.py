@@ -90,6 +90,7 @@ async def test_without_a_key_no_sdk_is_imported(shell: Shell, template: Path):
     assert "fastapi" in found
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("vendor", "other", "path"),
     [("anthropic", "openai", ""), pytest.param("openai", "anthropic", "/v1", marks=pytest.mark.whole)],

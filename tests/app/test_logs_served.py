@@ -73,6 +73,7 @@ async def talk(serving: Serving) -> None:
         await http.get("/v1/runs", headers={"Authorization": f"Bearer {MARK}"})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("serving", ["json", "text"], indirect=True)
 async def test_nothing_that_was_said_is_in_what_a_server_writes(serving: Serving):
     """No messages, arguments, results, failures, metadata or keys; a run's failure is logged with its kind."""
@@ -84,6 +85,7 @@ async def test_nothing_that_was_said_is_in_what_a_server_writes(serving: Serving
     assert serving.key not in rest
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("launched", ["serve", "core"])
 async def test_a_launcher_of_ones_own_writes_nothing_that_was_said(
     launched: str, models: FakeModels, tmp_path: Path, template: Path
@@ -99,6 +101,7 @@ async def test_a_launcher_of_ones_own_writes_nothing_that_was_said(
     assert MARK not in serving.printed + rest
 
 
+@pytest.mark.sampled(1)
 async def test_programs_get_one_object_per_line(serving: Serving):
     """With `PARLEY_LOG=json` each line is an object with time, level and event, and names run, session and worker."""
     await talk(serving)

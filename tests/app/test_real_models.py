@@ -156,6 +156,7 @@ async def test_a_person_is_answered_by_the_model(
     assert result.data["parts"] == [{"type": "text", "text": "42"}]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("case", "key"), [*keys_of_cases()], indirect=["case"])
 async def test_a_key_is_shown_nowhere(serving: Serving, person: DemoVisitor, operator, shell: Shell, key: str):
     """A provider that echoes the key in its error, at once or in mid-stream, is not repeated anywhere."""

@@ -170,6 +170,7 @@ async def test_charts_are_linked_only_where_the_settings_say_so(backend: str, is
             assert str(await links.link(chart)).startswith("https://charts.example.com/chart?")
 
 
+@pytest.mark.whole
 async def test_a_server_on_sqlite_has_its_own_socket(shell: Shell, template: Path):
     """With an app token `parley serve` on SQLite uses Socket Mode: nothing has to reach it from outside."""
     shell.migrated(template)
@@ -198,6 +199,7 @@ async def test_slack_alone_needs_no_server(plain_shell: PlainShell, template: Pa
         assert not [token for name, token in settings.items() if "TOKEN" in name and token in err.decode()]
 
 
+@pytest.mark.whole
 async def test_a_stand_in_is_a_command(shell: Shell):
     """`parley slack simulate` serves a Slack to talk in, and prints the settings for it."""
     process = await shell.start("slack", "simulate", "--port", "0")

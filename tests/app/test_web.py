@@ -236,6 +236,7 @@ def locked(core: Core, tokens: TokenSigner, tmp_path) -> FastAPI:
     return create_app(core, settings, tokens=tokens, api_key=ApiKey(b""))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", DEMO)
 async def test_a_password_opens_the_demo(locked: FastAPI, static, path):
     """With a password the page asks every caller for it, this machine's too, and proxies do not matter."""

@@ -119,6 +119,7 @@ async def grown(server: Server, agent: dict[str, Any], status: str) -> float:
         return (server.memory - before) / MB
 
 
+@pytest.mark.whole
 @pytest.mark.sqlite
 async def test_waiting_runs_hold_no_more_memory_than_ended_ones(start_shared: StartServer, backend: str):
     """A server that asked people and waits for them has no more in memory than one whose agent needs no approval."""

@@ -39,6 +39,7 @@ async def test_a_message_is_answered_as_it_is_written(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 async def test_a_tool_is_seen_at_work(visit: MakeVisit):
     """What the agent uses tools for is said in words, before the text that uses their results."""
     person = await visit()
@@ -76,6 +77,7 @@ async def test_a_reload_in_mid_stream_loses_nothing(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 async def test_after_a_stop_the_conversation_continues(visit: MakeVisit):
     """Stop keeps what was said and marks it as stopped; the next message is answered."""
     person = await visit()
@@ -98,6 +100,7 @@ async def test_after_a_stop_the_conversation_continues(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 async def test_two_tabs_see_one_run(visit: MakeVisit):
     """A second tab joins the run in mid-stream; both end with the same page, and either may go on."""
     person = await visit()
@@ -140,6 +143,7 @@ async def test_a_server_that_dies_and_comes_back(visit: MakeVisit, server: Serve
     await tab.picture("9-back-again")
 
 
+@pytest.mark.whole
 async def test_a_message_sent_while_the_server_is_away(visit: MakeVisit, server: Server):
     """What is sent while the server is away waits on the page and goes out once, when it is back."""
     person = await visit()

@@ -81,6 +81,7 @@ async def test_a_yes_lets_the_call_run(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 async def test_a_no_takes_a_reason(visit: MakeVisit):
     """A no asks for a reason, which may be left out; the call does not run, and the answer says so."""
     person = await visit()
@@ -98,6 +99,7 @@ async def test_a_no_takes_a_reason(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 async def test_a_tool_is_allowed_for_the_conversation(visit: MakeVisit):
     """After a yes for the rest of the conversation there is no further question."""
     person = await visit()
@@ -112,6 +114,7 @@ async def test_a_tool_is_allowed_for_the_conversation(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("config", [{"responders": ["operators"]}], indirect=True)
 async def test_other_users_see_whom_it_waits_for(visit: MakeVisit, server: Server):
     """A visitor who may not decide has no buttons, and sees what an operator decides as it happens."""
@@ -127,6 +130,7 @@ async def test_other_users_see_whom_it_waits_for(visit: MakeVisit, server: Serve
     person.check()
 
 
+@pytest.mark.whole
 async def test_a_reload_and_a_second_tab_show_the_same(visit: MakeVisit):
     """A reloaded page has the card, a second tab too; what one of them decides both show."""
     person = await visit()
@@ -145,6 +149,7 @@ async def test_a_reload_and_a_second_tab_show_the_same(visit: MakeVisit):
     person.check(quiet=False)
 
 
+@pytest.mark.whole
 async def test_it_works_with_the_keyboard_alone(visit: MakeVisit):
     """Tab reaches the buttons in their order, Enter presses them, Escape leaves a form; a Stop asks, Escape says no."""
     person = await visit()
@@ -168,6 +173,7 @@ async def test_it_works_with_the_keyboard_alone(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 async def test_a_stop_withdraws_the_question(visit: MakeVisit):
     """A Stop while people are asked ends the run once that is confirmed; the card says that it was withdrawn."""
     person = await visit()

@@ -140,6 +140,7 @@ async def test_the_page_executes_its_call(visit: MakeVisit):
     person.check(quiet=False)
 
 
+@pytest.mark.whole
 async def test_a_reload_delivers_the_call_again(visit: MakeVisit):
     """After a reload the page receives the open calls again; when the widget restarts within the page it does not."""
     person = await visit()
@@ -156,6 +157,7 @@ async def test_a_reload_delivers_the_call_again(visit: MakeVisit):
     person.check(quiet=False)
 
 
+@pytest.mark.whole
 async def test_of_two_tabs_one_executes_the_call(visit: MakeVisit):
     """Two tabs receive a call at the same moment, and both could execute it: exactly one does."""
     person = await visit()
@@ -176,6 +178,7 @@ async def test_of_two_tabs_one_executes_the_call(visit: MakeVisit):
     person.check(quiet=False)
 
 
+@pytest.mark.whole
 async def test_a_tab_that_goes_leaves_its_call_to_the_next(visit: MakeVisit):
     """The tab that took the call is closed before it answers: the other one is asked then, and answers."""
     person = await visit()
@@ -193,6 +196,7 @@ async def test_a_tab_that_goes_leaves_its_call_to_the_next(visit: MakeVisit):
     person.check(quiet=False)
 
 
+@pytest.mark.whole
 async def test_a_page_that_does_not_take_a_call_leaves_it_to_the_other_tab(visit: MakeVisit):
     """A tab whose page looks on does not keep other tabs from executing the call."""
     person = await visit()
@@ -208,6 +212,7 @@ async def test_a_page_that_does_not_take_a_call_leaves_it_to_the_other_tab(visit
     person.check(quiet=False)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("hooks", [[HOOK]])
 async def test_corrected_arguments_are_checked_before_they_reach_the_page(visit: MakeVisit):
     """Invalid input is reported at its field and nothing runs; the page receives valid input."""
@@ -237,6 +242,7 @@ async def test_corrected_arguments_are_checked_before_they_reach_the_page(visit:
     person.check(quiet=False)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("hooks", [[HOOK]])
 async def test_long_numbers_are_approved_corrected_and_executed_to_the_digit(visit: MakeVisit):
     """What JavaScript would round is shown whole, goes back untouched beside a correction, and reaches the page so."""

@@ -25,6 +25,7 @@ def server(start_shared: StartServer) -> Server:
     return start_shared(rate=0, also=SECOND)
 
 
+@pytest.mark.whole
 async def test_agents_are_switched_in_place_with_the_keyboard(visit: MakeVisit):
     """The arrow keys choose another agent, whose conversation is its own; a reload shows the same one."""
     person = await visit()
@@ -50,6 +51,7 @@ async def test_agents_are_switched_in_place_with_the_keyboard(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.whole)])
 async def test_what_could_not_be_loaded_is_shown_until_it_is_corrected(visit: MakeVisit, scheme: str):
     """A page that is open shows each file that is broken, beside the conversation, and follows new agents."""
@@ -69,6 +71,7 @@ async def test_what_could_not_be_loaded_is_shown_until_it_is_corrected(visit: Ma
     person.check()
 
 
+@pytest.mark.whole
 async def test_an_unknown_agent_is_a_page_with_the_others(visit: MakeVisit):
     """The address of an agent that is not there leads on to those that are."""
     person = await visit()

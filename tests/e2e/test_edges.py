@@ -160,6 +160,7 @@ async def test_what_is_too_much_is_refused_while_others_go_on(server: Server, ed
                 assert len(answer.content) <= 8_000, what
 
 
+@pytest.mark.whole
 async def test_many_hostile_requests_at_once(server: Server, hostile: int):
     """As many connections with bodies at each bound, all at once, delay no one for long and cost bounded memory."""
     before = server.memory
@@ -180,6 +181,7 @@ BEGUN: dict[str, bytes] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", BEGUN)
 async def test_many_connections_that_wait(server: Server, hostile: int, kind: str):
     """Connections that send half a request and wait delay no one, and cost bounded memory while they wait."""
@@ -216,6 +218,7 @@ async def test_one_connection_more_than_there_may_be(server: Server, hostile: in
     assert 'parley_connections_refused_total{reason="full"}' in counted
 
 
+@pytest.mark.whole
 async def test_clients_that_do_not_read_their_answers(server: Server, hostile: int):
     """Streams that are opened and never read hold up no one."""
     async with bystander(server, "deaf readers") as here:
@@ -225,6 +228,7 @@ async def test_clients_that_do_not_read_their_answers(server: Server, hostile: i
             each.close()
 
 
+@pytest.mark.whole
 async def test_slow_heads_end_with_a_reason(server: Server):
     """A head that is not complete in time is answered 408 as a problem, and the log says so once."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

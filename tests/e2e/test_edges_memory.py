@@ -15,6 +15,8 @@ from tests.e2e.server import Server
 from tests.e2e.test_kill import ASK
 from tests.e2e.visitors import opened_by, token_for
 
+pytestmark = pytest.mark.whole
+
 FEW, MANY = 160, 1_000
 SPARE = 50
 DEAF = 10

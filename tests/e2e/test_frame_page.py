@@ -110,6 +110,7 @@ async def test_a_conversation_in_an_iframe(browser: Browser, server: Server):
         assert site.complaints == []
 
 
+@pytest.mark.whole
 async def test_the_site_executes_the_calls_that_it_named(browser: Browser, server: Server):
     """By the manual's script it gets the call of its tool, not one of another, and its output and context are read."""
     async with visited(browser, server, NEAR) as site:
@@ -129,6 +130,7 @@ async def test_the_site_executes_the_calls_that_it_named(browser: Browser, serve
         assert site.complaints == []
 
 
+@pytest.mark.whole
 async def test_what_a_person_decides_rates_and_sends_in_an_iframe(browser: Browser, server: Server):
     """The site learns that a question was decided and an answer rated; its tool that throws is a failed call."""
     async with visited(browser, server, NEAR) as site:
@@ -160,6 +162,7 @@ async def test_what_a_person_decides_rates_and_sends_in_an_iframe(browser: Brows
         assert site.complaints == []
 
 
+@pytest.mark.whole
 async def test_tokens_are_renewed_and_others_are_ignored(browser: Browser, server: Server):
     """Before a token ends the next one is asked for; a window of the listed origin that is not the parent says nothing.
 
@@ -194,6 +197,7 @@ async def test_a_site_that_is_not_listed_is_refused_by_the_browser(browser: Brow
         assert not any(path.endswith("parley-chat.js") for path in site.asked)
 
 
+@pytest.mark.whole
 async def test_a_person_without_a_token_reads_a_sentence(browser: Browser, server: Server):
     """A site that has no token for a person is not waited for."""
     async with visited(browser, server) as site:

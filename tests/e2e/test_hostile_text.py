@@ -90,6 +90,7 @@ async def is_inert(tab: Tab) -> None:
     assert found["overflow"] <= 0
 
 
+@pytest.mark.whole
 async def test_what_a_person_types_is_text(visit: MakeVisit):
     """Hostile markdown is shown in the person's own bubble letter by letter, and nothing happens."""
     person = await visit()
@@ -127,6 +128,7 @@ async def test_what_a_model_answers_is_inert(visit: MakeVisit, server: Server):
     person.check()
 
 
+@pytest.mark.whole
 async def test_words_without_end_do_not_break_a_phone(visit: MakeVisit, server: Server):
     """On a small dark screen long words, wide tables and wide code scroll inside the page, not the page itself."""
     person = await visit(color_scheme="dark", viewport={"width": 390, "height": 740}, has_touch=True)
@@ -144,6 +146,7 @@ async def test_words_without_end_do_not_break_a_phone(visit: MakeVisit, server: 
     person.check()
 
 
+@pytest.mark.whole
 async def test_a_token_is_nowhere_to_be_read(visit: MakeVisit):
     """The visitor's token is in no address, no storage and no cookie that scripts can read."""
     person = await visit()

@@ -3,6 +3,7 @@
 import asyncio
 
 import httpx
+import pytest
 
 from agent_core.providers.demo import MARK, essay
 from tests.e2e.follower import Follower, ends
@@ -30,6 +31,7 @@ async def test_a_reader_of_a_killed_server_ends_with_the_text_once(server: Serve
         await holds_once(client, session, run, frames)
 
 
+@pytest.mark.whole
 async def test_a_cut_text_is_replaced_by_the_next_attempt(server: Server):
     """What was shown of the step that died is replaced: its second try begins at the first letter."""
     async with server.client() as client:
@@ -49,6 +51,7 @@ async def test_a_cut_text_is_replaced_by_the_next_attempt(server: Server):
     assert [(step["n"], step["attempt"]) for step in steps] == [(1, 1), (1, 2)]
 
 
+@pytest.mark.whole
 async def test_killed_again_and_again(server: Server):
     """Three kills in one answer cost its reader nothing."""
     async with server.client() as client:
@@ -79,6 +82,7 @@ async def test_a_tool_call_before_the_kill_is_not_made_again(server: Server):
     assert frames.answers[-1].text.startswith("12 * 7 is 84.")
 
 
+@pytest.mark.whole
 async def test_a_killed_wait_is_asked_again_with_its_key(server: Server):
     """Who waited for a run gets that very run by repeating the request with its idempotency key."""
     async with server.client() as client:
@@ -99,6 +103,7 @@ async def test_a_killed_wait_is_asked_again_with_its_key(server: Server):
         await holds_once(client, session, again.json()["id"], frames)
 
 
+@pytest.mark.whole
 async def test_a_killed_stream_of_a_run_is_asked_again_with_its_key(server: Server):
     """Who streamed a run in the request that began it streams the same run by repeating that request."""
     body = {"input": ASK, "mode": "stream", "idempotency_key": "once"}

@@ -78,6 +78,7 @@ async def test_on_a_phone_it_is_the_whole_page(browser: Browser, server: Server)
         assert site.complaints == []
 
 
+@pytest.mark.whole
 async def test_a_site_that_is_not_allowed_reads_why(browser: Browser, server: Server):
     """On the developer's machine the page itself says which setting lacks which origin; the script is no dead one.
 
@@ -101,6 +102,7 @@ async def test_a_site_that_is_not_allowed_reads_why(browser: Browser, server: Se
         assert any("parley-chat: The server does not let pages of" in each for each in site.complaints)
 
 
+@pytest.mark.whole
 async def test_what_was_changed_on_its_way_does_not_run(browser: Browser, server: Server):
     """With the pinned line's integrity a changed widget is refused by the browser."""
     async with visited(browser, server) as site:

@@ -56,6 +56,7 @@ async def test_readers_who_never_read_cost_bounded_memory(quick_server: Server):
             assert [answer.text for answer in frames.answers] == [WHOLE] * 30
 
 
+@pytest.mark.whole
 async def test_ctrl_c_with_readers_who_never_read(start_server: StartServer):
     """Unread streams do not delay a shutdown, which is clean."""
     server = start_server(rate=0)
@@ -78,6 +79,7 @@ async def test_ctrl_c_with_a_caller_who_never_finishes(server: Server):
     assert server.afterwards == ""
 
 
+@pytest.mark.whole
 async def test_three_hundred_readers_of_one_answer(start_server: StartServer):
     """Three hundred streams of one session get the same bytes, whole, while the server answers others at once."""
     server = start_server(rate=0)
@@ -126,6 +128,7 @@ async def chunk(reader: asyncio.StreamReader) -> bytes:
     return (await reader.readexactly(size + 2))[:-2]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("many", [100, pytest.param(300, marks=pytest.mark.whole)])
 async def test_many_conversations_at_once(quick_server: Server, many: int):
     """A hundred or more runs that begin together are all answered, each to its own reader."""
@@ -140,6 +143,7 @@ async def test_many_conversations_at_once(quick_server: Server, many: int):
         assert len({run.json()["session"] for run in runs}) == many
 
 
+@pytest.mark.whole
 async def test_a_reader_who_pauses_misses_nothing(quick_server: Server):
     """A reader who looks away for many answers has every fact when they look again, and the newest text."""
     server = quick_server

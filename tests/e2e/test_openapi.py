@@ -17,6 +17,8 @@ from tests.e2e.test_kill import RUNS, ask
 from tests.e2e.visitors import opened_by, token_for
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.whole
+
 EVENTS = "/v1/sessions/{id}/events"
 LEFT_OUT = ("--exclude-path", EVENTS)
 SECONDS = 120.0

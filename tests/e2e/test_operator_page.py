@@ -123,6 +123,7 @@ async def make_key(server: Server, *scopes: str) -> dict[str, Any]:
         return (await client.post("/v1/keys", json={"name": "Mara", "scopes": list(scopes)})).json()
 
 
+@pytest.mark.whole
 async def test_tables_and_charts_are_drawn_for_operators_too(desk: OperatorPage, server: Server):
     """What an agent shows its visitor is drawn on the operator's page, under its strict policy, and saved there."""
     await ask(server, "Draw me a sample bar chart.", id="bo")
@@ -188,6 +189,7 @@ async def test_a_deep_link_leads_through_the_login_to_a_decision(desk: OperatorP
     assert await desk.page.locator("img").count() == 0
 
 
+@pytest.mark.whole
 async def test_a_key_shows_what_its_scopes_allow_until_it_is_revoked(desk: OperatorPage, server: Server):
     """A key that may only read has no Stop, no decision and no reply; once revoked, its page asks to log in again."""
     written = await ask(server, "What is 5 * 5?")
@@ -210,6 +212,7 @@ async def test_a_key_shows_what_its_scopes_allow_until_it_is_revoked(desk: Opera
     await expect(desk.pane).to_contain_text("5 * 5 is 25.")
 
 
+@pytest.mark.whole
 async def test_a_person_replies_in_their_own_name(desk: OperatorPage, server: Server):
     """A reply is in the conversation under the name that its person gave, which the browser keeps; text is text."""
     written = await ask(server, "Where is my parcel?")
@@ -228,6 +231,7 @@ async def test_a_person_replies_in_their_own_name(desk: OperatorPage, server: Se
     assert await desk.page.locator("img").count() == 0
 
 
+@pytest.mark.whole
 async def test_conversations_are_found_and_reached_by_keyboard(desk: OperatorPage, server: Server):
     """The slash key leads to the search, arrows from one conversation to the next, and Enter opens it."""
     for text in ("a needle in the hay", "only hay"):

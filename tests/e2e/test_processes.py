@@ -68,6 +68,7 @@ async def test_two_servers_and_two_workers_are_one(start: Start):
             await holds_once(asked, session, posted.json()["run_id"], frames)
 
 
+@pytest.mark.whole
 async def test_a_server_that_drives_nothing_leaves_it_to_workers(start: Start):
     """What a web process takes in a worker drives, and a cancel through the web process reaches the worker."""
     web, _ = start(*WEB, rate=50), start(*WORKER, rate=50)
@@ -83,6 +84,7 @@ async def test_a_server_that_drives_nothing_leaves_it_to_workers(start: Start):
         assert WHOLE.startswith(partial["parts"][0]["text"])
 
 
+@pytest.mark.whole
 async def test_a_terminated_worker_hands_over(start: Start):
     """After SIGTERM what does not fit in the grace time goes on at a peer at once, and the reader has the text once."""
     web, first = start(*WEB, rate=100), start(*WORKER, rate=100, PARLEY_GRACE="0")
@@ -98,6 +100,7 @@ async def test_a_terminated_worker_hands_over(start: Start):
         await holds_once(client, session, run, frames)
 
 
+@pytest.mark.whole
 async def test_a_terminated_server_finishes_what_fits(start: Start):
     """Within the grace a run ends where it is driven: no process resumes it, and a reader elsewhere sees its end."""
     one, two = start("serve", rate=200), start(*WEB)
@@ -111,6 +114,7 @@ async def test_a_terminated_server_finishes_what_fits(start: Start):
     assert [answer.text for answer in frames.answers] == [WHOLE]
 
 
+@pytest.mark.whole
 async def test_one_key_for_all_is_made_once(place: Path, postgres_url: str, start: Start):
     """Without PARLEY_API_KEY the first process prints a key that all take; a visitor's token is everybody's too."""
     one, two = (start("serve", PARLEY_API_KEY="") for _ in range(2))
@@ -124,6 +128,7 @@ async def test_one_key_for_all_is_made_once(place: Path, postgres_url: str, star
         assert (await visitor.post("/v1/sessions", json={})).status_code == 201
 
 
+@pytest.mark.whole
 async def test_commands_find_a_server(place: Path, postgres_url: str, start: Start):
     """On the server's machine by itself, elsewhere by PARLEY_URL; a conversation needs no server at all."""
     settings = {"DATABASE_URL": postgres_url, "PARLEY_SECRET_KEY": SECRET, "PARLEY_DEMO_RATE": "0"}
@@ -184,6 +189,7 @@ async def talking(place: Path, rate: int) -> AsyncIterator[StreamingAnswer]:
             await follower.leave()
 
 
+@pytest.mark.whole
 async def test_a_postgres_that_is_away_for_a_while(place: Path):
     """Requests say so and when to try again, nothing is logged but that; once it is back a run goes on to its end."""
     async with talking(place, rate=50) as talk:
@@ -199,6 +205,7 @@ async def test_a_postgres_that_is_away_for_a_while(place: Path):
         assert next(iter((await reread(server, session)).answers)).text == WHOLE
 
 
+@pytest.mark.whole
 async def test_a_stop_while_postgres_is_away(place: Path):
     """A process whose database is away ends at once on SIGTERM, whatever it still has to write there."""
     async with talking(place, rate=20) as talk, talk.without_postgres():

@@ -17,7 +17,7 @@ from tests.agent_core.renders.specs import corpus
 from tests.e2e.plain_charts import MARKS, PIXEL
 from tests.e2e.shown import Rendered, opened
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.whole]
 DRAWN = 3
 """Charts that are really drawn by the server's process here; `make whole` draws all."""
 READ = """async () => {

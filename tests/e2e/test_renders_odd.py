@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from tests.e2e.shown import REVOKED, Rendered, RendersPage, opened
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.whole]
 OVER = """box => [...box.querySelectorAll("tr > :first-child")].filter(cell => {
     const range = document.createRange();
     range.selectNodeContents(cell);

@@ -103,6 +103,7 @@ async def test_a_table_is_sorted_by_its_headings(shown: RendersPage):
     await expect(figure.get_by_role("columnheader", name="Revenue")).to_have_css("text-align", "end")
 
 
+@pytest.mark.whole
 async def test_a_table_is_copied_and_saved_in_the_order_in_which_it_is_shown(shown: RendersPage):
     """Copy gives cells to programs of tables, CSV a file; in neither is a text taken for a formula."""
     await shown.show(TABLE)
@@ -130,6 +131,7 @@ async def test_a_table_is_copied_and_saved_in_the_order_in_which_it_is_shown(sho
     ]
 
 
+@pytest.mark.whole
 async def test_a_long_wide_table_is_read_with_the_keyboard(shown: RendersPage):
     """Of 500 rows 50 are drawn at first; heading and first column stay in sight; the arrow keys scroll."""
     columns = [{"key": f"k{n}", "label": f"Column {n}"} for n in range(12)]
@@ -165,6 +167,7 @@ async def overflow(shown: RendersPage) -> int:
     return await shown.page.evaluate("document.scrollingElement.scrollWidth - innerWidth")
 
 
+@pytest.mark.whole
 async def test_each_plain_chart_is_drawn_and_its_data_shown(shown: RendersPage):
     """A chart is an SVG with a description; its data is a table of the same numbers, for everyone."""
     await shown.show(*map(chart, CHARTS.values()))
@@ -191,6 +194,7 @@ def numbers_of(plain: Mapping[str, Any]) -> list[list[float | None]]:
     return [list(row) for row in zip(*(each["values"] for each in plain["series"]), strict=True)]
 
 
+@pytest.mark.whole
 async def test_the_values_of_a_chart_are_read_with_the_keyboard_and_by_pointing(shown: RendersPage):
     """Arrow keys go from category to category, shown and announced; Escape leaves; pointing shows the same."""
     await shown.show(chart(BAR))
@@ -216,6 +220,7 @@ async def test_the_values_of_a_chart_are_read_with_the_keyboard_and_by_pointing(
     assert (await tip.inner_text()).split() == ["Wed", "Tea", "-3", "Coffee", "6"]
 
 
+@pytest.mark.whole
 async def test_the_legend_hides_a_series_and_brings_it_back(shown: RendersPage):
     """A series that is hidden is neither drawn nor read; of a pie it is a slice, and the others share the whole."""
     await shown.show(chart(BAR), chart(CHARTS["pie"]))
@@ -232,6 +237,7 @@ async def test_the_legend_hides_a_series_and_brings_it_back(shown: RendersPage):
     await expect(pie.locator(".slice")).to_have_count(2)
 
 
+@pytest.mark.whole
 async def test_a_chart_is_saved_as_a_picture_and_as_csv(shown: RendersPage):
     """PNG is the drawing in double size with title and legend; CSV its numbers."""
     await shown.show(chart(BAR, "Weekly: orders / day"))
@@ -248,6 +254,7 @@ async def test_a_chart_is_saved_as_a_picture_and_as_csv(shown: RendersPage):
     assert list(csv.reader(io.StringIO(text.decode("utf-8-sig"))))[1] == ["Mon", "12", "8"]
 
 
+@pytest.mark.whole
 async def test_other_charts_are_the_servers_drawing(shown: RendersPage):
     """A chart that is not plain is a picture with the text as its description, dark on a dark page, gone with it."""
     asked: list[tuple[str, bool]] = []
@@ -276,6 +283,7 @@ async def test_other_charts_are_the_servers_drawing(shown: RendersPage):
     await shown.page.wait_for_function("url => revoked.includes(url)", arg=url)
 
 
+@pytest.mark.whole
 async def test_a_chart_that_cannot_be_drawn_is_its_text(shown: RendersPage):
     """The server's failure shows the text and a button, which tries again."""
     await shown.show(Rendered("chart", {"spec": {"mark": "boxplot"}}, "Spread", "a: from 1 to 2.5"))
@@ -290,6 +298,7 @@ async def test_a_chart_that_cannot_be_drawn_is_its_text(shown: RendersPage):
     await shown.figures.get_by_role("img").wait_for()
 
 
+@pytest.mark.whole
 async def test_what_a_renderer_cannot_read_is_its_text(shown: RendersPage):
     """Any tool may show any payload: one that is neither table nor chart stays the text that came with it."""
     odd = ({"rows": 1}, {"columns": [{"key": 1}], "rows": []}, {"plain": {"type": "bar"}}, {})
@@ -351,6 +360,7 @@ async def test_hostile_cells_and_labels_are_text(shown: RendersPage):
     assert asked - scripts == {"/page", *ASKED}
 
 
+@pytest.mark.whole
 async def test_tables_that_a_model_writes_keep_their_words_whole(shown: RendersPage):
     """A table of markdown scrolls sideways in its own box, under a heading that stays, and breaks no word."""
     heads = " | ".join(f"Heading{n}withoutabreak" for n in range(9))
@@ -370,6 +380,7 @@ async def test_tables_that_a_model_writes_keep_their_words_whole(shown: RendersP
     await expect(box.locator("thead th").first).to_have_css("position", "sticky")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("direction", "dark"), [("ltr", False), ("rtl", True)])
 async def test_a_phone_shows_everything_in_its_width(shown: RendersPage, direction: str, dark: bool):
     """On 360 pixels, also from right to left, nothing is wider than the page but what scrolls in its box."""

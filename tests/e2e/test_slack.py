@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from channels.slack.testing import SlackStandIn, Team
 from tests.channels.slack.block_types import taken_blocks, typed_blocks
 from tests.e2e.conftest import StartServer
@@ -71,6 +73,7 @@ async def test_stop_in_slack_stops(start_server: StartServer, stand_in: SlackSta
     await stand_in.until(lambda: "4." in words(team, asked.ts), timeout=LONG)
 
 
+@pytest.mark.whole
 async def test_on_postgres_another_process_takes_over(
     start_shared: StartServer, postgres_url: str, stand_in: SlackStandIn, team: Team
 ):

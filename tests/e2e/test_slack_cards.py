@@ -12,6 +12,8 @@ from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server, prepare, serving
 from tests.e2e.test_slack import LONG, done, in_slack, words
 
+pytestmark = pytest.mark.whole
+
 ASKS_FIRST = """
 hooks:
   - event: PreToolUse

@@ -90,6 +90,7 @@ CASES: dict[str, tuple[Break | dict[str, str], str, str]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES)
 def test_a_misconfigured_start_says_what_to_do(home: Path, case: str):
     """Whatever is wrong with the settings is said at once in one line, never with a secret in it."""
@@ -116,6 +117,7 @@ def test_a_second_server_on_the_same_database(server: Server):
     assert "DATABASE_URL" in line
 
 
+@pytest.mark.whole
 def test_migrations_beside_a_server(server: Server):
     """`parley migrate` beside a running server has nothing to do and says nothing."""
     subprocess.run(parley("migrate"), cwd=server.home, env=environment(server.home), timeout=SOON, check=True)

@@ -14,6 +14,7 @@ from tests.e2e.test_kill import ASK, RUNS, WHOLE, ask, holds_once, id_of, opened
 from tests.polling import PATIENCE
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_ctrl_c_in_mid_stream(start_server: StartServer, number: signal.Signals):
     """A stop ends open streams properly and exits with 0 in time; after the next start the answer goes on."""
@@ -33,6 +34,7 @@ async def test_ctrl_c_in_mid_stream(start_server: StartServer, number: signal.Si
         await holds_once(client, session, run, frames)
 
 
+@pytest.mark.whole
 async def test_ctrl_c_answers_waiting_readers(start_server: StartServer):
     """Waits and streams of runs, and readers of an idle session, are all let go at once."""
     server = start_server(rate=50)
@@ -66,6 +68,7 @@ async def test_ctrl_c_without_readers(server: Server):
         assert (await client.get("/readyz")).json() == {"status": "ok"}
 
 
+@pytest.mark.whole
 async def test_a_hundred_readers_are_let_go_in_time(start_server: StartServer):
     """Ctrl-C with a hundred streams open still ends the server in time, each stream properly."""
     server = start_server(rate=20)

@@ -17,7 +17,7 @@ from tests.e2e.server import KEY, Server
 from tests.e2e.shown import HOST, REVOKED, RendersPage, opened, written
 from tests.polling import until_async
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.whole]
 CODE = """def area(radius: float) -> float:
     # The number π is written out.
     return 3.14159 * radius**2 if radius > 0 else 0.0  # and a comment that makes this line long enough to be scrolled

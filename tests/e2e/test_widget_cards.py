@@ -15,7 +15,7 @@ from tests.e2e.browser import Tab
 from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.whole]
 PAYLOAD = "<img src=x onerror=alert(1)>"
 BOOK: dict[str, Any] = {
     "type": "object",

@@ -88,6 +88,7 @@ async def test_the_list_by_keyboard(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 async def test_each_tab_has_its_own(visit: MakeVisit):
     """What is opened and written in one tab moves no other; drafts stay where they are; a new tab has the last."""
     person = await visit()
@@ -114,6 +115,7 @@ async def test_each_tab_has_its_own(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 async def test_a_message_is_said_again(visit: MakeVisit, server: Server):
     """On another device: what is written here goes on there. Here: the copy takes its place, in all tabs."""
     person = await visit()
@@ -153,6 +155,7 @@ async def test_a_message_is_said_again(visit: MakeVisit, server: Server):
     person.check(quiet=False)  # the browser notes the answer 409
 
 
+@pytest.mark.whole
 async def test_a_link_leads_to_a_conversation(visit: MakeVisit):
     """Where a page has links one is copied and opened in another tab; one to what is not there leaves one's own."""
     person = await visit()
@@ -193,6 +196,7 @@ async def test_the_list_on_a_phone_in_the_dark(visit: MakeVisit):
     person.check()
 
 
+@pytest.mark.whole
 async def test_another_conversation_opens_at_its_end(visit: MakeVisit):
     """A person who has scrolled up in one conversation sees the newest of the one that is opened next."""
     person = await visit(viewport={"width": 400, "height": 460})

@@ -14,7 +14,7 @@ from tests.e2e.conftest import MakeVisit, StartServer
 from tests.e2e.server import KEY, Server
 from tests.e2e.shown import DOCUMENT, FACE, HOST, RendersPage, opened
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.whole]
 SHOP: dict[str, Any] = {
     **FACE,
     "title": "Shop",

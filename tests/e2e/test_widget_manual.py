@@ -16,6 +16,8 @@ from tests.e2e.conftest import StartServer
 from tests.e2e.server import KEY, ROOT, Server, free_port
 from tests.polling import PATIENCE, until_async
 
+pytestmark = pytest.mark.whole
+
 MANUAL = (ROOT / "docs/widget.md").read_text("utf-8")
 NAMES = {"python": "site.py", "node": "site.mjs"}
 

@@ -67,6 +67,7 @@ async def test_files_go_with_a_message(browser: Browser, server: Server):
         assert site.complaints == []
 
 
+@pytest.mark.whole
 async def test_an_anonymous_visitor_is_the_same_after_a_reload(browser: Browser, server: Server):
     """The page needs no token route; the conversation is there again, and another browser has none of it."""
     async with visited(browser, server) as site:
@@ -81,6 +82,7 @@ async def test_an_anonymous_visitor_is_the_same_after_a_reload(browser: Browser,
         await expect(other.page.locator("parley-chat .entry")).to_have_count(0)
 
 
+@pytest.mark.whole
 async def test_a_page_gives_the_token_itself(browser: Browser, server: Server):
     """With an empty `token` nothing is asked until `setToken`; a later token goes on with the conversation."""
     async with visited(browser, server) as site:
@@ -95,6 +97,7 @@ async def test_a_page_gives_the_token_itself(browser: Browser, server: Server):
         assert site.complaints == []
 
 
+@pytest.mark.whole
 async def test_a_closed_launcher_counts_what_came(browser: Browser, server: Server):
     """An answer to a panel that was closed meanwhile is a number on the bubble; opening clears it."""
     async with visited(browser, server, viewport={"width": 900, "height": 700}) as site:

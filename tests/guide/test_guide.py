@@ -13,6 +13,8 @@ from tests.guide.pages import ROOT, Block, blocks, pages
 from tests.guide.reader import GuideReader, reader_in
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.whole
+
 ELSEWHERE = {
     "python3 -m venv": "the reader of the tests has an environment",
     "pip install": "tests/e2e/test_delivered.py installs the wheel; the requirements are in the environment",

@@ -41,6 +41,7 @@ def examples() -> list[Example]:
     return found
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("example", examples(), ids=lambda example: example.page)
 def test_a_whole_example(example: Example, tmp_path: Path):
     """All commands work, nothing of it runs on, and at the end stands what the page shows, but for the figures."""

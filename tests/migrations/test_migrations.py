@@ -90,6 +90,7 @@ def test_partial_indexes_have_the_conditions_of_the_models(config: Config, url: 
         assert found[str(name)].endswith(f"WHERE {condition}"), name
 
 
+@pytest.mark.whole
 def test_downgrade_to_base_removes_every_table(config: Config, url: str):
     """Taking back every revision leaves no table and no index of ours; coming up again gives the same schema."""
     command.upgrade(config, "head")
@@ -101,6 +102,7 @@ def test_downgrade_to_base_removes_every_table(config: Config, url: str):
     assert schema(url) == first
 
 
+@pytest.mark.whole
 def test_each_downgrade_undoes_its_upgrade(config: Config, url: str):
     """Going down step by step leaves at each revision the schema that going up to it gives."""
     seen: dict[str, dict[str, str]] = {}
@@ -119,6 +121,7 @@ def test_revisions_are_one_line(config: Config):
     assert len(ScriptDirectory.from_config(config).get_heads()) == 1
 
 
+@pytest.mark.whole
 def test_every_older_database_is_upgraded_with_its_data(config: Config, url: str):
     """A database of any revision comes to the newest schema with all its rows, those of older revisions too."""
     line = line_of(config)
@@ -130,6 +133,7 @@ def test_every_older_database_is_upgraded_with_its_data(config: Config, url: str
     command.check(config)
 
 
+@pytest.mark.whole
 def test_the_oldest_database_is_upgraded_at_once(config: Config, url: str):
     """A database of the first revision comes to the newest with its data in one go, as at a late update."""
     command.upgrade(config, line_of(config)[0])
@@ -139,6 +143,7 @@ def test_the_oldest_database_is_upgraded_at_once(config: Config, url: str):
     check_filled(url)
 
 
+@pytest.mark.whole
 @on_sqlite
 def test_an_upgrade_that_rebuilds_a_table_keeps_every_row(config: Config, url: str, write_revision: WriteRevision):
     """A later revision that rebuilds a table keeps every row of it and of the tables that refer to it."""
@@ -152,6 +157,7 @@ def test_an_upgrade_that_rebuilds_a_table_keeps_every_row(config: Config, url: s
     check_filled(url)
 
 
+@pytest.mark.whole
 def test_renders_that_were_shown_before_the_upgrade_are_found(config: Config, url: str):
     """What own tools have shown in an older version has its place in the log noted, whatever else its text says."""
     command.upgrade(config, "0012")

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from agent_core import ContextCompacted, Text
 from agent_core.clock import SystemClock
 from agent_core.context.snapshot import freeze
@@ -17,6 +19,8 @@ from agent_core.runtime.window.compacting import Compactor
 from agent_core.runtime.window.pricing import ANSWER_ROOM
 from agent_core.runtime.window.prompt_cache import PromptCache
 from tests.agent_core.history import called, ended, history, received, said, wish
+
+pytestmark = pytest.mark.whole
 
 MODEL = "anthropic:claude-haiku-4-5"
 MESSAGES = 10_000

@@ -28,6 +28,7 @@ async def drawer() -> AsyncIterator[Drawer]:
         yield made
 
 
+@pytest.mark.whole
 async def test_each_chart_that_is_not_plain_gives_a_picture(drawer: Drawer):
     """Every chart of the corpus that does not reduce gives a PNG of a sensible size, light and dark."""
     charts = [each for each in corpus() if not each.plain]

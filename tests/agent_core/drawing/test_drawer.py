@@ -130,6 +130,7 @@ async def test_a_drawing_that_takes_too_long_is_killed():
             await drawer.png(endless())
 
 
+@pytest.mark.whole
 async def test_a_drawing_that_holds_too_much_memory_is_killed():
     """A process above its bound of memory is killed at the next look, long before its time is up."""
     clock = FakeClock()
@@ -254,6 +255,7 @@ def limits_of(pid: int) -> dict[str, list[str]]:
     return {line[:26].strip(): line[26:].split()[:2] for line in lines}
 
 
+@pytest.mark.whole
 async def test_the_process_is_bounded_and_has_no_secret(monkeypatch: pytest.MonkeyPatch):
     """The process dumps no core, may open no file but fonts, and its environment has none of the parent's values."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-a-secret")
@@ -271,6 +273,7 @@ async def test_the_process_is_bounded_and_has_no_secret(monkeypatch: pytest.Monk
 GEORGIAN = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not GEORGIAN.exists(), reason="there is no font of the system that is known")
 async def test_letters_that_the_package_lacks_are_drawn_by_the_systems_fonts():
     """Of two words in a script that the package's fonts do not have, two pictures: as boxes they are alike."""
@@ -305,6 +308,7 @@ def test_a_drawer_serves_one_event_loop_after_another_and_forks():
             second.run(drawer.close())
 
 
+@pytest.mark.whole
 def test_the_process_ends_with_its_parent():
     """When the server is killed its drawing process ends too."""
     program = (

@@ -119,6 +119,7 @@ async def test_no_chart_reads_a_file_or_asks_a_host(drawer: Drawer, tmp_path: Pa
         assert not [each for each in without if isinstance(each, str) and (str(tmp_path) in each or "127.0" in each)]
 
 
+@pytest.mark.whole
 async def test_the_renderer_alone_would_read_and_ask(tmp_path: Path):
     """Without the bounds of the process the same charts show the file and ask the host: the test above can fail."""
     file = tmp_path / "secret.png"
@@ -138,6 +139,7 @@ async def unguarded(specs: list[dict[str, Any]]) -> list[bytes]:
     return out.split()
 
 
+@pytest.mark.whole
 @for_each(
     "spec, bounds, said",
     [
@@ -154,6 +156,7 @@ async def test_a_bomb_is_bounded_in_memory(spec: dict[str, Any], bounds: dict[st
         assert (await drawer.png(bar())).startswith(PNG)
 
 
+@pytest.mark.whole
 @with_one_process
 async def test_what_grows_large_is_refused_before_it_is_drawn(drawer: Drawer):
     """Steps, facets and fonts of absurd sizes are measured and refused, and the process goes on."""

@@ -66,6 +66,7 @@ async def lives(postgres: PostgresServer, scenario: Scenario, crashes: Sequence[
     raise AssertionError("the last life has no crash")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 async def test_a_crash_at_every_append(postgres: PostgresServer, scenario: Scenario, whole: bool):
     """A worker that dies at any append, before or after its commit, changes neither the answers nor the writes."""
@@ -77,6 +78,7 @@ async def test_a_crash_at_every_append(postgres: PostgresServer, scenario: Scena
         assert (await lives(postgres, scenario, (point,)))[0] == 1
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "scenario",
     [pytest.param(each, marks=() if each.name == RICHEST else pytest.mark.whole, id=each.name) for each in SCENARIOS],

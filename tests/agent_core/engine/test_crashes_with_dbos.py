@@ -8,6 +8,8 @@ from tests.agent_core.engine.falling import fallen
 from tests.agent_core.test_crash import SCENARIOS, Scenario
 from tests.postgres import PostgresServer
 
+pytestmark = pytest.mark.whole
+
 EVERY = 7
 """Of so many kills one is enough here, odd so that sides alternate: `make chaos` has all, of all scenarios."""
 RICHEST = "approved write"

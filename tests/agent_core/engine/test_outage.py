@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import psycopg
+import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
@@ -30,6 +31,7 @@ async def silent(url: str) -> AsyncIterator[None]:
         await connection.rollback()
 
 
+@pytest.mark.whole
 async def test_a_run_goes_on_after_an_outage(fleet: Fleet):
     """A worker that cannot beat lives, lets go of its run and takes it up again, which is not held against the run."""
     go = asyncio.Event()
@@ -53,6 +55,7 @@ async def test_a_run_goes_on_after_an_outage(fleet: Fleet):
     assert fleet.ends == []
 
 
+@pytest.mark.whole
 async def test_no_worker_is_expired_right_after_an_outage(fleet: Fleet):
     """A worker without heartbeats of its own expires no other until its own have succeeded for that long."""
     core = await fleet.join(lambda _: [say("Hi.")])
@@ -68,6 +71,7 @@ async def test_no_worker_is_expired_right_after_an_outage(fleet: Fleet):
     await there(core, "SELECT id FROM worker WHERE id = 'wrk_gone'", None)
 
 
+@pytest.mark.whole
 async def test_a_young_worker_takes_over(fleet: Fleet):
     """A worker that has just started takes over the run of an expired one, before its own heartbeats are that old."""
     first = await fleet.join(lambda _: [say("Half"), pause(asyncio.Event())])
@@ -97,6 +101,7 @@ async def test_a_message_during_an_outage_is_answered_afterwards(fleet: Fleet):
     assert [body.epoch for body in only(facts, RunStarted)] == [1]
 
 
+@pytest.mark.whole
 async def test_a_loop_that_does_not_answer_is_noticed(fleet: Fleet):
     """A process whose event loop is blocked for too long is to end itself; one whose database is silent is not."""
     core = await fleet.join(lambda _: [say("Hi.")], clock=FakeClock())

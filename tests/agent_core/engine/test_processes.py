@@ -6,6 +6,8 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from agent_core import Core, MessageCompleted, RunResumed, text_of
 from agent_core.testing import say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet, line_of, there, worker_process
@@ -52,6 +54,7 @@ async def test_a_killed_worker_is_taken_over(fleet: Fleet):
     assert only(facts, RunResumed) == [RunResumed(epoch=2, cause="restarted")]
 
 
+@pytest.mark.whole
 async def test_dbos_hands_a_dead_workers_segments_on(fleet: Fleet):
     """DBOS's workflow of a dead worker's run goes through its queue to another worker, and ends well."""
     core = await web(fleet)
@@ -79,6 +82,7 @@ async def driving(fleet: Fleet) -> AsyncIterator[tuple[Core, str, Awaited | Proc
             yield core, session, first
 
 
+@pytest.mark.whole
 async def test_a_worker_that_stood_still_ends_itself(fleet: Fleet):
     """A worker that was stopped, and whose run went on elsewhere, ends itself as soon as it goes on."""
     async with driving(fleet) as (core, session, first):

@@ -37,6 +37,7 @@ def asked(core: Core) -> list[str]:
     return [" | ".join(text_of(entry.message.parts) for entry in each.messages) for each in provider.requests]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["both", "web"])
 async def test_no_other_process_sends_deleted_words_to_a_model(fleet: Fleet, kind: str):
     """The next run leaves out what another process deleted, whether this one received its message or took it over."""
@@ -75,6 +76,7 @@ async def redact(core: Core, _: str) -> None:
     await forget_bob(core)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("change", [redact, delete])
 @pytest.mark.parametrize("kind", ["both", "web"])
 async def test_outdated_sessions_leave_the_memory_of_every_process(fleet: Fleet, kind: Kind, change: Change):

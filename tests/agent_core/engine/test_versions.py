@@ -26,6 +26,7 @@ async def change(core: Core, kind: int) -> None:
     await core._store.write(lambda connection: connection.execute(SET_TYPE, {"type": kind}))
 
 
+@pytest.mark.whole
 async def test_a_newer_versions_run_waits_for_it(fleet: Fleet):
     """When a newer version is gone, this one leaves its run alone, answers all others, and lets it go on afterwards."""
     web = await fleet.join(lambda _: [], kind="web")

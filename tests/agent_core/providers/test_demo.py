@@ -257,6 +257,7 @@ def test_any_text_can_be_read(said):
             assert re.fullmatch(r"[-0-9.+*/%() ]+", wish.arguments["expression"])
 
 
+@pytest.mark.whole
 @for_each(
     "said",
     ["1", "1 ", "(", "1+", "1,", "-", "(1", "1)", "A/", "Aa", "1 + ", "2026-1", " ", "use a ", "use a {", "use a {}"],

@@ -126,6 +126,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("text", "meanwhile", "act", "expected"), CASES)
 async def test_what_happened_while_it_waited_is_seen(
     core: Core,

@@ -279,6 +279,7 @@ async def test_a_flat_answer_keeps_its_rate():
     assert [time for kind, time in at if kind is b.ModelTextDelta] == [0, 70, 80, 120]
 
 
+@pytest.mark.whole
 @for_each("answer", [[s.flat(100_000)], [s.say("x" * 100_000, cut=100_000)]])
 async def test_others_run_while_it_streams_flat_out(answer):
     """A stream without pauses gives control back after each batch, so that a cancel works."""

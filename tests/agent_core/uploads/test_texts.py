@@ -19,6 +19,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.whole
 def test_json_is_checked_without_its_objects():
     """JSON of three million objects takes a few times its own 10 MB, not the 240 MB of the objects."""
     done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True)

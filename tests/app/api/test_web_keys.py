@@ -215,6 +215,7 @@ async def _tried(app: FastAPI, session: str, token: str, status: int) -> None:
         assert session not in listed.text
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("make", "status"), FORGERIES.values(), ids=FORGERIES)
 async def test_no_other_token_opens_a_visitors_session(
     app: FastAPI, others: Others, make: Callable[[Others], str], status: int

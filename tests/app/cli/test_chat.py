@@ -373,6 +373,7 @@ async def test_a_single_message_to_a_waiting_conversation_is_queued(make_core, s
     await asyncio.wait((asking,))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("arguments", "typed", "code", "out"),
     [
@@ -393,6 +394,7 @@ async def test_the_command_answers_in_a_process_of_its_own(shell: Shell, argumen
         assert stderr.count("\n") == 1
 
 
+@pytest.mark.whole
 async def test_the_command_imports_what_it_needs(plain_shell: PlainShell):
     """`parley chat` in a process that has imported nothing answers the same, and what it makes is its owner's alone."""
     code, out, _ = await plain_shell.run("chat", "What is 6 * 7?")

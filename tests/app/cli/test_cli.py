@@ -116,6 +116,7 @@ async def asking(serving: Serving, *policies: dict[str, Any]) -> list[str]:
     return asked
 
 
+@pytest.mark.whole
 async def test_agents_are_applied_from_files(serving: Serving, tmp_path):
     """A file makes an agent and, changed, its next version; an agent of the server's own folder is refused."""
     file = tmp_path / "scout.yaml"
@@ -169,6 +170,7 @@ async def test_a_migration_needs_nothing_but_the_database(shell: Shell):
     assert "PARLEY_MODEL" in await shell.refused("serve", **env)
 
 
+@pytest.mark.whole
 async def test_example_calls_of_a_definition_are_made_on_demand(serving: Serving):
     """They end as the definition says or are named; one that writes is called only when it is named."""
     shell, headers = serving.shell, {"Authorization": f"Bearer {serving.key}"}
@@ -196,6 +198,7 @@ async def test_example_calls_of_a_definition_are_made_on_demand(serving: Serving
     assert named == "sum_writes  ok  1 call as expected\nsum_fits  ok  2 calls as expected\n"
 
 
+@pytest.mark.whole
 async def test_tools_are_listed_shown_called_and_tested(serving: Serving):
     """Each command prints what it is about; a call that fails and a wrong name end with exit code 1 and one line."""
     shell = serving.shell

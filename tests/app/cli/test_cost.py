@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 
 from agent_core.renders.vega.lint import checked
 from app.cli.cost import described
@@ -99,6 +100,7 @@ def test_the_picture_has_a_bar_per_call_or_per_group():
     assert chart_of(cost(one(ideal=None))) is None
 
 
+@pytest.mark.whole
 async def test_the_command_asks_the_running_server(serving: Serving, tmp_path):
     """The demonstration has no price: its calls are listed, nothing is drawn, and an unknown session is one line."""
     headers = {"Authorization": f"Bearer {serving.key}"}

@@ -3,6 +3,8 @@
 import random
 import re
 
+import pytest
+
 from app.cli.chat.drawing import AsWritten, Drawn, Flow, TextStyle
 from channels.legible import visible
 from channels.markdown_tables import aligned_tables
@@ -105,6 +107,7 @@ LONG = {
 }
 
 
+@pytest.mark.whole
 @for_each("kind", LONG)
 def test_a_redraw_costs_no_more_than_a_screen(kind: str):
     """However long a block grows, a redraw draws a screen of it: twice the redraws are not four times the work."""

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from jwt.algorithms import OKPAlgorithm
@@ -32,6 +33,7 @@ async def test_keys_are_kept_from_the_command_line(serving: Serving):
     assert secret not in json.dumps(lines)
 
 
+@pytest.mark.whole
 async def test_keys_of_sites_are_kept_from_the_command_line(serving: Serving, tmp_path: Path):
     """A public key is registered from a file, PEM or JWK, listed, and removed; a private one is refused."""
     shell, key = serving.shell, Ed25519PrivateKey.generate()

@@ -157,6 +157,7 @@ async def test_other_sites_are_refused(anyone: httpx.AsyncClient, path: str, hea
     assert is_own or "set-cookie" not in answer.headers
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("near", "host", "settings", "status"),
     [

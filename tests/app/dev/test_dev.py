@@ -172,6 +172,7 @@ def test_the_tool_that_the_readme_of_a_project_shows_works(dev: DevServer):
     dev.printing.until("Agent, for new conversations: assistant")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("path", "old", "new", "said"),
     [
@@ -275,6 +276,7 @@ def test_a_project_on_postgres_takes_a_change_up(tmp_path: Path, postgres_url: s
     assert not list(folder.rglob("*.db"))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sample", [True, pytest.param(False, marks=pytest.mark.whole)])
 def test_the_tests_of_a_project_pass(tmp_path: Path, sample: bool):
     """What `parley init` makes is tested, with what its requirements-dev.txt names."""

@@ -16,6 +16,7 @@ def found(*, offline: bool = True, **given: Any) -> dict[str, Finding]:
     return {each.about: each for each in charts(Settings(_env_file=None, **given), offline=offline)}  # type: ignore[call-arg]
 
 
+@pytest.mark.whole
 def test_the_doctor_draws_a_chart():
     """A chart is really drawn: the finding says how large it is and how long it took."""
     (finding,) = found().values()

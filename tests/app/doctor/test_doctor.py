@@ -67,6 +67,7 @@ async def heartbeat(
     await database.close()
 
 
+@pytest.mark.whole
 async def test_a_new_folder_asks_for_a_migration(shell: Shell, plain_shell: PlainShell):
     """Before the first migration the command names it and ends with 1; after it all is well."""
     code, out, err = await plain_shell.run("doctor", "--offline")

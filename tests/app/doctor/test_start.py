@@ -86,6 +86,7 @@ def test_each_check_of_an_agent_has_a_row():
     assert REFUSED.keys() == CHECKS.keys()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("broken", "words"),
     [

@@ -56,6 +56,7 @@ def project(tmp_path: Path, template: Path):
     return ScriptShell(tmp_path).migrated(template)
 
 
+@pytest.mark.whole
 async def test_a_project_may_have_files_of_any_name(project: ScriptShell):
     """A server in a project with an `app.py`, in `tools/` too, serves all tools of the project; one signs RS256."""
     script = [(*(call(f"ask_{name}") for name in OURS), call("sign", subject="ann")), (say("Done."),)]

@@ -105,6 +105,7 @@ def test_processes_of_one_postgres_have_one_secret(tmp_path, postgres_url):
         assert b"ssss" not in (value_of(connection, SECRET_NAME) or b"ssss")
 
 
+@pytest.mark.whole
 async def test_a_second_secret_ends_the_start(plain_shell: PlainShell, postgres_url: str, tmp_path):
     """`parley worker` refuses to start with a secret of its own, in one line."""
     check_secret(settings(tmp_path, database_url=postgres_url, secret_key="s" * 32))

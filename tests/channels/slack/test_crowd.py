@@ -123,6 +123,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.whole
 def test_an_unexpected_429_loses_nothing(stage: Stage):
     """When Slack accepts less than documented, calls wait as long as it asks, and no word or status is lost."""
 

@@ -216,6 +216,7 @@ def said_in(text: str) -> list[str]:
     return [word for word in words(text) if word not in BESIDE]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("socket", "group"),
     [

@@ -68,6 +68,7 @@ def test_a_conversation(talk: Talk):
     talk(play, answer)
 
 
+@pytest.mark.whole
 @by_requests
 def test_six_minutes(talk: Talk):
     """An answer that takes six minutes is shown whole, by streams none of which lives longer than Slack lets it."""
@@ -84,6 +85,7 @@ def test_six_minutes(talk: Talk):
     talk(play, lambda _: spoken(SLOW, 28.0))
 
 
+@pytest.mark.whole
 @by_requests
 def test_forty_thousand_characters(talk: Talk):
     """A very long answer comes in several messages, no word lost or twice, and Slack refuses none of it."""
@@ -113,6 +115,7 @@ def test_two_workspaces_at_once(talk: Talk):
     talk(play, lambda asked: spoken([f"You said {asked}", " and I ", "read it."], 2.0))
 
 
+@pytest.mark.whole
 @by_requests
 def test_a_permanent_failure_is_retried_ever_less_often(talk: Talk, monkeypatch: pytest.MonkeyPatch):
     """A bug in one thread is logged once with its trace, is retried ever less often, and loses nothing once fixed."""

@@ -34,6 +34,7 @@ BROKEN: list[dict] = [
 ]
 
 
+@pytest.mark.whole
 def test_the_payloads_of_the_suite_have_slacks_types(installed: None):
     """The compiler takes every block that we send, refuses each wrong one, and those that have no type yet.
 

@@ -168,6 +168,7 @@ async def test_openais_chat_endpoint_has_the_same_prices_and_cache_as_its_respon
     assert chat.cache_life(model, "long") == (LIFE if marked else None)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("options", "controls"),
     [

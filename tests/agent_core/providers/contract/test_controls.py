@@ -239,6 +239,7 @@ async def controls_of(stage: Stage, n: int) -> dict[str, Any]:
     return next(step.controls for step in reversed(steps) if step.controls is not None)
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize(("name", "level", "wire"), cases(), indirect=["wire"])
 async def test_a_row_is_in_the_log_and_on_the_wire(scene, wire: Wire, name: str, level: str):
     """Whichever source sets a row, `step.started` says so, and the request or its newest message has it."""
@@ -267,6 +268,7 @@ async def test_the_model_of_a_level_is_asked(scene, wire: Wire, level: str):
     assert stage.line.models.asked[0].body["model"] == wire.other
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", OF_RUNS)
 async def test_the_last_step_is_without_tools(scene, wire: Wire, level: str):
     """Whichever source sets `max_steps`, the last step is requested without tools."""
@@ -279,6 +281,7 @@ async def test_the_last_step_is_without_tools(scene, wire: Wire, level: str):
     assert (b"Call no tools" in asked.raw) == (wire is MESSAGES)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", OF_RUNS)
 async def test_a_tool_context_is_for_the_tools_alone(scene, wire: Wire, level: str, caplog, capsys):
     """Tools are handed the context; no fact, no request and no log line has a word of it."""

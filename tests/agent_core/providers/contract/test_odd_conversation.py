@@ -154,6 +154,7 @@ PAUSED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", PAUSED)
 @pytest.mark.parametrize("end", [[], [say("It is"), finish("length")], [native(FOUND), say("It"), finish("length")]])
 async def test_a_paused_answer_that_never_goes_on_is_sent_rightly_at_once(scene, case, end):

@@ -100,6 +100,7 @@ class RandomModel:
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_no_conversation_leads_to_a_request_that_is_refused(seed, scene, wire):
     """Over runs, stops, steering, cuts, other models and bad calls, the vendor's rules and its check hold."""

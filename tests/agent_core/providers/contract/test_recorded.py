@@ -54,6 +54,7 @@ async def record(wire: Wire, models: FakeModels) -> bytes:
             return await response.read()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", ANSWERS)
 async def test_pieces_of_any_size_give_the_same_deltas_and_facts(case, dial, wire, monkeypatch):
     """A recorded stream in pieces of 1, 7 and 4,096 bytes gives what it gives whole: deltas, text shown and facts."""

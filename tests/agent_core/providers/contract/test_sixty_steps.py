@@ -78,6 +78,7 @@ async def test_thinking_from_before_a_cut_never_comes_back(scene):
     assert [thoughts(asked) for asked in later] == [sum(made[:n]) for n in range(4)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
 async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_continues(scene, wire):
     """When a provider refuses earlier thinking it is left out permanently, the log says so, and sixty steps go well."""
@@ -102,6 +103,7 @@ async def test_a_refusal_of_thinking_is_repaired_once_and_the_session_continues(
     check_log(await stage.log())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", STALE_TEXTS)
 async def test_a_session_outlives_every_refusal_of_thinking(scene, text):
     """In whatever words thinking is refused, it is left out from there on, and this run and the next one go well."""

@@ -16,6 +16,8 @@ from agent_core.renders.vega.reduce import reduced
 from tests.agent_core.renders.specs import ChartSpec, corpus
 from tests.cases import for_each
 
+pytestmark = pytest.mark.whole
+
 ROWS = [
     {
         "kind": "qzab"[index * 7 % 4],

@@ -10,6 +10,8 @@ from agent_core.renders.vega.measures import name_of
 from agent_core.renders.vega.reduce import reduced
 from tests.agent_core.renders.vega.test_vega_agrees import drawn
 
+pytestmark = pytest.mark.whole
+
 GATE, WHOLE = 50, 3_000
 TEXTS = ("a", "b", "x|y", "x", "y|z", "z", "5", "true", "null", "2026-03-01", "2026-02-11", "constructor")
 DATES = ("2026-03-01", "2026-02-11", "2026-02-28T13:00", "2025-12-31", "٢٠٢٦-01-01")

@@ -118,6 +118,7 @@ async def test_a_notification_that_is_lost_is_made_up_for(running: Processes, mo
     task.cancel()
 
 
+@pytest.mark.whole
 async def test_a_server_that_crashes_and_comes_back_costs_no_text():
     """Postgres is killed in mid-message and started again: readers elsewhere see the rest, and new ones all of it."""
     lost, half, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -151,6 +152,7 @@ async def test_a_server_that_crashes_and_comes_back_costs_no_text():
                 each.cancel()
 
 
+@pytest.mark.whole
 async def test_another_process_is_read(postgres_url: str, running: Processes):
     """A run that another process was woken for is read here as it is written there."""
     there = await running.onlooker()
@@ -165,6 +167,7 @@ async def test_another_process_is_read(postgres_url: str, running: Processes):
         task.cancel()
 
 
+@pytest.mark.whole
 async def test_what_a_killed_process_had_said_is_replaced(
     postgres_url: str, running: Processes, monkeypatch: pytest.MonkeyPatch
 ):

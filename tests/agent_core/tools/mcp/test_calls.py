@@ -231,6 +231,7 @@ async def test_a_lying_result_is_a_failure_that_names_the_server(
     assert "The MCP server `fake` answered what the protocol does not allow" in outcome.message
 
 
+@pytest.mark.whole
 async def test_two_hundred_calls_leave_nothing(fake: FakeMcp, stage: McpCaller) -> None:
     """Two hundred calls leave nothing."""
     server = server_of(fake)

@@ -122,6 +122,7 @@ async def test_the_era_before_over_http(port: int) -> None:
         await _tour(stage, server)
 
 
+@pytest.mark.whole
 async def test_both_eras_over_stdio(era: str) -> None:
     """Both eras over stdio."""
     server = McpServer(name="official", transport="stdio", command=sys.executable, args=(str(SDK_SERVER),))
@@ -131,6 +132,7 @@ async def test_both_eras_over_stdio(era: str) -> None:
         await _tour(stage, server)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("calls", [60, pytest.param(10_000, marks=pytest.mark.whole)])
 async def test_calls_leave_no_task_and_no_connection(port: int, era: str, calls: int) -> None:
     """After many calls, 20 at a time, no more tasks and sockets are open than after the first 20."""

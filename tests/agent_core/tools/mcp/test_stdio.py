@@ -44,6 +44,7 @@ def _raw(script: str, **options: Any) -> McpServer:
     return McpServer(**{"name": "raw", "transport": "stdio", "command": sys.executable, "args": args, **options})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_a_child_is_used_asked_and_started_again(era: str) -> None:
     """A child is used asked and started again."""

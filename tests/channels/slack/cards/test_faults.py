@@ -17,6 +17,7 @@ async def decide(desk: Desk) -> None:
     await desk.rig.core.approvals.decide(Decision(approval=asked.id, by=OPERATOR, approved=True, surface="api"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fault",
     [

@@ -175,6 +175,7 @@ SCENES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scene", SCENES)
 async def test_killed_at_every_write(make_ground: Callable[..., Any], whole: bool, scene: str):
     """Whatever was to be written when a process died, the next one asks once, and every card says what came of it."""

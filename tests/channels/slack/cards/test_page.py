@@ -10,7 +10,7 @@ from channels.slack.testing import InjectedFault
 from tests.channels.slack.cards.desk import Desk, asking
 from tests.e2e.browser import PATIENCE, chromium, photograph
 
-pytestmark = [pytest.mark.browser, pytest.mark.sqlite]
+pytestmark = [pytest.mark.browser, pytest.mark.sqlite, pytest.mark.whole]
 
 OPERATOR = Decider(actor=Actor("ops", "service", "Olga"), is_operator=True)
 

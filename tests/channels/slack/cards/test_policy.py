@@ -19,7 +19,7 @@ from tests.channels.slack.cards.desk import Desk, asking
 from tests.conftest import Fresh
 from tests.polling import PATIENCE
 
-pytestmark = pytest.mark.sqlite  # what a policy says does not depend on the database
+pytestmark = [pytest.mark.sqlite, pytest.mark.whole]  # what a policy says does not depend on the database
 
 HERE, THERE = "T0001", "T0002"
 PEOPLE = ("UANN", "UBEN", "UCLEO", "UGUEST")

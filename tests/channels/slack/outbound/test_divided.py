@@ -57,6 +57,7 @@ async def test_what_one_update_cannot_take_goes_on_in_further_messages(showing: 
     assert "msg_too_long" not in refused
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.sqlite  # what dies is the same process on both
 @pytest.mark.parametrize(
     ("way", "side"),

@@ -107,6 +107,7 @@ HERE, NOWHERE = ChartPorts(OneColour()), ChartPorts()
 WHOLE = pytest.mark.whole
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("late", "points"),
     [(False, True), (True, False), pytest.param(False, False, marks=WHOLE), pytest.param(True, True, marks=WHOLE)],
@@ -217,6 +218,7 @@ WRONG = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("fault", WRONG, ids=lambda each: f"{each.kind}{each.nth}-{each.on}")
 @pytest.mark.parametrize("processing", [0, pytest.param(3_000, marks=WHOLE)])
 async def test_each_fault_of_an_upload_leaves_one_picture_and_one_file(

@@ -61,6 +61,7 @@ async def test_a_finished_answer_is_one_post(showing: Open):
     assert is_right(shown)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("side", "first"), [("before", 1), ("after", 2)])
 async def test_killed_at_every_step_of_the_ledger(showing: Open, side, first: int, whole: bool):
     """A process that dies at any write of the ledger leaves a thread that the next one completes."""

@@ -17,7 +17,7 @@ from tests.channels.slack.testing.test_uploads import send
 from tests.e2e.browser import PATIENCE, chromium, photograph
 
 # One browser for all: what a test has of its own runs in the event loop that they share too.
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module"), pytest.mark.whole]
 
 ANN: Any = {"recipient_user_id": "UANN", "recipient_team_id": "T0001"}
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"> [click](javascript:alert(1)) <!channel>"
