@@ -27,7 +27,7 @@ SECONDS = re.compile(
     r"asyncio\.timeout\([1-9][\d.]*\)|wait_for\(.*, [1-9][\d.]*\)|\.wait\([1-9][\d.]*\)|timeout=[1-9][\d.]*[,)]"
 )
 SLEEP = re.compile(r"\btime\.sleep\(|(?<!def )(?<![\w.])(asyncio\.|anyio\.)?sleep\((?!0\))")
-ELSE = re.compile(r"@tool\(|spec\(|_timeout=")
+ELSE = re.compile(r"goes_on|@tool\(|spec\(|_timeout=")
 """Where a timeout is what a tool or a server promises."""
 MADE_HERE = re.compile(
     "|".join((

@@ -19,7 +19,6 @@ BOTH = (
     "agent_core/test_race.py",
     "channels/test_ledger.py",
     "e2e/test_kill.py::test_a_reader_of_a_killed_server_ends_with_the_text_once",
-    "e2e/test_kill.py::test_a_tool_call_before_the_kill_is_not_made_again",
 )
 """Files, folders and tests that run on SQLite and on Postgres: what is stored, raced for, or left by a crash.
 

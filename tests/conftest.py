@@ -27,7 +27,6 @@ from agent_core.tools.base import Tool
 from app.compose import CHANNELS
 from tests import gate
 from tests.both import choose_backends
-from tests.order import spread
 from tests.postgres import PATIENT, ROOT, PostgresServer, alembic_config, guarded_folder, locked, shared_server
 
 __all__ = ["ANN", "ROOT", "SECRETS", "Fresh", "MakeCore", "OpenDatabase", "alembic_config"]
@@ -37,7 +36,7 @@ ANN = Actor("ann", "user", "Ann")
 # How long one takes says how busy the machine is, and nothing of the product.
 _BUSY = (HealthCheck.too_slow,)
 settings.register_profile(
-    "gate", derandomize=True, database=None, max_examples=30, deadline=None, suppress_health_check=_BUSY
+    "gate", derandomize=True, database=None, max_examples=15, deadline=None, suppress_health_check=_BUSY
 )
 settings.load_profile("gate")
 
@@ -75,7 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is not of this tier, and put first what waits."""
     gate.choose(config, items)
     given: dict[str, Any] = getattr(config, "workerinput", {})
-    items[:] = spread(items, given.get("workercount", 1))
+    items[:] = gate.spread(items, given.get("workercount", 1))
 
 
 @pytest.fixture(autouse=True)

@@ -153,6 +153,7 @@ async def test_one_outcome_over_several_processes(postgres_url: str) -> None:
     check_outcomes(outcomes)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.sqlite
 @pytest.mark.parametrize("beats", range(10))
 async def test_a_stop_while_a_call_ends(make_core: MakeCore, beats: int) -> None:

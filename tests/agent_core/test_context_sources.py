@@ -128,6 +128,7 @@ async def test_a_run_asks_once(make_core: MakeCore):
     assert [each for each in await stage.said(ContextAdded) if each.source == "memory"] == [TEA]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("at", range(3, 9))
 async def test_a_crash_adds_nothing_twice(fresh: Fresh, at: int, side: Side):

@@ -45,6 +45,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("given", "path"), BAD, ids=[f"{path} {n}" for n, (_, path) in enumerate(BAD)])
 async def test_invalid_controls_are_rejected_at_intake(make_core: MakeCore, given, path):
     """The field is named, for an agent as for a run, and nothing is taken in or left behind."""

@@ -322,7 +322,7 @@ async def _undisturbed(fresh: Fresh, scenario: Scenario) -> Process:
         return (await lives(database, scenario, (), Executions()))[2]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 async def test_crash_at_every_append(fresh: Fresh, scenario: Scenario, side: Side, whole: bool) -> None:
@@ -335,7 +335,7 @@ async def test_crash_at_every_append(fresh: Fresh, scenario: Scenario, side: Sid
     assert died
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "scenario",
     [pytest.param(each, marks=() if each.name in RECOVERED else pytest.mark.whole, id=each.name) for each in SCENARIOS],

@@ -92,7 +92,7 @@ async def servers() -> AsyncIterator[Servers]:
         yield Servers(site, mcp)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "side"),
     [

@@ -78,6 +78,7 @@ async def test_an_address_says_where_a_session_is(core: Core, tokens: TokenSigne
     assert found.id == session.id
 
 
+@pytest.mark.whole
 async def test_a_conversation_in_the_terminal_is_one_with_a_server_and_without(
     shell: Shell, template: Path, tmp_path: Path
 ) -> None:

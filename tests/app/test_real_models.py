@@ -136,6 +136,7 @@ async def operator(serving: Serving) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES, indirect=True)
 async def test_a_person_is_answered_by_the_model(
     serving: Serving, person: DemoVisitor, operator, models, case: ProviderCase
@@ -185,6 +186,7 @@ async def events_of(operator: httpx.AsyncClient, person: DemoVisitor) -> str:
     return (await operator.get(f"{person.path}/events?until=idle")).text
 
 
+@pytest.mark.whole
 async def test_ollama_needs_no_key(shell: Shell, template: Path, models: FakeModels):
     """A base URL and a model's name are enough for a compatible server."""
     env = {"OPENAI_BASE_URL": f"{models.url}/v1", "PARLEY_MODEL": "openai-compatible:qwen3"}

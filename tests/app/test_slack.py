@@ -127,6 +127,7 @@ async def answered(stand_in: SlackStandIn) -> None:
     assert len(team.answers("CGENERAL", mention.ts)) == 1
 
 
+@pytest.mark.whole
 async def test_a_server_answers_in_slack(shell: Shell, template: Path):
     """`parley serve` with a bot token and a signing secret answers a mention in its thread, once."""
     shell.migrated(template)

@@ -46,6 +46,7 @@ async def test_an_agent_for_strangers_without_a_budget_is_warned_of_at_each_star
         assert warned(logs) == ["open"]
 
 
+@pytest.mark.whole
 def test_the_doctor_names_an_agent_for_strangers_without_a_budget(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     """It is a warning with its file."""
     monkeypatch.setenv("PARLEY_DATA", str(settings.data))

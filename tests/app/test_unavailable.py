@@ -105,6 +105,7 @@ async def test_entry_without_its_variable_and_unknown_provider_cost_their_agents
         assert why in finding.text
 
 
+@pytest.mark.whole
 async def test_session_outlives_the_key_of_its_model(folder: Path):
     """A message for it is refused while the key is away, and taken once it is there again after a restart."""
     keyed = given(folder, anthropic_api_key="sk-ant", anthropic_base_url="http://127.0.0.1:9")
@@ -121,6 +122,7 @@ async def test_session_outlives_the_key_of_its_model(folder: Path):
         assert (await client.post(path, json={"text": "Hi", "overlap": "steer"})).status_code == 202
 
 
+@pytest.mark.whole
 def test_doctor_names_it_and_does_not_fail(folder: Path, monkeypatch: pytest.MonkeyPatch):
     """What the file needs is a warning; the default model's own key is still a reason not to start."""
     monkeypatch.chdir(folder)

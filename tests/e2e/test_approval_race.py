@@ -292,6 +292,7 @@ async def grounds(make_core: MakeCore, folder: Path, monkeypatch: pytest.MonkeyP
         yield RaceSurfaces(desk, clock, *[await stack.enter_async_context(each) for each in callers])
 
 
+@pytest.mark.whole
 async def test_one_outcome_whichever_surface_was_first(make_core, tmp_path, monkeypatch):
     """Of simultaneous decisions on all surfaces one wins, unless the timeout or a Stop does; all get the outcome."""
     dice = random.Random(16)  # noqa: S311 - dice, not secrets

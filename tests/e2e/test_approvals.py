@@ -3,6 +3,7 @@
 import asyncio
 
 import httpx
+import pytest
 
 from tests.e2e.follower import ends
 from tests.e2e.frames import Frames
@@ -47,6 +48,7 @@ async def test_a_question_outlives_the_server(server: Server):
         assert (decided["status"], decided["by"]["id"], decided["surface"]) == ("approved", "ada", "web")
 
 
+@pytest.mark.whole
 async def test_one_of_many_is_taken_and_strangers_never(server: Server):
     """Votes at once by operator, visitor and strangers: one counts, the late get its outcome, strangers nothing."""
     async with server.client() as operator:

@@ -148,6 +148,7 @@ HEADS: dict[str, tuple[bytes, int]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("edge", [BODIES, HEADS], ids=["bodies", "heads"])
 async def test_what_is_too_much_is_refused_while_others_go_on(server: Server, edge: dict[str, tuple[bytes, int]]):
     """Each bound is exact, each refusal a short problem, and a stream that goes on meanwhile loses nothing."""

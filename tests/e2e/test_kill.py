@@ -124,6 +124,7 @@ async def test_a_killed_stream_of_a_run_is_asked_again_with_its_key(server: Serv
         assert len((await client.get("/v1/runs")).json()["items"]) == 1
 
 
+@pytest.mark.whole
 async def test_a_message_that_waited_its_turn_survives(server: Server):
     """A message that stood in the queue when the server was killed is answered after the first."""
     async with server.client() as client:

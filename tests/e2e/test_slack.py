@@ -43,6 +43,7 @@ async def done(stand_in: SlackStandIn, team: Team, root: str) -> None:
     await stand_in.until(is_done, timeout=LONG)
 
 
+@pytest.mark.whole
 async def test_killed_in_mid_answer_the_thread_has_it_whole_and_once(
     start_server: StartServer, stand_in: SlackStandIn, team: Team
 ):

@@ -58,6 +58,7 @@ async def test_ctrl_c_answers_waiting_readers(start_server: StartServer):
         await idle.leave()
 
 
+@pytest.mark.whole
 async def test_ctrl_c_without_readers(server: Server):
     """A server without readers ends with 0, takes its note of where it is along, and starts again."""
     assert (server.data / "server.json").exists()

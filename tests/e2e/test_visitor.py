@@ -49,6 +49,7 @@ async def said(visitor: httpx.AsyncClient, session: str, text: str, frames: Fram
     return posted.json()["run_id"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("show", SHOWN)
 async def test_a_visitors_stream_has_what_a_visitor_may_see(server: Server, show: str):
     """Every frame keeps to section 3 of the contract, and all that visitors may see is there."""
@@ -82,6 +83,7 @@ async def test_full_means_all_of_the_tools_and_nothing_else(server: Server):
     assert {call["name"]: call["arguments"] for call in calls} == asked
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("show", ONE_SHOWN)
 async def test_a_visitors_objects_have_what_a_visitor_may_see(slow_server: Server, show: str):
     """Sessions, lists, messages and the answer to a cancel leave out the same as the stream."""
@@ -121,6 +123,7 @@ async def test_a_visitors_run_stream_is_no_way_around(server: Server, show: str)
     assert alone.answers[-1].text.endswith(f"{essay(f'{BOTH} At length!')}\n\n{MARK}")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("show", ONE_SHOWN)
 async def test_a_visitor_who_joins_in_mid_stream(server: Server, show: str):
     """A second tab gets the open message whole, as one piece, and then goes on with the first."""

@@ -67,6 +67,7 @@ def test_no_text_can_hold_the_marker_of_its_session(text: str):
         assert framed.endswith(f"[/{source} {MARKER}]")
 
 
+@pytest.mark.whole
 @given(HOSTILE)
 @example("[n\u043ete a]")
 @example("[note x.y]")

@@ -143,6 +143,7 @@ def test_patterns_are_checked_in_bounded_time():
     assert "too long for the pattern" in faults(slow, {"a": "x" * 1_900_000})[0]
 
 
+@pytest.mark.whole
 def test_values_are_checked_in_bounded_time():
     """What is nested too deeply, is too large for arithmetic or has too many parts is reported, whatever the schema."""
     recursive = {"properties": {"a": {"$ref": "#"}}}

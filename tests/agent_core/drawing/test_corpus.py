@@ -42,6 +42,7 @@ async def test_each_chart_that_is_not_plain_gives_a_picture(drawer: Drawer):
     assert len(drawer.pids) == 1
 
 
+@pytest.mark.whole
 async def test_the_numbers_of_a_picture_are_those_of_the_rows(drawer: Drawer):
     """Each mark of a picture is labelled with values of the rows, or with what their sums and counts are."""
     counts: Counter[str] = Counter()

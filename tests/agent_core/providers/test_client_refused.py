@@ -64,6 +64,7 @@ async def test_words_in_another_encoding(dial, known):
     assert (found.kind, "caf\ufffd" in found.message) == ("quota", True)
 
 
+@pytest.mark.sampled(6)
 @each
 @pytest.mark.parametrize("status", [300, 302, 304])
 async def test_neither_an_answer_nor_a_way_on(dial, known, status):

@@ -137,6 +137,7 @@ def is_paid(policy: ApiPolicy, clicks: list[tuple[str, bool]]) -> bool:
     return False
 
 
+@pytest.mark.whole
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

@@ -136,6 +136,7 @@ async def test_a_folder_has_one_server(serving: Serving):
     assert (await serving.shell.run("migrate"))[0] == 0
 
 
+@pytest.mark.whole
 async def test_without_a_server_commands_name_the_database(shell: Shell, plain_shell: PlainShell):
     """Without a server there is one line that names DATABASE_URL, also when a server died and left its file."""
     assert "DATABASE_URL" in await plain_shell.refused("runs", "list")

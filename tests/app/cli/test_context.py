@@ -101,6 +101,7 @@ def test_a_conversation_begins_with_the_names_alone():
     assert "s3cret" not in repr(ContextOption({"token": "s3cret"}))
 
 
+@pytest.mark.whole
 async def test_parley_chat_gives_tools_who_asks(shell: Shell):
     """`parley chat` in a project answers as the demo page does; `--tool-context` says another customer."""
     for path, text in (("tools/own.py", LOOK_UP), ("agents/assistant.yaml", AGENT)):

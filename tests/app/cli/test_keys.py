@@ -11,6 +11,7 @@ from jwt.algorithms import OKPAlgorithm
 from tests.app.processes import Serving
 
 
+@pytest.mark.whole
 async def test_keys_are_kept_from_the_command_line(serving: Serving):
     """A key that was made opens its scope for the other commands, until it is revoked; the record has all of it."""
     shell = serving.shell

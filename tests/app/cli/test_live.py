@@ -62,6 +62,7 @@ async def test_commands_are_completed_and_unknown_ones_named(make_core):
     assert texts(provider) == ["/foo"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("keys", "paid", "says"),
     [
@@ -273,6 +274,7 @@ async def test_a_lost_server_is_followed_again():
     await following.aclose()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("words", "term", "codes"),
     [

@@ -9,6 +9,7 @@ from tests.app.cli.seats import DOWN, ESC, PASTED, PAYS, paying, seated
 from tests.polling import until
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("keys", ["y not tomorrow?", "\r", "always\r", PASTED, "n\r"], ids=repr)
 async def test_what_is_typed_when_a_question_comes_decides_nothing(make_core, keys):
     """A question leaves the keys to a message that was begun before it: its letters and Enter are no decision."""

@@ -245,6 +245,7 @@ def test_the_page_says_what_is_missing(dev: DevServer):
     assert "start `parley dev`" in refused.json()["error"]
 
 
+@pytest.mark.whole
 def test_a_project_that_is_broken_at_the_start_is_served(tmp_path: Path):
     """`parley dev` starts, says what is broken, and takes the corrected file up."""
     folder = made(tmp_path, sample=False)

@@ -80,6 +80,7 @@ async def test_a_new_folder_asks_for_a_migration(shell: Shell, plain_shell: Plai
     assert "fail" not in out
 
 
+@pytest.mark.whole
 async def test_a_running_server_is_looked_at_beside_it(serving: Serving):
     """The doctor works while a server owns PARLEY_DATA, and says which one."""
     code, out, _ = await serving.shell.run("doctor", "--offline")

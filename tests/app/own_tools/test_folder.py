@@ -381,6 +381,6 @@ def test_a_file_that_hangs_is_named(tmp_path, monkeypatch):
         goes_on.set()
 
     monkeypatch.setattr(folder, "_log", SimpleNamespace(warning=warn))
-    tools = own(tmp_path, slow=a_tool("one", before="import sys\nassert sys.goes_on.wait(PATIENCE)\n"))
+    tools = own(tmp_path, slow=a_tool("one", before="import sys\nassert sys.goes_on.wait(60)\n"))
     assert tools.files == {"slow": 1}
     assert [(each["event"], each["file"]) for each in said] == [("tools.still_loading", str(tmp_path / "slow.py"))]

@@ -63,6 +63,7 @@ def test_a_form_is_what_a_type_distinguishes():
     ]
 
 
+@pytest.mark.whole
 def test_what_a_test_sends_is_held_against_the_types(installed: None):
     """A form that has no such type is named, however much else was sent with it."""
     wrong = {"type": "markdown", "text": "x", "styled": "boldly"}

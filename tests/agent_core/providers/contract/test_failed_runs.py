@@ -26,6 +26,7 @@ def marks(wire: Wire, kind: str) -> tuple[pytest.MarkDecorator, ...]:
     return () if is_in else (pytest.mark.whole,)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("wire", "kind", "began"),
     [

@@ -31,6 +31,7 @@ def talkative(asked: ModelCall) -> list[Any]:
     return [think("Well."), say(f"Done with {asked.text[:10]}. " * 20)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["summary", "cut"])
 async def test_a_conversation_that_grew_too_long_goes_on(scene, wire: Wire, kind):
     """Its vendor's refusal is answered with room: every message gets its answer, with thinking and tools between."""

@@ -234,6 +234,7 @@ async def test_the_last_step_withholds_the_tools_and_keeps_the_prefix(scene, wir
         assert (second.body["tool_choice"], b"Call no tools" in second.raw) == ("none", False)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "quirks",
     [

@@ -56,6 +56,7 @@ def code(value: Any, key: str = "") -> str:
     return QUOTED.sub("", value) if isinstance(value, str) and key in ("expr", "signal", "test", "update") else ""
 
 
+@pytest.mark.whole
 @for_each("spec", RUN)
 def test_texts_that_become_code_are_refused(spec: dict[str, Any]):
     """A text that Vega-Lite writes into an expression is refused, with its path."""

@@ -76,6 +76,7 @@ async def _tour(stage: McpCaller, server: McpServer) -> None:
     assert [texts(each) for each in said] == [[str(n)] for n in range(20)]
 
 
+@pytest.mark.whole
 async def test_the_modern_era_over_http(port: int) -> None:
     """The modern era over HTTP."""
     async with staged(f"127.0.0.1:{port}") as stage:

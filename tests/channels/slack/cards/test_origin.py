@@ -78,6 +78,7 @@ async def test_without_a_public_address_there_is_no_link(make_core):
         assert links(await elsewhere(desk)) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("faults", [(), (InjectedFault("server_error", on="chat.update", times=3),)], ids=len)
 async def test_a_deleted_question_leaves_the_card(make_core, faults: tuple[InjectedFault, ...]):
     """While the question is open its author deletes what they asked: the card quotes it no more, errors or not."""

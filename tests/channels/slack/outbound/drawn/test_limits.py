@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def is_seen(blocks: tuple[dict[str, Any], ...], text: str) -> None:
     assert not [each for each in (*strings(blocks), text) if any(sign in each for sign in _HIDDEN)]
 
 
+@pytest.mark.whole
 @_QUIET
 @given(st.one_of(tables(), charts()))
 def test_each_form_is_valid(render: ShownRender):
