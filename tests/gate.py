@@ -70,23 +70,26 @@ def sample(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Return *items* with the files that start processes and browsers at the start of what each of *workers* gets.
+    """Return *items* with the files that start processes first in the part of one of *workers*, browsers in another's …
 
-    They wait as much as they compute: beside them others run, and none is left when all others are done. The workers of
-    xdist start with an equal part of the list each, and take from each other's ends; a file stays whole, so that what
-    its tests share is built once.
+    They wait as much as they compute: beside them others run, and none is left when all others are done. What the tests
+    of a kind share, a process that forks or a browser, is started by one worker. The workers of xdist start with an
+    equal part of the list each, and take from each other's ends.
     """
     files: defaultdict[Path, list[pytest.Item]] = defaultdict(list)
     for item in items:
         files[item.path].append(item)
-    slow = [each for each in files.values() if kind_of(each[0]) in ("processes", "browser")]
-    slow += [each for path, each in files.items() if path.parent.name == "engine" and each not in slow]
-    first = {item for each in slow for item in each}
+    slow: dict[str, list[pytest.Item]] = {"processes": [], "browser": [], "postgres": []}
+    for each in files.values():
+        dearest = max((kind_of(item) for item in each), key=KINDS.index)
+        if dearest in slow:
+            slow[dearest] += each
+    first = {item for each in slow.values() for item in each}
     rest = [item for item in items if item not in first]
     found: list[pytest.Item] = []
     for worker in range(workers):
         end = len(found) + (len(items) - len(found)) // (workers - worker)
-        found += (item for each in slow[worker::workers] for item in each)
+        found += (item for each in list(slow.values())[worker::workers] for item in each)
         more = max(0, end - len(found))
         found += rest[:more]
         del rest[:more]

@@ -1,9 +1,13 @@
 """What a process knows of its models' tokens survives it: the log has what each call was counted as."""
 
+import pytest
+
 from agent_core.context.estimates import UNCALIBRATED
 from agent_core.testing import say, usage
 from tests.agent_core.stage import restart, set_stage
 from tests.conftest import MakeCore
+
+pytestmark = pytest.mark.whole
 
 
 async def test_a_restart_calibrates_by_the_last_call_of_the_log(make_core: MakeCore):

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from agent_core import CompactionFailed, ContextCompacted, Limits
 from agent_core.providers.base import Request
 from agent_core.runtime.window.compacting import PATIENCE, PATIENCE_TO_FIT
@@ -11,6 +13,8 @@ from agent_core.tools.function import tool
 from tests.agent_core.stage import asleep, set_stage
 from tests.agent_core.test_compacting import ENDLESS, FULL, PAID, SUMMARY, answering, asked_for, asks_for_summary
 from tests.conftest import MakeCore
+
+pytestmark = pytest.mark.whole
 
 
 async def test_a_cut_summary_that_is_as_long_as_it_may_be_counts(make_core: MakeCore):

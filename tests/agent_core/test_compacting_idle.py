@@ -19,6 +19,8 @@ from tests.agent_core.test_compacting import asked_for, asks_for_summary
 from tests.conftest import MakeCore
 from tests.polling import until
 
+pytestmark = pytest.mark.whole
+
 LONG = usage(input=80_000, output=100, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0)
 SHORT = usage(input=20_000, output=100, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0)
 PAID = usage(input=1_000, output=50, reasoning=0, cache_read=0, cache_write_short=0, cache_write_long=0)

@@ -15,6 +15,8 @@ from tests.agent_core.stage import restart, set_stage, texts, unmarked
 from tests.agent_core.test_compacting import ENDLESS, PAID, SUMMARY, TEN, asks_for_summary, within
 from tests.conftest import MakeCore
 
+pytestmark = pytest.mark.whole
+
 MANY = Controls(max_steps=50)
 
 

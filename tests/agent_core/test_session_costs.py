@@ -25,6 +25,8 @@ from tests.cases import for_each
 from tests.conftest import MakeCore
 from tests.polling import PATIENCE, until
 
+pytestmark = pytest.mark.whole
+
 OPUS = "anthropic:claude-opus-5"
 SYSTEM = Snapshot("hash", OPUS, "Be brief. " * 400, ())
 

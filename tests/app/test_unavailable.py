@@ -58,6 +58,7 @@ async def served(settings: Settings) -> AsyncIterator[tuple[Core, httpx.AsyncCli
             yield core, client
 
 
+@pytest.mark.whole
 async def test_agent_without_its_key_says_so_and_the_others_serve(folder: Path):
     """Opening it names the agent and the setting; the server is ready with a warning, and the log has a line."""
     with structlog.testing.capture_logs() as lines:

@@ -7,10 +7,14 @@ pydantic-ai (its cassettes of 2026); the requests are written by hand here, and 
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from agent_core.caching.caches import Bill, Caches
 from agent_core.caching.positions import ModelPrompt, Position
 from agent_core.caching.rules import Rules
 from tests.cases import for_each
+
+pytestmark = pytest.mark.whole
 
 START = 1_000_000
 SHORT, LONG = {"type": "ephemeral", "ttl": "5m"}, {"type": "ephemeral", "ttl": "1h"}

@@ -17,6 +17,8 @@ from agent_core.caching.sent import PromptPiece, SentCall
 from agent_core.providers.models import Price
 from tests.cases import for_each
 
+pytestmark = pytest.mark.whole
+
 CLAUDE, GPT = "anthropic:claude-opus-5", "openai:gpt-5.6-sol"
 PRICE = Price(Decimal(10), Decimal(50), Decimal(1), Decimal("12.5"), Decimal(20))
 FREE_WRITES = Price(Decimal(10), Decimal(50), Decimal(1))

@@ -3,10 +3,14 @@
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from agent_core.caching.caches import Bill, Caches
 from agent_core.caching.positions import ModelPrompt, Position
 from agent_core.caching.rules import Rules
 from tests.cases import for_each
+
+pytestmark = pytest.mark.whole
 
 SHARED, OWN, GROWTH = 18_000, 4_000, 1_200
 READ, WRITE, LONG_WRITE = Decimal("0.1"), Decimal("1.25"), Decimal(2)

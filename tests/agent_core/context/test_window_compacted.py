@@ -166,8 +166,8 @@ def test_compactions_keep_the_laws_of_the_window(exchanges, plan):
                 facts.append(body)
                 begins = begins if kind == "prune" else body.window_seq
                 before = None
+                window.apply(history(*facts))
                 if inside:
-                    window.apply(history(*facts))
                     assert [x.message for x in window.entries[window.head :]][: len(taken)] == taken
         fresh = len(facts) + 1
         facts += exchange(fresh, n)

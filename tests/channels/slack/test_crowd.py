@@ -12,7 +12,7 @@ from tests.channels.slack.crowds import Crowd, CrowdPlan, CrowdTalk, Leaping, cr
 from tests.conftest import Fresh
 
 # The figures are of virtual time, which is stopped during transactions of SQLite alone: Postgres' driver waits by it.
-pytestmark = pytest.mark.sqlite
+pytestmark = [pytest.mark.sqlite, pytest.mark.whole]
 
 MINUTE = limits.RATE_WINDOW.value + LEEWAY
 Play = Callable[[Crowd], Awaitable[None]]

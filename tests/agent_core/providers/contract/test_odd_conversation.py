@@ -24,6 +24,8 @@ from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 from tests.agent_core.stage import PATIENCE, asleep
 
+pytestmark = pytest.mark.whole
+
 STALE = "stale_reasoning"
 ONE_LOOK = by_text(
     One=[[think("Hm."), say("Looking."), call("look", what="a"), call("look", what="b")], [say("Fine.")]],

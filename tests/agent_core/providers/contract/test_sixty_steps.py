@@ -30,6 +30,8 @@ from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, Conne
 from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import ANN
 
+pytestmark = pytest.mark.whole
+
 STEPS = 10
 CUT: dict[str, Any] = {"limits": Limits(50), "compaction": Compaction(kind="cut")}
 STALE = "stale_reasoning"

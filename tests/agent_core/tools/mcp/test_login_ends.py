@@ -24,6 +24,8 @@ from tests.cases import for_each
 from tests.conftest import MakeCore
 from tests.polling import until
 
+pytestmark = pytest.mark.whole
+
 LOGIN = McpOAuth(grant="authorization_code")
 
 

@@ -12,7 +12,7 @@ from tests.channels.slack.cards.desk import LONG, Desk, asking
 
 MONTH = 30 * 24 * 3600
 
-pytestmark = pytest.mark.sqlite
+pytestmark = [pytest.mark.sqlite, pytest.mark.whole]
 URL = "https://parley.example"
 
 

@@ -7,6 +7,8 @@ import pytest
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import Log, Open, Showing, words
 
+pytestmark = pytest.mark.whole
+
 NO_BLOCKS = (
     InjectedFault("invalid_blocks", on="chat.update", times=None),
     InjectedFault("refused", on="chat.startStream", times=None),
