@@ -70,7 +70,7 @@ def sample(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Return *items* with the files that start processes first in the part of one of *workers*, browsers in another's …
+    """Return *items* with the files that start processes first for one of *workers*, those with a browser for another.
 
     They wait as much as they compute: beside them others run, and none is left when all others are done. What the tests
     of a kind share, a process that forks or a browser, is started by one worker. The workers of xdist start with an

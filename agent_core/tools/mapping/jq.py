@@ -52,18 +52,16 @@ async def run(program: str, text: str | None, seconds: float = SECONDS) -> str:
 
     Without *text* the program is compiled alone.
     """
-    process = await asyncio.to_thread(
-        _spawn, seconds
-    )  # a thread that stays: the process ends with the one that started it
+    # A thread that stays: the process ends with the one that started it.
+    spawning = asyncio.ensure_future(asyncio.to_thread(_spawn, seconds))
     job = json.dumps({"program": program, "text": text}).encode()
     try:
+        process = await asyncio.shield(spawning)
         ended: Any = await in_thread(lambda: process.communicate(job, timeout=seconds + _START_SECONDS))
     except subprocess.TimeoutExpired:
         raise JqFailed(_slow(seconds)) from None
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.poll()
+        spawning.add_done_callback(_kill)  # also one that is only there once the caller has stopped waiting
     return _read(process.returncode, ended[0], ended[1], seconds)
 
 
@@ -79,6 +77,14 @@ def _read(code: int, out: bytes, err: bytes, seconds: float) -> str:
             raise JqFailed(f"The jq program failed: {err.decode('utf-8', 'replace')[:300].strip()}")
         case _:
             raise JqFailed(f"The jq program ended its process; it may take {_MEGABYTES} MB of memory.")
+
+
+def _kill(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
+    if not spawning.cancelled() and spawning.exception() is None:
+        process = spawning.result()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.poll()
 
 
 def _slow(seconds: float) -> str:

@@ -16,7 +16,7 @@ from tests.channels.slack.conversations import Play, converse, done, spoken
 from tests.channels.slack.rig import Rig, texts
 from tests.conftest import Fresh
 
-pytestmark = [pytest.mark.sqlite  # as with a crowd: the time is virtual, pytest.mark.whole]
+pytestmark = [pytest.mark.sqlite, pytest.mark.whole]  # as with a crowd: the time is virtual
 
 Talk = Callable[[Play, Callable[[str], Answer]], None]
 LONG = [f"Sentence number {n} is here. " + ("\n\n" if n % 7 == 0 else "") for n in range(1_450)]
