@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 BOTH = (
-    "agent_core/store",
+    "agent_core/store/reading",
+    "agent_core/store/test_append.py",
+    "agent_core/store/test_locks.py",
+    "agent_core/store/test_subscribe.py",
+    "agent_core/store/test_plans.py",
+    "agent_core/store/test_shared.py",
+    "agent_core/store/test_compacted_sessions.py",
+    "agent_core/store/test_spending.py::test_days_are_of_utc_and_bounded",
+    "agent_core/store/test_spending.py::test_the_most_expensive_come_first",
     "agent_core/test_idempotency.py",
     "agent_core/test_laws.py",
     "agent_core/test_laws_epochs.py",

@@ -70,26 +70,30 @@ def sample(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Return *items* with the files that start processes first for one of *workers*, those with a browser for another.
+    """Return *items* with the files that start processes first for one of *workers*, those on Postgres for another.
 
     They wait as much as they compute: beside them others run, and none is left when all others are done. What the tests
-    of a kind share, a process that forks or a browser, is started by one worker. The workers of xdist start with an
+    of a kind share, a process that forks and a browser, is started once. The workers of xdist start with an
     equal part of the list each, and take from each other's ends.
     """
     files: defaultdict[Path, list[pytest.Item]] = defaultdict(list)
     for item in items:
         files[item.path].append(item)
-    slow: dict[str, list[pytest.Item]] = {"processes": [], "browser": [], "postgres": []}
+    processes: list[pytest.Item] = []
+    postgres: list[pytest.Item] = []
     for each in files.values():
-        dearest = max((kind_of(item) for item in each), key=KINDS.index)
-        if dearest in slow:
-            slow[dearest] += each
-    first = {item for each in slow.values() for item in each}
+        kinds = {kind_of(item) for item in each}
+        if kinds & {"processes", "browser"}:
+            processes += each
+        elif "postgres" in kinds:
+            postgres += each
+    slow = [processes, postgres]
+    first = {*processes, *postgres}
     rest = [item for item in items if item not in first]
     found: list[pytest.Item] = []
     for worker in range(workers):
         end = len(found) + (len(items) - len(found)) // (workers - worker)
-        found += (item for each in list(slow.values())[worker::workers] for item in each)
+        found += (item for each in slow[worker::workers] for item in each)
         more = max(0, end - len(found))
         found += rest[:more]
         del rest[:more]

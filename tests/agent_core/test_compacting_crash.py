@@ -38,6 +38,8 @@ from tests.agent_core.test_compacting_idle import IDLE, LIFE, LONG
 from tests.conftest import Fresh, OpenDatabase
 from tests.polling import PATIENCE, until
 
+pytestmark = pytest.mark.whole
+
 PRICED = "anthropic:claude-sonnet-5-5"
 BEFORE, AFTER, ONE = ("m0", "m1", "m2"), ("m3", "m4"), ("m3",)
 

@@ -23,6 +23,8 @@ from tests.agent_core.test_crash import Executions, Scenario, lives
 from tests.conftest import Fresh
 from tests.polling import until
 
+pytestmark = pytest.mark.whole
+
 Kind = Literal["http", "idempotent http", "mcp", "alias"]
 NAMES: dict[Kind, str] = {"mcp": "mcp__fake__write"}
 

@@ -14,6 +14,8 @@ from tests.agent_core.scenes import ANN, Hurried, idle, log_of, open_session, sa
 from tests.conftest import OpenDatabase
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.whole
+
 WANTED = Inbound(parts=(Text("two"),), actor=ANN, key="k", digest=b"d")
 
 

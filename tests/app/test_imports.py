@@ -17,6 +17,8 @@ from agent_core.testing.models import FakeModels
 from tests.app.processes import Shell
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 # Modules that a server on SQLite does not import, and what needs them.
 UNUSED = {

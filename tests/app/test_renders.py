@@ -10,6 +10,8 @@ from app.models import running_models
 from app.settings import Settings
 from tests.agent_core.scenes import idle, log_of
 
+pytestmark = pytest.mark.whole
+
 AGENT = "name: shop\ninstructions: Be brief.\n"
 
 

@@ -81,6 +81,7 @@ async def test_agent_without_its_key_says_so_and_the_others_serve(folder: Path):
     assert NEEDS in line["why"]
 
 
+@pytest.mark.whole
 async def test_entry_without_its_variable_and_unknown_provider_cost_their_agents_alone(
     named: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -276,6 +276,7 @@ async def test_wrong_passwords_are_slowed():
         await door(asking("open sesame", near))
 
 
+@pytest.mark.whole
 async def test_only_names_of_the_list_are_answered(core: Core, tokens: TokenSigner, tmp_path):
     """With PARLEY_HOSTS other names answer 421 as a problem; health does under any, this machine under its own."""
     settings = Settings(_env_file=None, data=tmp_path, hosts="parley.example.com, *.example.org")  # type: ignore[call-arg]

@@ -234,6 +234,7 @@ def test_arguments_hide_nothing():
     assert [line for line in lines if not line.isprintable()] == []
 
 
+@pytest.mark.whole
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists)))
 def test_exact_text_can_be_read_back(value):
     """Arguments as they are shown are the JSON of just these, all of it visible."""

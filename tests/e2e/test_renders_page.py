@@ -308,6 +308,7 @@ async def test_what_a_renderer_cannot_read_is_its_text(shown: RendersPage):
     assert await shown.page.locator("pre.render").all_inner_texts() == [each.text for each in renders]
 
 
+@pytest.mark.whole
 async def test_without_the_second_script_the_text_is_shown(shown: RendersPage):
     """Where the script that draws cannot be loaded, people read the text."""
     await shown.page.route("**/parley-renders.js*", lambda route: route.abort())
@@ -318,6 +319,7 @@ async def test_without_the_second_script_the_text_is_shown(shown: RendersPage):
     await shown.complained("ERR_FAILED")
 
 
+@pytest.mark.whole
 async def test_a_second_script_that_was_changed_is_not_run(shown: RendersPage):
     """The script knows the hash of what it loads: one with other content does not run, and people read the text."""
     evil = "globalThis.ran = true; export const show = () => undefined;"

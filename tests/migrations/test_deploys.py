@@ -24,6 +24,8 @@ from tests.migrations.conftest import WriteRevision
 from tests.migrations.databases import rows
 from tests.postgres import PATIENT
 
+pytestmark = pytest.mark.whole
+
 on_postgres = pytest.mark.parametrize("make_url", ["postgres"], indirect=True)
 BEFORE_PROCESSES = "0002"
 """Up to here a database has had one process, which stops for a migration."""

@@ -42,6 +42,7 @@ def line_of(config: Config) -> list[str]:
     return [revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()][::-1]
 
 
+@pytest.mark.sampled(1)
 def test_the_migrated_schema_is_what_the_models_say(config: Config):
     """Nothing is left to migrate: tables, columns, types and indexes of the models are those of the database."""
     command.upgrade(config, "head")
@@ -182,6 +183,7 @@ def check_filled(url: str, filled: int = 1) -> None:
         assert rows(url, "PRAGMA foreign_key_check") == []
 
 
+@pytest.mark.sampled(1)
 def test_the_schema_refuses_a_second_active_root_run(config: Config, url: str):
     """Two active root runs of one session cannot exist; ended, queued and child runs may be any number."""
     command.upgrade(config, "head")

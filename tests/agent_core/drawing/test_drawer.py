@@ -82,6 +82,7 @@ def test_drawings_have_the_widgets_colours():
     assert found == list(zip(LIGHT.series, DARK.series, strict=True))
 
 
+@pytest.mark.whole
 async def test_callers_of_one_chart_share_its_drawing_and_later_ones_need_no_process():
     """Twenty callers of one new chart are one job; it is kept, and given again although the process has ended."""
     async with opened(jobs=2) as drawer:
@@ -184,6 +185,7 @@ async def test_more_jobs_than_may_wait_are_refused():
         assert await drawer.check(bar(title="3")) is None
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("idle")
 async def test_slow_charts_of_one_owner_delay_another_by_one_job_at_most():
     """A chart waits for the job that runs, however many of one owner wait before it; that owner is then refused."""
@@ -233,6 +235,7 @@ async def test_a_process_is_replaced_after_its_jobs_and_ended_when_idle():
         await until(lambda: drawer.pids == ())
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("idle")
 async def test_two_processes_draw_side_by_side():
     """With two processes a chart is drawn while another one takes its time."""

@@ -13,7 +13,7 @@ from agent_core.drawing.drawer import Drawer, DrawingFailed
 from agent_core.renders.vega.lint import checked
 from tests.agent_core.drawing.specs import bar, opened
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.whole]
 EVIL = "https://evil.example/x"
 TEXTS = (
     "<script>alert(1)</script>",

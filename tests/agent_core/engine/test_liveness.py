@@ -118,6 +118,7 @@ async def test_a_young_process_judges_as_soon_as_everybody_must_have_beaten():
     assert worker.may_judge
 
 
+@pytest.mark.whole
 @for_each("gone", [10.0, 10.7, 11.9])
 @for_each("pace", [Pace(), Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0)])
 def test_everybody_who_lives_beats_before_a_young_process_judges(

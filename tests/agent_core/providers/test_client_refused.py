@@ -74,6 +74,7 @@ async def test_neither_an_answer_nor_a_way_on(dial, known, status):
     assert not found.retryable
 
 
+@pytest.mark.sampled(2)
 @each
 @pytest.mark.parametrize("limit", ["_REFUSAL_SECONDS", "_MAX_REFUSAL"])
 async def test_an_error_without_end(dial, known, limit, monkeypatch):
@@ -93,6 +94,7 @@ async def test_an_error_without_end(dial, known, limit, monkeypatch):
     assert (found.kind, len(line.bodies)) == ("overloaded", 2 if known else 1)
 
 
+@pytest.mark.whole
 @each
 async def test_deep_json(dial, known):
     """An error of many thousand levels is text."""
@@ -100,6 +102,7 @@ async def test_deep_json(dial, known):
     assert found.kind == "invalid"
 
 
+@pytest.mark.sampled(2)
 @each
 @pytest.mark.parametrize("moved", [False, True])
 async def test_a_request_is_let_go_when_the_answer_comes(dial, known, moved):

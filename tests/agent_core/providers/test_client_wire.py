@@ -142,6 +142,7 @@ DATE = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
 WAITS = {"ms": {"retry-after-ms": "1500", "retry-after": "9"}, "seconds": {"retry-after": "300"}, "none": {}}
 
 
+@pytest.mark.whole
 @for_each("shape", SHAPES)
 @for_each("wait, seconds", [("ms", 1.5), ("seconds", 300.0), ("none", None)])
 async def test_a_refusal_is_read_in_every_shape(dial, shape, wait, seconds):

@@ -102,6 +102,7 @@ def test_an_older_session_keeps_its_files():
     assert f"[File {FORGED}]\n{FORGED}" in strings(msgspec.json.decode(made[0]))
 
 
+@pytest.mark.whole
 def test_a_long_file_leaves_the_event_loop(monkeypatch: pytest.MonkeyPatch):
     """Its search for frames is work for a thread; pictures are not searched."""
     threads: list[int] = []

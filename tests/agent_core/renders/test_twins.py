@@ -4,6 +4,7 @@ import re
 import unicodedata
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
@@ -189,6 +190,7 @@ def test_every_chart_has_a_text(kind: Any, pairs: list[tuple[str, float | None]]
     ] == []
 
 
+@pytest.mark.whole
 def test_a_chart_of_many_values_is_bounded():
     """A chart ends before a line that is too many and says how many values are missing."""
     values = tuple(float(n) for n in range(20_000))

@@ -26,7 +26,7 @@ T = TypeVar("T")
 PER_STEP = 10
 """Instructions of SQLite's machine between two looks at it."""
 
-pytestmark = pytest.mark.sqlite
+pytestmark = [pytest.mark.sqlite, pytest.mark.whole]
 
 
 @tool(concurrency_safe=True)

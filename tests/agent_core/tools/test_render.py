@@ -263,6 +263,7 @@ async def test_a_specification_as_text_is_read():
         assert "as an object, not as text" in await refused("render_chart", {"vega_lite_spec": wrong})
 
 
+@pytest.mark.whole
 @for_each("name", ["x", "a name of a field"])
 async def test_five_thousand_points_fit(name: str):
     """5,000 points with all their digits and the name of a series are shown, in less than the log takes."""

@@ -16,6 +16,8 @@ from agent_core.store.work.catalog import SNAPSHOT
 from tests.app.api.test_forgetting import everything
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.whole
+
 SECRET = "You talk with Ann Markername of Markerstreet."
 OPERATOR = Actor("operator", "service")
 APART = int(prompts.SETTLED * 1000)

@@ -225,6 +225,7 @@ def test_a_log_line_holds_nothing_that_a_terminal_obeys(monkeypatch: pytest.Monk
     assert [sign for sign in written.getvalue() if not (sign.isprintable() or sign == "\n")] == []
 
 
+@pytest.mark.whole
 def test_all_printing_goes_through_the_printer():
     """No module of the application writes to standard output or error but the printer and those that are known."""
     found = {str(path.relative_to(ROOT)) for path in (ROOT / "app").rglob("*.py") if _prints(path)}

@@ -20,6 +20,8 @@ from tests import forked
 from tests.app.dev.processes import PATIENCE, DevServer, dev_server, environment, made, process
 from tests.polling import until
 
+pytestmark = pytest.mark.processes
+
 LOOK_UP = 'use lookup_order {"order": "A-1001"}'
 
 

@@ -298,6 +298,7 @@ def test_an_enormous_schema_is_cut_to_what_a_tool_may_have():
     assert len(json.dumps([each.parameters for each in found.tools])) < 30_000
 
 
+@pytest.mark.whole
 def test_the_command_writes_a_file_once_more_and_no_other(tmp_path):
     """`parley tools import` replaces what it wrote itself, and refuses to replace another file."""
     run = lambda *more: CliRunner().invoke(app, ["tools", "import", str(SHOP), *more])  # noqa: E731
@@ -311,6 +312,7 @@ def test_the_command_writes_a_file_once_more_and_no_other(tmp_path):
     assert (tmp_path / "shop.yaml").read_text() == "name: mine\n"
 
 
+@pytest.mark.whole
 def test_the_command_replaces_no_edit_and_no_other_tools_unless_it_must(tmp_path):
     """A file that was edited, or that has other tools, is replaced with `--force` alone."""
     run = lambda *more: CliRunner().invoke(app, ["tools", "import", str(SHOP), "--out", str(tmp_path), *more])  # noqa: E731

@@ -17,6 +17,8 @@ from tests.app.processes import PlainShell, Process, Shell, start
 from tests.app.test_own_tool import check
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.processes
+
 OURS = ("app", "channels", "migrations", "agent_core", "parley")
 TOOL = '''
 from parley import CallContext, tool

@@ -30,6 +30,7 @@ def listed(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.processes
 async def test_the_command_makes_a_project_and_says_how_to_go_on(shell: Shell):
     """`parley init NAME` prints the next three commands, and a second one of that name makes nothing."""
     said = await shell.said("init", "shop")

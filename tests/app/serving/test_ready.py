@@ -65,6 +65,7 @@ async def test_a_process_whose_heartbeats_do_not_arrive_is_not_ready(look: Look,
     assert "heartbeats do not arrive" in (await look() or "")
 
 
+@pytest.mark.whole
 async def test_without_its_database_a_process_is_not_ready(core: Core):
     """While the database is away the answer says so, and once it is back the process is ready again."""
     with postgres_server() as server, server.database() as url:

@@ -87,6 +87,7 @@ def test_a_rich_answer_is_reported_in_order():
     ]
 
 
+@pytest.mark.whole
 def test_the_network_may_cut_anywhere():
     """Wherever a read ends, in the middle of a character too, the same is said."""
     whole = joined(play(RICH))
@@ -181,6 +182,7 @@ def test_calls_are_kept_apart(case):
     assert len({*found.ids} - {""}) == 2
 
 
+@pytest.mark.whole
 def test_long_arguments_are_read_piece_by_piece():
     """A call with the text of a book in it, a word at a time, is one call."""
     words = [f'{{"n": {n}}} ' for n in range(20_000)]

@@ -1,10 +1,14 @@
 """One answer, three wires: what the model says reaches the loop in the same form."""
 
+import pytest
+
 from agent_core.domain.messages import Usage
 from agent_core.testing import call, cut, finish, raw_call, refuse, say, think, usage
 from agent_core.testing.models import raw
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES
 from tests.cases import for_each
+
+pytestmark = pytest.mark.sampled(3)
 
 
 async def test_text_comes_in_one_part(ask):

@@ -13,6 +13,8 @@ from tests.agent_core.providers.contract.received import received
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, collect
 from tests.polling import PATIENCE, until
 
+pytestmark = pytest.mark.sampled(3)
+
 
 async def test_a_slow_first_byte_is_waited_for(dial, wire):
     """A model that takes long to its first byte is waited for, up to the limit of silence."""

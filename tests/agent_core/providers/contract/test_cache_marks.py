@@ -24,6 +24,8 @@ from tests.agent_core.stage import PATIENCE, asleep
 from tests.cases import for_each
 from tests.polling import until
 
+pytestmark = pytest.mark.sampled(3)
+
 RULES = "A rule that is worth keeping. " * 400
 BILLED = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
 BREAKPOINT = {"mode": "explicit"}

@@ -14,6 +14,8 @@ from agent_core.testing.models import ModelCall, status
 from tests.agent_core.providers.contract.telling import ask, marks_of
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, TOOL
 
+pytestmark = pytest.mark.sampled(3)
+
 RULES = "A rule that is worth keeping. " * 400
 BILLED = pytest.mark.parametrize("wire", [MESSAGES, RESPONSES], ids=lambda wire: wire.name)
 

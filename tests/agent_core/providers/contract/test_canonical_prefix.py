@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from agent_core.testing import say
 from tests.agent_core.providers.contract.wires import LIST, Wire
 from tests.agent_core.shuffled import DECLARED, shuffled
+
+pytestmark = pytest.mark.sampled(3)
 
 
 async def raw(dial: Any, wire: Wire, *tools: Any) -> bytes:

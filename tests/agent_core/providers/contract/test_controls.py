@@ -25,6 +25,8 @@ from tests.agent_core.providers.contract.telling import extends
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES, WIRES, Wire
 from tests.agent_core.stage import Stage
 
+pytestmark = pytest.mark.sampled(3)
+
 ANTHROPIC, OPENAI, COMPATIBLE = MESSAGES.name, RESPONSES.name, CHAT.name
 EVERYWHERE = ("agent", "run", "rule", "defaults", "next")
 OF_RUNS = ("agent", "run", "defaults")

@@ -27,6 +27,8 @@ from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 from tests.agent_core.stage import PATIENCE, asleep
 from tests.polling import until
 
+pytestmark = pytest.mark.sampled(3)
+
 TALK = by_text(
     One=[
         [think("Two things."), say("Looking."), call("look", what="a"), call("look", what="b")],

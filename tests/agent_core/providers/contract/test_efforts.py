@@ -3,11 +3,15 @@
 from dataclasses import replace
 from typing import get_args
 
+import pytest
+
 from agent_core.domain.controls import Effort
 from agent_core.providers import models
 from agent_core.providers.base import CallFailed, named
 from agent_core.testing import say
 from tests.agent_core.providers.contract.wires import RESPONSES, collect
+
+pytestmark = pytest.mark.sampled(3)
 
 NAMES = [name for name in models.table().models if name.startswith("openai:")]
 

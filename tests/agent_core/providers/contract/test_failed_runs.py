@@ -11,6 +11,8 @@ from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.wires import CHAT, KEY, WIRES, Wire
 from tests.agent_core.stage import asleep
 
+pytestmark = pytest.mark.sampled(3)
+
 STALE = "stale_reasoning"
 
 CASES = [(wire, kind, False) for wire in WIRES for kind in KINDS if not (wire is CHAT and kind == STALE)]

@@ -10,6 +10,8 @@ from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.wires import KEY, MESSAGES, RESPONSES
 from tests.cases import for_each
 
+pytestmark = pytest.mark.sampled(3)
+
 EVERYWHERE = [kind for kind in KINDS if kind != "stale_reasoning"]
 ENDS = [kind for kind in EVERYWHERE if kind in RETRYABLE]
 """What an official server may still say when its answer has begun."""

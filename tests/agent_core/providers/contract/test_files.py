@@ -16,6 +16,8 @@ from agent_core.tools.function import tool
 from tests.agent_core.providers.contract.telling import by_text, extends
 from tests.agent_core.stage import ANN, Stage
 
+pytestmark = pytest.mark.sampled(3)
+
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n%%EOF\n"
 NOTES = "Plain notes with ümlauts."
 

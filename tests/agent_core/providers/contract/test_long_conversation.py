@@ -13,6 +13,8 @@ from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, Wire
 
+pytestmark = pytest.mark.whole
+
 CONTEXT = 5_000
 ENDLESS = Limits(None)
 SMALL = {"options": Options(contexts={"": CONTEXT})}

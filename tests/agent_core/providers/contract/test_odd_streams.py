@@ -10,6 +10,8 @@ from tests.agent_core.providers.contract import written as w
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES
 from tests.cases import for_each
 
+pytestmark = pytest.mark.sampled(3)
+
 A, B = ("call", "look", {"what": "a"}), ("call", "look", {"what": "b"})
 NOTHING = ("call", "list_all", {})
 

@@ -17,6 +17,8 @@ from tests.agent_core.providers.contract.wires import MESSAGES, Wire
 from tests.agent_core.scenes import Hurried
 from tests.agent_core.stage import ANN, PATIENCE
 
+pytestmark = pytest.mark.whole
+
 RUNS = 12
 SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.whole) for seed in range(2, 6))]
 OVERLAPS: tuple[Overlap, ...] = ("queue", "steer", "interrupt")

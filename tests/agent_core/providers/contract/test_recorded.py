@@ -21,6 +21,8 @@ from tests.agent_core.providers.contract.received import joined
 from tests.agent_core.providers.contract.wires import KEY, MESSAGES, Wire
 from tests.cases import for_each
 
+pytestmark = pytest.mark.sampled(3)
+
 PATHS = {
     "anthropic": "/v1/messages",
     "openai": "/v1/responses",

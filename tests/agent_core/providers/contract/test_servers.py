@@ -17,6 +17,8 @@ from tests.agent_core.providers.contract.telling import TOOLS, by_text, extends
 from tests.agent_core.providers.contract.wires import CHAT, MESSAGES
 from tests.agent_core.stage import ANN, asleep
 
+pytestmark = pytest.mark.sampled(3)
+
 CUT: dict[str, Any] = {"limits": Limits(max_context_messages=4), "compaction": Compaction(kind="cut")}
 SERVERS = ("deepseek", "gemini", "mistral")
 IDS = {

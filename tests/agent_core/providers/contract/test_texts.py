@@ -3,6 +3,8 @@
 import itertools
 import json
 
+import pytest
+
 from agent_core import Controls, MessageCompleted, Reasoning, StepFailed, Text
 from agent_core.domain.messages import Citation
 from agent_core.runtime.answer import out_of_steps
@@ -11,6 +13,8 @@ from agent_core.testing.models import native
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES
+
+pytestmark = pytest.mark.sampled(3)
 
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "rain"}}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}

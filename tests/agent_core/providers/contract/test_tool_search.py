@@ -29,6 +29,8 @@ from tests.agent_core.routing import SHOP, Growing, by_name, ends, shop_tool
 from tests.agent_core.stage import ANN
 from tests.cases import for_each
 
+pytestmark = pytest.mark.whole
+
 
 @NATIVE
 async def test_the_model_finds_tools_and_calls_them_by_their_names(scene: Any, wire: Any):

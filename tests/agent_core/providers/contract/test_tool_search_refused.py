@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from agent_core.domain.events import StepFailed
 from agent_core.providers.marking import REMEMBERED
@@ -12,6 +13,8 @@ from tests.agent_core.providers.contract.searching import FIND, NATIVE, played, 
 from tests.agent_core.providers.contract.wires import RESPONSES
 from tests.agent_core.routing import by_name, ends
 from tests.agent_core.stage import ANN
+
+pytestmark = pytest.mark.whole
 
 UNKNOWN = {
     "anthropic": {

@@ -126,6 +126,7 @@ def test_texts_are_kept_once():
     assert not any("Grüße" in each or "Hmm" in each for item in items for each in item.pieces if isinstance(each, str))
 
 
+@pytest.mark.whole
 def test_the_network_may_cut_a_stream_anywhere():
     """A stream that is cut at any byte gives the same answer."""
     wire = b"".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in RICH)

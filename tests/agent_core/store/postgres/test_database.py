@@ -145,6 +145,7 @@ async def test_a_transaction_whose_connection_is_cut_is_unavailable(database: Po
     assert await database.read(name_of) == "default"
 
 
+@pytest.mark.whole
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["fast", "immediate"])
 async def test_a_server_that_is_away_is_unavailable_until_it_is_back(own_server: PostgresServer, how: str):

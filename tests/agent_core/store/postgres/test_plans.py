@@ -145,6 +145,7 @@ async def test_a_page_of_facts_is_not_sorted(open_database: OpenDatabase, full: 
     assert "Sort" not in await asyncio.to_thread(plan_of, full, sql)
 
 
+@pytest.mark.whole
 async def test_no_statement_of_a_conversation_reads_a_whole_table(make_core: MakeCore, full: str):
     """Whatever is sent, steered, stopped, resumed, followed or looked up, no statement of it reads a large table."""
     hold, seen = asyncio.Event(), dict[str, None]()

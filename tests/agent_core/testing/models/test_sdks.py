@@ -13,6 +13,8 @@ from agent_core.testing.models import FakeModels, native
 from agent_core.testing.script import call, fail, finish, refuse, say, think, usage
 from tests.cases import for_each
 
+pytestmark = pytest.mark.whole
+
 ANSWER = [think("They want ", "a sum."), say("12 * 7", " is…"), call("calculate", expression="12 * 7"), call("now")]
 HELLO = [{"role": "user", "content": "Hello"}]
 CLAUDE = {"model": "claude-opus-5-5", "max_tokens": 100, "messages": HELLO}

@@ -166,6 +166,7 @@ async def test_a_cancelled_caller_cancels_the_request(fake: FakeMcp, stage: McpC
     assert texts(await stage.call(server, "echo", text="on")) == ["on"]
 
 
+@pytest.mark.whole
 async def test_twenty_calls_side_by_side(fake: FakeMcp, stage: McpCaller) -> None:
     """Twenty calls side by side."""
     together, here = asyncio.Event(), list[int]()

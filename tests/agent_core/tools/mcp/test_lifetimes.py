@@ -241,6 +241,7 @@ async def test_a_server_that_never_answers_is_given_up_in_time() -> None:
             await asked
 
 
+@pytest.mark.whole
 async def test_nothing_is_left_at_the_end(fake: FakeMcp) -> None:
     """Nothing is left at the end."""
     async with staged(fake.host):

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from agent_core.testing import say
 from channels.base import ConversationView
 from channels.slack.outbound.blocks import payloads
@@ -103,6 +105,7 @@ def test_code_is_posted_as_it_was_written(snippet: str, form: str):
     assert snippet in text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
+@pytest.mark.whole
 @for_each("form", FORMS)
 @for_each("snippet", SNIPPETS)
 def test_code_is_streamed_as_it_was_written(snippet: str, form: str, whole: bool):

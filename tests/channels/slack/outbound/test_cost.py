@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from time import thread_time
 
+import pytest
+
 from channels.slack.outbound.links import unmasked
 from channels.slack.outbound.parsing import spans
 from channels.slack.outbound.text import flowing, settled_in
 from tests.cases import for_each
+
+pytestmark = pytest.mark.whole
 
 SMALL, TIMES = 1_500, 8
 LINEAR = 3 * TIMES

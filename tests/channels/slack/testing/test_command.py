@@ -11,6 +11,8 @@ from app.cli.commands import app
 from tests.forked import Talking
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.whole
+
 
 def test_the_command_serves_until_it_is_terminated(tmp_path: Path):
     """It prints what an app needs to know, shows its page, and exits cleanly."""

@@ -15,6 +15,8 @@ from channels.slack.testing import InjectedFault, SlackStandIn, Team
 from tests.channels.slack.testing.refusals import Slack
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.whole
+
 QUIET = 0.5
 """Seconds between the pings of a client that is to notice silence soon: it waits for four of them."""
 
