@@ -83,7 +83,7 @@ def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     postgres: list[pytest.Item] = []
     for each in files.values():
         kinds = {kind_of(item) for item in each}
-        if kinds & {"processes", "browser"}:
+        if kinds & {"processes", "browser"} or each[0].get_closest_marker("processes"):
             processes += each
         elif "postgres" in kinds:
             postgres += each

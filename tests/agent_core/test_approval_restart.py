@@ -8,6 +8,8 @@ import gc
 import os
 import tracemalloc
 
+import pytest
+
 from agent_core import Core
 from agent_core.testing import ScriptedProvider, by_step, call, say
 from tests.agent_core.asking import Till, asks, no, yes
@@ -50,6 +52,7 @@ async def test_every_open_question_outlives_the_process(make_core: MakeCore) -> 
         check_log(await Stage(second, stage.provider, stage.session).log())
 
 
+@pytest.mark.whole
 async def test_waiting_holds_nothing_in_memory(make_core: MakeCore) -> None:
     """What a process holds for runs that wait is what it holds for any session that was used lately, and no more."""
     core = await _start(make_core, Till())

@@ -37,6 +37,8 @@ from tests.agent_core.scenes import inbound
 from tests.agent_core.stage import Stage, set_stage, texts
 from tests.conftest import MakeCore
 
+pytestmark = pytest.mark.sampled(3)
+
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 ANSWER = DeclaredTool(name="answer", kind="none", description="Answer.", parameters=SCHEMA)
 PICK = DeclaredTool(name="pick", kind="client", description="Pick.", parameters={"type": "object"})

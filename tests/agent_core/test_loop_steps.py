@@ -26,6 +26,8 @@ from tests.agent_core.laws import check_log
 from tests.agent_core.stage import is_a, set_stage, texts
 from tests.conftest import MakeCore
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @tool(concurrency_safe=True)
 async def look(what: int = 0) -> str:

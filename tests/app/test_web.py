@@ -27,6 +27,8 @@ from channels.web.routes import widget
 from tests.app.conftest import caller
 from tests.cases import for_each
 
+pytestmark = pytest.mark.sampled(3)
+
 DEMO = (
     *("/widget-demo", "/widget-demo/token", "/widget-demo/status", "/widget-demo?show=states"),
     *("/widget-demo/demo.js", "/widget-demo/states.js", "/widget-demo/gallery.css"),

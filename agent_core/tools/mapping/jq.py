@@ -57,11 +57,15 @@ async def run(program: str, text: str | None, seconds: float = SECONDS) -> str:
     job = json.dumps({"program": program, "text": text}).encode()
     try:
         process = await asyncio.shield(spawning)
+    except asyncio.CancelledError:
+        spawning.add_done_callback(_end)
+        raise
+    try:
         ended: Any = await in_thread(lambda: process.communicate(job, timeout=seconds + _START_SECONDS))
     except subprocess.TimeoutExpired:
         raise JqFailed(_slow(seconds)) from None
     finally:
-        spawning.add_done_callback(_kill)  # also one that is only there once the caller has stopped waiting
+        _kill(process)
     return _read(process.returncode, ended[0], ended[1], seconds)
 
 
@@ -79,12 +83,17 @@ def _read(code: int, out: bytes, err: bytes, seconds: float) -> str:
             raise JqFailed(f"The jq program ended its process; it may take {_MEGABYTES} MB of memory.")
 
 
-def _kill(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
+def _end(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
+    """End a process that is there once its caller has stopped waiting."""
     if not spawning.cancelled() and spawning.exception() is None:
-        process = spawning.result()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.poll()
+        _kill(spawning.result())
+        spawning.result().communicate()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.poll()
 
 
 def _slow(seconds: float) -> str:

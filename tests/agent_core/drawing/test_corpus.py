@@ -13,7 +13,7 @@ from agent_core.drawing.drawer import Drawer
 from tests.agent_core.drawing.specs import PNG, opened
 from tests.agent_core.renders.specs import chart_named, corpus
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.whole]
 LABEL = re.compile(r'aria-label="([^"]*)" role="graphics-symbol"')
 DATE = re.compile(r"[A-Z][a-z]+ (\d\d, )?\d{4}$")
 COMPUTED = ("area_density", "boxplot", "errorb", "loess", "regression", "window")

@@ -113,6 +113,7 @@ async def test_a_chart_that_cannot_be_drawn_is_refused_with_its_reason(drawer: D
     assert len(drawer.pids) == 1
 
 
+@pytest.mark.whole
 async def test_a_drawing_that_takes_too_long_is_killed():
     """After five seconds the process is killed, its job fails for a minute, and the next one is drawn by another."""
     clock = FakeClock()

@@ -14,6 +14,8 @@ from tests.agent_core.engine.fleet import PACE
 from tests.agent_core.test_crash import SCENARIOS, Executions, Process, Scenario, _check, _outcome
 from tests.postgres import PATIENT, PostgresServer
 
+pytestmark = pytest.mark.processes
+
 
 class DyingEngine(DbosEngine):
     """A worker that, once its database is frozen, dies without a word; what is left of it is buried at once."""

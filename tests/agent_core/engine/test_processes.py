@@ -15,6 +15,8 @@ from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, log_of, only, open_session, send, types
 from tests.forked import Awaited
 
+pytestmark = pytest.mark.processes
+
 NOTIFIED = "SELECT status FROM dbos.workflow_status WHERE workflow_uuid = :name"
 
 

@@ -34,6 +34,8 @@ from tests.agent_core.scenes import log_of, only, open_session, say_and_wait
 from tests.conftest import ANN, MakeCore
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @tool(concurrency_safe=True)
 async def look(what: str) -> str:

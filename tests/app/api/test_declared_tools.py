@@ -11,6 +11,8 @@ from agent_core.runtime.agents import definition_checks
 from agent_core.testing import by_step, call, say
 from tests.app.api.shop import WHERE, Open
 
+pytestmark = pytest.mark.sampled(3)
+
 NEW = {"name": "guide", "instructions": "Be."}
 CALLS = by_step((call("where", what="a" * 200 + "!"),), (say("There."),))
 

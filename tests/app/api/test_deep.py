@@ -10,6 +10,8 @@ from agent_core.domain.schemas import MAX_DEPTH
 from tests.app.api.shop import LOOKS, WHERE, Open, asked, open_one
 from tests.polling import PATIENCE
 
+pytestmark = pytest.mark.sampled(3)
+
 JSON = {"Content-Type": "application/json"}
 HERE = '"?"'
 LEVELS = (MAX_DEPTH + 1, 200, 500, 900, 1_000, 10_000)

@@ -6,6 +6,8 @@ from itertools import pairwise
 from types import UnionType
 from typing import Any
 
+import pytest
+
 from agent_core.domain.messages import Usage
 from agent_core.net.sse import EventSplitter
 from agent_core.providers.anthropic.fold import AnthropicFold
@@ -144,6 +146,7 @@ def rich() -> bytes:
     return b": hello\n\n" + b"".join(sse(event) for event in events)
 
 
+@pytest.mark.whole
 def test_the_wire_may_be_cut_anywhere():
     """However the network cuts the stream, in two at any byte or byte by byte, the answer is the same."""
     stream = rich()

@@ -99,6 +99,7 @@ async def test_a_connection_serves_answer_after_answer(dial, wire):
     assert ends == ["done", "network", "overloaded", "error", "done"]
 
 
+@pytest.mark.sampled(1)
 async def test_many_calls_at_once_do_not_mix(dial, wire):
     """Streams that run side by side on one client each get their own answer."""
     line = await dial(wire, lambda asked: [say(f"{asked.step}", " deltas "), flat(200, text="x")])

@@ -222,6 +222,7 @@ async def running(*options):
         await process.communicate()
 
 
+@pytest.mark.whole
 async def test_the_command_serves_until_ctrl_c():
     """The command prints what to set, answers, and ends at once on Ctrl-C, streams or not."""
     async with running("--rate", "1") as (head, process):

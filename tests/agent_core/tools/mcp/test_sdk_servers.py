@@ -24,6 +24,8 @@ from tests.agent_core.tools.mcp.stage import SDK_SERVER, McpCaller, client_tasks
 from tests.conftest import MakeCore
 from tests.polling import until, until_async
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:

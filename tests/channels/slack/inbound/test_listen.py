@@ -16,6 +16,8 @@ from channels.slack.inbound.listen import PATHS, Listener
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.rig import Rig, rigged
 
+pytestmark = pytest.mark.sampled(3)
+
 SECRET = "stand-in-signing-secret"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 

@@ -16,6 +16,8 @@ from channels.slack.settings import Slack
 from channels.slack.testing import Channel, InjectedFault
 from tests.channels.slack.rig import Rig, rigged
 
+pytestmark = pytest.mark.sampled(2)
+
 
 class GatedModel:
     """Lets the model answer once it is opened."""

@@ -32,6 +32,8 @@ from tests.channels.slack.outbound.drawings import (
     view_of,
 )
 
+pytestmark = pytest.mark.sampled(2)
+
 CHART = ShownRender("ren_1", "chart", PICTURE, "text of ren_1", "Orders")
 BOTH = pytest.mark.parametrize("late", [False, True], ids=["stream", "post"])
 

@@ -13,6 +13,8 @@ from channels.slack.outbound.outbox import GaveUp
 from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import Log, Open, Showing, typical, words
 
+pytestmark = pytest.mark.sampled(2)
+
 WHOLE = words("Let me look at the figures. There are three of them: one two three")
 
 
