@@ -39,8 +39,8 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 	@$(BIN)/parley migrate
 	@exec $(BIN)/parley serve
 
-# The tests wait as well as compute: one more at once than there are cores.
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# The tests wait as well as compute: two more at once than there are cores.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
 # The checks run beside the tests. They are shown at the end, and either of the two fails the target.
 test: workshop browser ## Run the gate: the checks, and beside them the tests
@@ -57,7 +57,7 @@ check: lint typecheck ## Run what needs no test: style, format, import layers, t
 whole: workshop browser $(NODE_MODULES) $(FOREIGN) ## Run every test, all cases, on both databases (AREA=channels/slack: of that folder)
 	@$(if $(AREA),:,$(BIN)/pyright tests)
 	@scratch=$$(scripts/scratch); trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' INT TERM; \
-	PARLEY_PICTURES=1 TMPDIR=$$scratch $(PYTEST) $(PARALLEL) --whole $(addprefix tests/,$(AREA))
+	PARLEY_PICTURES=1 TMPDIR=$$scratch $(PYTEST) $(PARALLEL) --whole $(or $(addprefix tests/,$(AREA)),tests tests/chaos)
 
 # What is built with node, and servers of others that ours are tried against: none of the gate needs them.
 $(NODE_MODULES): channels/web/widget/package-lock.json $(WORKSHOP)
@@ -93,14 +93,18 @@ fuzz: workshop ## Try new random examples, where `make test` tries the same few 
 	@$(PYTEST) --hypothesis-profile=default $(PARALLEL) -m hypothesis
 	@$(PYTEST) --whole -q tests/e2e/test_openapi.py
 
+# SHORT=1 shows in a minute or two that each of the three works, and measures nothing to keep.
 bench: workshop ## Measure this machine against a bare byte pipe, and bills against the cheapest, in about ten minutes
-	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench $(if $(SHORT),--quick)
 
 # The storm alone takes about 16 minutes; before it kills at each transaction of each scenario, then a thousand races and
 # restarts over approvals (through all surfaces a fifth of the races, as each costs as much as ten), every crash point on
 # both databases, every fault, kill and crowd in Slack, a thousand hostile connections at once, and at last one visitor
 # beside three who flood.
 chaos: workshop ## Kill processes on Postgres 200 times under load, race approvals, every crash, fault and kill, in about 45 minutes
+ifdef SHORT
+	@$(BIN)/python -m tests.chaos --storm-only --kills 6 --pause 0.5 --talks 8 --zombies 1 --away 2 --deploys 0
+else
 	@$(BIN)/python -m tests.chaos
 	@PARLEY_ROUNDS=1000 PARLEY_WAITING=1000 $(PYTEST) --whole --timeout=1800 -q -s tests/agent_core/test_approval_race.py \
 		tests/agent_core/test_approval_restart.py tests/e2e/test_approval_race.py tests/e2e/test_approval_restart.py
@@ -110,9 +114,10 @@ chaos: workshop ## Kill processes on Postgres 200 times under load, race approva
 	@$(PYTEST) --whole -q -s --timeout=600 tests/e2e/test_edges.py tests/e2e/test_edges_memory.py
 	@PARLEY_ROUNDS=50 $(PYTEST) --whole -q tests/e2e/test_cuts.py
 	@$(BIN)/python -m tests.load.fair
+endif
 
 load: workshop ## Measure 300 streams through several processes on Postgres, in about five minutes
-	@$(BIN)/python -m tests.load --write
+	@$(BIN)/python -m tests.load $(if $(SHORT),--streams 10 --rounds 1,--write)
 
 fair: workshop ## Measure how long one visitor waits beside three who flood, in half a minute
 	@$(BIN)/python -m tests.load.fair

@@ -38,7 +38,7 @@ def main() -> int:
         checks = stack.enter_context(tempfile.TemporaryFile())
         checking = subprocess.Popen(["make", "--no-print-directory", "check"], stdout=checks, stderr=checks)
         FAILED.unlink(missing_ok=True)
-        words = ("--numprocesses", str(CORES + 1), "--dist=worksteal", "--junitxml=artifacts/junit.xml")
+        words = ("--numprocesses", str(CORES + 2), "--dist=worksteal", "--junitxml=artifacts/junit.xml")
         tested = timed("tests", [*PYTEST, *words])
         flaky = failed_once() if tested == 1 else []
         checked = timed("checks, beside them", checking)
