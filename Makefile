@@ -4,6 +4,7 @@ BIN := .venv/bin
 RUNTIME := .venv/.runtime
 WORKSHOP := .venv/.workshop
 NODE_MODULES := channels/web/widget/node_modules/.installed
+TYPES := tests/channels/slack/types/node_modules/.installed
 TYPED := .venv/.typed
 FOREIGN := tests/foreign_mcp/node_modules/.installed
 PYTEST := $(BIN)/python -m pytest
@@ -39,22 +40,22 @@ run: install ## Install, migrate the database and serve; Ctrl-C stops it
 	@$(BIN)/parley migrate
 	@exec $(BIN)/parley serve
 
-# The tests wait as well as compute: two more at once than there are cores.
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# The tests wait as well as compute: two more at once than there are cores, eight at most.
+WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 6 ? n + 2 : 8)))
 PARALLEL := --numprocesses=$(WORKERS) --dist=worksteal
 # The checks run beside the tests. They are shown at the end, and either of the two fails the target.
 test: workshop browser ## Run the gate: the checks, and beside them the tests
-	@$(BIN)/python scripts/gate.py
+	@$(BIN)/python scripts/gate.py $(PARALLEL)
 
 slow: workshop browser ## Run the gate on a third of the machine
-	@PARLEY_PATIENCE=5 $(BIN)/python scripts/gate.py --slow
+	@PARLEY_PATIENCE=5 $(BIN)/python scripts/gate.py $(PARALLEL) --slow
 
 quick: workshop ## Run the pure tests alone: no database, no process, no browser
 	@$(PYTEST) $(PARALLEL) --quick
 
 check: lint typecheck ## Run what needs no test: style, format, import layers, types
 
-whole: workshop browser $(NODE_MODULES) $(FOREIGN) ## Run every test, all cases, on both databases (AREA=channels/slack: of that folder)
+whole: workshop browser $(NODE_MODULES) $(TYPES) $(FOREIGN) ## Run every test, all cases, on both databases (AREA=channels/slack: of that folder)
 	@$(if $(AREA),:,$(BIN)/pyright tests)
 	@scratch=$$(scripts/scratch); trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' INT TERM; \
 	PARLEY_PICTURES=1 TMPDIR=$$scratch $(PYTEST) $(PARALLEL) --whole $(or $(addprefix tests/,$(AREA)),tests tests/chaos)
@@ -62,6 +63,10 @@ whole: workshop browser $(NODE_MODULES) $(FOREIGN) ## Run every test, all cases,
 # What is built with node, and servers of others that ours are tried against: none of the gate needs them.
 $(NODE_MODULES): channels/web/widget/package-lock.json $(WORKSHOP)
 	@scripts/npm --prefix channels/web/widget ci --no-audit --no-fund
+	@touch $@
+
+$(TYPES): tests/channels/slack/types/package-lock.json $(WORKSHOP)
+	@scripts/npm --prefix tests/channels/slack/types ci --no-audit --no-fund
 	@touch $@
 
 $(FOREIGN): tests/foreign_mcp/package-lock.json tests/foreign_mcp/requirements.txt $(WORKSHOP)
@@ -85,12 +90,12 @@ lint: workshop ## Check style, format, import layers and our own rules
 
 typecheck: $(TYPED) ## Check the types of the product, if its code has changed since; of the tests, `make whole` does
 
-$(TYPED): pyproject.toml requirements-dev.lock $(shell find agent_core app channels migrations parley -name '*.py') | workshop
+$(TYPED): pyproject.toml requirements-dev.lock $(shell find agent_core app channels migrations parley -name '*.py' -o -type d -not -name __pycache__) | workshop
 	@$(BIN)/pyright
 	@touch $@
 
 fuzz: workshop ## Try new random examples, where `make test` tries the same few each time; all of the API as it describes itself
-	@$(PYTEST) --hypothesis-profile=default $(PARALLEL) -m hypothesis
+	@$(PYTEST) --hypothesis-profile=default $(PARALLEL) --whole -m hypothesis
 	@$(PYTEST) --whole -q tests/e2e/test_openapi.py
 
 # SHORT=1 shows in a minute or two that each of the three works, and measures nothing to keep.

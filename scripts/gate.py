@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,30 +24,37 @@ PYTEST = (str(ROOT / ".venv/bin/python"), "-m", "pytest")
 FAILED = ROOT / ".pytest_cache/v/cache/lastfailed"
 FLAKY = ROOT / "tests/flaky.md"
 MAX_AGAIN = 5
+BEGAN = time.monotonic()
 CORES = os.cpu_count() or 1
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     """Return 0 if the checks and the tests passed, those that failed once on their second try."""
+    is_slow = "--slow" in words
     os.chdir(ROOT)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with ExitStack() as stack:
         os.environ["TMPDIR"] = stack.enter_context(scratch())
-        if "--slow" in sys.argv[1:]:
+        if is_slow:
             stack.enter_context(third_of_the_machine())
         if not (ROOT / "tests/__pycache__").exists():  # else each worker compiles all by itself
-            timed("collection", [*PYTEST, "--collect-only", "-qq"], stdout=subprocess.DEVNULL)
-        checks = stack.enter_context(tempfile.TemporaryFile())
-        checking = subprocess.Popen(["make", "--no-print-directory", "check"], stdout=checks, stderr=checks)
+            with started([*PYTEST, "--collect-only", "-qq"], stdout=subprocess.DEVNULL) as collecting:
+                ended("collection", collecting)
         FAILED.unlink(missing_ok=True)
-        words = ("--numprocesses", str(CORES + 2), "--dist=worksteal", "--junitxml=artifacts/junit.xml")
-        tested = timed("tests", [*PYTEST, *words])
-        flaky = failed_once() if tested == 1 else []
-        checked = timed("checks, beside them", checking)
+        checks = stack.enter_context(tempfile.TemporaryFile())
+        checking = stack.enter_context(started(["make", "--no-print-directory", "check"], stdout=checks, stderr=checks))
+        parallel = [word for word in words if word != "--slow"]
+        with started([*PYTEST, *parallel, "--junitxml=artifacts/junit.xml"]) as testing:
+            tested = ended("tests", testing)
+        checked = ended("checks, beside them", checking)
         checks.seek(0)
         sys.stdout.buffer.write(checks.read())
+        sys.stdout.flush()
+        flaky = failed_once() if tested == 1 else []
     for name in flaky:
         print(f"FLAKY: {name}")
-    note(flaky)
+    if not is_slow:
+        note(flaky)
     return 0 if checked == 0 and (tested == 0 or flaky) else 1
 
 
@@ -57,7 +65,8 @@ def failed_once() -> list[str]:
         print(f"{len(failed)} tests failed; up to {MAX_AGAIN} would be run again.", flush=True)
         return []
     print(f"Once more, alone: {', '.join(failed)}", flush=True)
-    return failed if timed("once more", [*PYTEST, "-q", "--durations=0", *failed]) == 0 else []
+    with started([*PYTEST, "-q", "--durations=0", *failed]) as testing:
+        return failed if ended("once more", testing) == 0 else []
 
 
 def note(flaky: list[str]) -> None:
@@ -67,14 +76,24 @@ def note(flaky: list[str]) -> None:
         file.writelines(f"- {today} `{name}`\n" for name in flaky)
 
 
-def timed(what: str, command: list[str] | subprocess.Popen[bytes], **options: Any) -> int:
-    """Run *command*, or wait for its end if it runs already; return its exit code, and say how long it took."""
-    began = time.monotonic()
-    process = subprocess.Popen(command, **options) if isinstance(command, list) else command
+@contextmanager
+def started(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Run *command*; however this ends, it is at an end then too."""
+    process = subprocess.Popen(command, **options)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            process.wait()
+
+
+def ended(what: str, process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end of *process*; return its exit code, and say what CPU time it took."""
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    took, cpu = time.monotonic() - began, used.ru_utime + used.ru_stime
-    print(f"{what}: {took:.0f} s, {cpu:.0f} CPU seconds", flush=True)
+    took, cpu = time.monotonic() - BEGAN, used.ru_utime + used.ru_stime
+    print(f"{what}: {cpu:.0f} CPU seconds; {took:.0f} s after the start", flush=True)
     return process.returncode
 
 
@@ -113,19 +132,26 @@ def quota(cores: float) -> Iterator[None]:
         else {"cpu.max": f"{cores * period:.0f} {period}"}
     )
     parent = first if first.exists() else second
+    memberships = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines()]
+    before = next(where for _, kinds, where in memberships if kinds == ("cpu" if first.exists() else ""))
     group = parent / f"parley-slow-{os.getpid()}"
     group.mkdir()
     try:
         for name, text in limits.items():
             (group / name).write_text(text, "utf-8")
         (group / "cgroup.procs").write_text(str(os.getpid()), "utf-8")
-        print(f"A quota of {cores:.2f} of {CORES} processors.", flush=True)
+    except OSError:
+        group.rmdir()
+        raise
+    print(f"A quota of {cores:.2f} of {CORES} processors.", flush=True)
+    try:
         yield
     finally:
-        with suppress(OSError):
-            (parent / "cgroup.procs").write_text(str(os.getpid()), "utf-8")
+        with suppress(OSError):  # what is left of the tests has a moment to end
+            (parent / before.lstrip("/") / "cgroup.procs").write_text(str(os.getpid()), "utf-8")
+            time.sleep(1)
             group.rmdir()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-KINDS = ("pure", "sqlite", "postgres", "processes", "browser")
-"""From the cheapest to the dearest; each is also what a test may be marked with that starts by hand what it needs."""
+KINDS = {"pure": 80, "sqlite": 190, "postgres": 67, "processes": 88, "browser": 36}
+"""The kinds of tests, each with the CPU seconds that it may take in all; a mark of the name says so of one test."""
 FIXTURES = {
     "browser": {"browser"},
-    "postgres": {"postgres"},
     "processes": {"shell", "plain_shell", "serving", "start_server", "start_shared"},
+    "postgres": {"postgres"},
     "sqlite": {"template"},
 }
 """The fixtures that tell a test's kind, the dearest kind first."""
@@ -138,7 +138,11 @@ def summary(found: Iterable[tuple[str, str, float]]) -> list[str]:
     sums: defaultdict[str, list[float]] = defaultdict(list)
     for kind, _, spent in found:
         sums[kind].append(spent)
-    lines = [f"{kind:10} {sum(sums[kind]):7.1f} in {len(sums[kind]):5} tests" for kind in KINDS if kind in sums]
+    lines = [
+        f"{kind:10} {sum(sums[kind]):7.1f} of {budget:3} in {len(sums[kind]):5} tests"
+        for kind, budget in KINDS.items()
+        if kind in sums
+    ]
     dearest = sorted(found, key=lambda each: -each[2])[:DEAREST]
     return [*lines, *(f"{spent:10.2f}  {name}" for _, name, spent in dearest)]
 

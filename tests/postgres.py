@@ -20,7 +20,7 @@ from sqlalchemy import URL, make_url
 from tests.polling import PATIENCE
 
 ROOT = Path(__file__).parent.parent
-PATIENT = {"connect_timeout": PATIENCE, "lock_timeout": PATIENCE, "idle_timeout": PATIENCE}
+PATIENT = {"connect_timeout": PATIENCE / 2, "lock_timeout": PATIENCE / 2, "idle_timeout": PATIENCE / 2}
 """What a database of a test is opened with: its process may stand still while others have the processor."""
 _TEMPLATE = "parley_template"
 NO_SCHEMA = "template0"

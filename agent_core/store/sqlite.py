@@ -99,13 +99,10 @@ class SqliteDatabase:
         self._engine.dispose()
 
     def _read_forever(self) -> None:
-        if (job := self._reads.get()) is None:  # a connection is opened once something is read
-            return
         with self._engine.connect() as connection:
-            while job is not None:
+            while (job := self._reads.get()) is not None:
                 _look(connection, job)
                 self._loop.call_soon_threadsafe(_deliver, [job])
-                job = self._reads.get()
 
     def _write_forever(self) -> None:
         with self._engine.connect() as connection:

@@ -44,15 +44,17 @@ async def test_the_end_does_not_wait_for_a_blocking_tool(make_core: MakeCore):
     def block() -> str:
         """Block."""
         begun.set()
-        released.wait(PATIENCE)
+        released.wait()
         return "late"
 
     stage = await set_stage(make_core, [(call("block"),)], tools=[block])
     await stage.send()
-    assert await asyncio.get_running_loop().run_in_executor(None, begun.wait, 10)
-    async with asyncio.timeout(PATIENCE):
-        await stage.core.stop(grace=2.0)
-    released.set()
+    assert await asyncio.get_running_loop().run_in_executor(None, begun.wait, PATIENCE)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await stage.core.stop(grace=2.0)
+    finally:
+        released.set()
 
 
 async def test_many_blocking_tools_run_side_by_side(make_core: MakeCore):

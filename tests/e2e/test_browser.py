@@ -77,7 +77,6 @@ async def test_a_reload_in_mid_stream_loses_nothing(visit: MakeVisit):
     person.check()
 
 
-@pytest.mark.whole
 async def test_after_a_stop_the_conversation_continues(visit: MakeVisit):
     """Stop keeps what was said and marks it as stopped; the next message is answered."""
     person = await visit()

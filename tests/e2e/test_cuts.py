@@ -89,7 +89,7 @@ async def test_text_is_whole_and_once_over_a_network_that_cuts(browser: Browser,
     luck = random.Random(seed)  # noqa: S311
     cutter = Cutter(server, luck)
     context = await browser.new_context()
-    context.set_default_timeout(PATIENCE)
+    context.set_default_timeout(2 * PATIENCE)  # a page waits longer after each failure, up to 20 seconds
     async with cutter.listening():
         page = await context.new_page()
         await page.goto(f"http://127.0.0.1:{cutter.port}/widget-demo")

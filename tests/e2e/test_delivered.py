@@ -80,7 +80,7 @@ def link(package: metadata.Distribution, folder: Path) -> None:
 
 def command(*words: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """Return what a command prints; it has to succeed."""
-    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=3 * PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -244,6 +244,6 @@ def container(engine: str) -> Iterator[str]:
 async def test_the_image_serves(engine: str, container: str):
     """The image is built, starts as an ordinary user, becomes healthy and answers."""
     health = (engine, "inspect", "--format", "{{.State.Health.Status}}", container)
-    await until(lambda: command(*health).strip() == "healthy", timeout=PATIENCE)
+    await until(lambda: command(*health).strip() == "healthy", timeout=2 * PATIENCE)
     assert command(engine, "exec", container, "id", "-u").strip() == "10001"
     ask("http://" + command(engine, "port", container, "8000/tcp").splitlines()[0].strip())

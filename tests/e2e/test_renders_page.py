@@ -333,6 +333,7 @@ async def test_a_second_script_that_was_changed_is_not_run(shown: RendersPage):
     await shown.page.unroute("**/parley-renders.js*")
 
 
+@pytest.mark.whole
 async def test_hostile_cells_and_labels_are_text(shown: RendersPage):
     """Markup in cells, labels, titles and units is text; nothing is loaded, nothing runs, no policy is violated."""
     columns = [{"key": text, "label": text, "format": text} for text in HOSTILE]

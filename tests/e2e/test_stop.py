@@ -14,7 +14,6 @@ from tests.e2e.test_kill import ASK, RUNS, WHOLE, ask, holds_once, id_of, opened
 from tests.polling import PATIENCE
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_ctrl_c_in_mid_stream(start_server: StartServer, number: signal.Signals):
     """A stop ends open streams properly and exits with 0 in time; after the next start the answer goes on."""

@@ -49,7 +49,6 @@ async def said(visitor: httpx.AsyncClient, session: str, text: str, frames: Fram
     return posted.json()["run_id"]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("show", SHOWN)
 async def test_a_visitors_stream_has_what_a_visitor_may_see(server: Server, show: str):
     """Every frame keeps to section 3 of the contract, and all that visitors may see is there."""

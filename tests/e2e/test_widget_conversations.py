@@ -47,6 +47,7 @@ async def choose(tab: Tab, title: str) -> None:
     await expect(panel).to_have_count(0)
 
 
+@pytest.mark.whole
 async def test_the_list_by_keyboard(visit: MakeVisit):
     """A conversation is found, opened, renamed and deleted with keys alone, and a reload shows the one that is open."""
     person = await visit()

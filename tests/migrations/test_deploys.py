@@ -24,8 +24,6 @@ from tests.migrations.conftest import WriteRevision
 from tests.migrations.databases import rows
 from tests.postgres import PATIENT
 
-pytestmark = pytest.mark.whole
-
 on_postgres = pytest.mark.parametrize("make_url", ["postgres"], indirect=True)
 BEFORE_PROCESSES = "0002"
 """Up to here a database has had one process, which stops for a migration."""
@@ -121,6 +119,7 @@ def test_what_is_not_only_added_is_seen(statement: str):
     assert not is_allowed(statement)
 
 
+@pytest.mark.whole
 @on_postgres
 async def test_servers_keep_working_during_an_upgrade(config: Config, url: str, write_revision: WriteRevision):
     """While a later release's revision adds to every table, a core that knows nothing of it answers without a fault."""
@@ -155,6 +154,7 @@ async def test_servers_keep_working_during_an_upgrade(config: Config, url: str, 
     assert rows(url, "SELECT DISTINCT colour, size FROM event") == [(None, 7)]
 
 
+@pytest.mark.whole
 @on_postgres
 async def test_two_simultaneous_migrations_run_once(url: str, tmp_path: Path):
     """Of processes that migrate one empty database together each finds it migrated, and none fails."""
@@ -166,6 +166,7 @@ async def test_two_simultaneous_migrations_run_once(url: str, tmp_path: Path):
     command.check(alembic_config(url))
 
 
+@pytest.mark.whole
 @on_postgres
 def test_a_table_that_is_in_use_for_long_is_left_alone(config: Config, url: str, write_revision: WriteRevision):
     """A revision that cannot lock its table within seconds rolls back, and those that wait for it continue."""

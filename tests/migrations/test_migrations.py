@@ -134,7 +134,7 @@ def test_every_older_database_is_upgraded_with_its_data(config: Config, url: str
     command.check(config)
 
 
-@pytest.mark.whole
+@pytest.mark.sampled(1)
 def test_the_oldest_database_is_upgraded_at_once(config: Config, url: str):
     """A database of the first revision comes to the newest with its data in one go, as at a late update."""
     command.upgrade(config, line_of(config)[0])

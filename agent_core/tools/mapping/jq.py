@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def _end(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
     """End a process that is there once its caller has stopped waiting."""
     if not spawning.cancelled() and spawning.exception() is None:
         _kill(spawning.result())
-        spawning.result().communicate()
+        threading.Thread(target=spawning.result().communicate, daemon=True).start()  # closes its pipes
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -5,6 +5,8 @@ import pytest
 from agent_core.confined.fairness import APART, MAX_OF_ONE, SHARE, FairQueue, QueueFull
 from agent_core.testing import FakeClock
 
+pytestmark = pytest.mark.processes
+
 
 def fill(queue: FairQueue, name: str, *, apart: bool) -> int:
     """Have ever more owners enter until the queue is full, and return how many jobs it took."""

@@ -11,6 +11,8 @@ from agent_core.clock import SystemClock
 from agent_core.confined.closing import NUMBERS
 from agent_core.confined.process import ConfinedProcess
 
+pytestmark = pytest.mark.processes
+
 WORKER = """
 import json, threading
 from pathlib import Path

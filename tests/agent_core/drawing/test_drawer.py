@@ -21,6 +21,8 @@ from agent_core.testing.clock import FakeClock
 from tests.agent_core.drawing.specs import PNG, bar, endless, opened
 from tests.polling import PATIENCE, until
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -113,7 +115,6 @@ async def test_a_chart_that_cannot_be_drawn_is_refused_with_its_reason(drawer: D
     assert len(drawer.pids) == 1
 
 
-@pytest.mark.whole
 async def test_a_drawing_that_takes_too_long_is_killed():
     """After five seconds the process is killed, its job fails for a minute, and the next one is drawn by another."""
     clock = FakeClock()
@@ -259,7 +260,6 @@ def limits_of(pid: int) -> dict[str, list[str]]:
     return {line[:26].strip(): line[26:].split()[:2] for line in lines}
 
 
-@pytest.mark.whole
 async def test_the_process_is_bounded_and_has_no_secret(monkeypatch: pytest.MonkeyPatch):
     """The process dumps no core, may open no file but fonts, and its environment has none of the parent's values."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-a-secret")

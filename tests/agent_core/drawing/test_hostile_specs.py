@@ -18,6 +18,8 @@ from agent_core.drawing.drawer import Drawer, DrawingFailed
 from tests.agent_core.drawing.specs import PNG, bar, opened
 from tests.cases import for_each
 
+pytestmark = pytest.mark.processes
+
 UNGUARDED = """
 import json, sys, vl_convert
 for spec in json.load(sys.stdin):

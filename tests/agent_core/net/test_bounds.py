@@ -93,7 +93,6 @@ async def test_a_large_head(fetch, site, status):
     assert len((await fetch(site.url())).headers["x"]) == 10 * 7_000 - 2
 
 
-@pytest.mark.whole
 async def test_a_bomb(fetch, site):
     """Fifty megabytes in fifty kilobytes are not unpacked: what is kept in memory is what is allowed."""
     pack = zlib.compressobj(9, wbits=31)

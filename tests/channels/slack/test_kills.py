@@ -201,7 +201,7 @@ async def recovered(place: KillSite, scene: PlayedAnswer, *deaths: tuple[int, Si
     assert case.is_right(place.stand_in), (deaths, shown)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "then"), cases())
 def test_killed_at_every_write_of_the_ledger(on_ground: Callable[[Play], None], whole: bool, name: str, then: Then):
     """Whichever write a process died at, the next one completes the thread, every word once."""
@@ -223,7 +223,7 @@ TWICE = [
 ]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "then"), TWICE)
 def test_killed_again_during_the_repair(on_ground: Callable[[Play], None], whole: bool, name: str, then: Then):
     """A second process that dies while it repairs the thread changes nothing either."""

@@ -4,16 +4,12 @@ import pytest
 
 from channels.slack.outbound.blocks import payloads, plainer
 from channels.slack.testing.blocks import check
-from tests.channels.slack.block_types import compiled, forms, install, refused, untyped
+from tests.channels.slack.block_types import compiled, forms, refused, untyped
 from tests.channels.slack.samples import SAMPLES, UNTYPED_FIELDS, WITHOUT_TYPE
 
+pytestmark = pytest.mark.whole
+
 MARKDOWN = "# Title\n\nSome **words**, `code` and [a link](https://a.example).\n\n- one\n- two\n\n```py\nx = 1\n```"
-
-
-@pytest.fixture(scope="module")
-def installed() -> None:
-    """The types and their compiler."""
-    install()
 
 
 def typical() -> list[dict]:
@@ -35,7 +31,7 @@ BROKEN: list[dict] = [
 
 
 @pytest.mark.whole
-def test_the_payloads_of_the_suite_have_slacks_types(installed: None):
+def test_the_payloads_of_the_suite_have_slacks_types():
     """The compiler takes every block that we send, refuses each wrong one, and those that have no type yet.
 
     The latter are left out for a reason: the day the types know them, this fails. All are compiled at once.
@@ -64,7 +60,7 @@ def test_a_form_is_what_a_type_distinguishes():
 
 
 @pytest.mark.whole
-def test_what_a_test_sends_is_held_against_the_types(installed: None):
+def test_what_a_test_sends_is_held_against_the_types():
     """A form that has no such type is named, however much else was sent with it."""
     wrong = {"type": "markdown", "text": "x", "styled": "boldly"}
     said = untyped([{"type": "divider"}, wrong])

@@ -62,7 +62,7 @@ def npm(*arguments: str, environment: dict[str, str], folder: Path = WIDGET) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=10 * PATIENCE,
+        timeout=3 * PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout

@@ -95,6 +95,7 @@ def test_texts_are_not_compared_with_dates(test: dict[str, Any]):
     assert "graphics-symbol" in vl_convert.vegalite_to_svg(checked(right), vl_version="6.4")
 
 
+@pytest.mark.whole
 def test_checks_are_linear():
     """Blanks after `<` are not read again for each one; too much text is refused before it is read."""
     started = time.process_time()
@@ -159,6 +160,7 @@ def test_large_specifications_are_refused_first():
         checked(bar(data={"values": rows}))
 
 
+@pytest.mark.whole
 def test_values_are_counted_once():
     """Layers that show the same rows count the values of a field once."""
     rows = [{"k": [index % 7] * 8, "n": index} for index in range(5_000)]

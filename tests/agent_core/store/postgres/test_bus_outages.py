@@ -19,8 +19,6 @@ from tests.agent_core.store.reading.reader import Reading, ended, joined, sound
 from tests.polling import until
 from tests.postgres import postgres_server
 
-pytestmark = pytest.mark.whole
-
 WORDS = ("Grüß ", "dich 👩‍👩‍👧‍👦, ", "🏳️‍🌈 und ", "𝒲elt 😀 ")
 
 

@@ -6,6 +6,8 @@ import json
 from time import process_time
 from typing import Any
 
+import pytest
+
 from agent_core.domain.messages import Text
 from agent_core.net.bounds import Fetched
 from agent_core.tools.base import Done, ToolError
@@ -251,6 +253,7 @@ async def test_an_output_expression_unescapes_no_secret(api: Calling, output: st
     assert outcome == Done((Text("Bearer [secret KEY]"),))
 
 
+@pytest.mark.whole
 @for_each(
     "part",
     ["<script>", "<style>\n", "<script ", "<", "<script></", "<a b='", "<!--", "<a href=x>", "<a href ", "&amp;"],

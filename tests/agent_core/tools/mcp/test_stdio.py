@@ -19,6 +19,8 @@ from agent_core.tools.mcp.stdio import LastWords, child_process
 from tests.agent_core.tools.mcp.stage import child, children, client_tasks, moved, staged, texts
 from tests.polling import until
 
+pytestmark = pytest.mark.processes
+
 # A server of the legacy era in few lines: it answers with what the line of its script says.
 _RAW = """
 import json, os, sys

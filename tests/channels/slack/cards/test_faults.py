@@ -8,8 +8,6 @@ from channels.slack.testing import InjectedFault
 from tests.channels.slack.answers import ticking
 from tests.channels.slack.cards.desk import APPROVE, DENY, LONG, Desk, asking, buttons
 
-pytestmark = pytest.mark.whole
-
 OPERATOR = Decider(actor=Actor("ops", "service"), is_operator=True)
 MONTH = 30 * 24 * 3600
 
