@@ -48,7 +48,6 @@ def begun(url: str, scenario: Scenario, ledger: Executions, at: int, side: Side)
 
 EVERY = 5
 """One of so many appends is enough here: `make chaos` has all of them."""
-RICHEST = "approved write"
 """The scenario with the most appends, of all kinds."""
 SIDES: tuple[Side, ...] = ("before", "after")
 NEVER: tuple[int, Side] = (0, "before")
@@ -83,11 +82,12 @@ async def test_a_crash_at_every_append(postgres: PostgresServer, scenario: Scena
 @pytest.mark.whole
 @pytest.mark.parametrize(
     "scenario",
-    [pytest.param(each, marks=() if each.name == RICHEST else pytest.mark.whole, id=each.name) for each in SCENARIOS],
+    SCENARIOS,
+    ids=lambda scenario: scenario.name,
 )
-async def test_a_crash_during_recovery(postgres: PostgresServer, scenario: Scenario, whole: bool):
+async def test_a_crash_during_recovery(postgres: PostgresServer, scenario: Scenario):
     """A second worker that dies while it recovers what the first one left changes nothing either."""
     _, total = await lives(postgres, scenario, ())
-    for at in range(1, total + 1, 1 if whole else EVERY):
+    for at in range(1, total + 1):
         died, _ = await lives(postgres, scenario, ((total - 2, "after"), (at, "before")))
         assert died

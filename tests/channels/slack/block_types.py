@@ -17,6 +17,7 @@ import pytest
 
 from channels.slack.testing import blocks, content
 from tests.channels.slack.samples import UNTYPED_FIELDS, WITHOUT_TYPE
+from tests.polling import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 TYPES = Path(__file__).parent / "types"
@@ -129,24 +130,15 @@ def compiled(blocks: Sequence[Json], name: str) -> subprocess.CompletedProcess[s
     options = ("--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--types", "")
     compiler = TYPES / "node_modules/typescript/bin/tsc"
     try:
-        return _ran(str(NODE), str(compiler), *options, str(source), seconds=120)
+        return subprocess.run(
+            (str(NODE), str(compiler), *options, str(source)),
+            cwd=TYPES,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=2 * PATIENCE,
+            check=False,
+        )
     finally:
         source.unlink()
-
-
-def npm(*arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run npm in the folder of the types with the node of .venv."""
-    return _ran(str(ROOT / "scripts/npm"), "--prefix", str(TYPES), *arguments, seconds=seconds)
-
-
-def _ran(*command: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        cwd=TYPES,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )

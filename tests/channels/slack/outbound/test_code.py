@@ -108,9 +108,9 @@ def test_code_is_posted_as_it_was_written(snippet: str, form: str):
 @pytest.mark.whole
 @for_each("form", FORMS)
 @for_each("snippet", SNIPPETS)
-def test_code_is_streamed_as_it_was_written(snippet: str, form: str, whole: bool):
+def test_code_is_streamed_as_it_was_written(snippet: str, form: str):
     """A stream shows the same, however it grows, and is never taken back."""
-    for step in (1, 7) if whole else (7,):
+    for step in (1, 7):
         stream, shown = Stream(0), ()
         for body in grown(FORMS[form].format(snippet), step):
             wanted = picture(body).items if body.runs[0].ended else never_shorter(shown, picture(body).items)
