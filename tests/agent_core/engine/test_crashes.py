@@ -48,7 +48,6 @@ def begun(url: str, scenario: Scenario, ledger: Executions, at: int, side: Side)
 
 EVERY = 5
 """One of so many appends is enough here: `make chaos` has all of them."""
-"""The scenario with the most appends, of all kinds."""
 SIDES: tuple[Side, ...] = ("before", "after")
 NEVER: tuple[int, Side] = (0, "before")
 
