@@ -20,8 +20,10 @@ from sqlalchemy import URL, make_url
 from tests.polling import PATIENCE
 
 ROOT = Path(__file__).parent.parent
-PATIENT = {"connect_timeout": PATIENCE / 2, "lock_timeout": PATIENCE / 2, "idle_timeout": PATIENCE / 2}
-"""What a database of a test is opened with: its process may stand still while others have the processor."""
+MORTAL = {"connect_timeout": PATIENCE / 2, "lock_timeout": PATIENCE / 2}
+"""What a database is opened with whose process dies: what it held is let go as soon as outside of tests."""
+PATIENT = {**MORTAL, "idle_timeout": PATIENCE / 2}
+"""What any other of a test is opened with: its process may stand still while others have the processor."""
 _TEMPLATE = "parley_template"
 NO_SCHEMA = "template0"
 """The template of a database without tables."""

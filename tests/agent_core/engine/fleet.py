@@ -24,7 +24,7 @@ from agent_core.testing.scripted import Script
 from agent_core.tools.base import Tool
 from tests.forked import Awaited, start
 from tests.polling import PATIENCE, until_async
-from tests.postgres import PATIENT, ROOT
+from tests.postgres import MORTAL, ROOT
 
 PACE = Pace(heartbeat_every=0.2, give_up=4.0, expire_after=5.0, notify_after=None)
 """Quicker than outside, and without DBOS, which a process can hold only once."""
@@ -51,7 +51,7 @@ class Fleet:
         with_bus: bool = True,
     ) -> Core:
         """Start a core beside the others; one without a bus loses its notifications, in and out."""
-        database = PostgresDatabase(self.url, **PATIENT)
+        database = PostgresDatabase(self.url, **MORTAL)
         end = self.ends.append
         core = Core(
             database,

@@ -34,7 +34,7 @@ from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PATIENCE, soon
 from tests.agent_core.test_crash import ANN, SCENARIOS, Process, Scenario
 from tests.polling import until_async
-from tests.postgres import PATIENT
+from tests.postgres import MORTAL
 
 T = TypeVar("T")
 PACE = Pace(heartbeat_every=0.1, give_up=2.0, expire_after=3.0, notify_after=0.1)
@@ -123,7 +123,7 @@ def heir(url: str, name: str, ledger: Path, line: Pipe) -> None:
     """Be a worker, say so when all is well, and end when the other end of *line* is closed."""
 
     async def live() -> None:
-        database = PostgresDatabase(url, **PATIENT)
+        database = PostgresDatabase(url, **MORTAL)
         core = _core(database, url, _named(name), ledger, Prompt, PostgresBus(url, database))
         await _started(core)
         asyncio.get_running_loop().add_reader(line.fileno(), os._exit, 0)
@@ -137,7 +137,7 @@ def mortal(url: str, name: str, address: str, ledger: Path, at: int, side: Side,
     """Play a scenario in the session at *address*, and die at write *at*; tell how many there were otherwise."""
 
     async def live() -> None:
-        scenario, inner = _named(name), PostgresDatabase(url, **PATIENT)
+        scenario, inner = _named(name), PostgresDatabase(url, **MORTAL)
         database = DeadlyDatabase(inner, at, side)
         core = _core(database, url, scenario, ledger, Mortal, DeafBus(url, inner))
         engine = await _started(core)

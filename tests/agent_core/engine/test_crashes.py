@@ -12,7 +12,7 @@ from agent_core.store.postgres.database import PostgresDatabase
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PACE
 from tests.agent_core.test_crash import SCENARIOS, Executions, Process, Scenario, _check, _outcome
-from tests.postgres import PATIENT, PostgresServer
+from tests.postgres import MORTAL, PostgresServer
 
 pytestmark = pytest.mark.processes
 
@@ -35,7 +35,7 @@ class DyingEngine(DbosEngine):
 
 def begun(url: str, scenario: Scenario, ledger: Executions, at: int, side: Side) -> Process:
     """Begin a life of the product on the database at *url*."""
-    database = CrashingDatabase(PostgresDatabase(url, **PATIENT), at, side)
+    database = CrashingDatabase(PostgresDatabase(url, **MORTAL), at, side)
     core = Core(
         database,
         providers={"scripted": scenario.model()},

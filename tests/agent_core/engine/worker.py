@@ -18,13 +18,13 @@ from agent_core.store.postgres.bus import PostgresBus
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.testing import ScriptedProvider, pause, say
 from tests.agent_core.engine.fleet import NOTIFIED, PACE, soon
-from tests.postgres import PATIENT
+from tests.postgres import MORTAL
 
 
 async def main(url: str, options: dict[str, Any]) -> None:
     answer = options.get("answer")
     script = [say("Half"), pause(asyncio.Event())] if answer is None else [say(answer)]
-    database = PostgresDatabase(url, **PATIENT)
+    database = PostgresDatabase(url, **MORTAL)
     core = Core(
         database,
         providers={"scripted": ScriptedProvider(lambda _: script)},
