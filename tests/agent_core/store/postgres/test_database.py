@@ -116,7 +116,7 @@ async def test_transactions_that_wait_for_each_other_both_come_through(
 
     async with asyncio.timeout(SAFETY):
         await asyncio.gather(database.write(cross(1, 2)), other.write(cross(2, 1)))
-    assert tries == 3
+    assert tries >= 3  # the one that tries again may be the one to be rolled back once more
     names = await database.read(lambda connection: connection.execute(select(PROJECT.c.name)).scalars().all())
     assert len({name.partition(" ")[0] for name in names}) == 1, "the last transaction wrote both"
 
