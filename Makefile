@@ -51,7 +51,7 @@ slow: workshop browser ## Run the gate on a third of the machine
 	@PARLEY_PATIENCE=5 $(BIN)/python scripts/gate.py $(PARALLEL) --slow
 
 quick: workshop ## Run the pure tests alone: no database, no process, no browser
-	@$(PYTEST) $(PARALLEL) --quick
+	@$(PYTEST) --numprocesses=$(shell getconf _NPROCESSORS_ONLN) --dist=worksteal --quick
 
 check: lint typecheck ## Run what needs no test: style, format, import layers, types
 
