@@ -24,7 +24,8 @@ MEASURING = (
 )
 """What measures, kills or polls paces itself in real time, and has limits of its own."""
 SECONDS = re.compile(
-    r"asyncio\.timeout\([1-9][\d.]*\)|wait_for\(.*, [1-9][\d.]*\)|\.wait\([1-9][\d.]*\)|timeout=[1-9][\d.]*[,)]"
+    r"asyncio\.timeout\([1-9][\d._]*\)|wait_for\(.*, [1-9][\d._]*\)|\.wait\([1-9][\d._]*\)|\.wait, [1-9]"
+    r"|timeout=[1-9][\d._]*[,)]"
 )
 SLEEP = re.compile(r"\btime\.sleep\(|(?<!def )(?<![\w.])(asyncio\.|anyio\.)?sleep\((?!0\))")
 ELSE = re.compile(r"goes_on|@tool\(|spec\(|_timeout=")

@@ -1,13 +1,13 @@
 """`parley tools`: list tools, show one, call one, and check their definitions."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from app.cli.examples import summary, tried
+from app.cli.client import ServerRefused, Unreachable
 from app.cli.mcp_servers import is_server, show_server
 from app.cli.printing import AsJson, Column, every, indented, line, listed, request, row, short, show
 from app.printer import say
@@ -108,12 +108,12 @@ def check_tools(
     for name in names or [each["name"] for each in every("/v1/tools")]:
         result = request("POST", f"/v1/tools/{quote(name, safe='')}/test")
         if call and not result["faults"]:
-            result |= tried(name, is_named=bool(names))
+            result |= _tried(name, is_named=bool(names))
         well = well and not result["faults"]
         if as_json:
             line(result)
         else:
-            row(result["name"], *(result["faults"] or ["ok", *summary(result)]))
+            row(result["name"], *(result["faults"] or ["ok", *_summary(result)]))
     if not well:
         raise typer.Exit(1)
 
@@ -165,3 +165,40 @@ def _argument(option: str) -> tuple[str, Any]:
         return name, json.loads(text)
     except (ValueError, RecursionError):
         return name, text
+
+
+def _tried(name: str, *, is_named: bool) -> dict[str, Any]:
+    """Return how many example calls of the tool *name* were made, how many were not, and their faults.
+
+    Those of a tool that writes are made only if it *is_named* by the operator.
+    """
+    path = f"/v1/tools/{quote(name, safe='')}"
+    tool = request("GET", path)
+    if tool["effect"] == "write" and not is_named:
+        return {"calls": 0, "skipped": len(tool["tests"])}
+    faults = list[str]()
+    for place, example in enumerate(tool["tests"]):
+        body = {"arguments": example["arguments"], "tool_context": example["tool_context"]}
+        try:
+            done = request("POST", f"{path}/call", body=body)
+        except (ServerRefused, Unreachable) as error:  # the other examples are tried all the same
+            faults.append(f"tests[{place}]: {error}")
+        else:
+            faults += (f"tests[{place}]: {fault}" for fault in _differences(example, done))
+    return {"faults": faults, "calls": len(tool["tests"]), "skipped": 0}
+
+
+def _summary(result: dict[str, Any]) -> Sequence[str]:
+    """Return what people read of the calls that were made, and of those that were not."""
+    calls, skipped = result.get("calls", 0), result.get("skipped", 0)
+    lines = [f"{calls} calls as expected" if calls != 1 else "1 call as expected"] if calls else []
+    return [*lines, f"{skipped} not made, as it writes: name it"] if skipped else lines
+
+
+def _differences(example: dict[str, Any], done: dict[str, Any]) -> Iterator[str]:
+    if done["outcome"] != example["outcome"]:
+        yield f"{done['outcome']}, and not {example['outcome']}: {short(done['text'], 200)}"
+        return
+    for text in example["contains"]:
+        if text not in done["text"]:
+            yield f"the result has no `{short(text)}`: {short(done['text'], 200)}"

@@ -124,7 +124,7 @@ class RandomSession:
         self._session = self._newest = ""
         await self._begin()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(2 * PATIENCE):
                 for n in range(len(self.plan.steps)):
                     await self._play(n)
                 await self._idle()

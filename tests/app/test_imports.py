@@ -62,7 +62,7 @@ async def imported(shell: Shell, **keys: str) -> tuple[set[str], set[str]]:
     command = (sys.executable, "-c", SERVE)
     process = await asyncio.create_subprocess_exec(*command, cwd=data, env=environment, stdout=PIPE, limit=1_000_000)
     assert process.stdout is not None
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(2 * PATIENCE):
         url = re.findall(rb"http://\S+:\d+", await process.stdout.readline())[0].decode()
         while not (await process.stdout.readline()).startswith(b"Model:"):
             assert process.returncode is None

@@ -4,6 +4,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from channels.web.snippet import Snippet
+from tests.e2e.browser import PATIENCE
 from tests.e2e.conftest import StartServer
 from tests.e2e.server import Server
 from tests.e2e.sites import SHOP, visited
@@ -95,7 +96,7 @@ async def test_a_site_that_is_not_allowed_reads_why(browser: Browser, server: Se
         await area.fill("Is anyone there?")
         await area.press("Enter")
         refusal = chat.locator(".refusal")
-        await expect(refusal).to_contain_text("This chat is not available right now.", timeout=20_000)  # five tries
+        await expect(refusal).to_contain_text("This chat is not available right now.", timeout=PATIENCE)  # five tries
         await expect(area).to_have_value("Is anyone there?")
         await expect(chat.locator(".bubble")).to_have_count(0)
         await site.picture("launcher-refused")

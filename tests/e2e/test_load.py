@@ -95,7 +95,7 @@ async def test_three_hundred_readers_of_one_answer(start_server: StartServer):
         async with asyncio.timeout(PATIENCE):
             assert (await client.get("/readyz")).status_code == 200
             assert (await client.get(f"{session}/messages")).status_code == 200
-        streams = set(await asyncio.wait_for(asyncio.gather(*readers), PATIENCE))
+        streams = set(await asyncio.wait_for(asyncio.gather(*readers), 3 * PATIENCE))
         assert len(streams) == 1, "two readers received different bytes"
         frames = Frames()
         for block in streams.pop().decode().split("\n\n")[:-1]:
