@@ -61,7 +61,9 @@ class CatalogTool:
                         f"`{self.spec.name}` was carried out, but its answer is no JSON, which its `output` is "
                         "applied to; it is not shown."
                     )
-                return ToolError(f"The `output` of `{self.spec.name}`, `{expression[:_SHOWN]}`, failed: {error}")
+                return ToolError(
+                    f"`{self.spec.name}` was carried out, but its `output`, `{expression[:_SHOWN]}`, failed: {error}"
+                )
         return Done(tuple(parts), done.renders)
 
 
@@ -92,6 +94,8 @@ def without(parameters: dict[str, Any], preset: Mapping[str, Any]) -> dict[str, 
 def _is_json(text: str) -> bool:
     try:
         msgspec.json.decode(text)
+    except RecursionError:  # too deep to read, so not shown; what is wrong is its depth
+        return True
     except msgspec.MsgspecError:
         return False
     return True

@@ -31,7 +31,8 @@ class FakeMcp:
 
     *era* is which protocol eras it speaks. *page* is how many tools a page of its list has, 0 for all; *listing*
     replaces the answers to `tools/list`, by cursor, for a server that lies. Tests change `tools` at any time, and say
-    so with `changed`; `status` is an HTTP status that all requests get instead of an answer. `admits` decides by the
+    so with `changed`; `status` is an HTTP status that all requests get instead of an answer, and `answered` makes what
+    calls of tools get once they have run. `admits` decides by the
     headers which requests are let in, the others get 401; `protected_by` is the authorization server that it names.
     With *logins* it is served on the same port, and gives the tokens that are let in. `lacks` is a scope for want of
     which requests are refused.
@@ -50,6 +51,7 @@ class FakeMcp:
         logins: FakeLogins | None = None,
     ) -> None:
         self.status: int | None = None
+        self.answered: Callable[[], web.Response] | None = None
         self.admits: Callable[[Mapping[str, str]], bool] = lambda _headers: True
         self.protected_by: str | None = None
         self.lacks: str | None = None
@@ -215,6 +217,8 @@ class FakeMcp:
             self.streams -= 1
         if answer is None:
             return web.Response(status=202)
+        if self.answered is not None and message["method"] == "tools/call":
+            return self.answered()
         if stream.response is not None:
             await stream.send(answer)
             return stream.response

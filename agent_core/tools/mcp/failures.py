@@ -38,7 +38,8 @@ _SERVER_FAULT = 500
 _LOST = ("Connection closed", "SSE stream ended", "SSE stream failed")
 _LATE = re.compile(r"Request '[^']*' timed out")
 NOT_RUN = frozenset({wire.UNSUPPORTED_PROTOCOL_VERSION, wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST})
-"""Errors of a server that did not understand the request, so that it ran nothing."""
+"""Errors by which a server says that it did not understand the request; tools may end with them as well."""
+_UNREADABLE = ("Unexpected content type: ", "Failed to parse ", "Redirect to ", "server answered a request with 202")
 
 
 def leaf(error: BaseException) -> BaseException:
@@ -55,12 +56,22 @@ def may_have_run(error: BaseException, mark: CallMark) -> bool:
         return False
     if mark.failure is not None or (mark.status or 0) >= _SERVER_FAULT:
         return True
-    return is_lost(error) or is_late(error) or isinstance(error, ValidationError)
+    refused = isinstance(error, MCPError) and not (is_lost(error) or is_late(error) or is_unreadable(error))
+    return not refused and mark.status is None
 
 
 def is_lost(error: BaseException) -> bool:
     """Return whether the SDK made *error*, as the connection or the stream ended; servers use its code for theirs."""
     return isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED and error.message.startswith(_LOST)
+
+
+def is_unreadable(error: BaseException) -> bool:
+    """Return whether the SDK made *error*, as what came is no answer: another type, a redirect, broken JSON."""
+    return (
+        isinstance(error, MCPError)
+        and error.code in (wire.PARSE_ERROR, wire.INVALID_REQUEST)
+        and error.message.startswith(_UNREADABLE)
+    )
 
 
 def is_late(error: BaseException) -> bool:
@@ -102,10 +113,8 @@ def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -
     match error:
         case _ if isinstance(error, TimeoutError) or is_late(error):
             return f"did not answer in time{last}"
-        case MCPError() if is_lost(error):
-            return f"ended the connection before it answered ({error.message}){last}"
         case MCPError():
-            return f"answered with the error {error.code}: {error.message}"
+            return _answered(error, last)
         case FileNotFoundError() | PermissionError() if server.transport == "stdio":
             return f"cannot be started: {error.strerror} (`{server.command}`)"
         case ValidationError():
@@ -113,6 +122,14 @@ def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -
             return f"answered what the protocol does not allow ({places or error.title})"
         case _:
             return f"cannot be used ({type(error).__name__}: {error}){last}"
+
+
+def _answered(error: MCPError, last: str) -> str:
+    if is_lost(error):
+        return f"ended the connection before it answered ({error.message}){last}"
+    if is_unreadable(error):
+        return f"gave an answer that cannot be read ({error.message.splitlines()[0]})"
+    return f"answered with the error {error.code}: {error.message}"
 
 
 def _is_own(error: BaseException) -> bool:

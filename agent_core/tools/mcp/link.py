@@ -23,7 +23,7 @@ from agent_core.domain.mcp_tools import strings_of
 from agent_core.loop.announce import UNKNOWN
 from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.mcp.entries import readable_lists
-from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, leaf, may_have_run
+from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, is_unreadable, leaf, may_have_run
 from agent_core.tools.mcp.held import HeldCall, HeldCalls, Progress
 from agent_core.tools.mcp.http_client import check_headers
 from agent_core.tools.mcp.listing import described, listed
@@ -150,7 +150,7 @@ class Link:
         self._calls.add(mark)
         try:
             check_headers(self.server.name, mark.headers)
-            return await self._again(mark, use)
+            return await self._again(mark, use, once=not repeatable)
         except Unanswerable as error:
             return ToolError(f"The MCP server `{self.server.name}` cannot be answered: {error}.")
         except Exception as error:  # noqa: BLE001 - as above
@@ -193,10 +193,18 @@ class Link:
 
     # Sessions.
 
-    async def _again(self, mark: CallMark, work: Callable[[ClientSession], Awaitable[R]], *, fresh: bool = False) -> R:
+    async def _again(
+        self,
+        mark: CallMark,
+        work: Callable[[ClientSession], Awaitable[R]],
+        *,
+        fresh: bool = False,
+        once: bool = False,
+    ) -> R:
         """Return what *work* does with a session; once more with a new one where the server had forgotten the first.
 
-        With *fresh* an era that needs no session is found again.
+        With *fresh* an era that needs no session is found again. A call that may run *once* alone is not made again
+        for an error, which the tool may have had after it ran: a forgotten session is HTTP 404.
         """
         if fresh and self._carrier.per_call:
             self._modern = None
@@ -206,7 +214,9 @@ class Link:
         except Exception as error:
             if not (had_one and self._is_forgotten(leaf(error), mark)):
                 raise
-        self._retire()
+            self._retire()
+            if once and mark.sent and mark.status != _GONE:
+                raise
         mark.sent, mark.status, mark.remedy, mark.failure = False, None, None, None
         return await self._with_session(work)
 
@@ -302,8 +312,10 @@ class Link:
         )
 
     def _is_forgotten(self, error: BaseException, mark: CallMark) -> bool:
-        """Return whether the server ran nothing, as it does not know the session or the era that it had before."""
-        return isinstance(error, MCPError) and (mark.status == _GONE or error.code in NOT_RUN)
+        """Return whether the server seems not to know the session or the era that it had before."""
+        if not isinstance(error, MCPError) or is_unreadable(error):
+            return False
+        return mark.status == _GONE or error.code in NOT_RUN
 
     def _failure(self, error: BaseException, mark: CallMark) -> McpUnavailable:
         found = failure(self.server, error, mark, self._carrier.words)

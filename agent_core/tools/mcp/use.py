@@ -97,7 +97,8 @@ class ToolUse:
         try:
             return await session.send_request(request, _ANSWERS, seconds, progress_callback=progress)
         except MCPError as error:
-            if error.code != wire.HEADER_MISMATCH:
+            # A write is made again only where HTTP said too that the request was refused for its headers.
+            if error.code != wire.HEADER_MISMATCH or (self._mark.status is None and not self._repeatable):
                 raise
         await relist(session, self._tool)
         return await session.send_request(request, _ANSWERS, seconds, progress_callback=progress)

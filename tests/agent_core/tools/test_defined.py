@@ -104,7 +104,11 @@ async def test_a_mapping_that_fails_names_the_expression():
     """The model reads which expression failed and why; a failed call is not mapped."""
     failed = await defined(Echo(Done((Text('{"n": 1}'),))), output="sum(n)").call(FIT, CONTEXT)
     assert isinstance(failed, ToolError)
-    assert failed.message.startswith("The `output` of `find`, `sum(n)`, failed:")
+    assert failed.message.startswith("`find` was carried out, but its `output`, `sum(n)`, failed:")
+    deep = await defined(Echo(Done((Text("[" * 100_000 + "]" * 100_000),))), output="n").call(FIT, CONTEXT)
+    assert isinstance(deep, ToolError)
+    assert deep.message.startswith("`find` was carried out, but its `output`, `n`, failed:")
+    assert "nested too deeply" in deep.message
     error = ToolError("down")
     assert await defined(Echo(error), output="n").call(FIT, CONTEXT) == error
 

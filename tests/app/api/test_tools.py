@@ -197,7 +197,7 @@ async def test_a_dry_run_calls_the_tool_for_the_operator(client: httpx.AsyncClie
         ("book_suite", {"room": "7", "guests": 1, "price": 1}, "$.price: there is no such property"),
         ("stuck", {}, "did not answer within 0.05 s."),
         ("rows", {"handle": "r1"}, "This call is of no session."),
-        ("broken", {"room": "7", "guests": 1}, "The `output` of `broken`, `sum(room)`, failed"),
+        ("broken", {"room": "7", "guests": 1}, "`broken` was carried out, but its `output`, `sum(room)`, failed"),
     ],
 )
 async def test_a_dry_run_fails_as_a_call_of_a_run(

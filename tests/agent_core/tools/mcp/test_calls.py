@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import Actor
@@ -60,6 +61,50 @@ async def test_a_servers_error_with_a_code_of_the_sdk_is_its_own(fake: FakeMcp, 
     )
     assert texts(await stage.call(server, "echo", text="on")) == ["on"]
     assert len(fake.asked_for("initialize")) <= 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"text": "<p>Sign in", "content_type": "text/html"},
+        {"text": "done", "content_type": "text/plain"},
+        {"status": 302, "headers": {"Location": "https://login.example/"}},
+        {"status": 202},
+        {"text": '{"jsonrpc": "2.0", "id"', "content_type": "application/json"},
+        {"text": f"{'[' * 100_000}{']' * 100_000}", "content_type": "application/json"},
+        {"text": "data: {broken\n\n", "content_type": "text/event-stream"},
+    ],
+    ids=["html", "text", "redirect", "accepted", "json", "deep", "sse"],
+)
+async def test_a_write_whose_answer_cannot_be_read_is_made_once(
+    fake: FakeMcp, stage: McpCaller, answer: dict[str, Any]
+) -> None:
+    """Whether it was carried out is not known then, and the model reads so."""
+    server = server_of(fake)
+    await stage.call(server, "echo", text="opened")
+    fake.answered = lambda: web.Response(**answer)
+    outcome = await stage.call(server, "echo", text="once", repeatable=False)
+    assert isinstance(outcome, ToolError)
+    assert (outcome.unknown, "`fake` gave an answer that cannot be read" in outcome.message) == (True, True)
+    assert len(fake.asked_for("tools/call")) == 2
+
+
+@pytest.mark.parametrize("code", [-32600, -32601, -32022])
+async def test_a_write_that_ends_with_an_error_of_the_server_is_made_once(
+    fake: FakeMcp, stage: McpCaller, code: int
+) -> None:
+    """Such a code may stand for a session that the server does not know, and as well for what the tool itself did."""
+
+    def refuse(_call: FakeCall) -> str:
+        raise FakeProtocolError(code, "no such request")
+
+    fake.tools.append(FakeTool("refuse", answer=refuse))
+    server = server_of(fake)
+    await stage.call(server, "echo", text="opened")
+    outcome = await stage.call(server, "refuse", repeatable=False)
+    assert outcome == ToolError(f"The MCP server `fake` answered with the error {code}: no such request.")
+    assert len(fake.asked_for("tools/call")) == 2
+    assert texts(await stage.call(server, "echo", text="on")) == ["on"]
 
 
 async def test_an_image_is_a_file_with_its_own_type(fake: FakeMcp, stage: McpCaller) -> None:
