@@ -110,8 +110,9 @@ async def prepared(postgres: PostgresServer, scenario: Scenario, ledger: Path) -
         other.close()
         try:
             web = await fleet.join(lambda _: [], kind="web", tools=tuple(tools(ledger).values()))
-            used = ("look", "book", WHERE)
-            await web.agents.create(Definition(name="a", instructions="", tools=used, hooks=scenario.hooks))
+            own = {"hooks": scenario.hooks, "tool_limit": scenario.tool_limit, "router": scenario.router}
+            used = ("look", "book", "seat", WHERE)
+            await web.agents.create(Definition(name="a", instructions="", tools=used, **own))
             assert await asyncio.to_thread(line.poll, PATIENCE)
             assert line.recv() == "ready"
             yield Field(url, scenario, ledger, web)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import structlog
 from sqlalchemy import Connection, text
 
-from agent_core import Core, Inbound, Text
+from agent_core import Core, Inbound
 from agent_core.engine.dbos import DbosEngine
 from agent_core.engine.doorbell import segment_name
 from agent_core.engine.liveness import Pace
@@ -28,11 +28,11 @@ from agent_core.store.log import RunRef
 from agent_core.store.postgres.bus import PostgresBus
 from agent_core.store.postgres.database import PostgresDatabase
 from agent_core.store.work.due import Due
-from agent_core.tools.base import CallContext, Tool
+from agent_core.tools.base import CallContext, Elicitation, Tool
 from agent_core.tools.function import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.engine.fleet import PATIENCE, soon
-from tests.agent_core.test_crash import ANN, SCENARIOS, Process, Scenario
+from tests.agent_core.test_crash import ANN, FORM, SCENARIOS, Process, Scenario, _parts
 from tests.polling import until_async
 from tests.postgres import MORTAL
 
@@ -58,7 +58,16 @@ def tools(ledger: Path) -> dict[str, Tool]:
             file.write(f"{context.session}\n")
         return f"{room} is booked"
 
-    return {"look": look, "book": book}
+    @tool(effect="write")
+    async def seat(room: str, context: CallContext) -> Elicitation | str:
+        """Ask, then book a room."""
+        if context.answer is None:
+            return Elicitation("Which one?", FORM, state=room)
+        with ledger.open("a") as file:
+            file.write(f"{context.session}\n")
+        return f"{room} is booked"
+
+    return {"look": look, "book": book, "seat": seat}
 
 
 class Prompt(DbosEngine):
@@ -158,7 +167,7 @@ async def play(core: Core, scenario: Scenario, address: str) -> str:
     process = Process(core, CrashingDatabase(core._store.database))
     session = (await core.open_session(agent="a", actor=ANN, address=address)).id
     receipts = [
-        await core.receive(session, Inbound(parts=(Text(words),), actor=ANN, key=words, digest=b"same"))
+        await core.receive(session, Inbound(parts=_parts(words), actor=ANN, key=words, digest=b"same"))
         for words in scenario.messages
     ]
     for receipt in receipts:

@@ -87,6 +87,6 @@ async def test_a_crash_at_every_append(postgres: PostgresServer, scenario: Scena
 async def test_a_crash_during_recovery(postgres: PostgresServer, scenario: Scenario):
     """A second worker that dies while it recovers what the first one left changes nothing either."""
     _, total = await lives(postgres, scenario, ())
-    for at in range(1, total + 1):
+    for at in range(1, total + 1, EVERY):
         died, _ = await lives(postgres, scenario, ((total - 2, "after"), (at, "before")))
         assert died

@@ -23,5 +23,5 @@ RICHEST = "approved write"
 async def test_a_kill_at_a_transaction(postgres: PostgresServer, tmp_path: Path, scenario: Scenario):
     """A worker that is killed before or after the commit of a transaction changes neither answers nor writes."""
     killed, workflows = await fallen(postgres, scenario, tmp_path, every=EVERY)
-    assert killed > 1
+    assert killed > 0
     assert workflows > 0

@@ -211,6 +211,19 @@ async def test_what_a_registered_key_signs_decides_as_its_registrar_may(shop: Op
     assert await decided("acting") == 403
 
 
+async def test_what_a_registered_key_signs_counts_as_its_owner(shop: Open):
+    """Under `not_asker` who registered a key decides nothing that its invented visitors ask."""
+    here = await shop(responders=["operators", "not_asker"])
+    mine = await here.caller((await made(here.operator, "admin", "approve"))["secret"])
+    body = {"name": "mine", "key": pem(), "kid": "mine"}
+    assert (await mine.post("/v1/web/keys", json=body)).status_code == 201
+    visitor = await here.caller(signed(kid="mine", sub="nobody", agent=here.agent))
+    await asked(visitor)
+    path = f"/v1/approvals/{(await open_one(here.operator))['id']}"
+    assert (await mine.post(path, json={"approved": True})).status_code == 403
+    assert (await here.operator.post(path, json={"approved": True})).json()["status"] == "approved"
+
+
 async def test_operators_are_on_record(app: FastAPI, client: httpx.AsyncClient, core: Core):
     """Who changed what, and with which result, is in the record before the answer; what is refused too."""
     key = await made(client, "read", "admin")
