@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from agent_core import ConfigError
 
 MIN_SECRET = 32
+MIN_API_KEY = 24
 MAX_CONTEXT = 4_000
 """Bytes of a `tool_context`: as many as a visitor's token takes."""
 SQLITE = "sqlite:///"

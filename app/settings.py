@@ -15,7 +15,7 @@ from agent_core.net.targets import read_target
 from agent_core.providers.models import table
 from app.addresses import Network, host_pattern, network, origin
 from app.endpoints import SETTING, Endpoint, read_endpoints
-from app.setting_texts import MIN_SECRET, POSTGRES, SQLITE, check_database, fault, json_object, web_address
+from app.setting_texts import MIN_API_KEY, MIN_SECRET, POSTGRES, SQLITE, check_database, fault, json_object, web_address
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # Holds the address of a running server, for the commands of its machine.
@@ -292,6 +292,7 @@ def check(settings: Settings) -> None:
     """Raise ConfigError for what is well-formed and still cannot work."""
     check_file(settings)
     _check_secret(settings)
+    _check_api_key(settings)
     if settings.openai_base_url and settings.model is None and settings.default_key is None:
         raise ConfigError(
             "OPENAI_BASE_URL alone names no model; set PARLEY_MODEL too (openai-compatible:<model>), or unset it."
@@ -382,6 +383,16 @@ def check_file(settings: Settings) -> None:
     """Raise ConfigError when what should be the SQLite file is none."""
     if settings.postgres is None and settings.database.is_dir():
         raise ConfigError(f"DATABASE_URL: `{settings.database}` is a folder; name a file in it.")
+
+
+def _check_api_key(settings: Settings) -> None:
+    """Raise ConfigError for a key that can be guessed where others than this machine can try."""
+    if settings.fronted and settings.api_key and len(settings.api_key.get_secret_value()) < MIN_API_KEY:
+        raise ConfigError(
+            f"PARLEY_API_KEY: with {settings.fronted} set others than this machine can reach the server, and this key "
+            f"can be guessed; give it {MIN_API_KEY} characters or more (`openssl rand -hex 32` makes one), or unset it "
+            "and the first start makes one."
+        )
 
 
 def _check_secret(settings: Settings) -> None:

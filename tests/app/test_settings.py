@@ -110,6 +110,17 @@ def test_an_open_demo_page_that_others_reach_fails_the_start(monkeypatch, name, 
         load_settings()
 
 
+def test_a_key_that_can_be_guessed_fails_the_start_where_others_reach_the_server(monkeypatch):
+    """What may do everything has 24 characters or more there; on this machine alone any key will do."""
+    monkeypatch.setenv("PARLEY_API_KEY", "abc")
+    load_settings()
+    monkeypatch.setenv("HOST", "10.0.0.1")
+    with pytest.raises(ConfigError, match=r"PARLEY_API_KEY: with HOST set .*openssl rand -hex 32"):
+        load_settings()
+    monkeypatch.setenv("PARLEY_API_KEY", 24 * "a")
+    load_settings()
+
+
 def test_the_tool_context_of_the_demo_page_is_json(monkeypatch):
     """PARLEY_DEMO_TOOL_CONTEXT is a JSON object of bounded size; what was given is not repeated in the error."""
     monkeypatch.setenv("PARLEY_DEMO_TOOL_CONTEXT", '{"customer": "C-1"}')
