@@ -10,10 +10,5 @@ depends_on = ${repr(depends_on)}
 
 
 def upgrade() -> None:
-    """Apply the change."""
+    """Apply the change; no revision is taken back."""
     ${upgrades if upgrades else "pass"}
-
-
-def downgrade() -> None:
-    """Take the change back."""
-    ${downgrades if downgrades else "pass"}

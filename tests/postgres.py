@@ -20,9 +20,9 @@ from sqlalchemy import URL, make_url
 from tests.polling import PATIENCE
 
 ROOT = Path(__file__).parent.parent
-MORTAL = {"connect_timeout": PATIENCE / 2, "lock_timeout": PATIENCE / 2}
+MORTAL: dict[str, Any] = {"connect_timeout": PATIENCE / 2, "lock_timeout": PATIENCE / 2}
 """What a database is opened with whose process dies: what it held is let go as soon as outside of tests."""
-PATIENT = {**MORTAL, "idle_timeout": PATIENCE / 2}
+PATIENT: dict[str, Any] = {**MORTAL, "idle_timeout": PATIENCE / 2}
 """What any other of a test is opened with: its process may stand still while others have the processor."""
 _TEMPLATE = "parley_template"
 NO_SCHEMA = "template0"

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from agent_core.store.work.workers import PROTOCOL, newer_runs
 from app.doctor.findings import QUEUED, Finding, backlog, migrations
 from app.settings import Settings
-from app.storage.migrate import ENGINE_SCHEMA, revision_of
+from app.storage.migrate import ENGINE_SCHEMA, FIRST, revision_of
 from app.storage.postgres import CONNECT_TIMEOUT, connected, place_of
 
 EXPIRE_AFTER = 10.0
@@ -45,7 +45,7 @@ def postgres(settings: Settings, url: str) -> Iterator[Finding]:
         revision = revision_of(connection)
         yield migrations(revision, exact=False)
         yield _clock(connection)
-        if revision is not None and revision >= "0003":
+        if revision is not None and revision >= FIRST:
             yield _engine(connection)
             yield from _workers(connection, settings)
             yield _versions(connection)

@@ -14,6 +14,8 @@ from app.storage.keys import prepare_data
 from app.storage.lock import owned
 
 FOLDER = Path(migrations.__file__).parent
+FIRST = "0100"
+"""The revision of the first release; earlier ones were of no release."""
 ENGINE_SCHEMA = "dbos"
 """Where the engine keeps its own tables, beside ours."""
 
@@ -30,6 +32,11 @@ def migrate(settings: Settings) -> str:
 
 def _migrated(settings: Settings) -> str:
     before = _current_revision(settings)
+    if before is not None and before < FIRST:
+        raise ConfigError(
+            "DATABASE_URL: this database is of a Parley before its first release, which is not upgraded; name a new "
+            "one, or another folder in PARLEY_DATA."
+        )
     _migrate(settings)
     after = revision(settings)
     return "up to date" if before == after else f"revision {before or 'none'} -> {after}"

@@ -60,6 +60,8 @@ def test_a_postgres_of_an_earlier_version_is_refused(migrated: Settings):
     set_revision(migrated.postgres or "", "0001")
     with pytest.raises(ConfigError, match=f"revision 0001, not {newest()}; run `parley migrate`"):
         check_migrated(migrated)
+    with pytest.raises(ConfigError, match="of a Parley before its first release"):
+        migrate(migrated)
 
 
 def test_an_sqlite_file_of_a_later_version_is_refused(tmp_path):
