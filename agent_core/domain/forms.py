@@ -1,10 +1,16 @@
-"""What forms ask for beyond plain values: a choice of several texts."""
+"""What forms begin with, and what they ask for beyond plain values: a choice of several texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 _BOUNDS = frozenset({"minItems", "maxItems", "uniqueItems"})
 _SAID = frozenset({"type", "items", "title", "description", "default"})
+
+
+def defaults(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what *form* is filled with before a person fills it in: its own defaults, and nothing invented."""
+    fields = cast("dict[str, dict[str, Any]]", form.get("properties") or {})
+    return {name: each["default"] for name, each in fields.items() if "default" in each}
 
 
 def is_choice_of_several(field: Mapping[str, Any]) -> bool:
