@@ -112,7 +112,7 @@ def _field(name: str, schema: Any, required: bool, value: Any) -> TypedField:  #
     wanted = cast("dict[str, Any]", schema)
     kind: Any = wanted.get("type")
     is_several = kind == "array"
-    named = list(_named(cast("dict[str, Any]", wanted.get("items") or {}) if is_several else wanted))
+    named = list(named_choices(cast("dict[str, Any]", wanted.get("items") or {}) if is_several else wanted))
     if kind == "boolean":
         named = [(True, "yes"), (False, "no")]
     plain: Kind = "integer" if kind == "integer" else "number" if kind == "number" else "text"
@@ -123,7 +123,7 @@ def _field(name: str, schema: Any, required: bool, value: Any) -> TypedField:  #
         kind=typed,
         required=required,
         choices=tuple(each for each, _ in named),
-        labels=tuple(label for _, label in named),
+        labels=tuple(label or str(each) for each, label in named),
         hint=str(wanted.get("description") or ""),
         initial=_initial([each for each, _ in named], value),
     )
@@ -137,17 +137,17 @@ def _initial(choices: Sequence[Any], value: Any) -> str:
     return ", ".join(str(n) for n, each in enumerate(choices, 1) if each in values)
 
 
-def _named(schema: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
-    """Give the values that *schema* chooses among, each with its name."""
+def named_choices(schema: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+    """Give the values that *schema* chooses among, each with its name, which is empty where it has none."""
     values: Sequence[Any] = schema.get("enum") or ()
     names: Sequence[Any] = schema.get("enumNames") or ()
     for n, value in enumerate(values):
-        yield value, str(names[n]) if len(names) == len(values) else str(value)
-    titled: Sequence[Any] = schema.get("anyOf") or schema.get("oneOf") or ()
+        yield value, str(names[n]) if len(names) == len(values) else ""
+    titled: Sequence[Any] = () if values else schema.get("anyOf") or schema.get("oneOf") or ()
     for each in titled:
         if isinstance(each, dict) and "const" in each:
             one = cast("dict[str, Any]", each)
-            yield one["const"], str(one.get("title") or one["const"])
+            yield one["const"], str(one.get("title") or "")
 
 
 def _line(text: str) -> str:

@@ -73,7 +73,7 @@ async def events(client: httpx.AsyncClient, path: str) -> list[Frame]:
 
 @asynccontextmanager
 async def shops(make_core: MakeCore, one_app: OneApp, tokens: TokenSigner) -> AsyncIterator[Open]:
-    """Give what opens a shop: a *script*, tools of its *own* and *declared* ones, *show* and *overlap* of a page, an approval's *config*."""
+    """Give what opens a shop: a *script*, *own* and *declared* tools, *show*, *overlap*, and an approval's *config*."""
     async with AsyncExitStack() as stack:
 
         async def build(

@@ -272,7 +272,9 @@ async def test_a_form_that_nobody_filled_in_is_refused(shop: Open):
     assert "Answer it with `arguments` that have `arguments.amount`, `arguments.to`." in refused.json()["detail"]
     assert await open_one(here.operator) == found
     filled = {"amount": 3, "to": "Bob"}
-    assert (await here.operator.post(path, json={"approved": True, "actor": by, "arguments": filled})).status_code == 200
+    assert (
+        await here.operator.post(path, json={"approved": True, "actor": by, "arguments": filled})
+    ).status_code == 200
     assert (await here.core.settled(run.rpartition("/")[2], timeout=PATIENCE)).status == "completed"
 
 
