@@ -33,6 +33,10 @@ VALUE = "value"
 MAX_REASON = 2_000
 MAX_FAULT = 300
 """Characters of a field's label."""
+_GROUPS = 5
+"""Groups of options that one menu has at most: a view is bounded as a whole."""
+_LARGE = 10**15
+"""The bound of a number from which on Slack is not told of it; the schema still is what counts."""
 _LONG = 60
 """Characters beyond which a text has more than one line to be written in."""
 Kind = Literal["text", "integer", "number", "choice", "several", "flag", "json"]
@@ -207,7 +211,7 @@ def _of(name: str, block: str, schema: Any, approval: ApprovalObject, *, require
             bound: object = part.get("maxItems")
             most = bound if type(bound) is int and bound > 0 else None
             menu = replace(plain, kind="several", initial=chosen, choices=values, labels=labels, most=most)
-            return replace(menu, element="multi_static_select", blank=not chosen and not part.get("minItems"))
+            return replace(menu, element="multi_static_select", blank=not part.get("minItems"))
     kind, like = _KINDS.get(str(part.get("type")), ("json", object))
     if is_present and not (type(value) is like or (kind == "number" and type(value) is int)):
         kind = "json"
@@ -227,7 +231,7 @@ def _written_in(part: Json, initial: str) -> Json:
         bounds = {
             name: f"{Decimal(str(bound)):f}"
             for name, bound in given.items()
-            if type(bound) is int or (type(bound) is float and not is_whole)
+            if (type(bound) is int or (type(bound) is float and not is_whole)) and abs(bound) < _LARGE
         }
         element = "plain_text_input" if "e" in initial.lower() else "number_input"
         return {"element": element, "bounds": {"is_decimal_allowed": not is_whole, **bounds}}
@@ -256,7 +260,9 @@ def _choices(schema: Json, *, titled: bool = False) -> Sequence[tuple[Any, str]]
     named = yes_or_no if schema.get("type") == "boolean" else list(named_choices(schema))
     labels = [shorten(unmistakable(name.strip()), limits.OPTION_TEXT.value) if titled else "" for _, name in named]
     made = [(value, label or _label(value)) for (value, _), label in zip(named, labels, strict=True)]
-    fit = len(made) <= limits.OPTIONS.value**2 and all(len(label) <= limits.OPTION_TEXT.value for _, label in made)
+    fit = len(made) <= limits.OPTIONS.value * _GROUPS and all(
+        len(label) <= limits.OPTION_TEXT.value for _, label in made
+    )
     return made if fit else ()
 
 
