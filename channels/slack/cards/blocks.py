@@ -180,7 +180,8 @@ def _rows(approval: ApprovalObject) -> Iterator[Json]:
     Of a form they are its fields until it is answered, and the answer then.
     """
     if approval.form is not None:
-        yield from _fields(approval) if approval.status != "approved" else _values(said(approval))
+        rows = list(_fields(approval) if approval.status != "approved" else _values(said(approval)))
+        yield from rows or [_section([text("There is nothing to fill in.")])]
         return
     if not approval.arguments:
         yield _section([text("It is called with nothing.")])
@@ -196,8 +197,6 @@ def _rows(approval: ApprovalObject) -> Iterator[Json]:
 
 def _fields(approval: ApprovalObject) -> Iterator[Json]:
     given = said(approval) if not buttons_of(approval) else {}
-    if not (approval.form or {}).get("properties"):
-        yield _section([text("There is nothing to fill in: an answer is a yes.")])
     for each in fields(approval, approval.form or {}):
         free = [] if each.required else [text(" (optional)")]
         more = [each.hint] if each.hint else []

@@ -195,7 +195,7 @@ def _of(name: str, block: str, schema: Any, approval: ApprovalObject, *, require
     is_form, is_present, value = approval.form is not None, name in approval.arguments, approval.arguments.get(name)
     title = shorten(unmistakable(str(part.get("title") or "").strip()), limits.INPUT_LABEL.value // 2)
     hint = unmistakable(str(part.get("description") or ""))[: limits.INPUT_HINT.value]
-    label = title if is_form and title else unmistakable(name)
+    label = title if is_form and title else unmistakable(name) or _json(name)
     plain = Field(name, block, "text", "", required, hint=hint, label=label)
     if is_form and part.get("type") == "boolean" and (is_present or not required):
         first, yes = "0" if value is True else "", {"choices": (True,), "labels": ("Yes",)}

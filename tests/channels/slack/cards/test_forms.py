@@ -237,7 +237,8 @@ def test_a_form_without_fields_is_answered_too():
     """Its card and its form are what Slack takes."""
     found = of_a_form({"type": "object", "properties": {}})
     assert check_view(editing(found, {}, AT)) == []
-    assert [check(list(each.blocks)) for each in pages(found, HERE)] == [[]]
+    done = of_a_form({"type": "object", "properties": {}}, status="approved", decided_at=0)
+    assert [check(list(page.blocks)) for each in (found, done) for page in pages(each, HERE)] == [[], []]
 
 
 @for_each(
