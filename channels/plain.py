@@ -29,7 +29,7 @@ def question_lines(question: Question) -> Iterator[str]:
     yield f"  {_certain(question.tool)}"
     for field in typed_fields(question.form or {}, question.arguments):
         yield f"    {field.described}"
-    for name, value in question.arguments.items():
+    for name, value in question.arguments.items() if question.form is None else ():
         yield f"    {name if name.isascii() and name.isidentifier() else exact(name)}: {exact(value)}"
         if why := doubt(f"{name} {value}"):
             yield f"      ! this {why}"
@@ -75,8 +75,11 @@ def people(responders: Sequence[str]) -> str:
 def keys(question: Question) -> Iterator[str]:
     """Give the lines that say how an answer to *question* is typed."""
     if question.form is not None:
-        names = "; ".join(f"{one_line(each.name)}=…" for each in typed_fields(question.form, question.arguments))
-        yield f"  e {names} answers it · y sends it as it is · n [why] declines it"
+        fields = typed_fields(question.form, question.arguments)
+        names = "; ".join(f"{one_line(each.name)}=…" for each in fields)
+        is_missing = any(each.required and each.name not in question.arguments for each in fields)
+        as_it_is = "" if is_missing else " · y sends it as it is"
+        yield f"  e {names} answers it{as_it_is} · n [why] declines it"
         return
     edit = f" · e {exact(question.arguments)} allows it so" if question.edit else ""
     remember = " · a allows the tool for the rest of this conversation" if question.remember else ""

@@ -1,7 +1,8 @@
 """Forms where people type lines: what each field takes, in words, and the answer that a typed text is; pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any, Literal, cast
 
 import msgspec
@@ -10,6 +11,12 @@ from channels.legible import unmistakable
 
 Kind = Literal["text", "integer", "number", "choice", "several"]
 _WANTED: Mapping[Kind, str] = {"integer": "a whole number", "number": "a number"}
+_FORMATS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "date": ("a date, such as 2026-01-31", date.fromisoformat),
+    "date-time": ("a time, such as 2026-01-31T09:30:00Z", datetime.fromisoformat),
+    "email": ("a mail address", str),
+}
+"""What a text of a `format` is, and what raises `ValueError` for another one."""
 _TYPES: Mapping[Kind, Any] = {"integer": int, "number": int | float}
 
 
@@ -17,7 +24,7 @@ _TYPES: Mapping[Kind, Any] = {"integer": int, "number": int | float}
 class TypedField:
     """One field of a form: one of *choices*, *several* of them, or else of a *kind*; *labels* name the choices.
 
-    *initial* is what it holds at first, as it would be typed.
+    *initial* is what it holds at first, as it would be typed. *format* is that of a text, as of a date.
     """
 
     name: str
@@ -28,13 +35,16 @@ class TypedField:
     labels: tuple[str, ...] = ()
     hint: str = ""
     initial: str = ""
+    format: str = ""
 
     @property
     def described(self) -> str:
         """What it asks for, on one line."""
         listed = ", ".join(f"{n} {_line(label)}" for n, label in enumerate(self.labels, 1))
         wanted = {"choice": f"one of {listed}", "several": f"any of {listed}; numbers or names, with commas"}
-        parts = filter(None, (_line(self.hint), wanted.get(self.kind) or _WANTED.get(self.kind, "")))
+        plain = _WANTED.get(self.kind) or _FORMATS.get(self.format, ("",))[0]
+        first = f"{_line(self.initial)} if you do not change it" if self.initial else ""
+        parts = filter(None, (_line(self.hint), wanted.get(self.kind) or plain, first))
         title = f"{_line(self.title)}{'' if self.required else ' (optional)'}"
         return ": ".join(filter(None, (title, "; ".join(parts))))
 
@@ -49,12 +59,14 @@ class TypedField:
             return None
         if self.kind == "choice":
             return self._one(text)
-        if self.kind == "text":
-            return text
         try:
+            if self.kind == "text":
+                _FORMATS.get(self.format, ("", str))[1](text)
+                return text
             return msgspec.json.decode(text, type=_TYPES[self.kind], strict=True)
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            raise ValueError(f"this is to be {_WANTED[self.kind]}.") from None
+        except (ValueError, msgspec.DecodeError):
+            wanted = _WANTED.get(self.kind) or _FORMATS[self.format][0]
+            raise ValueError(f"this is to be {wanted}.") from None
 
     def _several(self, text: str) -> list[Any]:
         if text and self._place(text) is not None:  # a name may have commas
@@ -112,7 +124,7 @@ def _field(name: str, schema: Any, required: bool, value: Any) -> TypedField:  #
     wanted = cast("dict[str, Any]", schema)
     kind: Any = wanted.get("type")
     is_several = kind == "array"
-    named = list(_named(cast("dict[str, Any]", wanted.get("items") or {}) if is_several else wanted))
+    named = list(named_choices(cast("dict[str, Any]", wanted.get("items") or {}) if is_several else wanted))
     if kind == "boolean":
         named = [(True, "yes"), (False, "no")]
     plain: Kind = "integer" if kind == "integer" else "number" if kind == "number" else "text"
@@ -123,9 +135,10 @@ def _field(name: str, schema: Any, required: bool, value: Any) -> TypedField:  #
         kind=typed,
         required=required,
         choices=tuple(each for each, _ in named),
-        labels=tuple(label for _, label in named),
+        labels=tuple(label or str(each) for each, label in named),
         hint=str(wanted.get("description") or ""),
         initial=_initial([each for each, _ in named], value),
+        format=str(wanted.get("format")),
     )
 
 
@@ -137,17 +150,17 @@ def _initial(choices: Sequence[Any], value: Any) -> str:
     return ", ".join(str(n) for n, each in enumerate(choices, 1) if each in values)
 
 
-def _named(schema: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
-    """Give the values that *schema* chooses among, each with its name."""
+def named_choices(schema: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+    """Give the values that *schema* chooses among, each with its name, which is empty where it has none."""
     values: Sequence[Any] = schema.get("enum") or ()
     names: Sequence[Any] = schema.get("enumNames") or ()
     for n, value in enumerate(values):
-        yield value, str(names[n]) if len(names) == len(values) else str(value)
-    titled: Sequence[Any] = schema.get("anyOf") or schema.get("oneOf") or ()
+        yield value, str(names[n]) if len(names) == len(values) else ""
+    titled: Sequence[Any] = () if values else schema.get("anyOf") or schema.get("oneOf") or ()
     for each in titled:
         if isinstance(each, dict) and "const" in each:
             one = cast("dict[str, Any]", each)
-            yield one["const"], str(one.get("title") or one["const"])
+            yield one["const"], str(one.get("title") or "")
 
 
 def _line(text: str) -> str:

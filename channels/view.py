@@ -354,7 +354,7 @@ def _question(fact: ApprovalRequested, time: int) -> Question:
         id=fact.approval,
         title=fact.title,
         tool=fact.tool,
-        arguments=fact.arguments,
+        arguments=fact.given,
         responders=fact.responders,
         quorum=fact.quorum,
         until=time + int(fact.timeout_s * 1000),

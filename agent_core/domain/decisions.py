@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from agent_core.domain.forms import defaults
 from agent_core.domain.hooks import HookEvent
 from agent_core.domain.messages import Actor
 
@@ -64,6 +65,11 @@ class ApprovalRequested(EventBody, frozen=True, kw_only=True, omit_defaults=True
     form: dict[str, Any] | None = None
     parameters: dict[str, Any] | None = None
     state: str | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is asked about: *arguments*, of a form its defaults alone, though old logs have invented values too."""
+        return self.arguments if self.form is None else defaults(self.form)
 
 
 class ApprovalVoted(EventBody, frozen=True, kw_only=True, omit_defaults=True):

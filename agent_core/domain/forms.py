@@ -1,10 +1,19 @@
-"""What forms ask for beyond plain values: a choice of several texts."""
+"""What forms begin with, and what they ask for beyond plain values: a choice of several texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from agent_core.domain.schemas import problems
+
 _BOUNDS = frozenset({"minItems", "maxItems", "uniqueItems"})
 _SAID = frozenset({"type", "items", "title", "description", "default"})
+
+
+def defaults(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what *form* begins with: the defaults of its fields, as far as these take them, and nothing invented."""
+    fields = cast("dict[str, dict[str, Any]]", form.get("properties") or {})
+    given = {name: (each, each["default"]) for name, each in fields.items() if "default" in each}
+    return {name: default for name, (each, default) in given.items() if not problems(each, default)}
 
 
 def is_choice_of_several(field: Mapping[str, Any]) -> bool:

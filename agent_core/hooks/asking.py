@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent_core.context.quoted import legible
 from agent_core.domain import events as e
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.forms import is_choice_of_several
+from agent_core.domain.forms import defaults, is_choice_of_several
 from agent_core.domain.hooks import ApprovalConfig
 from agent_core.domain.messages import Actor, visible
 from agent_core.domain.schemas import schema_problem
@@ -29,7 +29,7 @@ MAX_PARAMETERS = 8_000
 _FORM = "parley:form"
 _VALUES = frozenset({"const", "default", "enum", "examples"})
 """Keywords of a schema whose values are no schemas."""
-_BLANK: Mapping[Any, object] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+_PLAIN = frozenset({"string", "integer", "number", "boolean"})
 
 
 def question(spec: ToolSpec, name: str) -> str:
@@ -126,7 +126,7 @@ def form(
             call=call.call,
             step=call.step,
             tool=call.name,
-            arguments=_first(form),
+            arguments=defaults(form),
             hook=_FORM,
             title=shorten(title, MAX_TITLE) or f"{call.name} asks you something.",
             responders=("asker",) if asker is not None else ("operators",),
@@ -161,7 +161,7 @@ def _is_plain(field: object) -> bool:
         return False
     schema = cast("dict[str, Any]", field)
     kind: object = schema.get("type")
-    return is_choice_of_several(schema) if kind == "array" else isinstance(kind, str) and kind in _BLANK
+    return is_choice_of_several(schema) if kind == "array" else isinstance(kind, str) and kind in _PLAIN
 
 
 def _printable(text: str | None) -> str:
@@ -175,21 +175,3 @@ def _legible(value: Any) -> Any:
     if isinstance(value, list):
         return [_legible(each) for each in cast("list[Any]", value)]
     return visible(value) if isinstance(value, str) else value
-
-
-def _first(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return what a form is filled with at first: what its schema says, and something for what it requires."""
-    properties = cast("dict[str, dict[str, Any]]", schema.get("properties") or {})
-    wanted: Sequence[str] = schema.get("required") or ()
-    return {
-        name: each["default"] if "default" in each else _blank(each)
-        for name, each in properties.items()
-        if "default" in each or name in wanted
-    }
-
-
-def _blank(schema: dict[str, Any]) -> object:
-    if schema.get("type") == "array":
-        return []
-    choices = schema.get("enum")
-    return choices[0] if choices else _BLANK.get(schema.get("type"), "")

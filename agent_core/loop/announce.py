@@ -84,7 +84,7 @@ def finish(
                     approval=approval.approval,
                     call=call.call,
                     tool=call.name,
-                    arguments=call.arguments if approval.form is None else approval.arguments,
+                    arguments=call.arguments if approval.form is None else approval.given,
                     status="cancelled",
                     by=getattr(end, "by", None),
                     reason=WITHDRAWN if is_interrupted else None,

@@ -122,7 +122,7 @@ class Approvals:
         """Count a vote and return the approval, still open while its quorum is not met.
 
         Raises `NotFound`, `AlreadyDecided` (with the outcome), `NotAnApprover`, and `InvalidInput` for corrected
-        arguments that do not fit the tool's schema: then nothing is written.
+        arguments that do not fit the tool's schema, and for a form that is not filled in: then nothing is written.
         """
         if decision.reason is not None and len(decision.reason) > MAX_REASON:
             raise InvalidInput("reason", f"at most {MAX_REASON} characters.")
@@ -177,8 +177,11 @@ class Approvals:
         # In a thread: up to a second of work for arguments that are written to take as long as they can.
         faults = await asyncio.to_thread(problems, seen.form or schema or {}, arguments, MAX_FAULTS)
         if faults:
-            within = (fault.within("arguments") for fault in faults)
-            first, *more = (Fault(fault.path, f"{why}: {fault.message}") for fault in within)
+            within = [fault.within("arguments") for fault in faults]
+            remedy = ""
+            if decision.arguments is None:
+                remedy = f" Answer it with `arguments` that have {', '.join(f'`{fault.path}`' for fault in within)}."
+            first, *more = (Fault(fault.path, f"{why}: {fault.message}{remedy}") for fault in within)
             raise InvalidInput(first.path, first.message, *more)
 
 

@@ -7,6 +7,7 @@ import pytest
 from agent_core import ApprovalRequested, Fact, InvalidInput, ToolCompleted, ToolStarted, text_of
 from agent_core.domain.agents import ToolSpec
 from agent_core.domain.messages import Text
+from agent_core.hooks import asking
 from agent_core.hooks.asking import MAX_FORMS
 from agent_core.testing import by_step, call, say
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome
@@ -64,7 +65,7 @@ async def test_a_tool_asks_and_another_process_goes_on(make_core: MakeCore):
     stage = await _asked(make_core, Booking())
     (asked,) = await open_approvals(stage)
     assert (asked.title, asked.detail) == ("Which table?", "It is for one evening.")
-    assert (asked.arguments, asked.form, asked.edit) == ({"guests": 0, "where": "inside"}, TABLE, True)
+    assert (asked.arguments, asked.form, asked.edit) == ({}, TABLE, True)
     later = Booking()
     stage = await restart(make_core, stage, BOOKS, tools=(later,))
     await stage.core.approvals.decide(yes(asked.id, arguments={"guests": 4, "where": "outside"}))
@@ -89,7 +90,7 @@ async def test_a_no_reaches_the_tool(make_core: MakeCore):
 
 
 async def test_what_does_not_fit_the_form_is_refused(make_core: MakeCore):
-    """An answer that does not fit names the field and leaves the question open; so does what was filled in at first."""
+    """An answer that does not fit names the field and leaves the question open; so does a yes that fills nothing in."""
     stage = await _asked(make_core, Booking())
     (asked,) = await open_approvals(stage)
     for vote in (yes(asked.id, arguments={"guests": 4}), yes(asked.id)):
@@ -101,14 +102,38 @@ async def test_what_does_not_fit_the_form_is_refused(make_core: MakeCore):
     assert spec.parameters == TABLE
 
 
+@pytest.mark.parametrize("before", [{}, {"guests": 1, "where": "inside"}], ids=["now", "an old log"])
+async def test_no_value_is_invented(make_core: MakeCore, monkeypatch: pytest.MonkeyPatch, before: dict[str, Any]):
+    """A yes without values is refused by the fields that miss one, though an old log has values that nobody gave."""
+    monkeypatch.setattr(asking, "defaults", lambda _: before)
+    stage = await _asked(make_core, Booking())
+    (asked,) = await open_approvals(stage)
+    assert (asked.arguments, asked.asked) == ({}, {})
+    with pytest.raises(InvalidInput, match="Answer it with `arguments`") as refused:
+        await stage.core.approvals.decide(yes(asked.id))
+    assert [each.path for each in refused.value.faults] == ["arguments.guests", "arguments.where"]
+    assert await open_approvals(stage) == [asked]
+
+
+async def test_defaults_are_accepted_as_they_stand(make_core: MakeCore):
+    """A form that requires nothing without a default is answered by a yes; what has no default is left out."""
+    fields = {"guests": {"type": "integer", "default": 2}, "note": {"type": "string"}}
+    booking = Booking({"type": "object", "properties": fields, "required": ["guests"]})
+    stage = await _asked(make_core, booking)
+    (asked,) = await open_approvals(stage)
+    await stage.core.approvals.decide(yes(asked.id))
+    await stage.done(asked.run)
+    assert [each.content for each in booking.answers] == [{"guests": 2}]
+
+
 async def test_several_choices_are_checked(make_core: MakeCore):
-    """A list of choices is empty at first; too few, too many or another text is refused with the field."""
+    """Of a list of choices none is chosen at first; too few, too many or another text is refused with the field."""
     items = {"anyOf": [{"const": each, "title": each.title()} for each in ("ham", "egg", "tea")]}
     food = {"type": "array", "items": items, "minItems": 1, "maxItems": 2}
     booking = Booking({"type": "object", "properties": {"food": food}, "required": ["food"]})
     stage = await _asked(make_core, booking)
     (asked,) = await open_approvals(stage)
-    assert asked.arguments == {"food": []}
+    assert asked.arguments == {}
     for wrong in ([], ["ham", "egg", "tea"], ["jam"], "ham"):
         with pytest.raises(InvalidInput, match="food"):
             await stage.core.approvals.decide(yes(asked.id, arguments={"food": wrong}))

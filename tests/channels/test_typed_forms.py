@@ -1,5 +1,6 @@
 """Forms in a terminal: what each field takes, and what is typed."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ FORM: dict[str, Any] = {
         "size": {"type": "string", "enum": ["s", "l"], "enumNames": ["Small", "Large"]},
         "spicy": {"type": "boolean"},
         "note": {"type": "string"},
+        "day": {"type": "string", "format": "date"},
     },
     "required": ["guests", "size"],
 }
@@ -33,12 +35,16 @@ def test_each_field_says_what_it_takes():
     fields = typed_fields(FORM, {"toppings": ["c", "o"], "spicy": False})
     assert [each.described for each in fields] == [
         "Guests: How many?; a whole number",
-        "toppings (optional): any of 1 Cheese, 2 Ham, smoked, 3 Olives; numbers or names, with commas",
+        (
+            "toppings (optional): any of 1 Cheese, 2 Ham, smoked, 3 Olives; numbers or names, with commas; "
+            "1, 3 if you do not change it"
+        ),
         "size: one of 1 Small, 2 Large",
-        "spicy (optional): one of 1 yes, 2 no",
+        "spicy (optional): one of 1 yes, 2 no; 2 if you do not change it",
         "note (optional)",
+        "day (optional): a date, such as 2026-01-31",
     ]
-    assert [each.initial for each in fields] == ["", "1, 3", "", "2", ""]
+    assert [each.initial for each in fields] == ["", "1, 3", "", "2", "", ""]
 
 
 @for_each(
@@ -48,6 +54,7 @@ def test_each_field_says_what_it_takes():
         ("guests = 4; toppings = olives, CHEESE, 1; size=Large", {"guests": 4, "toppings": ["o", "c"], "size": "l"}),
         ("Guests=4; toppings=Ham, smoked; size=s", {"guests": 4, "toppings": ["h"], "size": "s"}),
         ("toppings=; spicy=yes; note=a = b", {"spicy": True, "note": "a = b"}),
+        ("day=2026-02-03", {"day": "2026-02-03"}),
     ],
 )
 def test_choices_are_typed_by_number_or_by_name(typed: str, answer: dict[str, Any]):
@@ -62,7 +69,8 @@ def test_choices_are_typed_by_number_or_by_name(typed: str, answer: dict[str, An
         ("size=medium", "size: `medium` is none of 1 (Small), 2 (Large)."),
         ("guests=many", "Guests: this is to be a whole number."),
         ("guests=", "Guests: this has to be given."),
-        ("what", "write each field and its value, such as `guests=…; toppings=…; size=…; spicy=…; note=…`."),
+        ("day=tomorrow", "day: this is to be a date, such as 2026-01-31."),
+        ("what", "write each field and its value, such as `guests=…; toppings=…; size=…; spicy=…; note=…; day=…`."),
     ],
 )
 def test_what_does_not_fit_is_said_in_words(typed: str, why: str):
@@ -78,7 +86,9 @@ def test_a_line_of_a_plain_terminal_answers_a_form():
     asked = Question("apr_1", "How many?", "book", {}, ("asker",), 1, 0, edit=True, form=FORM)
     shown = "\n".join((*question_lines(asked), *keys(asked)))
     assert "size: one of 1 Small, 2 Large" in shown
-    assert "e guests=…; toppings=…; size=…; spicy=…; note=… answers it" in shown
+    assert "e guests=…; toppings=…; size=…; spicy=…; note=…; day=… answers it · n [why] declines it" in shown
+    filled = replace(asked, arguments={"guests": 1, "size": "s"})
+    assert "answers it · y sends it as it is · n" in "\n".join(keys(filled))
     for line in ("e guests=4; size=2", 'e {"guests": 4, "size": "l"}'):
         decision = vote(asked, ann, line)
         assert decision is not None

@@ -318,6 +318,7 @@ def _write(
 
 def _held(row: Any) -> Held:
     request = msgspec.json.decode(row.request, type=e.ApprovalRequested)
+    is_unfilled = request.form is not None and row.status == "open"
     approval = ApprovalObject(
         id=row.id,
         session=row.session_id,
@@ -326,8 +327,8 @@ def _held(row: Any) -> Held:
         call=row.call,
         step=row.step,
         tool=row.tool,
-        arguments=msgspec.json.decode(row.arguments),
-        asked=msgspec.json.decode(row.asked),
+        arguments=request.given if is_unfilled else msgspec.json.decode(row.arguments),
+        asked=msgspec.json.decode(row.asked) if request.form is None else request.given,
         digest=row.digest,
         title=request.title,
         detail=request.detail,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from agent_core import Actor, Decision, InvalidInput, ParleyError
@@ -27,6 +28,8 @@ async def decided(
             voted = await approvals.decide(decision)
         except ParleyError as error:
             tell(f"! {error}")
+            if question.form is not None and decision.arguments is not None:  # what was typed is there to be mended
+                question = replace(question, arguments=decision.arguments)
             continue
         if voted.status == "open":
             tell("(counted; others have to agree)")
@@ -70,7 +73,7 @@ async def _filled(area: InputArea, question: Question, actor: Actor, tell: Calla
     for field in typed_fields(question.form or {}, question.arguments):
         tell(field.described)
         text: str | None = field.initial
-        while (text := await area.ask(f"{one_line(field.name)}> ", "Enter goes on · Esc goes back", text)) is not None:
+        while (text := await area.ask(f"{one_line(field.title)}> ", "Enter goes on · Esc goes back", text)) is not None:
             try:
                 value = field.read(text)
             except ValueError as error:

@@ -9,11 +9,9 @@ from typing import Any
 from agent_core import ApprovalObject, shorten
 from channels.legible import unmistakable
 from channels.slack.cards import words as w
+from channels.slack.cards.forms import ALWAYS, APPROVE, CHOICES, DENY, EDIT, buttons_of, fields, said
 from channels.slack.cards.words import Json, Sentence, Value, text
 from channels.slack.web_api import limits
-
-APPROVE, ALWAYS, EDIT, DENY = "approval_approve", "approval_always", "approval_edit", "approval_deny"
-"""The `action_id`s of a card's buttons; their value is the approval's id."""
 
 ROOM = limits.RICH_TEXT.value - 2_000
 """Characters of arguments in one message; the rest is for the words around them."""
@@ -88,10 +86,12 @@ def _head(approval: ApprovalObject, about: CardContext, *, alone: bool) -> list[
     blocks: list[Json] = [{"type": "header", "text": _plain_text(title)}]
     if approval.status != "open" and not alone:
         blocks.append(_outcome(approval, about))
-    whom = [text(" for "), w.name(approval.asker)] if approval.asker else []
+    is_form = approval.form is not None
+    whom = [text(" " if is_form else " for "), w.name(approval.asker)] if approval.asker else []
     where = [text(" in "), {"type": "channel", "channel_id": about.origin}] if about.origin else []
     who = [text(about.agent, bold=True), text(" asks"), *whom, *where]
-    blocks.append(_rich([*who, text(" to use "), text(unmistakable(approval.tool), code=True), text(".")]))
+    tool, end = text(unmistakable(approval.tool), code=True), text(" needs." if is_form else ".")
+    blocks.append(_rich([*who, text(" what " if is_form else " to use "), tool, end]))
     if about.words and approval.status == "open":  # what is decided keeps no copy of what its author may delete
         blocks[-1]["elements"].append({"type": "rich_text_quote", "elements": [text(_quoted(about.words))]})
     if about.link:
@@ -111,7 +111,8 @@ def _quoted(words: str) -> str:
 def _tail(approval: ApprovalObject, about: CardContext) -> list[Json]:
     if approval.status != "open":
         return [_outcome(approval, about)]
-    may: Sentence = [text("To decide: "), *w.responders(approval, about.team), text(". Open until ")]
+    does = "To decide" if approval.form is None else "To answer"
+    may: Sentence = [text(f"{does}: "), *w.responders(approval, about.team), text(". Open until ")]
     counted = w.votes(approval, about.team)
     words = [*may, w.date(approval.expires_at), text("."), *([text("\n"), *counted] if counted else [])]
     return [_rich(words), {"type": "actions", "elements": list(_buttons(approval, about))}]
@@ -125,6 +126,13 @@ def _outcome(approval: ApprovalObject, about: CardContext) -> Json:
 
 
 def _buttons(approval: ApprovalObject, about: CardContext) -> Iterator[Json]:
+    if approval.form is not None:
+        for action, (_, label) in zip(CHOICES, answers := buttons_of(approval), strict=False):
+            yield _button(approval, action, label, None, None)
+        if not answers:
+            yield _button(approval, EDIT, "Answer…", "primary", None)
+        yield _button(approval, DENY, "Decline…", "danger", None)
+        return
     tool = unmistakable(approval.tool)
     sure = (
         f"{tool} runs at once, with what the card says." if approval.quorum == 1 else f"It counts as one yes to {tool}."
@@ -158,7 +166,7 @@ def _notification_text(approval: ApprovalObject, about: CardContext) -> str:
     lines = [w.mrkdwn([text(unmistakable(" ".join(approval.title.split())))])]
     if approval.status != "open":
         lines.append(w.mrkdwn(w.outcome(approval, about.team)))
-    arguments = "\n".join(map(str, w.values(approval.arguments)))
+    arguments = "\n".join(map(str, w.values(approval.arguments if approval.form is None else said(approval))))
     more = "… (the card has all of it)" if len(arguments) > TEXT else ""
     return "\n".join([*lines, w.mrkdwn([text(arguments[:TEXT])]) + more]).strip()
 
@@ -167,7 +175,14 @@ def _notification_text(approval: ApprovalObject, about: CardContext) -> str:
 
 
 def _rows(approval: ApprovalObject) -> Iterator[Json]:
-    """Give the arguments that run, and below them those that were asked for in the place of corrected ones."""
+    """Give the arguments that run, and below them those that were asked for in the place of corrected ones.
+
+    Of a form they are its fields until it is answered, and the answer then.
+    """
+    if approval.form is not None:
+        rows = list(_fields(approval) if approval.status != "approved" else _values(said(approval)))
+        yield from rows or [_section([text("There is nothing to fill in.")])]
+        return
     if not approval.arguments:
         yield _section([text("It is called with nothing.")])
     yield from _values(approval.arguments)
@@ -178,6 +193,15 @@ def _rows(approval: ApprovalObject) -> Iterator[Json]:
     if added := [unmistakable(name) for name in approval.arguments if name not in approval.asked]:
         names = ", ".join(added)
         yield _section([text(f"Not asked for: {names if len(names) <= w.INLINE else len(added)}", italic=True)])
+
+
+def _fields(approval: ApprovalObject) -> Iterator[Json]:
+    given = said(approval) if not buttons_of(approval) else {}
+    for each in fields(approval, approval.form or {}):
+        free = [] if each.required else [text(" (optional)")]
+        more = [each.hint] if each.hint else []
+        more += [f"at first {given[each.label]}"] if each.label in given else []
+        yield _section([text(each.label, bold=True), *free, *([text(f": {'; '.join(more)}")] if more else [])])
 
 
 def _values(arguments: dict[str, Any]) -> Iterator[Json]:

@@ -2,20 +2,30 @@
 
 A form has a field for each argument that it can hold, made of the tool's schema and of what is asked; what is sent off
 is read by the same fields. A field that people left as it was keeps its argument, to the last space.
+
+A question that a tool asks itself (`ApprovalObject.form`) is shown in the words of its schema, which are its own. A
+call that is corrected is shown by the names of its arguments: words of its schema could say anything of them.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Literal, cast
 
-from agent_core import ApprovalObject, Fault
+from agent_core import ApprovalObject, Fault, shorten
 from channels.legible import unmistakable
 from channels.slack.cards import words as w
-from channels.slack.cards.blocks import DENY, EDIT
 from channels.slack.cards.words import Json
 from channels.slack.web_api import limits
+from channels.typed_forms import named_choices
 
+APPROVE, ALWAYS, EDIT, DENY = "approval_approve", "approval_always", "approval_edit", "approval_deny"
+"""The `action_id`s of a card's buttons; their value is the approval's id. `EDIT` and `DENY` name their forms, too."""
+CHOICES = tuple(f"approval_choice_{n}" for n in range(5))
+"""Those of the buttons that answer a question with one of its few choices, by their number."""
 REASON = "reason"
 FIELDS = limits.BLOCKS_PER_VIEW.value // 2
 VALUE = "value"
@@ -23,14 +33,28 @@ VALUE = "value"
 MAX_REASON = 2_000
 MAX_FAULT = 300
 """Characters of a field's label."""
+_GROUPS = 5
+"""Groups of options that one menu has at most: a view is bounded as a whole."""
+_LARGE = 10**15
+"""The bound of a number from which on Slack is not told of it; the schema still is what counts."""
 _LONG = 60
 """Characters beyond which a text has more than one line to be written in."""
-Kind = Literal["text", "integer", "number", "choice", "several", "json"]
+Kind = Literal["text", "integer", "number", "choice", "several", "flag", "json"]
 _KINDS: Mapping[Any, tuple[Kind, type]] = {
     "string": ("text", str),
     "integer": ("integer", int),
     "number": ("number", float),
 }
+_TEXTS: Mapping[Any, str] = {
+    "date": "datepicker",
+    "date-time": "datetimepicker",
+    "email": "email_text_input",
+    "uri": "url_text_input",
+}
+"""Slack's elements for texts of a `format`."""
+_INITIAL: Mapping[str, str] = {"datepicker": "initial_date", "datetimepicker": "initial_date_time"}
+_OF_ALL = re.compile(r"^does not fit the (?:form|schema) of `[^`]*`: ")
+_PATTERN = re.compile(r" does not match '.*'$", re.DOTALL)
 _WANTED: Mapping[Kind, str] = {"integer": "a whole number", "number": "a number", "json": "JSON"}
 
 
@@ -49,7 +73,8 @@ class Field:
     """One argument in a form: the *block* that asks for it, and what it holds at first, *shown* as text.
 
     It is one of *choices*, by its number, or *several* of them, by their numbers with commas, *most* at once; or else
-    of a *kind*.
+    of a *kind*. A *flag* has the one choice of a yes. *label* and *labels* are what it and its choices are called,
+    *element* is Slack's, with *bounds*. *blank*: left empty it has a value, such as an empty text that was given so.
     """
 
     name: str
@@ -60,6 +85,21 @@ class Field:
     choices: tuple[Any, ...] = ()
     hint: str = ""
     most: int | None = None
+    label: str = ""
+    labels: tuple[str, ...] = ()
+    element: str = "plain_text_input"
+    bounds: Json = field(default_factory=dict[str, Any])
+    blank: bool = False
+
+    @property
+    def must(self) -> bool:
+        """Whether it may not be left empty."""
+        return self.required and not self.blank
+
+    def said(self, value: Any) -> Any:
+        """Return *value*, which it holds, by the labels of its choices."""
+        chosen = [self.labels[int(n)] for n in self.initial.split(",") if n and self.labels]
+        return ", ".join(chosen) or ("No" if self.kind == "flag" else value)
 
     @property
     def fits(self) -> bool:
@@ -68,12 +108,13 @@ class Field:
 
 
 def denying(approval: ApprovalObject, card: CardAt) -> Json:
-    """Return the form that asks why not."""
+    """Return the form that asks why not; a tool that asks itself learns a no, and no reason."""
+    is_form = approval.form is not None
+    words = "It is kept with the question." if is_form else "The agent sees your reason."
     element = {"type": "plain_text_input", "action_id": VALUE, "multiline": True, "max_length": MAX_REASON}
-    reason = _input(
-        REASON, "Why not?", element, hint="The agent sees your reason. You may leave it out.", optional=True
-    )
-    return _form(DENY, "Deny this call", "Deny", [_about(approval), reason], card)
+    reason = _input(REASON, "Why not?", element, hint=f"{words} You may leave it out.", optional=True)
+    title, submit = ("Decline to answer", "Decline") if is_form else ("Deny this call", "Deny")
+    return _form(DENY, title, submit, [_about(approval), reason], card)
 
 
 def editing(approval: ApprovalObject, schema: Json, card: CardAt) -> Json:
@@ -85,7 +126,26 @@ def editing(approval: ApprovalObject, schema: Json, card: CardAt) -> Json:
         blocks.append(
             _note(notice if len(notice) <= limits.CONTEXT_TEXT.value else f"{len(same)} more are kept as they are.")
         )
-    return _form(EDIT, "Edit and approve", "Approve", blocks, card)
+    title, submit = ("Edit and approve", "Approve") if approval.form is None else ("Answer", "Send")
+    return _form(EDIT, title, submit, blocks, card)
+
+
+def buttons_of(approval: ApprovalObject) -> Sequence[tuple[Json, str]]:
+    """Return the few answers of a question that one press answers, each with its label; none for any other one."""
+    properties: Json = (approval.form or {}).get("properties") or {}
+    answers = [
+        ({name: value}, label) for name, part in properties.items() for value, label in _choices(part, titled=True)
+    ]
+    return answers if len(properties) == 1 and 1 < len(answers) <= len(CHOICES) else ()
+
+
+def said(approval: ApprovalObject) -> Json:
+    """Return what a form is filled with, in its own words."""
+    by_name = {each.name: each for each in fields(approval, approval.form or {})}
+    return {
+        by_name[name].label if name in by_name else name: by_name[name].said(value) if name in by_name else value
+        for name, value in approval.arguments.items()
+    }
 
 
 def written(card: CardAt) -> str:
@@ -118,50 +178,101 @@ def fields(approval: ApprovalObject, schema: Json) -> list[Field]:
             name,
             f"arg_{n}",
             properties.get(name),
-            approval.arguments,
+            approval,
             required=name in required or name not in properties,
         )
         for n, name in enumerate(names)
     )
-    return [each for each in made if each.fits][:FIELDS]
+    held = [each for each in made if each.fits][:FIELDS]
+    labels = [each.label for each in held]
+    return [
+        replace(each, label=f"{each.label} ({each.name})") if labels.count(each.label) > 1 else each for each in held
+    ]
 
 
-def _of(name: str, block: str, schema: Any, arguments: Json, *, required: bool) -> Field:
+def _of(name: str, block: str, schema: Any, approval: ApprovalObject, *, required: bool) -> Field:
     part = cast("Json", schema) if isinstance(schema, dict) else {}
-    is_present, value = name in arguments, arguments.get(name)
+    is_form, is_present, value = approval.form is not None, name in approval.arguments, approval.arguments.get(name)
+    title = shorten(unmistakable(str(part.get("title") or "").strip()), limits.INPUT_LABEL.value // 2)
     hint = unmistakable(str(part.get("description") or ""))[: limits.INPUT_HINT.value]
-    if choices := _choices(part):
-        initial = next((str(n) for n, each in enumerate(choices) if is_present and _json(each) == _json(value)), "")
-        return Field(name, block, "choice", initial, required, choices, hint)
-    several = _several(part)
-    if several and (chosen := _chosen(several, value if is_present else [])) is not None:
-        bound: object = part.get("maxItems")
-        most = bound if type(bound) is int and bound > 0 else None
-        return Field(name, block, "several", chosen, required, several, hint, most)
+    label = title if is_form and title else unmistakable(name) or _json(name)
+    plain = Field(name, block, "text", "", required, hint=hint, label=label)
+    if is_form and part.get("type") == "boolean" and (is_present or not required):
+        first, yes = "0" if value is True else "", {"choices": (True,), "labels": ("Yes",)}
+        return replace(plain, kind="flag", initial=first, **yes, element="checkboxes", blank=True)
+    if choices := _choices(part, titled=is_form):
+        values, labels = zip(*choices, strict=True)
+        initial = next((str(n) for n, each in enumerate(values) if is_present and _json(each) == _json(value)), "")
+        element = "radio_buttons" if is_form and part.get("type") == "boolean" else "static_select"
+        return replace(plain, kind="choice", initial=initial, choices=values, labels=labels, element=element)
+    if several := _several(part, titled=is_form):
+        values, labels = zip(*several, strict=True)
+        if (chosen := _chosen(values, value if is_present else [])) is not None:
+            bound: object = part.get("maxItems")
+            most = bound if type(bound) is int and bound > 0 else None
+            menu = replace(plain, kind="several", initial=chosen, choices=values, labels=labels, most=most)
+            return replace(menu, element="multi_static_select", blank=not part.get("minItems"))
     kind, like = _KINDS.get(str(part.get("type")), ("json", object))
     if is_present and not (type(value) is like or (kind == "number" and type(value) is int)):
         kind = "json"
-    initial = value if isinstance(value, str) and kind == "text" else _json(value, indent=2)
-    return Field(name, block, kind, initial if is_present else "", required, hint=hint)
+    text = value if isinstance(value, str) and kind == "text" else _json(value, indent=2)
+    initial = text if is_present else ""
+    made = replace(plain, kind=kind, initial=initial, blank=kind == "text" and is_present and not initial)
+    if kind == "json":
+        return replace(made, label=f"{label} (JSON)")
+    return replace(made, **_written_in(part, initial)) if is_form else made
 
 
-def _choices(schema: Json) -> tuple[Any, ...]:
-    """Return the values that are all there are, if a menu can hold them."""
-    options: Sequence[Any] = schema.get("oneOf") or ()
-    named = [cast("Json", each)["const"] for each in options if isinstance(each, dict) and "const" in each]
-    values: Sequence[Any] = (True, False) if schema.get("type") == "boolean" else schema.get("enum") or named
-    fit = len(values) <= limits.OPTIONS.value and all(len(_label(each)) <= limits.OPTION_TEXT.value for each in values)
-    return tuple(values) if fit else ()
+def _written_in(part: Json, initial: str) -> Json:
+    """Return Slack's element for a text or a number of a form, with its bounds, if that can hold *initial*."""
+    if part.get("type") in ("integer", "number"):
+        is_whole = part["type"] == "integer"
+        given = {name: part.get(key) for name, key in (("min_value", "minimum"), ("max_value", "maximum"))}
+        bounds = {
+            name: f"{Decimal(str(bound)):f}"
+            for name, bound in given.items()
+            if (type(bound) is int or (type(bound) is float and not is_whole)) and abs(bound) < _LARGE
+        }
+        element = "plain_text_input" if "e" in initial.lower() else "number_input"
+        return {"element": element, "bounds": {"is_decimal_allowed": not is_whole, **bounds}}
+    element = _TEXTS.get(str(part.get("format")), "plain_text_input")
+    if initial and element in _INITIAL and _first_of(element, initial) is None:
+        element = "plain_text_input"
+    most: object = part.get("maxLength")
+    return {"element": element, "bounds": {"multiline": type(most) is int and most > _LONG}}
 
 
-def _several(schema: Json) -> tuple[Any, ...]:
+def _first_of(element: str, text: str) -> Any:
+    """Return *text* as a picker of dates holds it at first; None where it cannot."""
+    try:
+        if element == "datepicker":
+            return date.fromisoformat(text).isoformat()
+        at = datetime.fromisoformat(text)
+        seconds = int(at.timestamp())
+        return seconds if at.tzinfo and len(str(seconds)) == len("1628633820") else None  # Slack takes ten digits
+    except (ValueError, OverflowError):
+        return None
+
+
+def _choices(schema: Json, *, titled: bool = False) -> Sequence[tuple[Any, str]]:
+    """Return the values that are all there are, each with its label (*titled*: the schema's), if a menu has room."""
+    yes_or_no = [(True, "Yes"), (False, "No")]
+    named = yes_or_no if schema.get("type") == "boolean" else list(named_choices(schema))
+    labels = [shorten(unmistakable(name.strip()), limits.OPTION_TEXT.value) if titled else "" for _, name in named]
+    made = [(value, label or _label(value)) for (value, _), label in zip(named, labels, strict=True)]
+    fit = len(made) <= limits.OPTIONS.value * _GROUPS and all(
+        len(label) <= limits.OPTION_TEXT.value for _, label in made
+    )
+    return made if fit else ()
+
+
+def _several(schema: Json, *, titled: bool) -> Sequence[tuple[Any, str]]:
     """Return the texts of which several may be chosen, if a menu can hold them."""
     items: object = schema.get("items")
     if schema.get("type") != "array" or not isinstance(items, dict):
         return ()
-    of = cast("Json", items)
-    choices = _choices({"oneOf": of.get("anyOf") or of.get("oneOf"), "enum": of.get("enum")})
-    return choices if all(isinstance(each, str) for each in choices) else ()
+    choices = _choices({**cast("Json", items), "type": None}, titled=titled)
+    return choices if all(isinstance(value, str) for value, _ in choices) else ()
 
 
 def _chosen(several: Sequence[str], value: Any) -> str | None:
@@ -184,7 +295,7 @@ def read(form_fields: Sequence[Field], values: Mapping[str, str | None], before:
     arguments, errors = dict(before), dict[str, str]()
     for each in form_fields:
         text = values.get(each.block) or ""
-        if _same(text, each.initial):
+        if _same(text, each.initial) and (each.name in before or not each.required):
             continue
         try:
             parsed, value = _parsed(each, text)
@@ -203,7 +314,8 @@ def marked(form_fields: Sequence[Field], faults: Sequence[Fault]) -> dict[str, s
     errors = dict[str, str]()
     for fault in faults:
         block, place = _place(form_fields, fault.path.removeprefix("arguments"))
-        words = f"{place}: {fault.message}" if place else fault.message
+        message = _PATTERN.sub(" is not of the form that is asked for.", _OF_ALL.sub("", fault.message))
+        words = f"{place}: {message}" if place else message
         errors[block] = f"{errors[block]}; {words}" if block in errors else words
     return {block: words[:MAX_FAULT] for block, words in errors.items()}
 
@@ -220,15 +332,17 @@ def _place(form_fields: Sequence[Field], path: str) -> tuple[str, str]:
 
 def _parsed(field: Field, text: str) -> tuple[bool, Any]:
     """Return whether a value was given, and which; raises `ValueError` with what is wrong in words."""
+    if not text.strip() and field.must:
+        raise ValueError("This has to be given.")
     if field.kind == "text":
         return bool(text.strip()) or field.required, text
+    if field.kind == "flag":
+        return True, bool(text)
     if field.kind == "several":
         # Nothing chosen is a choice, where a list has to be given: whether it may be empty is for its schema to say.
         chosen = sorted({int(n) for n in text.split(",") if n})
         return bool(chosen) or field.required, [field.choices[n] for n in chosen]
     if not text.strip():
-        if field.required:
-            raise ValueError("This has to be given.")
         return False, None
     if field.kind == "choice":
         return True, field.choices[int(text)]
@@ -257,33 +371,37 @@ def _same(text: str, displayed: str) -> bool:
 
 
 def _field(field: Field) -> Json:
-    label = unmistakable(field.name) + (" (JSON)" if field.kind == "json" else "")
-    return _input(field.block, label, _element(field), hint=field.hint, optional=not _must(field))
-
-
-def _must(field: Field) -> bool:
-    may_be_empty = field.kind in ("text", "several")
-    return field.required and (not may_be_empty or bool(field.initial))  # a text that is empty may stay so
+    return _input(field.block, field.label, _element(field), hint=field.hint, optional=not field.must)
 
 
 def _element(field: Field) -> Json:
+    made: Json = {"type": field.element, "action_id": VALUE}
     if field.choices:
-        options = [{"text": _plain_text(_label(each)), "value": str(n)} for n, each in enumerate(field.choices)]
-        if field.kind == "several":
-            return _menu_of_several(field, options)
-        first = {"initial_option": options[int(field.initial)]} if field.initial else {}
-        return {"type": "static_select", "action_id": VALUE, "options": options, **first}
+        return made | _menu(field)
+    if field.element in _INITIAL:
+        return made | ({_INITIAL[field.element]: _first_of(field.element, field.initial)} if field.initial else {})
+    made |= {"initial_value": field.initial} if field.initial else {}
+    if field.element == "number_input":
+        return made | field.bounds
+    if field.element != "plain_text_input":
+        return made
     is_long = field.kind == "json" or "\n" in field.initial or len(field.initial) > _LONG
-    first = {"initial_value": field.initial} if field.initial else {}
-    multiline = is_long and field.kind not in ("integer", "number")
-    return {"type": "plain_text_input", "action_id": VALUE, "multiline": multiline, **first}
+    is_number = field.kind in ("integer", "number")
+    return made | {"multiline": (is_long or bool(field.bounds.get("multiline"))) and not is_number}
 
 
-def _menu_of_several(field: Field, options: Sequence[Json]) -> Json:
-    chosen = [options[int(n)] for n in field.initial.split(",") if n]
-    made: Json = {"type": "multi_static_select", "action_id": VALUE, "options": list(options)}
+def _menu(field: Field) -> Json:
+    """Return the options of a field, in groups where they are too many for one, and those that are chosen at first."""
+    options = [{"text": _plain_text(label), "value": str(n)} for n, label in enumerate(field.labels)]
+    chosen, most = [options[int(n)] for n in field.initial.split(",") if n], limits.OPTIONS.value
+    groups = [options[n : n + most] for n in range(0, len(options), most)]
+    listed: Json = {"options": options}
+    if len(groups) > 1:
+        listed = {"option_groups": [{"label": each[0]["text"], "options": each} for each in groups]}
+    if field.kind == "choice":
+        return listed | ({"initial_option": chosen[0]} if chosen else {})
     first = {"initial_options": chosen} if chosen else {}
-    return {**made, **first, **({"max_selected_items": field.most} if field.most else {})}
+    return {**listed, **first, **({"max_selected_items": field.most} if field.most else {})}
 
 
 def _input(block: str, label: str, element: Json, *, hint: str = "", optional: bool = False) -> Json:

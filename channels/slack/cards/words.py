@@ -98,19 +98,21 @@ def outcome(approval: ApprovalObject, team: str) -> Sentence:
     """Return the outcome of an approval that is no longer open: what, by whom, when."""
     by = [text(" by "), person(approval.decided_by, team)] if approval.decided_by else []
     at = [text(", "), date(approval.decided_at)] if approval.decided_at is not None else []
+    is_form = approval.form is not None
     match approval.status:
         case "approved":
-            sentence = [text("Approved", bold=True), *by, *at]
+            sentence = [text("Answered" if is_form else "Approved", bold=True), *by, *at]
             if approval.is_edited:
                 sentence.append(text(", with other arguments than were asked for"))
             if approval.remember and approval.votes and all(vote.remember for vote in approval.votes if vote.approved):
                 sentence.append(text(", and for the rest of this conversation"))
             return [*sentence, text(".")]
         case "denied":
-            return [text("Denied", bold=True), *by, *at, text(".")]
+            return [text("Declined" if is_form else "Denied", bold=True), *by, *at, text(".")]
         case "expired":
             then = "so the call was denied" if approval.on_timeout == "deny" else "so the answer was given up"
-            return [text("Not decided in time", bold=True), *at, text(f": {then}.")]
+            words, then = ("Not answered", "so it was declined") if is_form else ("Not decided", then)
+            return [text(f"{words} in time", bold=True), *at, text(f": {then}.")]
         case _:
             return [text("Not asked any more", bold=True), *at, text(": the answer was stopped"), *by, text(".")]
 

@@ -21,8 +21,7 @@ from agent_core import (
 )
 from channels.slack.cards import forms
 from channels.slack.cards import words as w
-from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
-from channels.slack.cards.forms import CardAt
+from channels.slack.cards.forms import ALWAYS, APPROVE, CHOICES, DENY, EDIT, CardAt
 from channels.slack.cards.words import Json, text
 from channels.slack.inbound.groups import Belonging, Groups
 from channels.slack.inbound.intake import Filled, Pressed
@@ -77,12 +76,19 @@ class Clicks:
         by = await self._decider(installation, pressed.user, card, approval, until)
         if isinstance(by, str):
             return by
-        if pressed.what in (EDIT, DENY) and may_respond(approval.responders, approval.asker, by, approval.speakers):
+        answer = dict(zip(CHOICES, forms.buttons_of(approval), strict=False)).get(pressed.what)
+        # What a tool asks itself is never answered unseen: an older card has a yes to it.
+        opens = pressed.what in (EDIT, DENY) or (approval.form is not None and answer is None)
+        if opens and may_respond(approval.responders, approval.asker, by, approval.speakers):
             return await self._open(installation, pressed, approval, until)
         # Who may not is refused by the core, which keeps account of it.
-        yes = pressed.what in (APPROVE, ALWAYS)
-        vote = _vote(approval.id, by, approved=yes, remember=pressed.what == ALWAYS)
-        return await self._decide(installation, card, vote)
+        yes = pressed.what in (APPROVE, ALWAYS) or answer is not None
+        given = answer and answer[0]
+        vote = _vote(approval.id, by, approved=yes, remember=pressed.what == ALWAYS, arguments=given)
+        try:
+            return await self._decide(installation, card, vote)
+        except InvalidInput as error:
+            return error.message
 
     async def filled(self, installation: Installation, filled: Filled) -> Json | None:
         """Take a form that was sent off; return what Slack is to do with it, if it is not to close.
@@ -145,7 +151,7 @@ class Clicks:
     ) -> str | None:
         """Open the form of a button."""
         view = forms.denying(approval, pressed.card)
-        if pressed.what == EDIT:
+        if pressed.what != DENY:
             if not approval.edit:
                 return NOTHING_TO_EDIT
             view = forms.editing(approval, await self._schema(approval), pressed.card)

@@ -6,11 +6,11 @@ Slack's words end here. What bots say asks for nothing, our own words least of a
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, cast
 
-from channels.slack.cards.blocks import ALWAYS, APPROVE, DENY, EDIT
-from channels.slack.cards.forms import CardAt, card_at
+from channels.slack.cards.forms import ALWAYS, APPROVE, CHOICES, DENY, EDIT, CardAt, card_at
 from channels.slack.inbound.viewing import viewed
 from channels.slack.outbound.blocks import FEEDBACK, voted
 from channels.slack.outbound.text import clean, unescape
@@ -334,10 +334,14 @@ def _filled(payload: Json, _: Identity) -> Filled:
 
 
 def _value(element: Json) -> str | None:
-    """Return what a person wrote into a field, or chose there; of several the values with commas."""
+    """Return what a person wrote into a field, or chose there: several values with commas, a time in ISO 8601."""
     if "selected_options" in element:
         several: list[Json] = element["selected_options"] or []
         return ",".join(str(each["value"]) for each in several)
+    if isinstance(at := element.get("selected_date_time"), int):
+        return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+    if "selected_date" in element:
+        return element["selected_date"]
     value = part(element, "selected_option").get("value") if "selected_option" in element else element.get("value")
     return None if value is None else str(value)
 
@@ -380,7 +384,7 @@ _EVENTS: Mapping[str, Reading] = MappingProxyType(
     }
 )
 _ACTIONS: Mapping[str, Reading] = MappingProxyType(
-    {FEEDBACK: _voted, **dict.fromkeys((APPROVE, ALWAYS, EDIT, DENY), _pressed)}
+    {FEEDBACK: _voted, **dict.fromkeys((APPROVE, ALWAYS, EDIT, DENY, *CHOICES), _pressed)}
 )
 _FORMS: Mapping[str, Reading] = MappingProxyType({EDIT: _filled, DENY: _filled})
 _SHORTCUTS: Mapping[str, Reading] = MappingProxyType({ASK_MESSAGE: _pointed})

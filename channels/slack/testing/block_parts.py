@@ -135,8 +135,16 @@ ACTIONS: dict[str, Shape] = {
     "overflow": record({"options": items(_OPTION, limits.OVERFLOW_OPTIONS.value)}, {**_ACTION, "confirm": _CONFIRM}),
 }
 SECTION_ACCESSORIES: dict[str, Shape] = {**ACTIONS, "image": IMAGE}
+_WRITTEN = {**_ACTION, "placeholder": _plain(limits.PLACEHOLDER.value), "focus_on_load": flag}
 INPUTS: dict[str, Shape] = {
     **_MENUS,
+    "email_text_input": record({}, {**_WRITTEN, "initial_value": text()}),
+    "url_text_input": record({}, {**_WRITTEN, "initial_value": text()}),
+    "number_input": record(
+        {"is_decimal_allowed": flag}, {**_WRITTEN, **dict.fromkeys(("initial_value", "min_value", "max_value"), text())}
+    ),
+    "datepicker": record({}, {**_MENU, "initial_date": text(len("2026-01-31"), least=len("2026-01-31"))}),
+    "datetimepicker": record({}, {**_ELEMENT, "initial_date_time": number(10**9, 10**10 - 1, whole=True)}),
     "multi_static_select": both(
         record(
             {},

@@ -30,10 +30,14 @@ def _state(block: Json, value: Any) -> Json:
         return dict(cast("Json", value))
     element: Json = block["element"]
     match element["type"]:
-        case "static_select":
+        case "static_select" | "radio_buttons":
             state = _chosen(element, value)
-        case "multi_static_select":
+        case "multi_static_select" | "checkboxes":
             state = _several(element, value)
+        case "datepicker":
+            state = {"selected_date": value or element.get("initial_date")}
+        case "datetimepicker":
+            state = {"selected_date_time": value or element.get("initial_date_time")}
         case _:
             state = _written(element, value)
     if not block.get("optional") and not any(state.values()):
@@ -44,7 +48,8 @@ def _state(block: Json, value: Any) -> Json:
 def _chosen(element: Json, value: str | None) -> Json:
     if value is None:
         return {"selected_option": element.get("initial_option")}
-    options = [each for each in element.get("options", []) if each["value"] == value]
+    groups = [element, *element.get("option_groups", [])]
+    options = [each for group in groups for each in group.get("options", []) if each["value"] == value]
     if value and not options:
         raise NotPossible(f"There is nothing to choose with the value {value}.")
     return {"selected_option": options[0] if options else None}

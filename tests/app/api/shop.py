@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from agent_core import Actor, Core, DeclaredTool, Hook
 from agent_core.testing import Script, ScriptedProvider, by_step, call, say
+from agent_core.tools.base import Tool
 from app.serving.readers import Readers
 from channels.web.identity import TokenSigner
 from channels.web.visible import ShowTools
@@ -72,12 +73,13 @@ async def events(client: httpx.AsyncClient, path: str) -> list[Frame]:
 
 @asynccontextmanager
 async def shops(make_core: MakeCore, one_app: OneApp, tokens: TokenSigner) -> AsyncIterator[Open]:
-    """Give what opens a shop: a *script*, *declared* tools, *show* and *overlap* of a page, an approval's *config*."""
+    """Give what opens a shop: a *script*, *own* and *declared* tools, *show*, *overlap*, and an approval's *config*."""
     async with AsyncExitStack() as stack:
 
         async def build(
             script: Script = PAYS,
             *,
+            own: tuple[Tool, ...] = (),
             declared: tuple[DeclaredTool, ...] = (),
             show: ShowTools = "names",
             overlap: str = "queue",
@@ -86,7 +88,7 @@ async def shops(make_core: MakeCore, one_app: OneApp, tokens: TokenSigner) -> As
             **config: Any,
         ) -> Shop:
             till = Till()
-            tools = till.tools()
+            tools = (*till.tools(), *own)
             definition = {
                 "hooks": (asks(**config),) if hooks is None else hooks,
                 "tools": (*(tool.spec.name for tool in tools), *declared),

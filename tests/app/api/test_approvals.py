@@ -8,6 +8,8 @@ import pytest
 
 from agent_core import DeclaredTool
 from agent_core.testing import FakeClock, by_step, call, say
+from agent_core.tools.base import CallContext, Elicitation
+from agent_core.tools.function import tool
 from tests.app.api.shop import Open, asked, events, open_one
 from tests.app.conftest import KEY
 from tests.polling import PATIENCE
@@ -15,6 +17,11 @@ from tests.polling import PATIENCE
 CONTRACT = {
     *("id", "session", "run", "call", "tool", "arguments", "title", "detail", "status", "responders", "quorum"),
     *("votes", "requested_at", "expires_at", "decided_by", "decided_at", "reason"),
+}
+WANTED = {
+    "type": "object",
+    "properties": {"amount": {"type": "integer"}, "to": {"type": "string"}},
+    "required": ["amount", "to"],
 }
 OPTIONAL = {
     "agent",
@@ -244,6 +251,31 @@ async def test_what_is_no_decision_is_refused(shop: Open):
         assert answer.json()["errors"][0]["path"].partition(".")[0] == path
     assert await open_one(here.operator) == found
     assert here.till.paid == []
+
+
+async def test_a_form_that_nobody_filled_in_is_refused(shop: Open):
+    """A yes without values answers 422 with each field that misses one, and the remedy; with them it counts."""
+
+    @tool(effect="write")
+    async def send(context: CallContext) -> Elicitation | str:
+        """Send money."""
+        return str(context.answer.content) if context.answer else Elicitation("What?", WANTED)
+
+    here = await shop(by_step((call("send"),), (say("Sent."),)), own=(send,), hooks=())
+    _, run = await asked(await here.visitor())
+    found = await open_one(here.operator)
+    assert found["arguments"] == {}
+    path, by = f"/v1/approvals/{found['id']}", {"id": "ada", "kind": "visitor"}
+    refused = await here.operator.post(path, json={"approved": True, "actor": by})
+    assert refused.status_code == 422
+    assert [each["path"] for each in refused.json()["errors"]] == ["arguments.amount", "arguments.to"]
+    assert "Answer it with `arguments` that have `arguments.amount`, `arguments.to`." in refused.json()["detail"]
+    assert await open_one(here.operator) == found
+    filled = {"amount": 3, "to": "Bob"}
+    assert (
+        await here.operator.post(path, json={"approved": True, "actor": by, "arguments": filled})
+    ).status_code == 200
+    assert (await here.core.settled(run.rpartition("/")[2], timeout=PATIENCE)).status == "completed"
 
 
 async def test_every_fault_of_a_correction_is_reported(shop: Open):

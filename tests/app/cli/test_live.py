@@ -111,8 +111,9 @@ async def test_a_flaw_in_edited_arguments_is_said(make_core):
 
 
 async def test_a_form_is_asked_field_by_field(make_core):
-    """A choice of several is typed by numbers or names; what fits nothing is said in words, and corrected."""
-    fields = {"guests": {"type": "integer"}, "days": {"type": "array", "items": {"enum": ["Mon", "Tue", "Sun"]}}}
+    """A choice of several is typed by numbers or names; what does not fit is said in words, and can be mended."""
+    guests = {"type": "integer", "maximum": 6}
+    fields = {"guests": guests, "days": {"type": "array", "items": {"enum": ["Mon", "Tue", "Sun"]}}}
     answers: list[object] = []
 
     @tool(effect="write", idempotent=True)
@@ -133,10 +134,18 @@ async def test_a_form_is_asked_field_by_field(make_core):
         seat.press("many\r")
         await seat.shows("this is to be a whole number")
         await until(lambda: seat.area.field is not None)
-        seat.press("\x7f" * 9 + "4\r")
+        seat.press("\x7f" * 9 + "40\r")
         await seat.shows("any of 1 Mon, 2 Tue, 3 Sun; numbers or names, with commas", times=2)
         await until(lambda: seat.area.field is not None)
         seat.press("1, sun\r")
+        await seat.shows("40 is greater than the maximum of 6")
+        await seat.is_asked()
+        seat.press("e")
+        await until(lambda: seat.area.field is not None)
+        seat.press("\x7f\r")
+        await seat.shows("1, 3 if you do not change it")
+        await until(lambda: seat.area.field is not None)
+        seat.press("\r")
         await seat.shows("Done.")
     assert answers == [{"guests": 4, "days": ["Mon", "Sun"]}]
 

@@ -210,6 +210,21 @@ test("a form of a tool is there to be filled in at once, with its defaults alone
   assert.deepEqual(votes[0]?.[1], { approved: true, arguments: { mail: "a@b.example", size: "M", count: 2 } });
 });
 
+test("a form invents nothing: a yes or no that is required is chosen, and its choices are called by their titles", () => {
+  const size = { oneOf: [{ const: "s", title: "Small" }, { const: "l", title: "Large" }] };
+  const form = { type: "object", properties: { agreed: { type: "boolean" }, size }, required: ["agreed", "size"] };
+  const { card, votes, set } = shown({ isForm: true, schema: form, arguments: { agreed: false, size: "s" }, remember: false });
+  const [agreed, which] = [...card.node.querySelectorAll("select")] as [HTMLSelectElement, HTMLSelectElement];
+  assert.deepEqual([...which.options].map((each) => each.textContent), ["Choose…", "Small", "Large"]);
+  press(card, "Send");
+  assert.deepEqual([votes.length, card.node.querySelectorAll("[aria-invalid]").length], [0, 2]);
+  [agreed.value, which.value] = ["1", "1"];
+  press(card, "Send");
+  assert.deepEqual(votes[0]?.[1], { approved: true, arguments: { agreed: false, size: "l" } });
+  set({ mayDecide: false });
+  assert.equal(card.node.querySelector("dl"), null, "what an older log made up is shown to nobody");
+});
+
 test("after a decision the focus goes to the next question, and after the last to the composer", () => {
   const [first, second] = [shown({ id: "apr_1" }), shown({ id: "apr_2" })];
   const form = window.document.createElement("form");

@@ -1,6 +1,8 @@
 """Approvals as cards: posted where people are asked, decided by a click, then updated with the outcome."""
 
-from typing import Annotated
+import json
+from dataclasses import replace
+from typing import Annotated, Any
 
 import pytest
 from pydantic import Field
@@ -8,11 +10,14 @@ from structlog.testing import capture_logs
 
 from agent_core import Actor, Decider, Decision
 from agent_core.testing import FakeClock, call, say, step_of
+from agent_core.tools.base import CallContext, Elicitation, Tool
 from agent_core.tools.function import tool
+from channels.slack.cards.forms import CHOICES
 from channels.slack.inbound.clicks import GONE, LATE, NOT_SURE, NOT_YOURS
 from channels.slack.inbound.mentions import OUTSIDE
 from channels.slack.settings import Slack
 from channels.slack.testing import InjectedFault
+from channels.slack.testing.forms import NotPossible
 from tests.channels.slack.cards.desk import ALWAYS, APPROVE, DENY, EDIT, Desk, TypedTill, asking, asks, buttons, wants
 from tests.polling import PATIENCE
 
@@ -81,7 +86,7 @@ async def test_arguments_are_corrected_in_a_form(make_core):
         (delivery,) = (await desk.team.submits("UANN", view["id"], wrong)).deliveries
         assert delivery.answer["errors"] == {fields["amount"]: "This is to be a whole number."}
         (delivery,) = (await desk.team.submits("UANN", view["id"], wrong | {fields["amount"]: "3"})).deliveries
-        assert "does not fit the schema" in delivery.answer["errors"][fields["lines (JSON)"]]
+        assert delivery.answer["errors"] == {fields["lines (JSON)"]: "[0]: 'x' is not of type 'integer'"}
         assert (desk.till.paid, (await desk.open()).votes) == ([], ())
         right = {fields["amount"]: "3", fields["colour"]: "1", fields["urgent"]: "0"}
         await desk.team.submits("UANN", view["id"], right)
@@ -107,13 +112,69 @@ async def test_each_argument_that_does_not_fit_says_so(make_core, monkeypatch: p
         blocks = [each["block_id"] for each in view["blocks"] if each["type"] == "input"]
         wrong = dict(zip(blocks, ("Bobby Tables", "0", '["x", 2, "y"]'), strict=True))
         (delivery,) = (await desk.team.submits("UANN", view["id"], wrong)).deliveries
-        why = "does not fit the schema of `pay`"
         assert [delivery.answer["errors"][block] for block in blocks] == [
-            f"{why}: 'Bobby Tables' is too long",
-            f"{why}: 0 is less than the minimum of 1",
-            f"[0]: {why}: 'x' is not of type 'integer'; [2]: {why}: 'y' is not of type 'integer'",
+            "'Bobby Tables' is too long",
+            "0 is less than the minimum of 1",
+            "[0]: 'x' is not of type 'integer'; [2]: 'y' is not of type 'integer'",
         ]
         assert (await desk.open()).votes == ()
+
+
+def asking_for(schema: dict[str, Any], answers: list[Any]) -> Tool:
+    """Return a tool that asks for what it needs, and keeps the *answers*."""
+
+    @tool(effect="write")
+    async def pay(context: CallContext) -> Elicitation | str:
+        """Pay a person."""
+        if context.answer is None:
+            return Elicitation("What shall I pay?", schema)
+        answers.append(dict(context.answer.content))
+        return "Paid."
+
+    return pay
+
+
+async def test_a_form_is_answered_by_a_person(make_core, monkeypatch: pytest.MonkeyPatch):
+    """A card of before, which has a yes, opens the form too; what is wrong is said in words at its field."""
+    code, answers = {"type": "string", "title": "Code", "pattern": "^[A-Z]{2}$"}, list[Any]()
+    schema = {"type": "object", "properties": {"code": code, "day": {"type": "string", "format": "date"}}}
+    made = asking_for({**schema, "required": ["code", "day"]}, answers)
+    monkeypatch.setattr(TypedTill, "tools", lambda _: (made,))
+    async with asking(make_core, answer=wants(), hooks=()) as desk:
+        await desk.ask()
+        (card,) = desk.cards()
+        assert buttons(card) == [EDIT, DENY]
+        blocks = json.loads(json.dumps(card.blocks).replace(EDIT, APPROVE))
+        ts = await desk.post(replace(card, blocks=blocks))
+        assert (await desk.team.presses("UANN", "CGENERAL", ts, APPROVE)).acked
+        view = desk.views("UANN")[-1]
+        assert (await desk.open()).status == "open"
+        with pytest.raises(NotPossible, match="Code has to be filled in"):
+            await desk.team.submits("UANN", view["id"], {})
+        given = {"arg_0": "x", "arg_1": "2026-02-03"}
+        (delivery,) = (await desk.team.submits("UANN", view["id"], given)).deliveries
+        assert delivery.answer["errors"] == {"arg_0": "'x' is not of the form that is asked for."}
+        await desk.team.submits("UANN", view["id"], given | {"arg_0": "AB"})
+        await desk.team.presses("UANN", "CGENERAL", ts, APPROVE)  # too late: the posted copy is mended
+        await desk.settled()
+        assert answers == [{"code": "AB", "day": "2026-02-03"}]
+        assert "Code: AB\nday: 2026-02-03\nAnswered by UANN" in desk.text()
+
+
+async def test_a_question_of_few_choices_is_answered_by_one_press(make_core, monkeypatch: pytest.MonkeyPatch):
+    """Each choice is a button, called by its title; nothing has to be opened."""
+    choices = [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]
+    schema, answers = {"type": "object", "properties": {"size": {"type": "string", "oneOf": choices}}}, list[Any]()
+    made = asking_for({**schema, "required": ["size"]}, answers)
+    monkeypatch.setattr(TypedTill, "tools", lambda _: (made,))
+    async with asking(make_core, answer=wants(), hooks=()) as desk:
+        await desk.ask()
+        assert [each.text for each in desk.cards()[0].buttons] == ["Small", "Large", "Decline…"]
+        await desk.press("UBEN", CHOICES[1])
+        assert "This is not yours" in await desk.notice("UBEN")
+        await desk.press("UANN", CHOICES[1])
+        await desk.settled()
+        assert answers == [{"size": "l"}]
 
 
 async def test_a_person_without_the_right_to_decide_gets_an_ephemeral_notice(make_core):

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core import Fault
+from agent_core import ApprovalObject, Fault
+from agent_core.domain.forms import defaults
+from channels.slack.cards.blocks import pages
 from channels.slack.cards.forms import (
     VALUE,
     CardAt,
@@ -21,10 +23,11 @@ from channels.slack.cards.forms import (
     read,
     written,
 )
-from channels.slack.testing.blocks import check_view
+from channels.slack.testing.blocks import check, check_view
 from channels.slack.testing.forms import filled
+from channels.slack.testing.shown import drawn
 from tests.cases import for_each
-from tests.channels.slack.cards.test_blocks import JSON, asked
+from tests.channels.slack.cards.test_blocks import HERE, JSON, asked
 
 AT = CardAt("apr_1", "CGENERAL", "1.5", "1.0")
 SCHEMA: dict[str, Any] = {
@@ -146,6 +149,96 @@ def test_several_choices_are_a_menu_of_several():
     chosen = {"food": ["ham", "egg"], "days": ["tue"]}
     assert read(found, {"arg_0": "1,0", "arg_1": "1"}, form.arguments) == (chosen, {})
     assert [each.kind for each in fields(asked({"food": ["jam"]}), schema)] == ["json", "several"]
+
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "amount": {"type": "integer", "title": "Amount", "description": "In euros", "minimum": 1, "maximum": 500},
+        "rate": {"type": "number", "title": "Rate", "default": 0.5},
+        "mail": {"type": "string", "format": "email", "title": "Mail"},
+        "due": {"type": "string", "format": "date", "title": "Day", "default": "2026-02-03"},
+        "at": {"type": "string", "format": "date-time", "title": "Time", "default": "2026-02-03T10:00:00+01:00"},
+        "how": {"type": "string", "title": "How", "enum": ["sepa", "card"], "enumNames": ["Transfer", "Card"]},
+        "agreed": {"type": "boolean", "title": "Agreed"},
+        "urgent": {"type": "boolean", "title": "Urgent", "default": True},
+        "code": {"type": "string", "title": "Code", "maxLength": 100},
+        "number": {"type": "string", "title": "Code", "default": 5},
+    },
+    "required": ["amount", "how", "agreed", "code", "mail"],
+}
+
+
+def of_a_form(form: dict[str, Any], **more: Any) -> ApprovalObject:
+    return asked(more.pop("arguments", defaults(form)), form=form, edit=True, **more)
+
+
+def test_a_form_has_the_words_of_its_schema():
+    """Its titles, those of its choices, and the element of each kind; what is required is marked, and only that."""
+    found = of_a_form(FORM)
+    view = editing(found, FORM, AT)
+    assert check_view(view) == []
+    assert (view["title"]["text"], view["submit"]["text"]) == ("Answer", "Send")
+    made = [(each["label"]["text"], each["element"]["type"], each["optional"]) for each in view["blocks"][1:]]
+    assert made == [
+        ("Amount", "number_input", False),
+        ("How", "static_select", False),
+        ("Agreed", "radio_buttons", False),
+        ("Code (code)", "plain_text_input", False),
+        ("Mail", "email_text_input", False),
+        ("Rate", "number_input", True),
+        ("Day", "datepicker", True),
+        ("Time", "datetimepicker", True),
+        ("Urgent", "checkboxes", True),
+        ("Code (number)", "plain_text_input", True),
+    ]
+    elements = [each["element"] for each in view["blocks"][1:]]
+    assert view["blocks"][1]["hint"]["text"] == "In euros"
+    assert (elements[0]["min_value"], elements[0]["max_value"], elements[0]["is_decimal_allowed"]) == (
+        "1",
+        "500",
+        False,
+    )
+    assert [each["text"]["text"] for each in elements[1]["options"]] == ["Transfer", "Card"]
+    assert (elements[5]["initial_value"], elements[5]["is_decimal_allowed"]) == ("0.5", True)
+    assert (elements[6]["initial_date"], elements[7]["initial_date_time"]) == ("2026-02-03", 1_770_109_200)
+    assert elements[3]["multiline"]
+    assert [check(list(each.blocks)) for each in pages(found, HERE)] == [[]]
+
+
+def test_a_form_is_read_without_anything_invented():
+    """What is left empty stays out, a default that is not touched stays, and what is missing is said at its field."""
+    found = of_a_form(FORM)
+    made = fields(found, FORM)
+    given = {"arg_0": "7", "arg_1": "1", "arg_2": "1", "arg_3": "AB", "arg_4": "a@b.c", "arg_5": "0.5"}
+    given |= {"arg_6": "2026-02-03", "arg_7": "2026-02-03T09:00:00Z", "arg_8": "", "arg_9": ""}
+    arguments, errors = read(made, given, found.arguments)
+    assert (arguments.pop("at"), errors) == ("2026-02-03T09:00:00Z", {})
+    rest = {"rate": 0.5, "due": "2026-02-03", "agreed": False, "urgent": False, "code": "AB", "mail": "a@b.c"}
+    assert arguments == {"amount": 7, "how": "card", **rest}
+    missing = read(made, {}, found.arguments)[1]
+    assert missing == dict.fromkeys(("arg_0", "arg_1", "arg_2", "arg_3", "arg_4"), "This has to be given.")
+    answered = of_a_form(FORM, arguments=arguments, status="approved", decided_at=0)
+    assert "Amount: 7\n" in drawn(list(pages(answered, HERE)[0].blocks))
+    assert "How: Card\n" in drawn(list(pages(answered, HERE)[0].blocks))
+
+
+def test_more_choices_than_one_menu_has_are_grouped():
+    """None is left out, and the 151st is read as what it is."""
+    form = {"type": "object", "properties": {"a": {"enum": [f"v{n}" for n in range(250)]}}, "required": ["a"]}
+    found = of_a_form(form)
+    view = editing(found, form, AT)
+    assert check_view(view) == []
+    state = filled(view, {"arg_0": "150"})["arg_0"][VALUE]["selected_option"]["value"]
+    assert read(fields(found, form), {"arg_0": state}, {}) == ({"a": "v150"}, {})
+
+
+def test_a_form_without_fields_is_answered_too():
+    """Its card and its form are what Slack takes."""
+    found = of_a_form({"type": "object", "properties": {}})
+    assert check_view(editing(found, {}, AT)) == []
+    done = of_a_form({"type": "object", "properties": {}}, status="approved", decided_at=0)
+    assert [check(list(page.blocks)) for each in (found, done) for page in pages(each, HERE)] == [[], []]
 
 
 @for_each(

@@ -154,10 +154,14 @@ def test_a_card_s_buttons_and_forms_name_their_card():
         "arg_1": {"value": option},
         "arg_2": {"value": {"type": "static_select", "selected_option": None}},
         "arg_3": {"value": {"type": "plain_text_input", "value": None}},
+        "arg_4": {"value": {"type": "datepicker", "selected_date": "2026-02-03"}},
+        "arg_5": {"value": {"type": "datetimepicker", "selected_date_time": 1_770_109_200}},
+        "arg_6": {"value": {"type": "datetimepicker", "selected_date_time": None}},
     }
     view = {"callback_id": DENY, "private_metadata": written(at), "state": {"values": values}}
     form = {**CLICK, "type": "view_submission", "view": view}
     said = {"arg_0": "Bob", "arg_1": "0", "arg_2": None, "arg_3": None}
+    said |= {"arg_4": "2026-02-03", "arg_5": "2026-02-03T09:00:00Z", "arg_6": None}
     assert read(form, ME) == Filled("UANN", at, DENY, said)
 
 

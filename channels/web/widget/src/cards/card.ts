@@ -11,7 +11,7 @@ import type { Approval, Call } from "../log/state.js";
 import { explain } from "../words/strings.js";
 import { goOn, holdsFocus, lead } from "./onward.js";
 import { nextChange, outcome, timeLeft, waiting } from "./said.js";
-import { defaultsOf } from "./schema.js";
+import { defaultsOf, type Json } from "./schema.js";
 import type { CardStrings } from "./words.js";
 
 export interface Card {
@@ -121,14 +121,18 @@ interface Draft {
 }
 
 function draftOf(mode: Mode, approval: Approval, strings: CardStrings): Draft {
-  const { id, schema, arguments: asked = {}, isForm } = approval;
-  const given = isForm && schema ? defaultsOf(schema, asked) : asked;
+  const { id, schema, isForm } = approval;
   const words = strings.approval;
   return {
-    fields: mode === "edit" ? editor(id, schema, given, strings) : null,
+    fields: mode === "edit" ? editor(id, schema, givenOf(approval), strings, isForm) : null,
     reason: mode === "deny" ? h("textarea", { rows: "2", maxlength: "2000", "aria-label": words.reason, placeholder: words.reason }) : null,
     remember: approval.remember ? h("input", { type: "checkbox", id: `r-${id}` }) : null,
   };
+}
+
+/** Return what is asked about; of a form that is not answered its defaults: older logs have values that nobody gave. */
+function givenOf({ arguments: given = {}, schema, isForm, status }: Approval): Json {
+  return isForm && schema && status !== "approved" ? defaultsOf(schema, given) : given;
 }
 
 interface Does {
@@ -146,8 +150,8 @@ function openBody(approval: Asked, mode: Mode, { fields, reason, remember }: Dra
 
 /** Return the call as it is asked about, to be read. */
 function closedBody(approval: Asked, strings: CardStrings): readonly Node[] {
-  const { arguments: given, schema } = approval;
-  const list = given && Object.keys(given).length ? [argumentsNode(given, schema, strings)] : [];
+  const given = givenOf(approval);
+  const list = Object.keys(given).length ? [argumentsNode(given, approval.schema, strings, approval.isForm)] : [];
   return [...aboutNodes(approval), ...list, ...notesOf(approval, strings)];
 }
 

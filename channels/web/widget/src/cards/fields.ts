@@ -3,7 +3,7 @@
 import { h, setAttribute, setText } from "../dom.js";
 import { unmistakable } from "../legible.js";
 import { parseExact } from "../wire/json.js";
-import { chosenText, isSame, type Choice, type Kind, type Shape } from "./schema.js";
+import { isSame, type Choice, type Kind, type Shape } from "./schema.js";
 import type { CardStrings, CardWords } from "./words.js";
 
 /** What is left out. */
@@ -36,7 +36,8 @@ interface Control {
 class Wrong extends Error {}
 
 /** Return the field of *shape*, which holds *value* at first. */
-export function leafNode(id: string, shape: Shape, value: unknown, { approval: words }: CardStrings): Field {
+export function leafNode(id: string, of: Shape, value: unknown, { approval: words }: CardStrings): Field {
+  const shape = of.kind.is === "flag" && of.required && value === ABSENT ? { ...of, kind: yesOrNo(words) } : of; // an empty box says nothing
   const error = h("span", { class: "wrong", id: `e-${id}`, role: "alert" });
   const hint = shape.hint ? h("span", { class: "hint", id: `h-${id}` }, h("bdi", {}, unmistakable(shape.hint))) : null;
   const note = shape.kind.is === "lines" ? h("span", { class: "hint", id: `l-${id}` }, words.lines) : null;
@@ -71,6 +72,10 @@ export function leafNode(id: string, shape: Shape, value: unknown, { approval: w
     clear: () => say(""),
     mark: (rest, message) => say([error.textContent, rest ? `${rest.replace(/^\./, "")}: ${message}` : message].filter(Boolean).join(" ")),
   };
+}
+
+function yesOrNo(words: CardWords): Kind {
+  return { is: "choice", choices: [{ label: words.yes, value: true }, { label: words.no, value: false }] };
 }
 
 /** Return *input* with the label of *shape*, which is the legend of a group. */
@@ -115,7 +120,7 @@ function nothing({ required, nullable }: Shape, words: CardWords): unknown {
 function choice(shape: Shape, choices: readonly Choice[], value: unknown, words: CardWords): Control {
   const at = choices.findIndex((each) => isSame(each.value, value));
   const blank = at < 0 || !shape.required ? [h("option", { value: "" }, words.choose)] : [];
-  const input = h("select", {}, ...blank, ...choices.map((each, index) => h("option", { value: `${index}` }, unmistakable(chosenText(each)))));
+  const input = h("select", {}, ...blank, ...choices.map((each, index) => h("option", { value: `${index}` }, unmistakable(each.label))));
   input.value = at < 0 ? "" : `${at}`;
   return { input, state: () => input.value, value: () => (input.value === "" ? nothing(shape, words) : choices[Number(input.value)]?.value) };
 }
@@ -123,7 +128,7 @@ function choice(shape: Shape, choices: readonly Choice[], value: unknown, words:
 function severalControl(shape: Shape, kind: Kind & { is: "several" }, value: unknown, words: CardWords): Control {
   const given = Array.isArray(value) ? (value as readonly unknown[]) : [];
   const boxes = kind.choices.map((each) => ({ value: each.value, label: each, box: h("input", { type: "checkbox", checked: given.some((one) => isSame(one, each.value)) }) }));
-  const rows = boxes.map(({ label, box }) => h("label", { class: "flag" }, box, h("bdi", {}, unmistakable(chosenText(label)))));
+  const rows = boxes.map(({ label, box }) => h("label", { class: "flag" }, box, h("bdi", {}, unmistakable(label.label))));
   const chosen = (): typeof boxes => boxes.filter(({ box }) => box.checked);
   const written = (): unknown => {
     const values = chosen().map((each) => each.value);

@@ -18,9 +18,9 @@ export interface Editor {
   mark(faults: readonly Fault[]): readonly Fault[];
 }
 
-/** Return fields for *given*, by its *schema*; without one by the kinds of what is given. */
-export function editor(id: string, schema: Json | undefined, given: Json, strings: CardStrings): Editor {
-  const shapes = shapesOf(schema ?? schemaOf(given), given);
+/** Return fields for *given*, by its *schema*, of a form its *own*; without one by the kinds of what is given. */
+export function editor(id: string, schema: Json | undefined, given: Json, strings: CardStrings, own = false): Editor {
+  const shapes = shapesOf(schema ?? schemaOf(given), given, own);
   const fields = fieldsOf(id, shapes, given, strings);
   const focusWrong = (): void => {
     lead(fields.map(({ wrong }) => wrong()).find((each) => each !== null));

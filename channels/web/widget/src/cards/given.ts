@@ -2,12 +2,12 @@
 
 import { h } from "../dom.js";
 import { doubt, unmistakable } from "../legible.js";
-import { chosenText, shapesOf, isSame, type Json, type Shape } from "./schema.js";
+import { shapesOf, isSame, type Json, type Shape } from "./schema.js";
 import { doubtful, type CardStrings } from "./words.js";
 
-/** Return *given* as a list of what its *schema* calls them, and values. */
-export function argumentsNode(given: Json, schema: Json | undefined, strings: CardStrings): HTMLElement {
-  const shapes = shapesOf(schema ?? {}, given).filter(({ name }) => Object.hasOwn(given, name));
+/** Return *given* as a list of what its *schema*, of a form its *own*, calls them, and values. */
+export function argumentsNode(given: Json, schema: Json | undefined, strings: CardStrings, own = false): HTMLElement {
+  const shapes = shapesOf(schema ?? {}, given, own).filter(({ name }) => Object.hasOwn(given, name));
   const rows = shapes.flatMap((shape) => [h("dt", {}, unmistakable(shape.label)), h("dd", {}, valueNode(shape, given[shape.name], strings))]);
   return h("dl", { class: "arguments" }, ...rows);
 }
@@ -22,10 +22,10 @@ export function doubtNodes(given: Json, strings: CardStrings): readonly HTMLElem
 
 function valueNode({ kind }: Shape, value: unknown, strings: CardStrings): Node {
   const chosen = kind.is === "choice" ? kind.choices.find((choice) => isSame(choice.value, value)) : undefined;
-  if (chosen) return pre(chosenText(chosen));
+  if (chosen) return pre(chosen.label);
   if (kind.is === "several" && Array.isArray(value) && value.length) {
     const labels = value.map((each) => kind.choices.find((choice) => isSame(choice.value, each)));
-    if (labels.every((each) => each !== undefined)) return pre(labels.map(chosenText).join("\n"));
+    if (labels.every((each) => each !== undefined)) return pre(labels.map(({ label }) => label).join("\n"));
   }
   if (typeof value === "boolean") return pre(value ? strings.approval.yes : strings.approval.no);
   if (kind.is === "group") {

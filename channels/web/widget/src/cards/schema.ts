@@ -36,23 +36,25 @@ const LONG = 60; // characters beyond which a text, or what its schema allows, h
 /** The types of inputs by the format of a text. */
 const INPUTS: ReadonlyMap<unknown, string> = new Map([["email", "email"], ["date", "date"], ["date-time", "datetime-local"], ["time", "time"], ["uri", "url"]]);
 
-/** What a schema is read with: the whole of it, and how many shapes there is still room for. */
+/** What a schema is read with: the whole of it, whether it speaks for itself, and how many shapes there is still room for. */
 interface Reading {
   readonly root: Json;
+  readonly own: boolean;
   room: number;
 }
 
 /**
  * Return what *schema*, of an object, has: first what is required, then what is *given*, then the others.
  *
+ * That of a form is its asker's *own*: a choice is what its title says. Of others the value that goes out is shown too.
  * Schemas come from foreign servers: what a `$ref` repeats beyond `MOST_SHAPES`, and all of a schema that cannot be read, is JSON.
  */
-export function shapesOf(schema: Json, given: Json): readonly Shape[] {
+export function shapesOf(schema: Json, given: Json, own = false): readonly Shape[] {
   try {
-    return shapesIn(schema, given, { root: schema, room: MOST_SHAPES }, 0);
+    return shapesIn(schema, given, { root: schema, own, room: MOST_SHAPES }, 0);
   } catch {
     const properties = Object.fromEntries(Object.keys(objectOf(schema["properties"])).map((name) => [name, {}]));
-    return shapesIn({ properties, required: schema["required"] }, given, { root: {}, room: 0 }, 0);
+    return shapesIn({ properties, required: schema["required"] }, given, { root: {}, own, room: 0 }, 0);
   }
 }
 
@@ -116,7 +118,7 @@ function decoded(text: string): string {
 }
 
 function kindOf(schema: Json, value: unknown, reading: Reading, depth: number): Kind {
-  const choices = choicesOf(schema);
+  const choices = choicesOf(schema, reading.own);
   if (choices) return { is: "choice", choices };
   switch (schema["type"]) {
     case "boolean":
@@ -130,7 +132,7 @@ function kindOf(schema: Json, value: unknown, reading: Reading, depth: number): 
       return groupKind(schema, objectOf(value), reading, depth);
     case "array": {
       const item = plain(schema["items"], reading.root).schema;
-      const some = choicesOf(item);
+      const some = choicesOf(item, reading.own);
       if (some) return severalKind(schema, some);
       const type = ({ string: "text", number: "number", integer: "whole" } as const)[item["type"] as "string"];
       return type ? { is: "lines", item: type } : { is: "json" };
@@ -166,19 +168,17 @@ function textKind(schema: Json, value: unknown): Kind {
 }
 
 /** Return the values that are all there are: those of `enum`, or of `oneOf` with their titles. */
-function choicesOf(schema: Json): readonly Choice[] | null {
+function choicesOf(schema: Json, own: boolean): readonly Choice[] | null {
   const named = listOf(schema["oneOf"] ?? schema["anyOf"]).map(objectOf);
   const consts = named.length && named.every((each) => Object.hasOwn(each, "const")) ? named : null;
   const values = consts ? consts.map((each) => each["const"]) : Object.hasOwn(schema, "const") ? [schema["const"]] : listOf(schema["enum"]);
   if (!values.length || values.length > MOST_CHOICES || !values.every(isScalar)) return null;
   const names = listOf(schema["enumNames"]);
-  return values.map((value, at) => ({ value, label: String((consts?.[at] ?? {})["title"] ?? names[at] ?? (typeof value === "string" ? value : JSON.stringify(value))) }));
-}
-
-/** Return *choice* as its label, and the value that goes out where that is something else. */
-export function chosenText({ label, value }: Choice): string {
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return label === text ? text : `${label} (${text})`;
+  return values.map((value, at) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    const title = String((consts?.[at] ?? {})["title"] ?? names[at] ?? text);
+    return { value, label: own || title === text ? title : `${title} (${text})` };
+  });
 }
 
 /** Return whether a field of *kind* can hold *value* as it is. */
