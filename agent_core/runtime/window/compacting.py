@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.clock import Clock, within
-from agent_core.context.compaction import expected, filling, weight
+from agent_core.context.compaction import counted, expected, filling, weight
 from agent_core.context.entries import WindowEntry
 from agent_core.context.estimates import NOTHING, Calibration, Weight
 from agent_core.context.forks import pieces, summary_request, summary_so_far
@@ -104,7 +104,10 @@ class Compactor:
         """Return how full *window* is for *model*, see `context.compaction.filling`."""
         calibration = self.calibration(model)
         prefix = self._prefix(agent.snapshot, calibration)
-        tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=agent.snapshot.hash)
+        snapshot, exact = agent.snapshot.hash, _is_exact(agent, model)
+        tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=snapshot, exact=exact)
+        if look:  # it did not fit, whatever was counted; and all that may be left out is estimated
+            tokens = max(tokens, prefix + taken + calibration.tokens(weight(window.entries)))
         bounds = bounds_of(model, agent)
         kind = agent.definition.compaction.kind
         return filling(window, bounds, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look, kind=kind)
@@ -117,8 +120,12 @@ class Compactor:
     def _counted(self, window: Window, agent: Agent) -> tuple[str, Weight, int] | None:
         """Return the model of the newest call, what its prompt weighs, and its tokens; None where they are unknown."""
         last = window.history.last
-        measured = last.prompt if last else None
-        if last is None or measured is None or last.snapshot != agent.snapshot.hash:
+        if last is None or last.snapshot != agent.snapshot.hash:
+            return None
+        calibration = self.calibration(last.model)
+        prefix, exact = self._prefix(agent.snapshot, calibration), _is_exact(agent, last.model)
+        measured = counted(window, calibration, prefix=prefix, exact=exact)
+        if measured is None:
             return None
         size = window.weight(last.entries)
         return last.model, Weight(size.bytes + self._prefix_bytes(agent.snapshot), size.tokens), measured
@@ -310,6 +317,11 @@ class Compactor:
             if len(self._prefixes) > _PREFIXES:
                 self._prefixes.popitem(last=False)
         return size
+
+
+def _is_exact(agent: Agent, model: str) -> bool:
+    """Return whether the tokens of *model* are counted by a vendor that bills them, not by just any server."""
+    return agent.able(model).caching is not None
 
 
 def _summed(fork: Fork, made: e.ContextCompacted, text: str | None, tokens: int) -> e.ContextCompacted:
