@@ -6,7 +6,7 @@ Failure of a model call is data (`CallFailed`), never an exception; exceptions a
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
@@ -133,7 +133,7 @@ class CallFailed:
 
     *message* is for the operator: what the provider said, and what to do. It holds no secret. *cache_unknown*: the
     server says that it does not know a field of the prompt cache, `all` of a mark or its lifetime alone (`ttl`);
-    *search_unknown*: one of the search for tools.
+    *search_unknown*: one of the search for tools. *path* names a part of the request, *item* is that part, as JSON.
     """
 
     kind: FailureKind
@@ -142,6 +142,8 @@ class CallFailed:
     retry_after: float | None = None
     cache_unknown: CacheUnknown = ""
     search_unknown: bool = False
+    path: str = ""
+    item: bytes = field(default=b"", repr=False)
 
 
 ModelDelta = (
