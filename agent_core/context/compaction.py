@@ -98,20 +98,40 @@ def pays_at_idle(
 
 
 def expected(
-    window: Window, model: str, calibration: Calibration, *, prefix: int, taken: int = 0, snapshot: str | None = None
+    window: Window,
+    model: str,
+    calibration: Calibration,
+    *,
+    prefix: int,
+    taken: int = 0,
+    snapshot: str | None = None,
+    exact: bool = False,
 ) -> int:
     """Estimate the tokens of the next prompt of *model*: what the last call measured, and what came since.
 
     Without a measure of the same model and *snapshot* all of it is estimated, with *prefix* tokens of the snapshot.
     """
     history = window.history
-    last, measured = history.last, history.last.prompt if history.last else None
+    last, measured = history.last, counted(window, calibration, prefix=prefix, exact=exact)
     since = window.entries
     tokens = prefix
     is_same = last is not None and last.model == model and last.snapshot == (snapshot or window.snapshot)
     if last is not None and measured is not None and is_same and history.rewritten is None:
         tokens, since = measured, window.entries[last.entries :]
     return tokens + taken + calibration.tokens(weight(since))
+
+
+def counted(window: Window, calibration: Calibration, *, prefix: int, exact: bool) -> int | None:
+    """Return the tokens as which the prompt of the last call was counted, None if that is unknown or cannot be true.
+
+    Servers whose counts are not *exact* may count nothing, or what is new alone: less than half of what its texts
+    and a *prefix* of so many tokens are estimated as is not believed.
+    """
+    last = window.history.last
+    if last is None or last.prompt is None or exact:
+        return last and last.prompt
+    texts = Weight(window.weight(last.entries).bytes, 0)
+    return last.prompt if 2 * last.prompt >= prefix + calibration.tokens(texts) else None
 
 
 def weight(entries: Sequence[WindowEntry]) -> Weight:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from agent_core.context.estimates import Weight, weight_of
+from agent_core.context.estimates import Weight, weight_of, weight_of_parts
 from agent_core.context.frames import Frames
 from agent_core.context.pruning import prunable
 from agent_core.domain.files import is_text, is_whole
@@ -96,6 +96,17 @@ def texts_of(parts: Sequence[Part]) -> set[str]:
         elif isinstance(part, ToolResult):
             blobs |= texts_of(part.parts)
     return blobs
+
+
+def media_of(parts: Sequence[Part]) -> Sequence[str]:
+    """Return the files in *parts* that models are shown as pictures or pages, in the results of tools too."""
+    files: list[str] = []
+    for part in parts:
+        if isinstance(part, ToolResult):
+            files += media_of(part.parts)
+        elif isinstance(part, File) and weight_of_parts((part,)).tokens:
+            files.append(part.file)
+    return files
 
 
 def files_of(parts: Sequence[Part]) -> Sequence[str]:

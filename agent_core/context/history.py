@@ -75,6 +75,8 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
                 note, clocked = (self.tools_note, self.clocked) if is_kept else ("", 0)
                 seen = replace(self.rewriting("compaction"), tools_note=note, clocked=clocked)
                 return replace(seen, refreezable=True, failures=0, timed_out=0, newest=time)
+            case e.ContentLeftOut():
+                return replace(self.rewriting("compaction"), newest=time)
             case e.SnapshotFrozen():
                 seen = self if body.reason in _OF_A_RUN else replace(self, tools_note="", unavailable=())
                 seen = replace(seen, failures=0, timed_out=0)

@@ -1,10 +1,13 @@
-"""Pruning: old results of tools as placeholders, which say what was there and how it can be read again. Pure."""
+"""Placeholders: for old results of tools, which can be read again, and for what a model's provider refused. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+
+from msgspec.structs import replace
 
 from agent_core.context.estimates import weight_of_parts
 from agent_core.context.frames import Frames
+from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED
 from agent_core.domain.messages import File, Message, Part, Text, ToolResult
 
 MIN_SAVING = 600
@@ -13,6 +16,10 @@ _READ = "was left out to make room; call it again if it is needed."
 _UNREAD = (
     "was left out unread: it is too large for what can be read at once. Call fewer tools at once, or ask for less."
 )
+_REFUSED = {
+    CONTENT_REFUSED: "the content filter of the model's provider refused it",
+    FILE_REFUSED: "the model's provider could not take it",
+}
 _HANDLE = re.compile(r"^\[result r\d{1,9}: [^\n]*\]$", re.MULTILINE)
 
 
@@ -29,6 +36,27 @@ def pruned(message: Message, tools: Mapping[str, str], frames: Frames, *, unread
     """
     remedy = _UNREAD if unread else _READ
     return Message(message.role, tuple(_placeholder(part, tools, frames, remedy) for part in message.parts))
+
+
+def left_out(message: Message, code: str, frames: Frames, files: Collection[str] = ()) -> Message:
+    """Return *message* with notes for what a provider refused as *code*: these *files* of it, or all but its calls."""
+
+    def noted(what: str) -> Text:
+        why = _REFUSED.get(code, "the model's provider refused what was sent with it")
+        return Text(frames.context("note", f"{what} was left out: {why}. Tell the person, if they do not know yet."))
+
+    def placed(part: Part) -> Part:
+        match part:
+            case File() if not files or part.file in files:
+                return noted(f"The file `{part.name}`")
+            case Text() if not files:
+                return noted("What was said here")
+            case ToolResult():
+                return replace(part, parts=tuple(map(placed, part.parts)))
+            case _:
+                return part
+
+    return replace(message, parts=tuple(map(placed, message.parts)))
 
 
 def _is_large(result: ToolResult) -> bool:

@@ -1,18 +1,19 @@
 """The window: what the model sees of a session, as a fold of its facts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from agent_core.context.edits import Edit, edited
-from agent_core.context.entries import Encode, WindowEntry
+from agent_core.context.entries import Encode, WindowEntry, media_of
 from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight, total, weight_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
 from agent_core.context.loading import unloaded
-from agent_core.context.pruning import pruned
+from agent_core.context.pruning import left_out, pruned
 from agent_core.context.summaries import in_window
 from agent_core.domain import events as e
 from agent_core.domain.context import CompactionKind
 from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED, REFUSALS
 from agent_core.domain.messages import Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
 
 
@@ -42,6 +43,8 @@ class Window:
         self._results: dict[str, ToolResult] = {}
         self._native: Native | None = None
         self._outputs: dict[str, ToolResult | None] = {}
+        # The newest answer, how often its provider has refused since, and what was left out whole for it.
+        self._answered, self._refusals, self._left_out = 0, 0, frozenset[int]()
         self._weighed: tuple[list[WindowEntry], int, Weight] = (self.entries, 0, NOTHING)
 
     def apply(self, facts: Iterable[Fact]) -> None:
@@ -67,6 +70,7 @@ class Window:
         copy._corrects, copy._speakers, copy._edits = dict(self._corrects), dict(self._speakers), dict(self._edits)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
         copy._outputs = dict(self._outputs)
+        copy._answered, copy._refusals, copy._left_out = self._answered, self._refusals, self._left_out
         for body in held:
             copy._fold(self.seq, body)
             copy.history = copy.history.with_body(body, copy.history.newest, len(copy.entries))
@@ -158,6 +162,31 @@ class Window:
             kind=kind, from_seq=from_seq, tokens_before=before, tokens_after=after, kept_seq=kept_seq
         )
 
+    def leave_out(self, code: str, named: Collection[str] = ()) -> e.ContentLeftOut | None:
+        """Return the fact that leaves out what a provider has just refused as *code*, None if nothing is to blame.
+
+        That are the pictures and pages that it *named*, else those of the newest run, then all; where content was
+        refused it is the newest message, then the one before. Any other request that is refused again is so for what
+        came since the last answer, but for what the newest step took: that may be a new question.
+        """
+        entries = [entry for entry in self.entries if entry.seq not in self._left_out and _says(entry.message)]
+        media = [(file, entry.seq) for entry in entries for file in media_of(entry.message.parts)]
+        if named:
+            media = [(file, seq) for file, seq in media if file in named]
+        elif code == FILE_REFUSED:
+            media = [(file, seq) for file, seq in media if seq >= (self.kept_seq or 0)] or media
+        else:
+            media = []
+        if media:
+            files, seqs = zip(*media, strict=True)
+            return e.ContentLeftOut(from_seq=seqs[0], to_seq=seqs[-1], code=code, files=tuple(dict.fromkeys(files)))
+        if code == CONTENT_REFUSED:
+            entries = entries[-1:]
+        else:
+            newest, again = self.entries[-1].seq, self._refusals > 0
+            entries = [x for x in entries if again and self._answered < x.seq < newest and not x.summary]
+        return e.ContentLeftOut(from_seq=entries[0].seq, to_seq=entries[-1].seq, code=code) if entries else None
+
     def _fold(self, seq: int, body: FactBody) -> None:
         match body:
             case e.StepStarted():
@@ -166,6 +195,14 @@ class Window:
             case e.MessageCompleted() if body.message in self.answers:
                 self.answers.discard(body.message)
                 self._answer(seq, body)
+                refused, answered = body.stop == "refused", not body.partial and body.stop != "refused"
+                self._refusals = 0 if answered else self._refusals + refused
+                self._answered = seq if answered else self._answered
+            case e.StepFailed(code=code) if code in REFUSALS:
+                self._refusals += 1
+            case e.ContentLeftOut():
+                self._leave_out(body)
+                self._forget_reasoning()
             case e.ToolCompleted() if body.call in self._calls:
                 self._result(seq, body)
             case e.ToolCompleted() if body.call in self._outputs:
@@ -294,6 +331,16 @@ class Window:
             for entry in self.entries
         ]
 
+    def _leave_out(self, body: e.ContentLeftOut) -> None:
+        """Put notes in the place of what *body* leaves out."""
+        places = {i for i, entry in enumerate(self.entries) if body.from_seq <= entry.seq <= body.to_seq}
+        self.entries = [
+            entry.changed(left_out(entry.message, body.code, self.frames, body.files)) if i in places else entry
+            for i, entry in enumerate(self.entries)
+        ]
+        if not body.files:
+            self._left_out |= {self.entries[i].seq for i in places}
+
     def _forget_reasoning(self) -> None:
         """Drop the reasoning of all earlier answers: newer models refuse it once the prefix has changed."""
         self._native = None
@@ -305,6 +352,11 @@ class Window:
             elif parts:
                 entries.append(entry.changed(Message(entry.message.role, parts)))
         self.entries = entries
+
+
+def _says(message: Message) -> bool:
+    """Return whether there is more in *message* than thinking and calls."""
+    return any(not isinstance(part, Reasoning | ToolCall) for part in message.parts)
 
 
 def _is_blank(part: Part) -> bool:

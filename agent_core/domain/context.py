@@ -55,6 +55,19 @@ class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
         return self.from_seq if self.kept_seq is None else min(self.from_seq, self.kept_seq)
 
 
+class ContentLeftOut(EventBody, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's provider refused what entered the window from `from_seq` to `to_seq`: a note is in its place now.
+
+    With *files*, by their ids, those alone are left out. *code* is that of the failed step, or `refused`.
+    """
+
+    type: ClassVar[str] = "content.left_out"
+    from_seq: int
+    to_seq: int
+    code: str
+    files: tuple[str, ...] = ()
+
+
 class CompactionFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """No summary was made: the call of *model* failed as *code*, or answered with none; the window is as it was."""
 

@@ -11,6 +11,7 @@ import msgspec
 from agent_core.domain.context import (
     CacheMissed,
     CompactionFailed,
+    ContentLeftOut,
     ContextAdded,
     ContextCompacted,
     SnapshotFrozen,
@@ -292,6 +293,7 @@ FactBody = (
     | ContextAdded
     | ContextCompacted
     | CompactionFailed
+    | ContentLeftOut
     | CacheMissed
     | ToolsUnavailable
     | MessageReceived

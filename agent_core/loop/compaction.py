@@ -45,7 +45,8 @@ class Compact(msgspec.Struct, frozen=True):
 class CompactionState(msgspec.Struct, frozen=True):
     """How a run's compactions went: its *failures*, at which step (*failed_at*) the last one failed, -1 for none.
 
-    *made* counts those since the open step began, *answers* whether the newest came after the step last overflowed.
+    *made* counts those since the open step began, *answers* whether the newest came after the step last failed. What is
+    left out because a provider refused it is one too.
     """
 
     failures: int = 0
@@ -66,6 +67,10 @@ class CompactionState(msgspec.Struct, frozen=True):
         """Return the state after a prompt did not fit; a compaction that came before did not help, so it failed."""
         failures = self.failures + (self.made > 0)
         return msgspec.structs.replace(self, failures=failures, answers=False)
+
+    def refused(self) -> "CompactionState":
+        """Return the state after a prompt failed for another reason than its length."""
+        return msgspec.structs.replace(self, answers=False) if self.answers else self
 
     def succeeded(self) -> "CompactionState":
         """Return the state after a compaction."""

@@ -139,6 +139,8 @@ def _fold(s: RunState, seq: int, body: FactBody) -> RunState:
             return replace(s, step=replace(s.step, is_open=False), answer=s.answer.closed(body.stop, body.parts))
         case e.StepStarted() | e.StepFailed() | e.StepCompleted() | e.ContextCompacted() | e.CompactionFailed():
             return _fold_step(s, body)
+        case e.ContentLeftOut():
+            return replace(s, compaction=s.compaction.succeeded())
         case e.ToolRequested() | e.ToolStarted() | e.ToolPending() | e.ToolCompleted():
             return _fold_call(s, body)
         case e.HookRuled() | e.ApprovalRequested() | e.ApprovalDecided():
@@ -198,7 +200,7 @@ def _fold_step(
                 compaction=s.compaction.started() if is_new else s.compaction,
             )
         case e.StepFailed():
-            compaction = s.compaction.overflowed() if body.code == OVERFLOW else s.compaction
+            compaction = s.compaction.overflowed() if body.code == OVERFLOW else s.compaction.refused()
             failed = replace(s, step=s.step.failed(body), compaction=compaction)
             return failed if body.usage is None else _billed(failed, body.usage, body.cost)
         case e.ContextCompacted() | e.CompactionFailed():

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, Compaction
 from agent_core.domain.controls import UNABLE, Abilities, Controls, is_spent, news, read, sent
-from agent_core.domain.failures import explanation
+from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED, explanation
 from agent_core.domain.messages import UNKNOWN_USAGE, Actor
 from agent_core.domain.step_controls import as_prompted, controls, forced_by_name
 from agent_core.domain.structured import read_answer
@@ -26,10 +26,12 @@ MAX_CONTINUATIONS = 3
 MAX_RESUMES = 5
 MAX_REPEATS = 3
 MAX_REMINDERS = 1
+MAX_LEFT_OUT = 3
+"""Times that a step is asked again without something that its provider refused."""
 MAX_PAUSE = 120.0
 MAX_WAIT_BEFORE_FALLBACK = 5.0
 """Seconds to wait for a model, once, before its fallback model answers instead."""
-NO_FALLBACK = ASKED_AGAIN | {"invalid", "stale_reasoning", CONTROLS_REFUSED}
+NO_FALLBACK = ASKED_AGAIN | {"invalid", "stale_reasoning", CONTENT_REFUSED, FILE_REFUSED, CONTROLS_REFUSED}
 """Failures that another model would share; a full context is not one of them: the fallback's may be larger."""
 EMPTY_NOTE = "Your answer was empty. Answer now with what you have, in words."
 ONCE_MORE = "Answer once more, with the whole JSON value that fits the schema, and nothing else."
@@ -134,7 +136,7 @@ def _retry(state: RunState, agent: Agent) -> Move:
         return compact
     if failure and failure.code == "stale_reasoning" and not step.reasoning_dropped:
         repair = True
-    elif overflowed and state.compaction.answers:
+    elif state.compaction.answers and (overflowed or state.compaction.made <= MAX_LEFT_OUT):
         pass  # the same model once more, with a shorter prompt
     elif failure and failure.code not in ASKED_AGAIN and not _fits_in_note(step, agent):
         pause = pause_before(state, failure)

@@ -6,15 +6,15 @@ Failure of a model call is data (`CallFailed`), never an exception; exceptions a
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
 
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.controls import Abilities, Controls
 from agent_core.domain.failures import FailureKind
-from agent_core.domain.messages import Citation, Message, NativePiece, Usage
+from agent_core.domain.messages import MAX_TOKENS, Citation, Message, NativePiece, Usage
 
 FinishReason = Literal["done", "tools", "length", "continue", "refused"]
 Files = Mapping[str, bytes]
@@ -133,7 +133,7 @@ class CallFailed:
 
     *message* is for the operator: what the provider said, and what to do. It holds no secret. *cache_unknown*: the
     server says that it does not know a field of the prompt cache, `all` of a mark or its lifetime alone (`ttl`);
-    *search_unknown*: one of the search for tools.
+    *search_unknown*: one of the search for tools. *path* names a part of the request, *item* is that part, as JSON.
     """
 
     kind: FailureKind
@@ -142,6 +142,8 @@ class CallFailed:
     retry_after: float | None = None
     cache_unknown: CacheUnknown = ""
     search_unknown: bool = False
+    path: str = ""
+    item: bytes = field(default=b"", repr=False)
 
 
 ModelDelta = (
@@ -243,6 +245,17 @@ class CacheWriter(Protocol):
 def named(model: str) -> str:
     """Return the name of *model*, `provider:name`, without its provider."""
     return model.partition(":")[2]
+
+
+def counted(usage: object, *path: str) -> int | None:
+    """Return the tokens that a server counts at *path* of its *usage*; None for what is no number, in any form."""
+    for name in path:
+        usage = cast("dict[str, object]", usage).get(name) if isinstance(usage, dict) else None
+    try:
+        count = float(usage) if isinstance(usage, int | float | str) and not isinstance(usage, bool) else -1
+    except (ValueError, OverflowError):
+        return None
+    return int(count) if 0 <= count <= MAX_TOKENS else None
 
 
 def neutral(message: Message, _files: Files) -> bytes:

@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
@@ -19,7 +20,7 @@ import msgspec
 
 from agent_core.net.sse import EventSplitter, EventTooLarge
 from agent_core.providers.base import CallFailed, ModelDelta
-from agent_core.providers.failing import SECRETS, failed, refused
+from agent_core.providers.failing import SECRETS, failed, part_at, refused
 from agent_core.providers.marking import Spare
 
 P = ParamSpec("P")
@@ -175,6 +176,8 @@ class SdkClient:
             return await self._post(path, body)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever the SDK raises is a failed call
             refusal = self._redacted(self._refusal, error)
+        if refusal.path:
+            refusal = replace(refusal, item=part_at(body, refusal.path))
         if learn is not None:
             learn(refusal)
         return refusal

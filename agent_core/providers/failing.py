@@ -8,7 +8,9 @@ from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
-from agent_core.domain.failures import FailureKind
+import msgspec
+
+from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED, FailureKind
 from agent_core.domain.shorten import shorten
 from agent_core.providers.base import CallFailed
 from agent_core.providers.marking import knows_no_search, unknown_of_cache
@@ -32,6 +34,8 @@ _REMEDIES: dict[FailureKind, str] = {
     "auth": "Check the key: is it set, whole, and allowed to use this model?",
     "misconfigured": "Check the model's name, the base URL and the agent's `controls` against the provider's list.",
     "invalid": "The provider refuses this request as it is; its own text says which part.",
+    "content_refused": "What it refused is left out from now on, and the call is repeated.",
+    "file_refused": "The file is left out from now on, and the call is repeated; `vision` names the models that see.",
     "stale_reasoning": "The earlier thinking is left out from now on, and the call is repeated once.",
     "controls_refused": "The `controls` are passed as text from now on, and the call is repeated once.",
 }
@@ -54,6 +58,8 @@ _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("quota", ("insufficient_quota", "billing_error", "enforced_spend_limit_reached", "billing_hard_limit_reached")),
     ("context_overflow", ("context_length_exceeded", "exceed_context_size", "model_context_window_exceeded")),
     ("context_overflow", ("request_too_large",)),
+    ("content_refused", ("content_filter", "contentfilter", "content_policy", "responsibleai", "data_inspection")),
+    ("content_refused", ("sensitive_words", "invalid_prompt")),
     ("overloaded", ("overloaded", "compaction_unavailable", "slow_down", "slow down")),
     ("rate_limited", ("rate_limit_error", "rate_limit_exceeded")),
     ("auth", ("authentication_error", "permission_error", "invalid_api_key")),
@@ -62,7 +68,9 @@ _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
 # Types and codes that are less specific than the status and the text.
 _GENERAL: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("error", ("api_error", "server_error", "timeout_error", "vector_store_timeout")),
-    ("invalid", ("invalid_request_error", "invalid_prompt", "policy", "data_residency_mismatch", "image_", "_image")),
+    ("content_refused", ("policy",)),
+    ("file_refused", ("image_", "_image")),
+    ("invalid", ("invalid_request_error", "data_residency_mismatch")),
 )
 # Whole phrases of a text, which may quote anything: they count only where type, code and status do not decide. Without
 # the quotation marks around names, which differ by gateway.
@@ -127,6 +135,23 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             "invalid input: array too long",
         ),
     ),
+    (
+        "content_refused",
+        (
+            "content management policy",  # Azure
+            "content filter",
+            "content filtering policy",  # Anthropic
+            "content policy",
+            "usage policy",
+            "usage policies",
+            "usage guidelines",  # xAI
+            "safety system",
+            "content exists risk",  # DeepSeek
+            "input was flagged",  # OpenRouter
+            "inappropriate content",  # DashScope
+        ),
+    ),
+    ("file_refused", ("image input", "image inputs", "support images", "support image input")),
     ("error", _UNREAD_PHRASES),
     ("overloaded", ("overloaded", "overloaded_error", "slow down")),
     ("rate_limited", ("rate_limit_error", "rate_limit_exceeded")),
@@ -134,7 +159,14 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
 _TOO_LARGE = "request too large"
 """How a text begins, of OpenAI's or Groq's, whose request alone is more than a minute's tokens: no wait helps."""
 _REFUSALS = (400, 422)
-_OF_REQUESTS: tuple[FailureKind, ...] = ("stale_reasoning", "quota", "context_overflow", "error")
+_OF_REQUESTS: tuple[FailureKind, ...] = (
+    "stale_reasoning",
+    "quota",
+    "context_overflow",
+    "content_refused",
+    "file_refused",
+    "error",
+)
 _STATUSES: dict[int, FailureKind] = {
     401: "auth",
     402: "quota",
@@ -152,6 +184,12 @@ _OF_CONTROLS = re.compile(
 )
 """Fields named by a refusal when a model does not support the controls of its tools or of its answer's form."""
 _MARKS = re.compile("[`'\"]")
+_OF_FILES = re.compile(
+    r"(?<![^\W_])(?:images?|pictures?|pdfs?|documents?|media|multimodal|vision|base64|attachments?)(?![^\W_])"
+)
+"""Words of a refusal that is about a file; whether the request has one is for the window to know."""
+_PATH = re.compile(r"\b(?:messages|input)\W{1,2}\d+(?:\W{1,2}\w+)*")
+"""How errors name a part of the request: `messages.3.content.1.image`, `input[3].content[1]`."""
 _SERVER_ERROR = 500
 _SECRET = re.compile(r"\b(?:(?:sk|pk|key)[-_]|Bearer )[\w*.…/+=:-]{6,}", re.IGNORECASE)
 
@@ -185,10 +223,12 @@ def _trusted(status: int | None, named: str) -> Collection[FailureKind]:
             return (*_OF_REQUESTS, "overloaded", "rate_limited")
         case 400 | 422:
             return _OF_REQUESTS
-        case 403 | 429:
+        case 403:
+            return ("quota", "content_refused")
+        case 429:
             return ("quota",)
         case _ if status in _STATUSES or re.search("[a-z]", named):
-            return ()
+            return ("file_refused",) if status == 404 or status >= _SERVER_ERROR else ()  # noqa: PLR2004
         case _:
             return (*_OF_REQUESTS, "overloaded") if status >= _SERVER_ERROR else _OF_REQUESTS
 
@@ -223,10 +263,27 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
     if status in _REFUSALS and refuses_summaries(text or ""):
         return failed("error", message, retry_after=0.0, remedy=_UNSUMMARIZED_REMEDY)
     failure = failed(kind, message, retry_after=wait_of(headers), final=headers.get("x-should-retry") == "false")
+    said = f"{_param(body)} {text}"
     if kind in ("invalid", "misconfigured") and status in _REFUSALS:
         refusal = (_param(body), code, text)
-        return replace(failure, cache_unknown=unknown_of_cache(*refusal), search_unknown=knows_no_search(*refusal))
-    return failure
+        unknown = {"cache_unknown": unknown_of_cache(*refusal), "search_unknown": knows_no_search(*refusal)}
+        if any(unknown.values()) or not _OF_FILES.search(said.lower()):
+            return replace(failure, **unknown)
+        failure = failed(FILE_REFUSED, message)
+    path = _PATH.search(said) if failure.kind in (CONTENT_REFUSED, FILE_REFUSED) else None
+    return replace(failure, path=path[0]) if path else failure
+
+
+def part_at(body: bytes, path: str) -> bytes:
+    """Return the JSON of the part of a request's *body* at *path*, as far as that leads; empty if to no message."""
+    part, depth = msgspec.json.decode(body), 0
+    for step in re.findall(r"\w+", path):
+        try:
+            part = part[int(step) if isinstance(part, list) else step]
+        except (LookupError, TypeError, ValueError):
+            break
+        depth += 1
+    return msgspec.json.encode(part) if depth > 1 else b""
 
 
 def in_stream(provider: str, body: object) -> CallFailed:

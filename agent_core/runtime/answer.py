@@ -101,6 +101,11 @@ class Answer:
         return self._refused
 
     @property
+    def refused_item(self) -> bytes:
+        """Return the JSON of the part of the request that a failure named, if it did."""
+        return self._end.item if isinstance(self._end, p.CallFailed) else b""
+
+    @property
     def displayed(self) -> tuple[Part, ...]:
         """Return what was shown of this attempt; nothing of a refusal."""
         return tuple(_part(block) for block in self._written())

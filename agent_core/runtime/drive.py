@@ -235,6 +235,7 @@ class Driver:
         facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
         with self._interrupt.paused():
             facts = await with_miss(facts, move, self._window, self._agent, self._ports.snapshot)
+            facts = await self._ports.compactor.leave_out(facts, answer.refused_item, self._window)
         for fact in await self._ruled(facts) if is_ruled else self._with_displayed(facts, answer):
             yield fact
 

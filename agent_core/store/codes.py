@@ -7,6 +7,7 @@ CODES: dict[str, int] = {
     "context.compacted": 4,
     "compaction.failed": 5,
     "cache.missed": 6,
+    "content.left_out": 7,
     "message.received": 10,
     "message.corrected": 11,
     "message.completed": 12,

@@ -14,6 +14,7 @@ HIDDEN = frozenset(
     {
         "cache.missed",
         "compaction.failed",
+        "content.left_out",
         "context.added",
         "controls.changed",
         "hook.ruled",

@@ -45,6 +45,9 @@ from tests.agent_core.stage import unmarked
 from tests.agent_core.wires import wires
 from tests.conftest import Fresh
 
+LEFT_OUT = "[note] What was said here was left out"
+REWRITES = (ContextCompacted, SnapshotFrozen, e.ContentLeftOut)
+
 DECIDED = (StepStarted, e.ToolStarted, e.RunWaiting, ContextCompacted, CompactionFailed, *e.TERMINAL)
 
 
@@ -122,7 +125,7 @@ def law_8_the_window_of_a_prefix_is_a_prefix_of_the_window(session: RandomSessio
 
     Only a compaction or a new snapshot between them may change that, restarts and stops may not.
     """
-    changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
+    changes = [fact.seq for fact in session.facts if isinstance(fact.body, REWRITES)]
     for before, after in zip(session.asked, session.asked[1:], strict=False):
         if not any(before.step < seq < after.step for seq in changes):
             assert after.prefix.startswith(before.prefix), (before, after)
@@ -133,7 +136,7 @@ def law_8_holds_on_every_wire(session: RandomSession) -> None:
 
     Restarts, dictionaries in another order and edits of the agent change no byte of it.
     """
-    changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
+    changes = [fact.seq for fact in session.facts if isinstance(fact.body, REWRITES)]
     for bytes_of in wires():
         sent = [bytes_of(replace(asked.request, messages=asked.entries)) for asked in session.asked]
         for place, (before, after) in enumerate(pairwise(session.asked)):
@@ -143,7 +146,7 @@ def law_8_holds_on_every_wire(session: RandomSession) -> None:
 
 def law_8_reasoning_from_before_a_new_prefix_is_gone_for_good(session: RandomSession) -> None:
     """Reasoning is replayed until a compaction or a new snapshot, and never again after it."""
-    changes = [fact.seq for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
+    changes = [fact.seq for fact in session.facts if isinstance(fact.body, REWRITES)]
     for asked in session.asked:
         newest = max((seq for seq in changes if seq < asked.step), default=0)
         for entry in asked.entries:
@@ -162,7 +165,7 @@ def law_8_a_summary_is_asked_as_a_fork(session: RandomSession) -> None:
     """What is to be summed up is sent as it was before: its bytes and those of the request before begin the same."""
     for summed in session.summed:
         before = [asked for asked in session.asked if asked.step <= summed.seq][-1]
-        changes = [fact for fact in session.facts if isinstance(fact.body, ContextCompacted | SnapshotFrozen)]
+        changes = [fact for fact in session.facts if isinstance(fact.body, REWRITES)]
         if not any(before.step < fact.seq <= summed.seq for fact in changes):
             one, other = sorted((before.prefix, summed.prefix), key=len)
             assert other.startswith(one), (before, summed)
@@ -198,7 +201,7 @@ def law_9_the_model_sees_what_the_steps_named(session: RandomSession) -> None:
 def _sent(asked: Asked) -> list[str]:
     entries = [entry for entry in asked.entries if entry.message.role == "user" and not entry.summary]
     said = [unmarked(text_of(entry.message.parts)) for entry in entries]
-    return [text for text in said if text != STOPPED_NOTE]
+    return [text for text in said if text != STOPPED_NOTE and not text.startswith(LEFT_OUT)]
 
 
 def _newest_cut(facts: Sequence[Fact], step: int) -> ContextCompacted | None:
@@ -208,13 +211,18 @@ def _newest_cut(facts: Sequence[Fact], step: int) -> ContextCompacted | None:
 
 
 def _named(facts: Sequence[Fact], step: int) -> list[str]:
-    """Return the texts that the steps up to *step* took, from the last cut on, and those that it kept."""
+    """Return the texts that the steps up to *step* took, from the last cut on, and those that it kept.
+
+    Those that were left out, as a provider refused them, are not among them.
+    """
     cut = _newest_cut(facts, step)
+    gone = [fact.body for fact in facts[: step - 1] if isinstance(fact.body, e.ContentLeftOut)]
     start, kept = (cut.from_seq, cut.kept_seq) if cut else (0, None)
     return [
         text
         for fact in facts[:step]
         if isinstance(fact.body, StepStarted) and (fact.seq >= start or fact.seq == kept)
+        if not any(each.from_seq <= fact.seq <= each.to_seq for each in gone)
         for text in _taken(facts, fact.body.takes)
     ]
 

@@ -1,6 +1,7 @@
 """The Messages stream as a fold: Anthropic's events in, neutral deltas out."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -20,6 +21,7 @@ from agent_core.providers.base import (
     ToolEnd,
     ToolStart,
     UsageReport,
+    counted,
 )
 from agent_core.providers.failing import failed, in_stream
 
@@ -58,28 +60,10 @@ class _StopDetails(msgspec.Struct):
     explanation: str | None = None
 
 
-class _CacheCreation(msgspec.Struct):
-    ephemeral_1h_input_tokens: int | None = None
-    ephemeral_5m_input_tokens: int | None = None
-
-
-class _OutputDetails(msgspec.Struct):
-    thinking_tokens: int | None = None
-
-
-class _MessageUsage(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_creation: _CacheCreation | None = None
-    output_tokens_details: _OutputDetails | None = None
-
-
 class _MessageStart(msgspec.Struct):
     id: str | None = None
     model: str | None = None
-    usage: _MessageUsage | None = None
+    usage: Any = None
     content: list[dict[str, msgspec.Raw]] | None = None
     stop_reason: str | None = None
 
@@ -90,7 +74,7 @@ class _Event(msgspec.Struct):
     delta: _Change | None = None
     content_block: dict[str, msgspec.Raw] | None = None
     message: _MessageStart | None = None
-    usage: _MessageUsage | None = None
+    usage: Any = None
 
 
 _EVENT = msgspec.json.Decoder(_Event)
@@ -105,7 +89,7 @@ class AnthropicFold:
         self._open: dict[int | None, ContentBlock] = {}
         self._growing: ContentBlock | None = None
         self._fresh: list[str] = []
-        self._usage = _MessageUsage()
+        self._usage: dict[str, Any] = {}
         self._stop_reason = ""
         self._refusal = ""
         self._is_begun = False
@@ -182,8 +166,7 @@ class AnthropicFold:
                     self._stop_reason = change.stop_reason or self._stop_reason
                     if details := change.stop_details:
                         self._refusal = details.explanation or details.category or self._refusal
-                if event.usage:
-                    self._count(event.usage, out)
+                self._count(event.usage, out)
             case "message_stop":
                 self._finish(out)
             case "error":
@@ -196,9 +179,7 @@ class AnthropicFold:
         """Fold the first event in; it may hold whole blocks, the remaining ones of a paused answer."""
         self._is_begun, self._stop_reason = True, message.stop_reason or ""
         out.append(Started(message.id or "", message.model or ""))
-        if usage := message.usage:
-            usage.output_tokens = None  # of an answer that only begins
-            self._count(usage, out)
+        self._count(message.usage, out, begins=True)
         for block in message.content or ():
             self._begin(None, block, out)
         self._close(None, out)
@@ -227,12 +208,13 @@ class AnthropicFold:
             if block.texts:
                 out += block.cited
 
-    def _count(self, usage: _MessageUsage, out: list[ModelDelta]) -> None:
-        """Merge *usage*: its counts are totals, and absent ones stay as they were."""
-        for name in usage.__struct_fields__:
-            if (count := getattr(usage, name)) is not None:
-                setattr(self._usage, name, count)
-        out.append(UsageReport(_neutral(self._usage)))
+    def _count(self, usage: object, out: list[ModelDelta], *, begins: bool = False) -> None:
+        """Merge *usage*: counts are totals, absent ones stay; the output of an answer that only *begins* is none."""
+        if isinstance(usage, dict):
+            totals = cast("dict[str, Any]", usage)
+            absent = {"output_tokens"} if begins else set[str]()
+            self._usage |= {name: count for name, count in totals.items() if count is not None and name not in absent}
+            out.append(UsageReport(_neutral(self._usage)))
 
     def _finish(self, out: list[ModelDelta]) -> None:
         for index in list(self._open):
@@ -293,19 +275,22 @@ class AnthropicFold:
                 held = []
 
 
-def _neutral(usage: _MessageUsage) -> Usage:
+def _neutral(usage: dict[str, Any]) -> Usage:
     """Return *usage* in our terms; a cache write without a time to live counts as a short one."""
-    written, split = usage.cache_creation_input_tokens, usage.cache_creation or _CacheCreation()
-    long = split.ephemeral_1h_input_tokens
+    written, long = (
+        counted(usage, "cache_creation_input_tokens"),
+        counted(usage, "cache_creation", "ephemeral_1h_input_tokens"),
+    )
     if long is None and written is not None:
         long = 0
-    short = split.ephemeral_5m_input_tokens if written is None else max(0, written - (long or 0))
+    split = counted(usage, "cache_creation", "ephemeral_5m_input_tokens")
+    short = split if written is None else max(0, written - (long or 0))
     return msgspec.structs.replace(
         UNKNOWN_USAGE,
-        input=usage.input_tokens,
-        output=usage.output_tokens,
-        reasoning=usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else None,
-        cache_read=usage.cache_read_input_tokens,
+        input=counted(usage, "input_tokens"),
+        output=counted(usage, "output_tokens"),
+        reasoning=counted(usage, "output_tokens_details", "thinking_tokens"),
+        cache_read=counted(usage, "cache_read_input_tokens"),
         cache_write_short=short,
         cache_write_long=long,
     )

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_core.domain.messages import Usage
+from agent_core.domain.messages import UNKNOWN_USAGE, Usage
 from agent_core.providers.base import (
     CallFailed,
     Finished,
@@ -20,6 +20,7 @@ from agent_core.providers.base import (
     Refusal,
     Started,
     UsageReport,
+    counted,
 )
 from agent_core.providers.compatible.calls import CallDelta, CallFold
 from agent_core.providers.compatible.native import Thinking, native_item
@@ -57,24 +58,7 @@ class _Chunk(msgspec.Struct):
     error: Any = None
 
 
-class _Prompt(msgspec.Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class _Completion(msgspec.Struct):
-    reasoning_tokens: int | None = None
-
-
-class _ChunkUsage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Prompt | None = None
-    completion_tokens_details: _Completion | None = None
-
-
 _CHUNK = msgspec.json.Decoder(_Chunk | None)
-_USAGE = msgspec.json.Decoder(_ChunkUsage | None)
 _NO_CHOICE = _Choice()
 
 
@@ -236,23 +220,16 @@ def _content_text(text: object) -> str:
 
 def _usage(raw: msgspec.Raw) -> Iterator[ModelDelta]:
     """Report the usage; the prompt's total is split into tokens read from a cache, written to it, and uncached."""
-    try:
-        usage = _USAGE.decode(raw)
-    except msgspec.ValidationError:
-        return  # an unknown form of usage must not fail the answer
-    if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
-        return
-    prompt, completion = usage.prompt_tokens_details or _Prompt(), usage.completion_tokens_details or _Completion()
-    plain = usage.prompt_tokens
-    if plain is not None:
-        plain = max(0, plain - (prompt.cached_tokens or 0) - (prompt.cache_write_tokens or 0))
-    yield UsageReport(
-        Usage(
-            input=plain,
-            output=usage.completion_tokens,
-            reasoning=completion.reasoning_tokens,
-            cache_read=prompt.cached_tokens,
-            cache_write_short=prompt.cache_write_tokens,
-            cache_write_long=None,
-        )
+    usage: object = msgspec.json.decode(raw)
+    plain, output = counted(usage, "prompt_tokens"), counted(usage, "completion_tokens")
+    read, written = (counted(usage, "prompt_tokens_details", each) for each in ("cached_tokens", "cache_write_tokens"))
+    counts = Usage(
+        input=None if plain is None else max(0, plain - (read or 0) - (written or 0)),
+        output=output,
+        reasoning=counted(usage, "completion_tokens_details", "reasoning_tokens"),
+        cache_read=read,
+        cache_write_short=written,
+        cache_write_long=None,
     )
+    if counts != UNKNOWN_USAGE:
+        yield UsageReport(counts)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from agent_core.domain.messages import Usage
+from agent_core.providers.base import counted
 
 
 class Event(msgspec.Struct, gc=False):
@@ -15,27 +16,6 @@ class Event(msgspec.Struct, gc=False):
     content_index: int | None = None
     summary_index: int | None = None
     delta: Any = None
-
-
-class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    cache_write_tokens_details: "_CacheWrites | None" = None
-    reasoning_tokens: int | None = None
-
-
-class _CacheWrites(msgspec.Struct):
-    ttl_30m_tokens: int | None = None
-    ttl_12h_tokens: int | None = None
-
-
-class TokenCounts(msgspec.Struct):
-    """The usage of a response; *input_tokens* is the total."""
-
-    input_tokens: int | None = None
-    input_tokens_details: _Details | None = None
-    output_tokens: int | None = None
-    output_tokens_details: _Details | None = None
 
 
 class _Why(msgspec.Struct):
@@ -50,7 +30,7 @@ class Response(msgspec.Struct):
     status: str | None = None
     error: Any = None
     incomplete_details: _Why | None = None
-    usage: TokenCounts | None = None
+    usage: Any = None
     output: list[msgspec.Raw] | None = None
 
 
@@ -70,11 +50,13 @@ EVENT = msgspec.json.Decoder(Event)
 WHOLE = msgspec.json.Decoder(Whole)
 
 
-def usage_of(usage: TokenCounts) -> Usage:
+def usage_of(usage: Any) -> Usage:
     """Return *usage* with the cached tokens taken out of the total."""
-    prompt_details = usage.input_tokens_details or _Details()
-    written = prompt_details.cache_write_tokens_details or _CacheWrites(prompt_details.cache_write_tokens)
-    counts = (prompt_details.cached_tokens, written.ttl_30m_tokens, written.ttl_12h_tokens)
-    plain = None if usage.input_tokens is None else max(0, usage.input_tokens - sum(n or 0 for n in counts))
-    details = usage.output_tokens_details
-    return Usage(plain, usage.output_tokens, details.reasoning_tokens if details else None, *counts)
+    details = "input_tokens_details"
+    written = [counted(usage, details, "cache_write_tokens_details", f"ttl_{life}_tokens") for life in ("30m", "12h")]
+    if written == [None, None]:
+        written = [counted(usage, details, "cache_write_tokens"), None]
+    counts, total = (counted(usage, details, "cached_tokens"), *written), counted(usage, "input_tokens")
+    plain = None if total is None else max(0, total - sum(n or 0 for n in counts))
+    thought = counted(usage, "output_tokens_details", "reasoning_tokens")
+    return Usage(plain, counted(usage, "output_tokens"), thought, *counts)

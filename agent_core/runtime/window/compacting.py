@@ -1,6 +1,7 @@
 """Compacting: how full windows are, by what their models take and cost, and the calls that sum them up."""
 
 import asyncio
+import base64
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,8 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_core.clock import Clock, within
-from agent_core.context.compaction import expected, filling, weight
-from agent_core.context.entries import WindowEntry
+from agent_core.context.compaction import counted, expected, filling, weight
+from agent_core.context.entries import WindowEntry, media_of
 from agent_core.context.estimates import NOTHING, Calibration, Weight
 from agent_core.context.forks import pieces, summary_request, summary_so_far
 from agent_core.context.summaries import bounded
@@ -21,6 +22,7 @@ from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import Controls
+from agent_core.domain.failures import REFUSALS
 from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.loop.compaction import OVERFLOW, Compact
 from agent_core.loop.state import RunState
@@ -104,7 +106,10 @@ class Compactor:
         """Return how full *window* is for *model*, see `context.compaction.filling`."""
         calibration = self.calibration(model)
         prefix = self._prefix(agent.snapshot, calibration)
-        tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=agent.snapshot.hash)
+        snapshot, exact = agent.snapshot.hash, _is_exact(agent, model)
+        tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=snapshot, exact=exact)
+        if look:  # it did not fit, whatever was counted; and all that may be left out is estimated
+            tokens = max(tokens, prefix + taken + calibration.tokens(weight(window.entries)))
         bounds = bounds_of(model, agent)
         kind = agent.definition.compaction.kind
         return filling(window, bounds, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look, kind=kind)
@@ -114,11 +119,33 @@ class Compactor:
         if counted := self._counted(window, agent):
             self._calibrations.learn(*counted, estimated)
 
+    async def leave_out(self, facts: Sequence[e.FactBody], item: bytes, window: Window) -> Sequence[e.FactBody]:
+        """Return *facts*, the outcome of a call, with what is left out from now on if its provider refused *window*.
+
+        *item* is the JSON of what its error named: it has the bytes of a file.
+        """
+        match facts[0]:
+            case e.StepFailed(code=code) if code in REFUSALS:
+                pass
+            case e.MessageCompleted(stop="refused" as code):
+                pass
+            case _:
+                return facts
+        files = {file for entry in window.entries for file in media_of(entry.message.parts)} if item else set[str]()
+        read = {file: await self._read_file(file) for file in files}
+        named = {file for file, data in read.items() if data and base64.b64encode(data) in item}
+        left_out = window.leave_out(code, named)
+        return facts if left_out is None else [*facts, left_out]
+
     def _counted(self, window: Window, agent: Agent) -> tuple[str, Weight, int] | None:
         """Return the model of the newest call, what its prompt weighs, and its tokens; None where they are unknown."""
         last = window.history.last
-        measured = last.prompt if last else None
-        if last is None or measured is None or last.snapshot != agent.snapshot.hash:
+        if last is None or last.snapshot != agent.snapshot.hash:
+            return None
+        calibration = self.calibration(last.model)
+        prefix, exact = self._prefix(agent.snapshot, calibration), _is_exact(agent, last.model)
+        measured = counted(window, calibration, prefix=prefix, exact=exact)
+        if measured is None:
             return None
         size = window.weight(last.entries)
         return last.model, Weight(size.bytes + self._prefix_bytes(agent.snapshot), size.tokens), measured
@@ -310,6 +337,11 @@ class Compactor:
             if len(self._prefixes) > _PREFIXES:
                 self._prefixes.popitem(last=False)
         return size
+
+
+def _is_exact(agent: Agent, model: str) -> bool:
+    """Return whether the tokens of *model* are counted by a vendor that bills them, not by just any server."""
+    return agent.able(model).caching is not None
 
 
 def _summed(fork: Fork, made: e.ContextCompacted, text: str | None, tokens: int) -> e.ContextCompacted:

@@ -158,7 +158,19 @@ SAID = {
     (400, None, "property 'messages.2.assistant.reasoning_content' is unsupported"): "stale_reasoning",
     (400, None, "'messages.2' : property 'reasoning' is unsupported"): "stale_reasoning",
     (400, None, "property 'messages.2.assistant.name' is unsupported"): "invalid",
+    (403, "permission_error", "Your input was flagged as off limits"): "auth",
+    (403, None, "Your chosen model requires moderation and your input was flagged"): "content_refused",
+    (404, None, "No endpoints found that support image input"): "file_refused",
+    (404, "not_found_error", "model: claude-vision"): "misconfigured",
+    (500, "server_error", "image input is not supported"): "file_refused",
 }
+
+
+def test_a_field_of_the_cache_in_a_picture_is_no_refused_picture():
+    """The request is repeated without the field, and the picture stays."""
+    text = "messages.0.content.1.image.cache_control: Extra inputs are not permitted"
+    found = refused("p", 400, {"error": {"type": "invalid_request_error", "message": text}}, {})
+    assert (found.kind, found.cache_unknown) == ("invalid", "all")
 
 
 OVERFLOW = "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."

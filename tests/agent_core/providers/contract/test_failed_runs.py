@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import MessageCompleted, RunFailed, StepFailed
-from agent_core.domain.failures import KINDS, explanation
+from agent_core.domain.failures import CONTENT_REFUSED, KINDS, explanation
 from agent_core.loop.strategy import MAX_RETRIES
 from agent_core.providers.failing import _REMEDIES, RETRYABLE
 from agent_core.testing import FakeClock, fail, say
@@ -57,7 +57,7 @@ async def test_a_failed_run_explains_itself_to_person_and_operator(kind, began, 
     assert end.detail is not None
     assert _REMEDIES[kind] in end.detail
     assert f"`{wire.name}`" in end.detail
-    tries = MAX_RETRIES + 1 if kind in RETRYABLE else 2 if kind == STALE else 1
+    tries = MAX_RETRIES + 1 if kind in RETRYABLE else 2 if kind in (STALE, CONTENT_REFUSED) else 1
     assert [failed.code for failed in await stage.said(StepFailed)] == [kind] * tries
     assert stage.line.models.calls == tries
     facts = await stage.log()

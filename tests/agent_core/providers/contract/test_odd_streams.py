@@ -263,6 +263,27 @@ async def test_usage_of_messages_is_overwritten_not_added(dial):
     assert (received.usage.input, received.usage.output) == (9, 7)
 
 
+@for_each("count, read", [("12", 12), (12.0, 12), (-3, None), ("many", None), ([], None), (True, None)])
+async def test_a_count_of_any_form_spoils_no_answer(dial, count, read):
+    """Tokens are read where they can be a number, and are unknown else; the answer is whole."""
+    odd = {"type": "message_delta", "delta": {}, "usage": {"cache_read_input_tokens": count, "cache_creation": count}}
+    usage = {"prompt_tokens": 99, "prompt_tokens_details": {"cached_tokens": count}, "completion_tokens_details": count}
+    response = {"input_tokens": 99, "input_tokens_details": {"cached_tokens": count}, "output_tokens_details": count}
+    end = w.responses_end([])
+    end["response"]["usage"] = response
+    bodies = {
+        MESSAGES: w.messages(*w.text_block(0, "Hi"), odd),
+        CHAT: w.chat({"content": "Hi"}, done=False)
+        + w.sse({**w.chunk({}), "choices": [], "usage": usage}, named=False),
+        RESPONSES: w.responses(*w.text_item(0, "Hi"), end=end),
+    }
+    for wire, body in bodies.items():
+        received = await (await dial(wire, [[w.stream(body)]])).receive()
+        assert (received.parts, received.end) == ((("text", "Hi"),), "done"), wire.name
+        assert received.usage is not None
+        assert received.usage.cache_read == read, wire.name
+
+
 async def test_what_is_native_is_kept_byte_for_byte(dial):
     """Thinking with its signature, hidden thinking and items of server tools are kept as they came."""
     search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}, "caller": None}

@@ -307,7 +307,7 @@ def test_an_incomplete_response_says_why(reason, end):
         ({"type": "error", "error": {"code": "insufficient_quota", "message": "Pay."}}, "quota"),
         ({"error": {"message": "Slow down", "type": "x"}}, "overloaded"),
         (completed("failed", error={"code": "rate_limit_exceeded", "message": "Slow."}), "rate_limited"),
-        (completed("failed", error={"code": "invalid_image_format", "message": "No image."}), "invalid"),
+        (completed("failed", error={"code": "invalid_image_format", "message": "No image."}), "file_refused"),
         (completed("failed", error=None), "error"),
         ({"type": "response.failed"}, "error"),
     ],

@@ -1,0 +1,174 @@
+"""Law 10 of the design: no refusal of any kind makes a session unusable."""
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent_core import Inbound, Part, StepFailed, Text
+from agent_core.domain.events import ContentLeftOut, RunFailed
+from agent_core.domain.failures import explanation
+from agent_core.testing import call, fail, say
+from agent_core.testing.models import status
+from agent_core.tools.function import tool
+from tests.agent_core.laws import check_log
+from tests.agent_core.providers.contract.conftest import SetScene, dial, scene
+from tests.agent_core.providers.contract.test_files import PDF, keep, png
+from tests.agent_core.providers.contract.wires import CHAT, MESSAGES, RESPONSES, WIRES, Wire
+from tests.agent_core.stage import ANN, Stage, restart, results, set_stage, texts
+from tests.conftest import MakeCore
+
+__all__ = ["dial", "scene"]
+BAD = "A bad word."
+_INVALID = "invalid_request_error"
+_FILTER = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."
+CONTENT: dict[Wire, list[tuple[int, dict[str, Any]]]] = {
+    MESSAGES: [
+        (400, {"type": _INVALID, "message": "Output blocked by content filtering policy"}),
+        (400, {"type": _INVALID, "message": "messages.0: odd"}),
+        (422, {"message": "Unprocessable"}),
+    ],
+    RESPONSES: [
+        (400, {"code": "invalid_prompt", "message": "Your prompt was flagged as violating our usage policy."}),
+        (400, {"code": "content_policy_violation", "type": _INVALID, "message": "Rejected by our safety system."}),
+        (400, {"code": "content_filter", "param": "prompt", "message": _FILTER}),
+        (400, {"type": _INVALID, "message": "Invalid value"}),
+    ],
+    CHAT: [
+        (400, {"code": "content_filter", "param": "prompt", "type": None, "message": _FILTER}),
+        (400, {"type": _INVALID, "message": "Content Exists Risk"}),
+        (400, {"code": "data_inspection_failed", "message": "Input text data may contain inappropriate content."}),
+        (403, {"code": 403, "message": "Your chosen model requires moderation and your input was flagged"}),
+        (403, {"code": "permission-denied", "message": "Content violates usage guidelines."}),
+        (400, {"code": 400, "message": "Unknown."}),
+    ],
+}
+FILES: dict[Wire, list[tuple[int, dict[str, Any]]]] = {
+    MESSAGES: [
+        (400, {"type": _INVALID, "message": "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"}),
+        (400, {"type": _INVALID, "message": "Could not process image"}),
+        (400, {"type": _INVALID, "message": "A maximum of 100 PDF pages may be provided."}),
+        (400, {"type": _INVALID, "message": "messages.0.content: odd"}),
+    ],
+    RESPONSES: [
+        (400, {"code": "invalid_image_format", "param": "input", "message": "You uploaded an unsupported image."}),
+        (400, {"code": "invalid_value", "param": "input[1].content[1].image_url", "message": "Not a valid value."}),
+        (400, {"code": "invalid_base64", "message": "Expected a base64-encoded data URL with a supported MIME type."}),
+    ],
+    CHAT: [
+        (400, {"message": "unknown variant `image_url`, expected `text`"}),
+        (404, {"code": 404, "message": "No endpoints found that support image input"}),
+        (500, {"type": "server_error", "code": 500, "message": "image input is not supported - hint: see mmproj"}),
+        (400, {"message": "llama-4 is not a multimodal model"}),
+        (422, {"detail": [{"loc": ["body", "messages", 1, "content"], "msg": "Input should be a valid string"}]}),
+    ],
+}
+
+
+def cases(table: dict[Wire, list[tuple[int, dict[str, Any]]]]) -> list[Any]:
+    return [
+        pytest.param(wire, *each, id=f"{wire.name} {n}", marks=() if n < 2 else (pytest.mark.whole,))
+        for wire in WIRES
+        for n, each in enumerate(table[wire])
+    ]
+
+
+def refusing(bad: bytes, code: int, error: dict[str, Any]) -> Any:
+    """Return a script that refuses each request that holds *bad*."""
+    body = msgspec.json.encode(error if "detail" in error else {"error": error}).decode()
+    refusal = [status(code, body, {"content-type": "application/json"})]
+    return lambda asked: refusal if bad in asked.raw else [say("Fine.")]
+
+
+@pytest.mark.parametrize(("wire", "code", "error"), cases(CONTENT))
+async def test_law_10_the_message_after_refused_content_is_answered(scene: SetScene, wire: Wire, code: int, error: Any):
+    """What came with the content that a vendor refused is lost at most; the next message is answered without it."""
+    stage = await scene(wire, refusing(BAD.encode(), code, error))
+    await stage.play("Hello")
+    await stage.play(BAD)
+    done = await stage.play("And now?")
+    assert (done.status, done.text) == ("completed", "Fine."), await stage.said(StepFailed)
+    assert (await stage.play("Again")).text == "Fine."
+    sent = stage.line.models.asked[-1].raw
+    assert (b"Hello" in sent, b"was left out" in sent, b"And now?" in sent) == (True, True, True)
+    assert len(await stage.said(ContentLeftOut)) == 1
+    check_log(await stage.log())
+
+
+@pytest.mark.parametrize(("wire", "code", "error"), cases(FILES))
+async def test_law_10_the_message_after_a_refused_file_is_answered(scene: SetScene, wire: Wire, code: int, error: Any):
+    """Of what a vendor cannot take the file alone is left out where the error says so, and in the same run."""
+    stage = await scene(wire, refusing(base64.b64encode(png(7)), code, error))
+    image = await keep(stage, "dot.png", "image/png", png(7))
+    first = await post(stage, Text("Look"), image)
+    assert (await stage.play("And now?")).text == "Fine.", await stage.said(StepFailed)
+    (made,) = await stage.said(ContentLeftOut)
+    if made.files:
+        assert (first, made.files) == ("completed", (image.file,))
+        sent = stage.line.models.asked[-1].raw
+        assert (b"Look" in sent, b"dot.png" in sent) == (True, True)
+    check_log(await stage.log())
+
+
+async def post(stage: Stage, *parts: Part) -> str:
+    return (await stage.done((await stage.core.receive(stage.session, Inbound(parts=parts, actor=ANN))).run)).status
+
+
+@pytest.mark.parametrize(
+    ("wire", "path"),
+    [(MESSAGES, "messages.0.content.2.image"), (RESPONSES, "input[1].content[2]"), (CHAT, "messages.[1].content.[2]")],
+    ids=lambda each: getattr(each, "name", None),
+)
+async def test_law_10_only_the_file_that_is_named_is_left_out(scene: SetScene, wire: Wire, path: str):
+    """Where a vendor names what it refuses the pictures beside it stay."""
+    error = {"type": _INVALID, "message": f"{path}: could not process image"}
+    stage = await scene(wire, refusing(base64.b64encode(png(9)), 400, error))
+    good, bad = [await keep(stage, f"{n}.png", "image/png", png(n)) for n in (7, 9)]
+    paper = await keep(stage, "paper.pdf", "application/pdf", PDF)
+    assert await post(stage, Text("Look"), good, bad, paper) == "completed"
+    assert [made.files for made in await stage.said(ContentLeftOut)] == [(bad.file,)]
+    sent = stage.line.models.asked[-1].raw
+    assert [base64.b64encode(data) in sent for data in (png(7), png(9), PDF)] == [True, False, True]
+
+
+REFUSAL = fail("content_refused", retryable=False)
+
+
+async def test_law_10_a_refused_message_is_left_out_after_a_restart_too(make_core: MakeCore):
+    """Person and model read what was left out, and a window that is rebuilt from the log is without it."""
+    stage = await set_stage(make_core, lambda _: (REFUSAL,))
+    run = await stage.play(BAD)
+    assert run.error
+    assert run.error.message == explanation("content_refused")
+    assert len(await stage.said(RunFailed)) == 1
+    again = await restart(make_core, stage, [(say("Yes."),)])
+    assert (await again.play("And now?")).text == "Yes."
+    (_, left_out), question = texts(again.provider.requests[0])
+    assert left_out.startswith("[note] What was said here was left out: the content filter of the model's provider")
+    assert question == ("user", "And now?")
+
+
+async def test_law_10_a_result_that_is_refused_is_left_out_in_its_run(make_core: MakeCore):
+    """What a tool brought is the newest content of the window: the run goes on without it."""
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        return BAD
+
+    stage = await set_stage(make_core, [(call("look"),), (REFUSAL,), (say("It was withheld."),)], tools=[look])
+    assert (await stage.play("Look")).text == "It was withheld."
+    assert BAD not in str(results(stage.provider.requests[-1]))
+    assert texts(stage.provider.requests[-1])[0] == ("user", "Look")
+
+
+async def test_law_10_an_unknown_refusal_costs_no_new_question(make_core: MakeCore):
+    """While an operator's mistake lasts each message waits for the next one; none that was answered is left out."""
+    invalid = (fail("invalid", retryable=False),)
+    stage = await set_stage(make_core, [(say("Hi."),), *[invalid] * 5, (say("Back."),)])
+    for text in ("Hello", "one", "two", "three"):
+        await stage.play(text)
+    assert (await stage.play("four")).text == "Back."
+    seen = [text for _, text in texts(stage.provider.requests[-1])]
+    assert (seen[:2], seen[-2:]) == (["Hello", "Hi."], ["three", "four"])
