@@ -108,9 +108,12 @@ class ElicitationAnswer:
 Outcome = Done | ToolError | Pending | Elicitation
 
 
+UNSHOWN = "It ran; its result cannot be shown"
+
+
 def unshown(why: str) -> Done:
     """Return the outcome of a call that ran and whose result cannot be shown: *why* is no sentence."""
-    return Done((Text(f"It ran; its result cannot be shown ({why.rstrip('.')})."),))
+    return Done((Text(f"{UNSHOWN} ({why.rstrip('.')})."),))
 
 
 class UnfitFunction(TypeError):
