@@ -41,6 +41,6 @@ class LocalEngine:
             return
         self.pool.close()
         await self.pool.drop(grace)
-        with suppress(TimeoutError, Unavailable):
+        with suppress(TimeoutError, Unavailable, RuntimeError):  # it is away, or closed already
             async with asyncio.timeout(grace):
                 await self._runs.leave()
