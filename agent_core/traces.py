@@ -43,7 +43,15 @@ def _alone(error: BaseException) -> str:
 
 
 def _line_of(error: BaseException) -> str:
+    cites = type(error).__module__.partition(".")[0] in CITES
+    return type(error).__qualname__ if cites else words_of(error)
+
+
+def words_of(error: BaseException) -> str:
+    """Return the type of *error*, and its text where it has one: foreign code may raise in `__str__` too."""
     name = type(error).__qualname__
-    if type(error).__module__.partition(".")[0] in CITES:
-        return name
-    return f"{name}: {error}"
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - whatever it is, the type says enough
+        text = ""
+    return f"{name}: {text}" if text else name

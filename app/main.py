@@ -89,7 +89,20 @@ def check_shared(settings: Settings, command: str) -> None:
 def _run(main: Coroutine[Any, Any, None]) -> None:
     ends = (KeyboardInterrupt, asyncio.CancelledError)
     with suppress(*ends), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main)
+        work = runner.get_loop().create_task(main)
+        while not work.done():
+            try:
+                runner.run(_ended(work))
+            except SystemExit:
+                if work.done():
+                    raise
+                # It is of a task that foreign code began; what awaits that task gets it too.
+                _log.warning("process.exit_refused", remedy="no tool may call `sys.exit`: raise another error there")
+        work.result()
+
+
+async def _ended(work: asyncio.Task[None]) -> None:
+    await asyncio.wait((work,))
 
 
 @contextmanager

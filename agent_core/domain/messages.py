@@ -172,8 +172,12 @@ def used_in(parts: Sequence[Part]) -> tuple[ToolCall, ...]:
 
 
 def clean(text: str) -> str:
-    """Return *text* as valid UTF-8: lone surrogates become question marks."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
+    """Return *text* as valid UTF-8: half a character, a lone surrogate, becomes U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 _HIDDEN = re.compile(

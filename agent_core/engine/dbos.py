@@ -17,11 +17,10 @@ from agent_core.engine.runs import Runs
 from agent_core.engine.sweep import Sweep
 from agent_core.errors import Unavailable
 from agent_core.ids import new_id
+from agent_core.loop.state import RESTARTED
 from agent_core.store.database import Database
 from agent_core.store.log import RunRef
-from agent_core.store.work import workers
 from agent_core.store.work.due import Due
-from agent_core.store.work.runs import RESTARTED
 from agent_core.store.work.workers import Kind
 
 _HERD = 0.05
@@ -110,13 +109,11 @@ class DbosEngine:
         """End the heartbeats, and hand over what is left."""
         await self.liveness.stop()
         try:
-            released = await self.database.write(lambda connection: workers.leave(connection, self.worker))
+            released = await self._runs.leave()
         except Unavailable:
             _log.warning("worker.left", runs="found by the others once its heartbeats are missed")
         else:
-            for run in released:
-                self._runs.wake_elsewhere(run)
-            _log.info("worker.left", runs=len(released))
+            _log.info("worker.left", runs=released)
 
     def _load(self) -> Load:
         return Load(room=self.pool.capacity, running=len(self.pool.driven))

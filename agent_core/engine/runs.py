@@ -31,6 +31,10 @@ class Runs(Protocol):
         """Leave a run that `take` returned, and that was not begun, to any other worker."""
         ...
 
+    async def leave(self) -> int:
+        """Leave what this worker owns to any other worker, or to the next start; return how many runs those were."""
+        ...
+
     def segment(self, run: RunRef) -> Segment:
         """Return the coroutine function that drives *run* until it waits or ends, and returns the next run, if any."""
         ...

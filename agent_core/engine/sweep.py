@@ -10,9 +10,8 @@ from agent_core.clock import Clock
 from agent_core.engine.membership import Membership
 from agent_core.engine.pool import Pool, report
 from agent_core.engine.runs import Runs
-from agent_core.loop.state import CRASHED, OUTAGE
+from agent_core.loop.state import CRASHED, OUTAGE, RESTARTED
 from agent_core.store.work.due import Due
-from agent_core.store.work.runs import RESTARTED
 
 _EVERY = 1.0
 _SOON = 0.05

@@ -12,12 +12,14 @@ from agent_core.domain.agents import Agent, ToolSpec
 from agent_core.domain.hooks import ApprovalConfig, HookEvent, NamedHook
 from agent_core.domain.messages import Actor, Text, ToolCall
 from agent_core.domain.schemas import problems
+from agent_core.errors import Unavailable
 from agent_core.hooks.asking import form, held
 from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.loop.state import RunState
 from agent_core.loop.untrusted import AFTER_UNTRUSTED, needs_ruling
 from agent_core.loop.waiting import CallState
 from agent_core.tools.base import Elicitation
+from agent_core.tools.foreign import ForeignError, called
 
 BLOCKED = "This cannot be answered here."
 WITHHELD = "[The result is withheld by a rule of this agent.]"
@@ -167,7 +169,12 @@ class Hooks:
             channel=about.channel,
             actor=about.asker,
         )
-        return await self._resolvers.ask(named, replace(occasion, **fields)) or Allow()
+        try:
+            return await called(lambda: self._resolvers.ask(named, replace(occasion, **fields))) or Allow()
+        except ForeignError as error:
+            if isinstance(error.__cause__, Unavailable):  # the database is away, which is no fault of the hook
+                raise error.__cause__ from None
+            return self._unfit(named, f"it raised {error}")
 
     async def _of(self) -> RunContext:
         if self._about is None:

@@ -21,7 +21,7 @@ from agent_core.loop.waiting import WaitingState
 
 REPAIR = "repair"
 """Reason of a snapshot with unchanged content: a model refused its earlier reasoning, which is left out from now on."""
-CRASHED = "crashed"
+CRASHED, RESTARTED = "crashed", "restarted"
 HANDED_OVER, OUTAGE, DUE, ANSWERED = "handed_over", "outage", "due", "answered"
 BLAMELESS = frozenset({HANDED_OVER, OUTAGE, DUE, ANSWERED})
 """Causes of a resume that are no fault of the run: its worker was stopped, the database was away, a wait is over."""
@@ -175,7 +175,8 @@ def _fold_run(
             return replace(s, phase="waiting", failed_resumes=0)
         case e.RunResumed():
             failed = s.failed_resumes + (body.cause not in BLAMELESS)
-            return replace(s, phase="running", epoch=body.epoch, failed_resumes=failed)
+            waiting = s.waiting.outlived() if body.cause == RESTARTED else s.waiting
+            return replace(s, phase="running", epoch=body.epoch, failed_resumes=failed, waiting=waiting)
         case e.RunCancelling():
             inbox = replace(s.inbox, unanswered=()) if body.clears else s.inbox
             return replace(s, cancelling=s.cancelling or body, inbox=inbox)
@@ -223,7 +224,7 @@ def _fold_call(s: RunState, body: e.ToolRequested | e.ToolStarted | e.ToolPendin
         case e.ToolRequested():
             return replace(s, waiting=s.waiting.requested(body, s.step.controls))
         case e.ToolStarted():
-            return replace(s, waiting=s.waiting.changed(body.call, status="started", epoch=s.epoch))
+            return replace(s, waiting=s.waiting.changed(body.call, status="started", epoch=s.epoch, ends=0))
         case e.ToolPending():
             return replace(s, waiting=s.waiting.changed(body.call, status="pending", on=body.on))
         case e.ToolCompleted():

@@ -24,6 +24,8 @@ from agent_core.loop.waiting import CallState
 MAX_RETRIES = 3
 MAX_CONTINUATIONS = 3
 MAX_RESUMES = 5
+MAX_ENDS = 2
+"""Processes that may end while a call runs, before it is not made again."""
 MAX_REPEATS = 3
 MAX_REMINDERS = 1
 MAX_LEFT_OUT = 3
@@ -76,6 +78,9 @@ def _forced_end(state: RunState) -> Finish | None:
         return _fail("approval_expired", "No decision was made in time, and without one this cannot go on.")
     if state.failed_resumes >= MAX_RESUMES:
         return _fail("lost", "The run was interrupted again and again without getting anywhere.")
+    if fatal := [f"`{c.name}`" for c in state.waiting.calls if c.status == "started" and c.ends >= MAX_ENDS]:
+        names = " and ".join(dict.fromkeys(fatal))
+        return _fail("lost", f"The process ended {MAX_ENDS} times while {names} ran; it is not called again.")
     doomed = next((c for c in state.waiting.calls if c.repeat >= MAX_REPEATS and c.status == "requested"), None)
     if doomed:
         return _fail("doom_loop", f"The model asked for the same call of `{doomed.name}` {MAX_REPEATS} times in a row.")

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from agent_core.domain import events as e
 from agent_core.domain.agents import USE_RESOURCE
 from agent_core.domain.controls import read, refusal
-from agent_core.domain.messages import CallOutcome, Part, ToolCall, used_in
+from agent_core.domain.messages import CallOutcome, Part, ToolCall, used_in, visible
 
 NOT_ALLOWED = "Not run: a rule of this agent does not allow this call."
-DENIED = "Not run: a person did not approve this call."
+DENIED = "Not run: {} did not approve this call."
 TOO_LATE = "Not run: no person approved this call in time."
 
 
@@ -29,7 +29,7 @@ class CallState(msgspec.Struct, frozen=True):
     *allowed_by* are the hooks that allowed these *arguments*, *approved_for* those for which people did, and
     *modified_by* those that changed them. *via* is the router's tool that the model called. *approval* is the newest
     question to people, open or decided; *denial* says why the call will not run. *answer* is what people answered to
-    its newest form, *forms* how many there were.
+    its newest form, *forms* how many there were. *ends* counts the processes that ended while it ran.
     """
 
     call: str
@@ -51,6 +51,7 @@ class CallState(msgspec.Struct, frozen=True):
     via: str | None = None
     answer: FormAnswer | None = None
     forms: int = 0
+    ends: int = 0
 
 
 class WaitingState(msgspec.Struct, frozen=True):
@@ -133,6 +134,11 @@ class WaitingState(msgspec.Struct, frozen=True):
         """Return the state with *changes* to one call."""
         return replace(self, calls=tuple(replace(c, **changes) if c.call == call else c for c in self.calls))
 
+    def outlived(self) -> "WaitingState":
+        """Return the state after the process ended, not by a stop, while the calls that are started ran."""
+        calls = (replace(c, ends=c.ends + 1) if c.status == "started" else c for c in self.calls)
+        return replace(self, calls=tuple(calls))
+
     def ruled(self, body: e.HookRuled) -> "WaitingState":
         """Return the state after a hook's ruling."""
         if body.call is None:
@@ -185,8 +191,9 @@ class WaitingState(msgspec.Struct, frozen=True):
             case "approved":
                 return self.changed(body.call, approved_for=(*call.approved_for, approval.hook), **freed)
             case "denied":
+                who = visible(body.by.name or body.by.id) if body.by else "a person"
                 why = f" The reason: {body.reason}" if body.reason else ""
-                return self.changed(body.call, denial=f"{DENIED}{why}", **freed)
+                return self.changed(body.call, denial=f"{DENIED.format(who)}{why}", **freed)
             case "expired":
                 expired = self.expired or approval.on_timeout == "fail"
                 return replace(self.changed(body.call, denial=TOO_LATE, **freed), expired=expired)

@@ -1,14 +1,12 @@
 """Server-sent events as bytes: network reads in, whole events or their data out."""
 
-import re
+from agent_core.net.halves import legible
 
 MAX_EVENT = 32 * 1024 * 1024
 """Bytes of one event; the largest answers are far below it, and a server that never ends a line must not fill us."""
 _LONG = 64 * 1024
 """Bytes from which an event that is not whole yet is no longer searched from its beginning at each read."""
 _DATA = b"data:"
-# An escaped backslash (what follows it is no escape), a pair of surrogates, or one without its other half.
-_ESCAPES = re.compile(rb"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(\\u[dD][89a-fA-F]\w\w)")
 
 
 class EventTooLarge(ValueError):
@@ -25,9 +23,7 @@ class EventSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the data of each event that *chunk* completes; raises `EventTooLarge`."""
-        events = [data for event in self.split(chunk) if (data := _data(event))]
-        # Most data has no escape at all.
-        return [_legible(data) if b"\\" in data and b"\\ud" in data.lower() else data for data in events]
+        return [legible(data) for event in self.split(chunk) if (data := _data(event))]
 
     def split(self, chunk: bytes) -> list[bytes]:
         """Return each event that *chunk* completes, with all its lines; raises `EventTooLarge`."""
@@ -52,7 +48,7 @@ class EventSplitter:
         rest = bytes(self._rest).strip()
         self._rest.clear()
         data = rest if rest.startswith(b"{") else _data(rest)
-        return [_legible(data)] if data else []
+        return [legible(data)] if data else []
 
     def _grow(self, chunk: bytes) -> list[bytes]:
         self._rest += chunk
@@ -78,8 +74,3 @@ def _data(event: bytes) -> bytes:
         return event[start + 5 :].strip()
     lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(_DATA)]
     return b"\n".join(lines).strip()
-
-
-def _legible(data: bytes) -> bytes:
-    """Return JSON with lone surrogates as question marks: servers that cut text by UTF-16 units split characters."""
-    return _ESCAPES.sub(lambda match: b"?" if match[1] else match[0], data)

@@ -94,7 +94,7 @@ def is_plain(render: NewRender) -> bool:
 
 
 def readable(value: Any) -> Any:
-    """Return *value* of JSON with question marks for halves of characters, which the log cannot hold.
+    """Return *value* of JSON with U+FFFD for halves of characters, which the log cannot hold.
 
     Raises `InvalidInput` when it is nested too deeply.
     """

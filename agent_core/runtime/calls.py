@@ -21,12 +21,14 @@ from agent_core.hooks.chain import Hooks
 from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
+from agent_core.net.halves import legible_text
 from agent_core.renders.rows import FoundRows, HandleOfRows, may_hold_rows, note_of, rows_in, without_notes
 from agent_core.runtime.renders import shown_by
 from agent_core.runtime.tools.reaching import unknown, unread, with_loaded
 from agent_core.store.log import RunRef
 from agent_core.tools import base as t
 from agent_core.tools.defined import without_new_presets
+from agent_core.tools.foreign import ForeignError, use
 from agent_core.tools.router import router_tools
 from agent_core.tools.toolset import Scope, Toolset, tools_with
 
@@ -213,7 +215,7 @@ class Calls:
     async def _execute(self, tool: t.Tool, call: CallState, context: t.CallContext) -> t.Outcome | e.ToolCompleted:
         """Execute the tool within its timeout; one that ignores its cancellation is abandoned."""
         spec = self._agent.tools.get(call.name, tool.spec)
-        work = asyncio.ensure_future(tool.call(without_new_presets(tool, spec, call.arguments), context))
+        work = asyncio.ensure_future(use(tool, without_new_presets(tool, spec, call.arguments), context))
         try:
             await asyncio.wait((work,), timeout=spec.timeout)
         except asyncio.CancelledError:
@@ -228,8 +230,8 @@ class Calls:
             return work.result()
         except asyncio.CancelledError:
             return t.ToolError(f"`{call.name}` failed: its own work was cancelled.")
-        except Exception as error:  # noqa: BLE001 - the boundary: the model reads what a tool raises
-            return t.ToolError(f"`{call.name}` failed: {type(error).__name__}: {error}")
+        except ForeignError as error:
+            return t.ToolError(f"`{call.name}` failed: {error}")
 
     async def _abandon(self, work: "asyncio.Future[t.Outcome]") -> None:
         """Cancel *work*, and wait for its end a short time only: a Stop must not hang on a tool that does not stop."""
@@ -241,7 +243,7 @@ class Calls:
     def _forget(self, work: "asyncio.Future[t.Outcome]") -> None:
         self._left.discard(work)
         if not work.cancelled() and (error := work.exception()) is not None:
-            _log.info("tool.left", run=self._run.id, error=type(error).__name__)
+            _log.info("tool.left", run=self._run.id, error=getattr(error, "kind", type(error).__name__))
 
     async def _finalize(self, spec: ToolSpec, call: CallState, outcome: t.Outcome) -> Sequence[e.FactBody]:
         match outcome:
@@ -339,7 +341,7 @@ async def _visible(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def _all_visible(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    return tuple(Text(visible(part.text)) if isinstance(part, Text) else part for part in parts)
+    return tuple(Text(visible(legible_text(clean(part.text)))) if isinstance(part, Text) else part for part in parts)
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

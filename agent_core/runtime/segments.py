@@ -110,6 +110,12 @@ class Segments:
         await self._store.write(lambda connection: workers.give_back(connection, run))
         self.wake_elsewhere(run.key)
 
+    async def leave(self) -> int:
+        released = await self._store.write(lambda connection: workers.leave(connection, self._dispatcher.worker))
+        for run in released:
+            self.wake_elsewhere(run)
+        return len(released)
+
     def wake_elsewhere(self, run: int) -> None:
         if self._store.bus is not None:
             self._store.bus.wake(run)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent_core.clock import Clock
 from agent_core.context.history import PromptHistory
-from agent_core.context.source import ContextSource, ContextText, RunOpening, Timed
+from agent_core.context.source import ContextSource, RunOpening, Timed
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
 from agent_core.domain.events import Fact, FactBody
@@ -19,6 +19,7 @@ from agent_core.runtime.tools.notes import ToolNotes
 from agent_core.store import log
 from agent_core.store.log import RunRef, SessionKey
 from agent_core.store.store import Store
+from agent_core.tools.foreign import called
 
 TIMEOUT = 2.0
 """Seconds that the first word of an answer waits for a source, unless the source says how long; see `Timed`."""
@@ -79,15 +80,21 @@ def _opening(run: RunRef, agent: Agent, facts: Sequence[Fact]) -> RunOpening | N
     return RunOpening(run.session_id, run.id, agent.id, received[-1].actor, messages)
 
 
-async def _ask(source: ContextSource, opening: RunOpening) -> Sequence[ContextText]:
-    return await source.context(opening)
+async def _ask(source: ContextSource, opening: RunOpening) -> Sequence[e.ContextAdded]:
+    """Return the facts of what *source* gives, read here: it is foreign code's too; raises `ForeignError`."""
+
+    async def facts() -> Sequence[e.ContextAdded]:
+        given, by = await source.context(opening), source.name
+        return [e.ContextAdded(source=each.source, text=clean(each.text), by=by) for each in given if each.text]
+
+    return await called(facts)
 
 
 def _timeout(source: ContextSource) -> float:
     return source.timeout if isinstance(source, Timed) else TIMEOUT
 
 
-async def _within(clock: Clock, source: ContextSource, answer: asyncio.Task[Sequence[ContextText]]) -> None:
+async def _within(clock: Clock, source: ContextSource, answer: asyncio.Task[Sequence[e.ContextAdded]]) -> None:
     """Return when *answer* has ended, or the time of *source* has passed on *clock*."""
     timer = asyncio.ensure_future(clock.sleep(_timeout(source)))
     try:
@@ -96,14 +103,13 @@ async def _within(clock: Clock, source: ContextSource, answer: asyncio.Task[Sequ
         timer.cancel()
 
 
-def _facts(source: ContextSource, answer: asyncio.Task[Sequence[ContextText]]) -> Sequence[e.ContextAdded]:
+def _facts(source: ContextSource, answer: asyncio.Task[Sequence[e.ContextAdded]]) -> Sequence[e.ContextAdded]:
     """Return the facts of one *answer*; a timeout or an error is logged, without its words, which may be secret."""
     if not answer.done():
         _log.warning("context.timeout", source=source.name, seconds=_timeout(source))
         return []
     error = asyncio.CancelledError() if answer.cancelled() else answer.exception()
     if error is not None:
-        _log.warning("context.failed", source=source.name, error=type(error).__name__)
+        _log.warning("context.failed", source=source.name, error=getattr(error, "kind", type(error).__name__))
         return []
-    contexts = answer.result()
-    return [e.ContextAdded(source=each.source, text=clean(each.text), by=source.name) for each in contexts if each.text]
+    return answer.result()

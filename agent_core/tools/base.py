@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from agent_core.clock import Clock
 from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Actor, File, LoadedTool, Part
+from agent_core.domain.messages import Actor, File, LoadedTool, Part, Text
 from agent_core.errors import NotFound
 from agent_core.renders.made import NewRender
 
@@ -106,6 +106,14 @@ class ElicitationAnswer:
 
 
 Outcome = Done | ToolError | Pending | Elicitation
+
+
+UNSHOWN = "It ran; its result cannot be shown"
+
+
+def unshown(why: str) -> Done:
+    """Return the outcome of a call that ran and whose result cannot be shown: *why* is no sentence."""
+    return Done((Text(f"{UNSHOWN} ({why.rstrip('.')})."),))
 
 
 class UnfitFunction(TypeError):

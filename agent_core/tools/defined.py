@@ -10,7 +10,7 @@ from agent_core.domain.agents import ToolSpec
 from agent_core.domain.messages import Text
 from agent_core.domain.schemas import problems
 from agent_core.domain.tools import ToolDefinition
-from agent_core.tools.base import CallContext, Done, Outcome, Tool, ToolError
+from agent_core.tools.base import CallContext, Done, Outcome, Tool, ToolError, unshown
 from agent_core.tools.output import OutputFailed, mapped
 
 _SHOWN = 100
@@ -45,7 +45,7 @@ class CatalogTool:
     async def _mapped(self, expression: str, done: Done) -> Outcome:
         """Return *done* with what *expression* makes of its data, or of each text in it.
 
-        Text that is no JSON is an error: with `output` an author may withhold fields.
+        Text that is no JSON is not shown: with `output` an author may withhold fields.
         """
         parts = list(done.parts)
         if done.data is not None:
@@ -57,13 +57,8 @@ class CatalogTool:
                 parts[place] = Text(await mapped(expression, part.text))
             except OutputFailed as error:
                 if not _is_json(part.text):
-                    return ToolError(
-                        f"`{self.spec.name}` was carried out, but its answer is no JSON, which its `output` is "
-                        "applied to; it is not shown."
-                    )
-                return ToolError(
-                    f"`{self.spec.name}` was carried out, but its `output`, `{expression[:_SHOWN]}`, failed: {error}"
-                )
+                    return unshown("it is no JSON, which the `output` of the tool is applied to")
+                return unshown(f"its `output`, `{expression[:_SHOWN]}`, failed: {error}")
         return Done(tuple(parts), done.renders)
 
 

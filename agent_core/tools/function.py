@@ -2,8 +2,9 @@
 
 import asyncio
 import inspect
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
@@ -13,10 +14,21 @@ import pydantic_core
 from pydantic import ValidationError
 
 from agent_core.domain.agents import RESULT_LIMIT, ToolSpec
-from agent_core.domain.messages import Part, Text
-from agent_core.tools.base import CallContext, Done, Elicitation, NewRender, Outcome, Pending, ToolError, UnfitFunction
+from agent_core.domain.messages import Part, Text, clean
+from agent_core.tools.base import (
+    CallContext,
+    Done,
+    Elicitation,
+    NewRender,
+    Outcome,
+    Pending,
+    ToolError,
+    UnfitFunction,
+    unshown,
+)
 from agent_core.tools.signature import Signature
 from agent_core.tools.thread import in_thread
+from agent_core.traces import words_of
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every model's wire takes as a tool's name."""
@@ -114,7 +126,25 @@ def outcome(result: object) -> Outcome:
         case tuple() | list() if result and all(isinstance(each, Part) for each in cast("list[object]", result)):
             return Done(tuple(cast("list[Part]", result)))
         case _:
-            return Done((Text(pydantic_core.to_json(result, fallback=_builtins).decode()),))
+            return _json(result)
+
+
+def _json(result: object) -> Done:
+    """Return *result* as JSON; what half a character keeps from becoming UTF-8 is written with it in its place."""
+    try:
+        text = pydantic_core.to_json(result, fallback=_builtins).decode()
+    except Exception as error:  # noqa: BLE001 - of the result's own code too, and the function has run
+        try:
+            text = clean(json.dumps(result, default=_python, ensure_ascii=False, separators=(",", ":")))
+        except Exception:  # noqa: BLE001 - as above
+            return unshown(words_of(error).rpartition("Error serializing to JSON: ")[2])
+    return Done((Text(text),))
+
+
+def _python(value: object) -> object:
+    if isinstance(value, Iterator):
+        raise TypeError("it has been read already.")
+    return pydantic_core.to_jsonable_python(value, fallback=_builtins)
 
 
 def _builtins(value: object) -> object:

@@ -4,6 +4,9 @@ import asyncio
 import json
 from typing import Any, NoReturn
 
+from agent_core.domain.messages import clean
+from agent_core.net.halves import legible_text
+
 JQ = "jq:"
 MAX_EXPRESSION = 500
 """Characters of an expression."""
@@ -51,7 +54,7 @@ async def mapped(expression: str, text: str) -> str:
         from agent_core.tools.mapping import jq  # noqa: PLC0415 - as above
 
         try:
-            return await jq.run(expression.removeprefix(JQ), text)
+            return await jq.run(expression.removeprefix(JQ), legible_text(clean(text)))
         except jq.JqFailed as error:
             raise OutputFailed(str(error)) from None
     return await asyncio.to_thread(_mapped, expression, text)
@@ -71,7 +74,7 @@ def _mapped(expression: str, text: str) -> str:
         raise OutputFailed(f"The output expression cannot be applied: {str(error).splitlines()[0][:200]}") from None
     if len(made) > MAX_RESULT:
         raise OutputFailed(f"The output expression makes more than {MAX_RESULT} characters.")
-    return made.encode("utf-8", "replace").decode()  # JSON can escape half a character
+    return clean(made)  # JSON can escape half a character
 
 
 def _read(text: str) -> Any:

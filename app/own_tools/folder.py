@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from agent_core.tools.function import FunctionTool
-from app.own_tools.problems import ToolProblem, problem_of
+from app.own_tools.problems import ToolProblem, is_ctrl_c, problem_of
 
 SUFFIX = ".py"
 MAX_BYTES = 1_000_000
@@ -178,7 +178,9 @@ class FolderLoad:
             sys.modules[name] = module
             with _watched(path):
                 exec(code, module.__dict__)  # noqa: S102 - the operator's own code, which is what they asked for
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a file does is a value here
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             sys.modules.pop(name, None)
             beside = self._sources.files.keys()
             self.problems[stem] = problem_of(error, path, self._sources.shown(stem), beside, self.package)

@@ -7,7 +7,7 @@ from typing import cast
 
 from agent_core.tools.function import FunctionTool
 from app.own_tools.folder import OwnTool, tools_in
-from app.own_tools.problems import ToolProblem, explanation
+from app.own_tools.problems import ToolProblem, explanation, is_ctrl_c
 
 GROUP = "parley.tools"
 
@@ -27,7 +27,9 @@ def load_packages() -> tuple[list[PackagedTools], list[ToolProblem]]:
         place = _place(point)
         try:
             value: object = point.load()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a package does is a value here
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             problems.append(ToolProblem(place, explanation(error)))
             continue
         tools = _tools_of(value)

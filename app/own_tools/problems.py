@@ -1,5 +1,6 @@
 """What is wrong with a file or a package of tools, in a line that says where and what to do."""
 
+import threading
 import traceback
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from agent_core import shorten
 from agent_core.tools.base import UnfitFunction
+from agent_core.traces import words_of
 
 _SHOWN = 300
 """Characters of an error's text: it may quote whole files."""
@@ -70,7 +72,12 @@ def explanation(error: BaseException, beside: Collection[str] = (), package: str
         case SystemExit():
             return "it ends the process when it is loaded (`sys.exit`); leave that to what is run as a program."
         case _:
-            return f"{type(error).__name__}: {_short(str(error))}; correct what the file does when it is loaded."
+            return f"{_short(words_of(error))}; correct what the file does when it is loaded."
+
+
+def is_ctrl_c(error: BaseException) -> bool:
+    """Return whether *error* may be of a person who ends the process: only its main thread gets those."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def _short(text: str) -> str:

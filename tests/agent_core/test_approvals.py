@@ -53,7 +53,7 @@ async def test_a_yes_lets_the_call_run(make_core: MakeCore) -> None:
 
 
 async def test_the_model_gets_the_reason_of_a_denial(make_core: MakeCore) -> None:
-    """After a denial the call does not run, and the model gets the reason."""
+    """After a denial the call does not run, and the model gets who denied it, and the reason."""
     till = Till()
     stage = await _asked(make_core, till)
     (asked,) = await open_approvals(stage)
@@ -61,7 +61,7 @@ async def test_the_model_gets_the_reason_of_a_denial(make_core: MakeCore) -> Non
     assert (await stage.done(asked.run)).status == "completed"
     (result,) = results(stage.provider.requests[1])
     assert result.outcome == "denied"
-    assert "Too much." in text_of(result.parts)
+    assert text_of(result.parts) == "Not run: ann did not approve this call. The reason: Too much."
     assert till.paid == []
     assert await stage.said(ToolStarted) == []
 

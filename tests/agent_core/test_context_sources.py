@@ -29,6 +29,7 @@ from agent_core.testing import FakeClock, ScriptedProvider, call, pause, say
 from agent_core.tools.function import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log
+from tests.agent_core.raising import RAISED
 from tests.agent_core.remembering import Remembering
 from tests.agent_core.stage import ANN, PATIENCE, Stage, asleep, set_stage, texts
 from tests.conftest import Fresh, MakeCore
@@ -52,8 +53,11 @@ class Failing:
 
     name = "failing"
 
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
     async def context(self, _opening: RunOpening, /) -> Sequence[ContextText]:
-        raise ConnectionError("password=secret")
+        raise self.error
 
 
 class SilentSource:
@@ -179,12 +183,13 @@ async def talk(core: Core) -> RunObject:
 
 async def test_a_source_that_fails_keeps_no_answer_back(make_core: MakeCore):
     """A source that raises is logged by name, without its words, and the others are read."""
-    stage = await stage_with(make_core, Failing(), tea())
+    errors = [ConnectionError("password=secret"), *(error for error, _ in RAISED)]
+    stage = await stage_with(make_core, *map(Failing, errors), tea())
     with capture_logs() as logs:
         assert (await stage.play()).status == "completed"
     assert await stage.said(ContextAdded) == [TEA]
-    (line,) = [line for line in logs if line["event"] == "context.failed"]
-    assert (line["source"], line["error"]) == ("failing", "ConnectionError")
+    lines = [(line["source"], line["error"]) for line in logs if line["event"] == "context.failed"]
+    assert lines == [("failing", type(error).__name__) for error in errors]
     assert "secret" not in str(logs)
 
 

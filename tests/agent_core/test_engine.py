@@ -150,7 +150,7 @@ async def test_a_start_resumes_what_a_dead_process_left(make_core: MakeCore):
     second = await make_core(ScriptedProvider(lambda _: [say("Whole.")]), clock=FakeClock())
     facts = await idle(second, session)
     check_log(facts)
-    assert resumes(facts) == [RunResumed(epoch=2, cause="restarted")]
+    assert resumes(facts) == [RunResumed(epoch=2, cause="handed_over")]
     assert [fact.run for fact in facts if fact.type == "run.resumed"] == [receipts[0].run]
     assert [(step.n, step.attempt) for step in only(facts, StepStarted)] == [(1, 1), (1, 2), (1, 1)]
     assert [(await second.run(receipt.run)).text for receipt in receipts] == ["Whole.", "Whole."]

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from agent_core import (
     Hook,
     HookRuled,
@@ -21,6 +23,7 @@ from agent_core.domain.hooks import HookEvent, NamedHook
 from agent_core.hooks.base import Allow, Answer, Deny, Modify, Occasion
 from agent_core.testing import by_step, call, pause, say, think
 from tests.agent_core.asking import Till, asks, no, open_approvals, yes
+from tests.agent_core.raising import RAISED
 from tests.agent_core.stage import ANN, Stage, is_a, results, set_stage, texts
 from tests.conftest import MakeCore
 from tests.polling import PATIENCE
@@ -236,3 +239,19 @@ async def test_text_parts_join_for_the_hook(make_core: MakeCore) -> None:
     await stage.play()
     (said,) = await stage.said(MessageCompleted)
     assert Text("Hello.") in said.parts
+
+
+async def test_whatever_a_hook_raises_is_its_failure(make_core: MakeCore) -> None:
+    """A hook that raises gave no answer: the call does not run, and the ruling says why."""
+
+    def broken(occasion: Occasion) -> Answer | None:
+        raise RAISED[(occasion.arguments or {})["amount"]][0]
+
+    till = Till()
+    calls = tuple(call("pay", amount=n) for n in range(len(RAISED)))
+    strict = replace(hook("PreToolUse"), config={**hook("PreToolUse").config, "on_error": "deny"})
+    stage = await _stage(make_core, Ruler(broken), strict, till=till, script=[calls, (say("Done."),)])
+    async with asyncio.timeout(PATIENCE):
+        assert (await stage.play()).text == "Done."
+    rulings = [(ruled.ruling, ruled.error) for ruled in await stage.said(HookRuled)]
+    assert (rulings, till.paid) == ([("deny", f"it raised {said}") for _, said in RAISED], [])

@@ -89,7 +89,7 @@ async def interrupted(make_core: MakeCore, ledger: CallRecord, made: Tool, count
     ledger.may_end.set()
     again = await restart(make_core, stage, script, tools=[made])
     assert (await again.done(run)).text == "I see."
-    assert [(resumed.epoch, resumed.cause) for resumed in await again.said(RunResumed)] == [(2, "restarted")]
+    assert [(resumed.epoch, resumed.cause) for resumed in await again.said(RunResumed)] == [(2, "handed_over")]
     check_log(await again.log())
     return again
 

@@ -154,6 +154,9 @@ async def test_law_5_a_ring_joins_a_run_that_is_driven(make_core: MakeCore):
 async def lives(make_core: MakeCore, stage: Stage, clock: FakeClock, script, pauses, **options) -> Stage:
     """Kill and restart the process once for each of *pauses*, after so many seconds."""
     for seconds in pauses:
+        pool = stage.core._engine.pool  # what a process that dies does not do: leave its runs
+        pool.close()
+        await pool.drop(PATIENCE)
         await stage.core.stop()
         clock.advance(seconds)
         stage = await restart(make_core, stage, script, clock=clock, **options)

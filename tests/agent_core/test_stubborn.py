@@ -3,11 +3,15 @@
 import asyncio
 import threading
 from contextlib import suppress
+from typing import Any, cast
 
-from agent_core import RunFailed, RunResumed, ToolCompleted, ToolRequested, ToolStarted, text_of
+from agent_core import RunFailed, RunResumed, Text, ToolCompleted, ToolRequested, ToolStarted, text_of
+from agent_core.domain.agents import ToolSpec
 from agent_core.testing import call, raw_call, say
+from agent_core.tools.base import Done
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
+from tests.agent_core.raising import RAISED
 from tests.agent_core.stage import set_stage
 from tests.conftest import MakeCore
 from tests.polling import PATIENCE
@@ -124,7 +128,7 @@ async def test_a_second_stop_does_not_disturb_the_first(make_core: MakeCore):
 
 
 async def test_a_result_that_no_utf8_can_hold_is_fixed(make_core: MakeCore):
-    """A lone surrogate in a tool's result becomes a question mark; the run continues."""
+    """A lone surrogate in a tool's result becomes U+FFFD; the run continues."""
 
     @tool
     async def odd() -> str:
@@ -133,7 +137,57 @@ async def test_a_result_that_no_utf8_can_hold_is_fixed(make_core: MakeCore):
 
     stage = await set_stage(make_core, [(call("odd"),), (say("Fine."),)], tools=[odd])
     assert (await stage.play()).text == "Fine."
-    assert [text_of(body.parts) for body in await stage.said(ToolCompleted)] == ["a?b"]
+    assert [text_of(body.parts) for body in await stage.said(ToolCompleted)] == ["a\ufffdb"]
+
+
+async def test_whatever_a_tool_raises_is_a_failed_call(make_core: MakeCore):
+    """What would end the process, or its task, ends the call of a tool: in the loop as in a thread."""
+
+    @tool
+    async def here(n: int) -> None:
+        """Raise."""
+        raise RAISED[n][0]
+
+    @tool
+    def there(n: int) -> None:
+        """Raise in a thread."""
+        raise RAISED[n][0]
+
+    calls = tuple(call(name, n=n) for n in range(len(RAISED)) for name in ("here", "there"))
+    stage = await set_stage(make_core, [calls, (say("Fine."),)], tools=[here, there])
+    async with asyncio.timeout(PATIENCE):
+        assert (await stage.play()).text == "Fine."
+    ends = [(body.outcome, text_of(body.parts)) for body in await stage.said(ToolCompleted)]
+    assert ends == [("failed", f"`{name}` failed: {said}") for _, said in RAISED for name in ("here", "there")]
+
+
+async def test_work_that_was_done_is_told_as_done(make_core: MakeCore):
+    """What a tool of any kind returns that cannot be stored is not shown, half characters are replaced."""
+
+    class Careless:
+        """A tool that keeps to no port."""
+
+        def __init__(self, name: str, returned: Any) -> None:
+            self.spec, self.returned = ToolSpec(name=name, description="", parameters={"type": "object"}), returned
+
+        async def call(self, _arguments: Any, _context: Any) -> Any:
+            return self.returned
+
+    returned = (
+        None,
+        Done((Text(cast("Any", 5)),)),
+        Done(cast("Any", 5)),
+        Done((Text('{"\\ud83d": "\\ud83d\ud83d"}'),)),
+    )
+    tools = [Careless(f"t{n}", each) for n, each in enumerate(returned)]
+    calls = tuple(call(each.spec.name) for each in tools)
+    stage = await set_stage(make_core, [calls, (say("Fine."),)], tools=tools)
+    assert (await stage.play()).text == "Fine."
+    *unseen, seen = await stage.said(ToolCompleted)
+    assert {(body.outcome, text_of(body.parts)[:34]) for body in unseen} == {
+        ("done", "It ran; its result cannot be shown")
+    }
+    assert (seen.outcome, text_of(seen.parts)) == ("done", '{"\\ufffd": "\\ufffd\ufffd"}')
 
 
 async def test_unreadable_calls_are_a_doom_loop_too(make_core: MakeCore):

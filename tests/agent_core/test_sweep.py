@@ -11,9 +11,9 @@ from sqlalchemy.exc import OperationalError
 
 from agent_core import Core, Definition, Fact, Heartbeat, RunResumed
 from agent_core.engine.local import LocalEngine
-from agent_core.loop.state import HANDED_OVER
+from agent_core.loop.state import HANDED_OVER, RESTARTED
 from agent_core.store.database import Database
-from agent_core.store.work.runs import RESTARTED, WOKEN, Ended
+from agent_core.store.work.runs import WOKEN, Ended
 from agent_core.store.work.workers import FOREVER
 from agent_core.testing import FakeClock, ScriptedProvider, pause, say
 from tests.agent_core.databases import LateDatabase

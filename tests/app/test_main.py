@@ -4,6 +4,7 @@ import asyncio
 import gc
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent_core import ConfigError
+from agent_core.tools.foreign import ForeignError, called
 from app import main
 from app.collector import SELDOM
 from app.compose import create_watch
@@ -267,3 +269,18 @@ async def test_a_worker_learns_the_key_that_a_server_makes_later(settings: Setti
     async with asyncio.timeout(PATIENCE):
         await main._learn(watch, settings)
     assert watch.state.api_key is key
+
+
+def test_an_exit_of_a_task_ends_its_call_and_not_the_process():
+    """What asyncio lets out of the loop, as a child task of foreign code raised it, arrives where that is awaited."""
+
+    async def leave() -> None:
+        sys.exit(3)
+
+    async def work() -> None:
+        with pytest.raises(ForeignError, match="SystemExit: 3"):
+            await called(lambda: asyncio.gather(leave()))
+        sys.exit(4)
+
+    with pytest.raises(SystemExit, match="4"):
+        main._run(work())

@@ -13,6 +13,7 @@ from agent_core.domain.messages import Actor, CallOutcome, Part, Text, clean, te
 from agent_core.domain.schemas import problems
 from agent_core.ids import new_id
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, Tool, ToolError
+from agent_core.tools.foreign import ForeignError, use
 
 CHANNEL = "api"
 MAX_PROGRESS = 100
@@ -88,7 +89,7 @@ def _unfit(tool: Tool, arguments: dict[str, Any]) -> ToolError | None:
 
 async def _called(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Outcome | None:
     """Return the outcome, None when *tool* did not answer in time; one that ignores its end is left alone."""
-    name, work = tool.spec.name, asyncio.ensure_future(tool.call(arguments, context))
+    name, work = tool.spec.name, asyncio.ensure_future(use(tool, arguments, context))
     try:
         await asyncio.wait((work,), timeout=tool.spec.timeout)
     finally:
@@ -100,8 +101,8 @@ async def _called(tool: Tool, arguments: dict[str, Any], context: CallContext) -
         return None
     try:
         return work.result()
-    except Exception as error:  # noqa: BLE001 - the boundary: the operator reads what a tool raises
-        return ToolError(f"`{name}` failed: {type(error).__name__}: {error}")
+    except ForeignError as error:
+        return ToolError(f"`{name}` failed: {error}")
 
 
 def _end(tool: Tool, outcome: Outcome | None) -> tuple[CallOutcome, Sequence[Part], tuple[DryRunRender, ...]]:

@@ -13,7 +13,7 @@ from agent_core.domain.objects import ACTIVE, ENDED
 from agent_core.errors import NewerRun, NotFound
 from agent_core.ids import new_id
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
-from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RunState, replay
+from agent_core.loop.state import ANSWERED, BLAMELESS, DUE, HANDED_OVER, RESTARTED, RunState, replay
 from agent_core.store import log
 from agent_core.store.codes import TYPES
 from agent_core.store.log import EVENT, RUN, SESSION, Appended, RunRef, SessionKey
@@ -22,7 +22,6 @@ from agent_core.store.tables import DEFAULT_PROJECT
 from agent_core.store.work import approvals, due, limits, notes, queue, quotas, spending, steering
 
 WOKEN = "rung"
-RESTARTED = "restarted"
 Finish = Callable[[RunState], Sequence[FactBody]]
 
 _COLUMNS = (

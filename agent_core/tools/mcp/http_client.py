@@ -11,6 +11,7 @@ import httpx2
 
 from agent_core.domain.mcp import McpServer
 from agent_core.net.errors import FetchFailed
+from agent_core.net.halves import legible
 from agent_core.tools.mcp.marks import CURRENT
 from agent_core.tools.mcp.metadata import error_in, scope_in
 from agent_core.tools.mcp.port import McpUnavailable
@@ -80,13 +81,12 @@ class Soft(httpx2.AsyncBaseTransport):
 
     def _watched(self, answer: httpx2.Response) -> httpx2.Response:
         self._news(True)
-        stream = _Watched(answer.stream, lambda: self._news(False))
-        return httpx2.Response(answer.status_code, headers=answer.headers, stream=stream, extensions=answer.extensions)
+        return _with(answer, _Watched(_stream(answer), lambda: self._news(False)))
 
     async def _bounded(self, answer: httpx2.Response) -> httpx2.Response:
         """Return *answer* whole, unless it is a stream of events, whose reader bounds each; raises `ReadError`."""
         if answer.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            return answer
+            return answer if "content-encoding" in answer.headers else _with(answer, _Legible(_stream(answer)))
         body = bytearray()
         async with aclosing(answer):
             async for part in answer.aiter_bytes():
@@ -94,14 +94,13 @@ class Soft(httpx2.AsyncBaseTransport):
                 if len(body) > MAX_BODY:
                     raise httpx2.ReadError(f"the answer is larger than {MAX_BODY // 1_000_000} MB")
         head = [(key, value) for key, value in answer.headers.raw if key.lower() not in _LENGTHS]
-        return httpx2.Response(answer.status_code, headers=head, content=bytes(body))
+        return httpx2.Response(answer.status_code, headers=head, content=legible(bytes(body)))
 
 
 class _Watched(httpx2.AsyncByteStream):
     """A stream that says when it has ended."""
 
-    def __init__(self, inner: httpx2.SyncByteStream | httpx2.AsyncByteStream, ended: Callable[[], None]) -> None:
-        assert isinstance(inner, httpx2.AsyncByteStream), "The client is asynchronous."
+    def __init__(self, inner: httpx2.AsyncByteStream, ended: Callable[[], None]) -> None:
         self._inner, self._ended, self._closed = inner, ended, False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -113,6 +112,35 @@ class _Watched(httpx2.AsyncByteStream):
             self._closed = True
             self._ended()
         await self._inner.aclose()
+
+
+class _Legible(httpx2.AsyncByteStream):
+    """A stream of events without halves of characters, line by line; a line that is too long passes as it comes."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        held = bytearray()
+        async for part in self._inner:
+            held += part
+            end = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1 if len(held) <= MAX_BODY else len(held)
+            if end:
+                yield legible(bytes(held[:end]))
+                del held[:end]
+        yield legible(bytes(held))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _stream(answer: httpx2.Response) -> httpx2.AsyncByteStream:
+    assert isinstance(answer.stream, httpx2.AsyncByteStream), "The client is asynchronous."
+    return answer.stream
+
+
+def _with(answer: httpx2.Response, stream: httpx2.AsyncByteStream) -> httpx2.Response:
+    return httpx2.Response(answer.status_code, headers=answer.headers, stream=stream, extensions=answer.extensions)
 
 
 class ServerAuth(httpx2.Auth):

@@ -22,6 +22,7 @@ from mcp.shared.message import SessionMessage
 
 from agent_core.domain.mcp import McpServer
 from agent_core.domain.messages import visible
+from agent_core.net.halves import legible
 from agent_core.tools.mcp.masking import masked
 
 MAX_MESSAGE = 4_000_000
@@ -194,7 +195,7 @@ def _message(line: bytes) -> SessionMessage | None:
     if not line.lstrip().startswith(b"{"):
         return None
     try:
-        return SessionMessage(wire.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(wire.jsonrpc_message_adapter.validate_json(legible(line), by_name=False))
     except ValueError:
         return None
 

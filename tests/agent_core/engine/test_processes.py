@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_core import Core, MessageCompleted, RunResumed, text_of
+from agent_core import Core, MessageCompleted, RunFailed, RunResumed, text_of
 from agent_core.testing import say
 from tests.agent_core.engine.fleet import PATIENCE, Fleet, line_of, there, worker_process
+from tests.agent_core.engine.worker import fatal
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import idle, log_of, only, open_session, send, types
 from tests.forked import Awaited
@@ -54,6 +55,25 @@ async def test_a_killed_worker_is_taken_over(fleet: Fleet):
             assert await answers(core, session) == ["Whole.", "Whole."]
     facts = await log_of(core, session)
     assert only(facts, RunResumed) == [RunResumed(epoch=2, cause="restarted")]
+
+
+@pytest.mark.whole
+async def test_a_tool_that_ends_its_process_does_so_twice(fleet: Fleet):
+    """The third worker does not make the call again: the run fails and names the tool, and the worker lives on."""
+    core = await fleet.join(lambda _: [], kind="web", tools=[fatal])
+    session = await open_session(core)
+    await send(core, session, "one")
+    for _ in range(2):
+        async with worker_process(fleet.url, fatal=True) as worker, asyncio.timeout(PATIENCE):
+            assert await worker.wait() == 7
+    async with worker_process(fleet.url, answer="Alive."):
+        await answers(core, session)
+        await send(core, session, "two")
+        assert (await answers(core, session))[-1] == "Alive."
+    facts = await log_of(core, session)
+    assert [body.cause for body in only(facts, RunResumed)] == ["restarted"] * 2
+    (failed,) = only(facts, RunFailed)
+    assert "2 times while `fatal` ran" in failed.message
 
 
 @pytest.mark.whole

@@ -139,6 +139,9 @@ class SlowTake:
     async def give_back(self, run: RunRef) -> None:
         self.given_back.append(run)
 
+    async def leave(self) -> int:
+        return 0
+
 
 async def test_a_run_that_is_taken_while_its_worker_stops_is_given_back():
     """A worker that stops waits for the runs that it is taking, and leaves them to others at once."""

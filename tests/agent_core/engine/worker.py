@@ -1,11 +1,13 @@
 """A worker in a process of its own: `python -m tests.agent_core.engine.worker URL OPTIONS`.
 
 OPTIONS is JSON: *answer* is what its model says, or null for one that begins and never ends; *ends* is whether it
-ends itself when it stood still; *max_runs*, *with_dbos* as the engine has them.
+ends itself when it stood still; *max_runs*, *with_dbos* as the engine has them. The model of one that is *fatal*
+calls a tool which ends the process.
 """
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from functools import partial
@@ -16,19 +18,28 @@ from agent_core.engine.dbos import DbosEngine
 from agent_core.engine.liveness import end_process
 from agent_core.store.postgres.bus import PostgresBus
 from agent_core.store.postgres.database import PostgresDatabase
-from agent_core.testing import ScriptedProvider, pause, say
+from agent_core.testing import ScriptedProvider, call, pause, say
+from agent_core.tools.function import tool
 from tests.agent_core.engine.fleet import NOTIFIED, PACE, soon
 from tests.postgres import MORTAL
+
+
+@tool
+def fatal() -> None:
+    """End the process."""
+    os._exit(7)
 
 
 async def main(url: str, options: dict[str, Any]) -> None:
     answer = options.get("answer")
     script = [say("Half"), pause(asyncio.Event())] if answer is None else [say(answer)]
+    if options.get("fatal"):
+        script = [call("fatal")]
     database = PostgresDatabase(url, **MORTAL)
     core = Core(
         database,
         providers={"scripted": ScriptedProvider(lambda _: script)},
-        tools={},
+        tools={"fatal": fatal},
         default_model="scripted",
         engine=partial(
             DbosEngine,

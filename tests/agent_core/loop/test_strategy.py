@@ -103,6 +103,19 @@ def test_interrupted_calls_come_before_all_others():
     assert due(*facts, e.RunResumed(epoch=2, cause="restarted")) == ["c1"]
 
 
+def test_a_call_that_ends_its_process_twice_is_not_made_again():
+    """Two processes that end while a call runs end its run, which names it; no stop, outage or bug counts."""
+    facts = one_step(*called(1, wish("c1", "see"), wish("c2", "look")), e.ToolStarted(call="c1"))
+    causes = ("restarted", "handed_over", "outage", "crashed")
+    facts += [e.RunResumed(epoch=n, cause=cause) for n, cause in enumerate(causes, 2)]
+    assert due(*facts) == ["c1"]
+    assert due(*facts, ended("c1"), e.ToolStarted(call="c2"), e.RunResumed(epoch=6, cause="restarted")) == ["c2"]
+    move = after(*facts, e.RunResumed(epoch=6, cause="restarted"))
+    assert isinstance(move, Finish)
+    assert isinstance(move.end, e.RunFailed)
+    assert (move.end.code, "2 times while `see` ran" in move.end.message) == ("lost", True)
+
+
 def test_a_run_waits_only_when_nothing_else_is_due():
     """Open calls that others finish make the run wait, after all other calls have ended."""
     facts = one_step(*called(1, wish("c1"), wish("c2", a=2)))

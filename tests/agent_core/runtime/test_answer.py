@@ -132,8 +132,8 @@ def test_arguments_that_are_no_object_are_requested_as_they_came():
 
 
 def test_lone_surrogates_are_replaced():
-    """A lone surrogate in a model's text becomes a question mark, in what is shown and in what is kept."""
-    assert message(play(p.ModelTextDelta(0, "a\ud800b"), DONE)).parts == (Text("a?b"),)
+    """A lone surrogate in a model's text becomes U+FFFD, in what is shown and in what is kept."""
+    assert message(play(p.ModelTextDelta(0, "a\ud800b"), DONE)).parts == (Text("a\ufffdb"),)
 
 
 def test_native_items_are_kept_with_the_model_that_wrote_them():

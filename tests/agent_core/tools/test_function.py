@@ -15,6 +15,7 @@ from agent_core.domain.messages import File, Render, Text
 from agent_core.testing import FakeClock
 from agent_core.tools.base import CallContext, Done, Pending, Tool, ToolError
 from agent_core.tools.function import FunctionTool, tool
+from tests.agent_core.raising import Mute
 from tests.agent_core.stage import ANN
 from tests.agent_core.tools.typed import Colour, Place, Size
 from tests.cases import for_each
@@ -260,6 +261,7 @@ RENDER, FILE = Render("ren_1"), File("blob_1", "a.csv", "text/csv", 3)
         (Size(2), Done((Text('{"width":2}'),))),
         (Grade(1), Done((Text('{"mark":1}'),))),
         ([Colour.RED], Done((Text('["red"]'),))),
+        ({"a\ud83d": ["cut \ud83d", Grade(1)]}, Done((Text('{"a\ufffd":["cut \ufffd",{"mark":1}]}'),))),
     ],
 )
 async def test_results_become_outcomes(returned, expected):
@@ -273,16 +275,32 @@ async def test_results_become_outcomes(returned, expected):
     assert await use(give) == expected
 
 
-async def test_a_result_that_is_not_json_is_an_error():
-    """An object without JSON is named in the error."""
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@for_each(
+    "returned, why",
+    [
+        (threading.Lock(), "TypeError: a `lock` cannot be shown to a model; return text, or what JSON can hold"),
+        ({Mute(): 1}, "TypeError: a `Mute` cannot be shown to a model; return text, or what JSON can hold"),
+        (b"\xff", "invalid utf-8 sequence of 1 bytes from index 0"),
+        (CIRCLE, "ValueError: Circular reference detected (id repeated)"),
+        (
+            iter(["\ud83d"]),
+            "UnicodeEncodeError: 'utf-8' codec can't encode character '\\ud83d' in position 0: surrogates not allowed",
+        ),
+    ],
+)
+async def test_a_result_that_is_not_json_is_not_shown(returned: object, why: str):
+    """The function ran: its call is done, and says why nothing is seen of it."""
 
     @tool
     async def give() -> object:
-        """Give a lock."""
-        return threading.Lock()
+        """Give it."""
+        return returned
 
-    with pytest.raises(Exception, match="a `lock` cannot be shown to a model"):
-        await use(give)
+    assert await text(give) == f"It ran; its result cannot be shown ({why})."
 
 
 @given(st.integers(), st.integers())

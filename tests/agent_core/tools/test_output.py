@@ -126,9 +126,10 @@ async def test_a_result_may_be_so_large_and_no_larger():
         await mapped("@", json.dumps(["x"] * (MAX_RESULT // 2)))
 
 
-async def test_half_a_character_becomes_a_question_mark():
-    """What JSON can escape and no text can hold is replaced."""
-    assert await mapped("@", '"a\\ud800b"') == "a?b"
+@for_each("expression", ["@", "jq:."])
+async def test_half_a_character_is_replaced(expression):
+    """What JSON can escape and no text can hold becomes U+FFFD."""
+    assert await mapped(expression, '"a\\ud800b"') == "a\ufffdb"
 
 
 @for_each(

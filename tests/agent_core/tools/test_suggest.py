@@ -46,7 +46,7 @@ async def test_suggestions_are_a_render_with_its_text():
         ("turned \u202eround", "turned round"),
         ("tag\U000e0041\u200bged", "tagged"),
         ("\x1b[31mred", "[31mred"),
-        ("half \ud800", "half ?"),
+        ("half \ud800", "half \ufffd"),
         ("par\u2028agraph", "par agraph"),
         ("\U0001f469\u200d\U0001f467 ok", "\U0001f469\u200d\U0001f467 ok"),
     ],

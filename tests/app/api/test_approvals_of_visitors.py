@@ -213,10 +213,11 @@ async def test_reading_approvals_writes_nothing(shop: Open, monkeypatch: pytest.
     async def refused(*_: object) -> None:
         raise AssertionError("A GET writes.")
 
-    monkeypatch.setattr(here.core._store.database, "write", refused)
-    for _ in range(2):
-        assert (await open_one(ada))["arguments"] == {"amount": 5}
-        assert (await ada.get(f"/v1/approvals/{asked_about['id']}")).json()["arguments"] == {"amount": 5}
+    with monkeypatch.context() as patched:
+        patched.setattr(here.core._store.database, "write", refused)
+        for _ in range(2):
+            assert (await open_one(ada))["arguments"] == {"amount": 5}
+            assert (await ada.get(f"/v1/approvals/{asked_about['id']}")).json()["arguments"] == {"amount": 5}
     assert await record(here) == [("requested", None, "ada")]
 
 

@@ -181,6 +181,7 @@ async def test_example_calls_of_a_definition_are_made_on_demand(serving: Serving
         {"name": "sum_fits", "tests": [dozen, {"arguments": {"expression": "3 *"}, "outcome": "failed"}]},
         {"name": "sum_differs", "tests": [{**dozen, "contains": ["13"]}, {**dozen, "outcome": "failed"}]},
         {"name": "sum_writes", "effect": "write", "tests": [dozen]},
+        {"name": "sum_unseen", "output": "sum(@)", "tests": [{**dozen, "contains": []}]},
     ]
     async with httpx.AsyncClient(base_url=serving.url, headers=headers) as client:
         for each in definitions:
@@ -195,6 +196,7 @@ async def test_example_calls_of_a_definition_are_made_on_demand(serving: Serving
     assert "sum_fits  ok  2 calls as expected\n" in every[1]
     differs = "sum_differs  tests[0]: the result has no `13`: 12  tests[1]: done, and not failed: 12\n"
     assert differs in every[1]
+    assert "sum_unseen  tests[0]: It ran; its result cannot be shown (" in every[1]
     assert "sum_writes  ok  1 not made, as it writes: name it\n" in every[1]
     assert named == "sum_writes  ok  1 call as expected\nsum_fits  ok  2 calls as expected\n"
 

@@ -98,7 +98,8 @@ BROKEN = [
     ("from json import nothing\n", 1, "ImportError: cannot import name 'nothing' from 'json'"),
     ("\n\n1 / 0\n", 3, "ZeroDivisionError: division by zero; correct what the file does when it is loaded."),
     ("import sys\nsys.exit(3)\n", 2, "it ends the process when it is loaded (`sys.exit`)"),
-    ("raise ValueError('x' * 9999)\n", 1, "ValueError: " + "x" * 299 + "…; correct"),
+    ("raise GeneratorExit\n", 1, "GeneratorExit; correct what the file does"),
+    ("raise ValueError('x' * 9999)\n", 1, "ValueError: " + "x" * 287 + "…; correct"),
     (HEAD + "@tool\ndef f(x):\n    pass\n", 2, "`f` cannot be a tool: it has no docstring"),
     (HEAD + "@tool\ndef f(x):\n    '''Do it.'''\n", 2, "`f` cannot be a tool: it does not say the type of `x`"),
     (

@@ -1,8 +1,10 @@
 """Structured content beside texts: what says the same is there once, what says more is added, and both have rows."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx2
 import mcp_types as wire
 
 from agent_core import Text
@@ -12,6 +14,7 @@ from agent_core.domain.tools import ToolDefinition
 from agent_core.renders.rows import rows_in
 from agent_core.tools.base import Done, Outcome, ToolError
 from agent_core.tools.defined import CatalogTool
+from agent_core.tools.mcp.http_client import Soft
 from agent_core.tools.mcp.results import outcome_of
 from tests.agent_core.history import spec
 from tests.agent_core.tools.mcp.stage import McpCaller
@@ -90,3 +93,18 @@ async def test_an_output_is_applied_to_structured_content(
 async def test_an_error_says_its_structured_content_too():
     """The model reads why a call failed, wherever the server says it."""
     assert await result({"code": 7}, "No.", is_error=True) == ToolError('No.\n\n{"code": 7}')
+
+
+@for_each("kind", ["text/event-stream", "application/json"])
+async def test_half_a_character_is_replaced_over_http(kind: str) -> None:
+    """An answer, or a stream in any pieces, brings U+FFFD for the escape of half a character."""
+    whole = b'data: {"a": "\\ud83d\\ude00 \\ud83d"}\n\n'
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(whole), 5):
+            yield whole[at : at + 5]
+
+    answer = httpx2.Response(200, headers={"content-type": kind}, content=pieces())
+    soft = Soft(httpx2.MockTransport(lambda _: answer), lambda _: None)
+    got = await (await soft.handle_async_request(httpx2.Request("POST", "http://mcp.test"))).aread()
+    assert got == whole.replace(b'\\ud83d"', b'\\ufffd"')

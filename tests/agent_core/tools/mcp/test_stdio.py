@@ -80,6 +80,13 @@ async def _echo(stage: Any, server: McpServer, text: str) -> str:
     return said
 
 
+async def test_half_a_character_in_an_answer_is_replaced() -> None:
+    """What a server cut in the middle of a character arrives, as JSON escapes its half."""
+    server = _raw('reply(result={"content": [{"type": "text", "text": "cut \\ud83d"}]})')
+    async with staged() as stage:
+        assert texts(await stage.call(server, "echo")) == ["cut \ufffd"]
+
+
 async def test_a_server_that_dies_at_once_is_started_with_growing_pauses() -> None:
     """A server that dies at once is started with growing pauses."""
     clock = FakeClock()

@@ -1,0 +1,59 @@
+"""Foreign code: what users of the product write; whatever it raises is one error, and ends nothing but its call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from agent_core.domain.messages import Part, Text
+from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, Tool, ToolError, unshown
+from agent_core.traces import words_of
+
+T = TypeVar("T")
+
+
+class ForeignError(Exception):
+    """What foreign code raised: *kind* is the name of its type, the text that and its own, where it has one."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(words_of(error))
+        self.kind = type(error).__name__
+
+
+async def called(work: Callable[[], Awaitable[T]]) -> T:
+    """Return what *work*, foreign code, returns; raises `ForeignError` for whatever it raises.
+
+    Here, in the task that calls it: asyncio lets a `SystemExit` and a `KeyboardInterrupt` of a task end the process.
+    Only a cancellation that was asked of this task goes on as one.
+    """
+    task = asyncio.current_task()
+    try:
+        return await work()
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise ForeignError(error) from error
+
+
+async def use(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Outcome:
+    """Return the outcome of a call of *tool*, one that the log can hold; raises `ForeignError`."""
+    outcome: object = await called(lambda: tool.call(arguments, context))
+    match outcome:
+        case Done(parts):
+            try:
+                return replace(outcome, parts=tuple(map(_kept, parts)))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the tool has run
+                return unshown(words_of(error))
+        case ToolError() | Pending() | Elicitation():
+            return outcome
+        case _:
+            return unshown(f"a `{type(outcome).__name__}` is no outcome")
+
+
+def _kept(part: object) -> Part:
+    """Return *part* as the log will have it; half characters in a text are replaced where all its texts are."""
+    if isinstance(part, Text) and isinstance(cast("object", part.text), str):
+        return part
+    return msgspec.json.decode(msgspec.json.encode(part), type=Part)
