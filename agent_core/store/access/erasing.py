@@ -157,6 +157,8 @@ def _traces_of(facts: list[_Row], actor: str) -> _Traces:
             traces.names |= {body["actor"]["name"]} if body["actor"].get("name") else set()
             traces.texts += [*texts_of(body), *(file["name"] for file in files_of(body))]
             traces.files |= {file["file"] for file in files_of(body)}
+        elif kind == "approval.decided" and is_of(body.get("by"), actor):  # a denied call says who denied
+            traces.names |= {body["by"]["name"]} if body["by"].get("name") else set()
         elif kind == "message.corrected" and body["message"] in traces.messages:
             traces.seqs.add(seq)
             traces.texts += texts_of(body)

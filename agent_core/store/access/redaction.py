@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from agent_core.context.quoted import MAX_NAME
+from agent_core.loop.waiting import DENIED
 
 Json = dict[str, Any]
 DELETED = "[deleted]"
@@ -90,6 +91,8 @@ def redacted(kind: str, body: Json, who: ForgottenPerson, *, theirs: bool = Fals
         body = fields | {name: value for name, value in changes.items() if fields.get(name) is not None}
     elif kind == "context.added":
         body = {**body, "text": _without_author(body["text"], who.names)}
+    elif kind == "tool.completed" and body["outcome"] == "denied":
+        body = {**body, "parts": [_without_denier(part, who.names) for part in body["parts"]]}
     left = scrubbed(body, who)
     return _realigned(left) if kind == "message.completed" and texts_of(left) != texts_of(body) else left
 
@@ -195,6 +198,14 @@ def _without_author(text: str, names: Collection[str]) -> str:
         elif not (skips and line.startswith(_GOES_ON)):
             lines, skips = [*lines, line], False
     return "\n".join(lines)
+
+
+def _without_denier(part: Json, names: Collection[str]) -> Json:
+    """Return the text of a denied call without who denied it, where that is one of *names*."""
+    for name in names if part["type"] == "text" else ():
+        if part["text"].startswith(DENIED.format(name)):
+            return {**part, "text": DENIED.format("a person") + part["text"].removeprefix(DENIED.format(name))}
+    return part
 
 
 def _starts(names: Collection[str]) -> tuple[str, ...]:

@@ -34,3 +34,11 @@ def test_why_a_compaction_failed_goes_as_a_summary_does():
     assert redacted("compaction.failed", failed, wrote) == {**failed, "message": DELETED}
     assert redacted("compaction.failed", failed, WHO, theirs=True) == {**failed, "message": DELETED}
     assert redacted("compaction.failed", failed, WHO) == failed
+
+
+def test_a_denied_call_names_no_one_who_is_forgotten():
+    """Its text says who denied it, by a name of one word too, which is looked for nowhere else."""
+    ann = ForgottenPerson(id=WHO.id, pseudonym=WHO.pseudonym, names=("Ann",))
+    said = [{"type": "text", "text": "Not run: Ann did not approve this call. The reason: Ann Street is closed."}]
+    left = redacted("tool.completed", {"call": "c", "outcome": "denied", "parts": said}, ann)
+    assert left["parts"][0]["text"] == "Not run: a person did not approve this call. The reason: Ann Street is closed."
