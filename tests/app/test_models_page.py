@@ -19,7 +19,7 @@ from app.models import NOTICE_DAYS
 from tests.cases import for_each
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
-REPAIRED = ("stale_reasoning", "controls_refused")
+REPAIRED = {"stale_reasoning", "controls_refused", "content_refused", "file_refused"}
 WORDS = {3: "three", 120: "two minutes"}
 
 
