@@ -230,7 +230,9 @@ class Process:
         for open_call in run.pending:
             with suppress(AlreadyDecided):
                 if open_call.approval is not None:
-                    await self.core.approvals.decide(yes(open_call.approval))
+                    form = (await self.core.approvals.get(open_call.approval)).form
+                    given = None if form is None else {"quiet": True}
+                    await self.core.approvals.decide(yes(open_call.approval, arguments=given))
                 elif open_call.on == "client":
                     await self.core.submit(run.id, [ToolOutput(call=open_call.call, output="here")])
 

@@ -21,7 +21,7 @@ from app.storage.keys import ApiKey, Keys
 from channels.web.identity import TokenSigner
 from tests.app.processes import PlainShell, Serving, Shell, start
 
-KEY = "the-key-of-the-operator-of-tests"
+KEY = "the-operators-own-testing-key"
 SECRET = b"a secret of no less than 32 characters"
 
 
