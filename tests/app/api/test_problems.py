@@ -40,6 +40,8 @@ async def test_a_refused_method_names_all_that_work(client: httpx.AsyncClient):
     """The Allow header holds every method of the path, not of the first route only."""
     answer = await client.put("/v1/agents/assistant")
     assert answer.headers["Allow"] == "DELETE, GET, PATCH"
+    named = await client.request("OPTIONS", "/v1/renders/preview")  # which is no render's id
+    assert named.headers["Allow"] == "POST"
 
 
 async def test_a_crash_shows_no_trace(client: httpx.AsyncClient, core: Core, monkeypatch):
