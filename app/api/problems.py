@@ -241,12 +241,11 @@ def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -
 
 
 def allowed(scope: Scope, routes: Sequence[BaseRoute]) -> list[str]:
-    """Return every method that some route takes at the path of *scope*: one that is named, and is no id, stands alone."""
-    named = [route for route in routes if getattr(route, "path", "") == scope["path"]]
+    """Return every method that some route takes at the path of *scope*."""
     methods = [
         method
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
-        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in named or routes)
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
     ]
     return sorted(methods)
 

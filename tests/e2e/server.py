@@ -124,8 +124,8 @@ class Server:
 
     @property
     def afterwards(self) -> str:
-        """What it printed since it last said that it is up."""
-        return "".join(self._output[self._greeted :])
+        """What it printed since it last said that it is up; but for its leave, which on Postgres is always told."""
+        return "".join(line for line in self._output[self._greeted :] if " worker.left " not in line)
 
     @property
     def memory(self) -> int:

@@ -111,6 +111,7 @@ def test_a_second_server_on_the_same_folder(server: Server):
     assert server.afterwards == ""
 
 
+@pytest.mark.sqlite
 def test_a_second_server_on_the_same_database(server: Server):
     """Another PARLEY_DATA with the same SQLite file fails too."""
     line = refused(server.home, PARLEY_DATA="other", DATABASE_URL=f"sqlite:///{server.data / 'parley.db'}")

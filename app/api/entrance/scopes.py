@@ -21,7 +21,7 @@ SCOPE_OF: Mapping[str, Scope] = {
     "GET /v1/files/{id}": "read",
     "GET /v1/mcp-servers": "read",
     "GET /v1/mcp-servers/{id}": "read",
-    "GET /v1/renders/{id}": "read",
+    "GET /v1/renders/{id:render}": "read",
     "GET /v1/renders/{id}.csv": "read",
     "GET /v1/renders/{id}.json": "read",
     "GET /v1/renders/{id}.png": "read",

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.responses import Response
 
 from agent_core import Core, DrawingUnavailable, InvalidInput, NotFound, RenderObject
@@ -27,6 +28,15 @@ from channels.spec import ChannelPreview
 PNG, CSV, TEXT = "image/png", "text/csv; charset=utf-8", "text/plain; charset=utf-8"
 _ID = re.compile(r"ren_[\w.-]{1,80}", re.ASCII)
 _SAME = {304: {"description": "Not Modified"}}
+
+
+class RenderId(StringConvertor):
+    """A render's id in a path: anything but `preview`, which has a route of its own."""
+
+    regex = "(?!preview$)[^/]+"
+
+
+register_url_convertor("render", RenderId())
 router = APIRouter(prefix="/v1/renders", tags=["renders"], route_class=BodyRoute)
 Scale = Annotated[int, Query(ge=1, le=3)]
 As = Annotated[Literal["png", "svg", "slack", "text", "csv"], Query(alias="as")]
@@ -109,7 +119,7 @@ async def get_payload(request: Request, render: OwnRender) -> Response:
 
 
 # After the files: an id may have any ending but theirs.
-@router.get("/{id}", responses=answers(RenderAnswer, 401, 403, 404, 422))
+@router.get("/{id:render}", responses=answers(RenderAnswer, 401, 403, 404, 422))
 async def get_render(render: OwnRender) -> Response:
     """Return a render."""
     return answer(render_wire(render))
