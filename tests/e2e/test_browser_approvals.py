@@ -30,7 +30,7 @@ def config(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def servers() -> dict[str, Server]:
+def servers(start_shared: StartServer) -> dict[str, Server]:
     """The module's servers by what the hook says."""
     return {}
 

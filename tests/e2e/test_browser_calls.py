@@ -77,7 +77,7 @@ def hooks() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def servers() -> dict[str, Server]:
+def servers(start_shared: StartServer) -> dict[str, Server]:
     """The module's servers by the agent that they have."""
     return {}
 
