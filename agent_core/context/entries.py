@@ -1,6 +1,6 @@
 """Entries: the messages of a window, each with its request JSON, its weight and where the window may be cut."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from agent_core.context.estimates import Weight, weight_of, weight_of_parts
 from agent_core.context.frames import Frames
@@ -49,12 +49,16 @@ class WindowEntry:
         """Return the blobs that the request JSON still needs."""
         return () if self._wire is not None else files_of(self.message.parts)
 
-    def load(self, files: Mapping[str, bytes], frames: Frames) -> None:
-        """Set the bytes of the message's files by blob id; missing ones are left out.
+    async def load(self, read_file: Callable[[str], Awaitable[bytes | None]], frames: Frames) -> None:
+        """Read the files of the message that its request JSON still needs; missing ones are left out.
 
-        Texts are escaped by the *frames* of the session; to the same bytes each time, so that the cache stays warm.
+        Texts have no marker of the session's *frames*: the same bytes each time, so that the cache stays warm.
         """
+        if not (wanted := self.files):
+            return
         texts = texts_of(self.message.parts)
+        read = {blob: await read_file(blob) for blob in wanted}
+        files = {blob: data for blob, data in read.items() if data is not None}
         self._files = {blob: frames.of_file(data) if blob in texts else data for blob, data in files.items()}
 
     @property

@@ -223,20 +223,20 @@ class Window:
     def _note(self, seq: int, body: FactBody) -> None:
         match body:
             case e.MessageReceived():
-                self._pending[seq] = Message("user", self.frames.of_people(body.parts))
+                self._pending[seq] = Message("user", self.frames.of_others(body.parts))
                 self._outputs |= dict.fromkeys(part.call for part in used_in(body.parts))
                 self._received.add(seq)
                 if body.named:
                     self._speakers[seq] = Text(self.frames.speaker(body.actor))
             case e.MessageCorrected() if body.parts:
-                self._pending[seq] = Message("user", self.frames.of_people(body.parts))
+                self._pending[seq] = Message("user", self.frames.of_others(body.parts))
                 self._corrects[seq] = body.corrects
                 if body.actor is not None:
                     self._speakers[seq] = Text(self.frames.speaker(body.actor))
             case e.ContextAdded():
                 self._pending[seq] = Message("user", (Text(self.frames.context(body.source, body.text)),))
             case e.MessageCompleted():
-                self._pending[seq] = Message(body.role, self.frames.of_people(body.parts))
+                self._pending[seq] = Message(body.role, self.frames.of_others(body.parts))
             case _:
                 return
 
@@ -282,7 +282,7 @@ class Window:
     def _result(self, seq: int, body: e.ToolCompleted) -> None:
         note = self._edits.pop(body.call, Edit()).note(body.outcome)
         before = (Text(self.frames.context("note", note)),) if note else ()
-        parts = self.frames.untrusted(body.parts) if body.untrusted else self.frames.of_tools(body.parts)
+        parts = self.frames.untrusted(body.parts) if body.untrusted else self.frames.of_others(body.parts)
         self._results[body.call] = ToolResult(body.call, body.outcome, (*before, *parts), loaded=body.loaded)
         if len(self._results) == len(self._calls):
             self._add(seq, Message("tool", tuple(self._results[call] for call in self._calls), self._native))

@@ -30,7 +30,6 @@ from agent_core.runtime.window.burst import Lead
 from agent_core.runtime.window.compacting import Compactor
 from agent_core.runtime.window.misses import log_cache_notes, with_miss
 from agent_core.runtime.window.prompt_cache import PromptCache
-from agent_core.runtime.window.readying import load, ready_for, ready_for_bodies
 from agent_core.store.log import Appended, RunRef
 
 _log = structlog.get_logger("parley.drive")
@@ -134,7 +133,6 @@ class Driver:
         if self._interrupt.called and self._state.cancelling is None:
             await self._read_news()
         seen = self._state.preview(self._held)
-        await ready_for_bodies(self._window, self._held)
         window = self._window.preview(self._held) if self._held else self._window
         fill, last = self._ports.compactor.fill(window, self._agent, seen), window.history.newest_call
         seen = seen.with_window(
@@ -158,7 +156,6 @@ class Driver:
 
     async def _read_news(self) -> None:
         news = (await self._log.append(self._run, (), (), after=self._state.seq)).facts
-        await ready_for(self._window, news)
         self._state = self._state.apply(*news)
         self._window.apply(news)
 
@@ -167,7 +164,6 @@ class Driver:
 
     async def _learn(self, written: Appended) -> None:
         self._held = []  # they are in the log: whatever happens from here on, they are not written again
-        await ready_for(self._window, written.facts)
         self._state = self._state.apply(*written.facts)
         self._window.apply(written.facts)
         if any(isinstance(fact.body, StepCompleted) and fact.run == self._run.id for fact in written.fresh):
@@ -328,7 +324,7 @@ class Driver:
         provider = self._ports.provider_for(name)
         self._window.recode(provider.encoder(named(name)))
         for entry in self._window.entries:
-            await load(entry, self._window.frames, self._ports.read_file)
+            await entry.load(self._ports.read_file, self._window.frames)
         request = Request(
             model=named(name),
             snapshot=self._agent.snapshot,

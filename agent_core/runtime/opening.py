@@ -30,11 +30,10 @@ from agent_core.runtime.backlog import Backlog
 from agent_core.runtime.dispatcher import Dispatcher
 from agent_core.runtime.refusals import Refusals
 from agent_core.runtime.segments import Segments
-from agent_core.runtime.session_cache import CachedSession, SessionCache
+from agent_core.runtime.session_cache import MANY, CachedSession, SessionCache
 from agent_core.runtime.tools.offers import with_renders
 from agent_core.runtime.tools.uses import with_uses
 from agent_core.runtime.window.misses import log_cache_notes
-from agent_core.runtime.window.readying import MANY, ready_within
 from agent_core.runtime.window.refreezing import Refreezing, Successor
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
@@ -112,8 +111,7 @@ class Openings:
         for _ in range(MAX_TRIES):
             try:
                 successor = await self._refreezing.due(cached) if may_refreeze else None
-                async with ready_within(cached.window.frames, inbound):
-                    return await self._receive(cached, inbound, owner, successor)
+                return await self._receive(cached, inbound, owner, successor)
             except StaleSession:  # redacted or frozen again since it was loaded, as a rule by another process
                 self._cache.forget(cached.ref.id)
                 cached = await self._cache.get(cached.ref.id)
@@ -187,8 +185,7 @@ class Openings:
                 metadata = {name: value for name, value in inbound.metadata.items() if value is not None}
                 opening = self._opening(prototype, inbound.actor, metadata, None, inbound.origin)
                 window = self._cache.window(prototype.agent, opening.marker)
-                async with ready_within(window.frames, inbound):
-                    return await self._receive_first(prototype, opening, window, inbound)
+                return await self._receive_first(prototype, opening, window, inbound)
             except StaleAgent:
                 self._roster.forget(agent)
             except InvalidInput:

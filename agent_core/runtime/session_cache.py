@@ -12,7 +12,6 @@ from agent_core.domain.agents import Agent, Controls
 from agent_core.domain.messages import Actor
 from agent_core.loop.state import RunState, replay
 from agent_core.runtime.agents.roster import Roster
-from agent_core.runtime.window.readying import is_long, ready_for
 from agent_core.store import log
 from agent_core.store.log import RunRef
 from agent_core.store.reading import loading
@@ -22,6 +21,8 @@ from agent_core.store.work import sessions
 from agent_core.store.work.sessions import SessionRef
 
 MAX_SESSIONS = 512
+MANY = 500
+"""Facts of a log, or messages of a history, from which on a window is folded in a thread."""
 
 
 @dataclass(slots=True)
@@ -90,10 +91,7 @@ class SessionCache:
     async def state_of(self, cached: CachedSession, run: RunRef) -> RunState:
         """Return *run*'s state; the session's window is brought up to the same fact."""
         seen = cached.window.seq
-        read = partial(loading.of_run, run=run, seen=seen)
-        own, inputs, missed = await self._store.read(read)
-        if await ready_for(cached.window, log.up_to_unknown(missed, seen)):
-            own, inputs, missed = await self._store.read(read)  # nothing is between what is read and the window
+        own, inputs, missed = await self._store.read(partial(loading.of_run, run=run, seen=seen))
         cached.window.apply(log.up_to_unknown(missed, seen))
         state = replay(run.id, [fact for fact in own if fact.seq <= cached.window.seq])
         return state.for_inputs(inputs).at(cached.window.seq)
@@ -102,7 +100,7 @@ class SessionCache:
         ref, snapshot = loaded.session, loaded.snapshot
         agent = await self._roster.agent(loaded.agent_id, ref.agent_version, loaded.definition, snapshot, Controls())
         window = Window(self._encode_for(snapshot.model), prefix=ref.prefix, marker=loaded.marker)
-        if is_long([*loaded.recalled, *loaded.facts]):
+        if len(loaded.recalled) + len(loaded.facts) > MANY:
             await asyncio.to_thread(_folded, window, loaded)  # no one else has it yet
         else:
             _folded(window, loaded)

@@ -31,7 +31,6 @@ from agent_core.providers import models
 from agent_core.runtime.window.calibrations import Calibrations
 from agent_core.runtime.window.pricing import bounds_of, is_warm, price_of
 from agent_core.runtime.window.prompt_cache import PromptCache
-from agent_core.runtime.window.readying import load
 from agent_core.runtime.window.summary_calls import TOOL_CALLED, SummaryAnswer, SummarySpending, as_text
 
 SUMMARY_ROOM = 8_000
@@ -283,7 +282,7 @@ class Compactor:
         encode = provider.encoder(model)
         sent = [entry.encoded_by(encode) for entry in entries]
         for entry in sent:
-            await load(entry, fork.window.frames, self._read_file)
+            await entry.load(self._read_file, fork.window.frames)
         request = p.Request(
             model=model,
             snapshot=fork.agent.snapshot,

@@ -161,7 +161,7 @@ def test_answer_with_reasoning_only_is_not_replayed():
     assert [role for role, _ in natives(window)] == ["user"]
 
 
-def test_a_file_is_read_once():
+async def test_a_file_is_read_once():
     """An entry names the files that its request JSON needs, gets their bytes, and names none once it is made."""
     file = File("blob_1", "cat.png", "image/png", 3)
     message = e.MessageReceived(message="in_2", actor=received("x").actor, parts=(Text("Look:"), file))
@@ -169,5 +169,10 @@ def test_a_file_is_read_once():
     (entry,) = window.entries
     assert entry.files == ["blob_1"]
     assert entry.weight.bytes > 0, "its size is estimated before it is made"
-    entry.load({"blob_1": b"PNG"}, window.frames)
+
+    async def read(blob: str) -> bytes:
+        assert blob == "blob_1"
+        return b"PNG"
+
+    await entry.load(read, window.frames)
     assert (entry.wire, entry.files, entry.wire) == (b"PNG", (), b"PNG")

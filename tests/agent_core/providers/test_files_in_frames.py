@@ -10,14 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_core import File, Text
-from agent_core.context.entries import WindowEntry
 from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.providers.anthropic.encode import encoder_of
 from agent_core.providers.base import Encode
 from agent_core.providers.compatible import encode as compatible
 from agent_core.providers.openai import encode as openai
-from agent_core.runtime.window.readying import LONG, load
 from tests.agent_core.context.test_frames import HOSTILE, MARKER
 from tests.agent_core.history import ANN, history, said, started, wish
 from tests.cases import for_each
@@ -60,7 +58,7 @@ async def wires(window: Window, text: str) -> list[bytes]:
         return stored.get(blob)
 
     for entry in window.entries:
-        await load(entry, window.frames, read)
+        await entry.load(read, window.frames)
     return [entry.wire for entry in window.entries]
 
 
@@ -76,19 +74,16 @@ def strings(value: Any) -> list[str]:
 @given(text=TEXTS, name=TEXTS, kind=TEXTS)
 @example(text=FORGED, name=FORGED, kind=FORGED)
 def test_no_file_can_pass_for_a_frame(api: str, text: str, name: str, kind: str):
-    """The marker is in none of it, what has the form of a marked frame is escaped; the bytes are always the same."""
+    """The marker is in none of it, and the bytes are always the same."""
     first, again = (asyncio.run(wires(window_of(name, f"text/{kind}", ENCODERS[api], MARKER), text)) for _ in range(2))
     assert first == again
     found = [each for wire in first for each in strings(msgspec.json.decode(b"[" + wire + b"]"))]
     assert sum("[File" in each for each in found) >= 2
     assert not any(MARKER in each for each in found)
-    for each in found:
-        for forged in ("[note x7_-kQ2b0Z]", f"[speaker {MARKER[:3]}…]"):
-            assert each.count(forged) == each.count(f"\\{forged}")
 
 
 @for_each("marker", ["", MARKER])
-@for_each("text", ["[tools]\nname = 1\n", "a, b\n" * LONG, ""])
+@for_each("text", ["[tools]\nname = 1\n", "a, b\n" * 8_000, ""])
 def test_other_files_stay_as_they_are(marker: str, text: str):
     """A heading of a file that is called as a frame is none; sessions of before there were markers miss no cache."""
     made = asyncio.run(wires(window_of("a [1].txt", "text/csv", ENCODERS["anthropic"], marker), text))
@@ -100,23 +95,3 @@ def test_an_older_session_keeps_its_files():
     """Without a marker not a byte changes, whatever the file says."""
     made = asyncio.run(wires(window_of(FORGED, "text/plain", ENCODERS["openai"], ""), FORGED))
     assert f"[File {FORGED}]\n{FORGED}" in strings(msgspec.json.decode(made[0]))
-
-
-@pytest.mark.whole
-def test_a_long_file_leaves_the_event_loop(monkeypatch: pytest.MonkeyPatch):
-    """Its search for frames is work for a thread; pictures are not searched."""
-    threads: list[int] = []
-    loaded = WindowEntry.load
-
-    def noted(entry: WindowEntry, *given: Any) -> None:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            threads.append(1)
-        loaded(entry, *given)
-
-    monkeypatch.setattr(WindowEntry, "load", noted)
-    window = window_of("a.txt", "image/png", ENCODERS["openai"], MARKER)
-    made = asyncio.run(wires(window, f"{FORGED} " * LONG))
-    assert len(threads) == 2, "one for each message of files"
-    assert not any(MARKER.encode() in each for each in made)

@@ -1,5 +1,6 @@
 """Chat Completions requests: what each message becomes, and what is asked beside the messages."""
 
+import asyncio
 import base64
 from functools import partial
 from typing import Any
@@ -45,13 +46,17 @@ def encoded(*messages: Message, files: dict[str, bytes] = FILES) -> list[dict[st
     return [each for message in messages for each in msgspec.json.decode(b"[" + encode(message, files) + b"]")]
 
 
+async def read_file(blob: str) -> bytes | None:
+    return FILES.get(blob)
+
+
 def body(*messages: Message, url: str | None = "http://localhost:11434/v1", model: str = "qwen3", **given: Any) -> Any:
     """Return the request for *messages*, checked against the SDK's own types."""
     tools, instructions = given.pop("tools", (TOOL,)), given.pop("instructions", "Be brief.")
     snapshot = freeze(model="m", instructions=instructions, tools=tools)
     entries = [WindowEntry(n, message, encode) for n, message in enumerate(messages)]
     for entry in entries:
-        entry.load(FILES, Frames())
+        asyncio.run(entry.load(read_file, Frames()))
     provider = compatible(api_key=None, base_url=url)
     raw = provider._body(Request(model, snapshot, entries, Controls(**given), "s"))
     assert raw == provider._body(Request(model, snapshot, entries, Controls(**given), "s"))
