@@ -258,6 +258,17 @@ def counted(usage: object, *path: str) -> int | None:
     return int(count) if 0 <= count <= MAX_TOKENS else None
 
 
+NULL = msgspec.Raw(b"null")
+
+
+def decoded(raw: msgspec.Raw) -> object:
+    """Return the JSON of a usage figure; None for what cannot be read, which must not discard an answer."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
 def neutral(message: Message, _files: Files) -> bytes:
     """Return *message* as neutral JSON: the encoder of providers that speak no wire of their own."""
     return msgspec.json.encode(message)

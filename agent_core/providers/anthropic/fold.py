@@ -9,6 +9,7 @@ from agent_core.domain.messages import UNKNOWN_USAGE, Usage
 from agent_core.ids import new_id
 from agent_core.providers.anthropic.blocks import ContentBlock, arguments, json_of, raw_text
 from agent_core.providers.base import (
+    NULL,
     Finished,
     FinishReason,
     ModelDelta,
@@ -22,6 +23,7 @@ from agent_core.providers.base import (
     ToolStart,
     UsageReport,
     counted,
+    decoded,
 )
 from agent_core.providers.failing import failed, in_stream
 
@@ -63,7 +65,7 @@ class _StopDetails(msgspec.Struct):
 class _MessageStart(msgspec.Struct):
     id: str | None = None
     model: str | None = None
-    usage: Any = None
+    usage: msgspec.Raw = NULL
     content: list[dict[str, msgspec.Raw]] | None = None
     stop_reason: str | None = None
 
@@ -74,7 +76,7 @@ class _Event(msgspec.Struct):
     delta: _Change | None = None
     content_block: dict[str, msgspec.Raw] | None = None
     message: _MessageStart | None = None
-    usage: Any = None
+    usage: msgspec.Raw = NULL
 
 
 _EVENT = msgspec.json.Decoder(_Event)
@@ -166,7 +168,7 @@ class AnthropicFold:
                     self._stop_reason = change.stop_reason or self._stop_reason
                     if details := change.stop_details:
                         self._refusal = details.explanation or details.category or self._refusal
-                self._count(event.usage, out)
+                self._count(decoded(event.usage), out)
             case "message_stop":
                 self._finish(out)
             case "error":
@@ -179,7 +181,7 @@ class AnthropicFold:
         """Fold the first event in; it may hold whole blocks, the remaining ones of a paused answer."""
         self._is_begun, self._stop_reason = True, message.stop_reason or ""
         out.append(Started(message.id or "", message.model or ""))
-        self._count(message.usage, out, begins=True)
+        self._count(decoded(message.usage), out, begins=True)
         for block in message.content or ():
             self._begin(None, block, out)
         self._close(None, out)

@@ -11,6 +11,7 @@ import msgspec
 
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
 from agent_core.providers.base import (
+    NULL,
     CallFailed,
     Finished,
     FinishReason,
@@ -21,6 +22,7 @@ from agent_core.providers.base import (
     Started,
     UsageReport,
     counted,
+    decoded,
 )
 from agent_core.providers.compatible.calls import CallDelta, CallFold
 from agent_core.providers.compatible.native import Thinking, native_item
@@ -31,7 +33,6 @@ _THOUGHT, _TEXT, _CALLS = 0, 1, 2
 _LENGTH = ("length", "max_tokens", "model_length")
 _BROKEN = ("error", "abort", "insufficient_system_resource")
 """Reasons of servers that failed in the middle: OpenRouter, vLLM and SGLang, DeepSeek."""
-_NULL = msgspec.Raw(b"null")
 
 
 class _ChatDelta(msgspec.Struct):
@@ -54,7 +55,7 @@ class _Chunk(msgspec.Struct):
     id: Any = None
     model: Any = None
     choices: list[_Choice | None] | None = None
-    usage: msgspec.Raw = _NULL
+    usage: msgspec.Raw = NULL
     error: Any = None
 
 
@@ -136,7 +137,7 @@ class ChatFold:
             self._say(delta, batch)
         if choice.finish_reason:
             self._reason = choice.finish_reason
-        if chunk.usage != _NULL:
+        if chunk.usage != NULL:
             batch.add(_usage(chunk.usage))
 
     def _say(self, delta: _ChatDelta, batch: _Batch) -> None:
@@ -172,7 +173,7 @@ class ChatFold:
         elif choice.finish_reason in _BROKEN:
             kind = "error" if choice.finish_reason in ("error", "abort") else "overloaded"
             yield self._fail(failed(kind, f"`{self._provider}` gave its answer up: {choice.finish_reason}"))
-        elif chunk.choices is None and chunk.usage == _NULL:
+        elif chunk.choices is None and chunk.usage == NULL:
             body = msgspec.json.decode(data, type=dict[str, Any])
             if "error" in (body.get("object"), body.get("type")) or body.get("message") or body.get("detail"):
                 yield self._fail(in_stream(self._provider, body))
@@ -220,7 +221,7 @@ def _content_text(text: object) -> str:
 
 def _usage(raw: msgspec.Raw) -> Iterator[ModelDelta]:
     """Report the usage; the prompt's total is split into tokens read from a cache, written to it, and uncached."""
-    usage: object = msgspec.json.decode(raw)
+    usage = decoded(raw)
     plain, output = counted(usage, "prompt_tokens"), counted(usage, "completion_tokens")
     read, written = (counted(usage, "prompt_tokens_details", each) for each in ("cached_tokens", "cache_write_tokens"))
     counts = Usage(

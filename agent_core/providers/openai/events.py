@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from agent_core.domain.messages import Usage
-from agent_core.providers.base import counted
+from agent_core.providers.base import NULL, counted
 
 
 class Event(msgspec.Struct, gc=False):
@@ -30,7 +30,7 @@ class Response(msgspec.Struct):
     status: str | None = None
     error: Any = None
     incomplete_details: _Why | None = None
-    usage: Any = None
+    usage: msgspec.Raw = NULL
     output: list[msgspec.Raw] | None = None
 
 

@@ -28,6 +28,7 @@ from agent_core.providers.base import (
     ToolEnd,
     ToolStart,
     UsageReport,
+    decoded,
 )
 from agent_core.providers.citing import citation
 from agent_core.providers.failing import failed, in_stream, said_in
@@ -297,8 +298,8 @@ class ResponsesFold:
         if response.status in ("failed", "cancelled", "incomplete"):
             ending = response.status
         yield from self._filled(response)
-        if response.usage:
-            yield UsageReport(usage_of(response.usage))
+        if usage := decoded(response.usage):
+            yield UsageReport(usage_of(usage))
         if ending in ("failed", "cancelled"):
             yield from self._failed(response.error)
             return

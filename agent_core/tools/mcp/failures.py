@@ -35,6 +35,8 @@ _NOT_SENT = (
     httpx2.LocalProtocolError,
 )
 _SERVER_FAULT = 500
+_BEFORE_WORK = frozenset({401, 403, 405, 406, 413, 415, 429})
+"""Statuses by which a request is refused before anything is done for it, by whatever gateway."""
 _LOST = ("Connection closed", "SSE stream ended", "SSE stream failed")
 _LATE = re.compile(r"Request '[^']*' timed out")
 NOT_RUN = frozenset({wire.UNSUPPORTED_PROTOCOL_VERSION, wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST})
@@ -56,8 +58,9 @@ def may_have_run(error: BaseException, mark: CallMark) -> bool:
         return False
     if mark.failure is not None or (mark.status or 0) >= _SERVER_FAULT:
         return True
-    refused = isinstance(error, MCPError) and not (is_lost(error) or is_late(error) or is_unreadable(error))
-    return not refused and mark.status is None
+    if is_lost(error) or is_late(error) or is_unreadable(error):
+        return True
+    return not (is_own(error) or mark.status in _BEFORE_WORK)
 
 
 def is_lost(error: BaseException) -> bool:
@@ -104,7 +107,7 @@ def _said(server: McpServer, error: BaseException, mark: CallMark, words: str) -
         return f"does not allow this (HTTP 403): its credentials lack a scope; {mark.remedy}"
     if mark.status == _UNAUTHORIZED and uses_login(server):
         return f"refuses the credentials (HTTP 401); {remedy_of(server.name)}, or look at its `headers` or `oauth`"
-    if mark.status is not None and (mark.status in _CREDENTIALS or not _is_own(error)):
+    if mark.status is not None and (mark.status in _CREDENTIALS or not is_own(error)):
         known = _STATUSES.get(mark.status)
         return known or f"answered with HTTP {mark.status}" + (
             ", its own fault" if mark.status >= _SERVER_FAULT else ""
@@ -132,7 +135,7 @@ def _answered(error: MCPError, last: str) -> str:
     return f"answered with the error {error.code}: {error.message}"
 
 
-def _is_own(error: BaseException) -> bool:
+def is_own(error: BaseException) -> bool:
     """Return whether *error* is a JSON-RPC error that the server itself worded, at whatever HTTP status."""
     return isinstance(error, MCPError) and error.message not in {
         "Server returned an error response",

@@ -23,7 +23,7 @@ from agent_core.domain.mcp_tools import strings_of
 from agent_core.loop.announce import UNKNOWN
 from agent_core.tools.base import CallContext, Outcome, ToolError
 from agent_core.tools.mcp.entries import readable_lists
-from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, is_unreadable, leaf, may_have_run
+from agent_core.tools.mcp.failures import NOT_RUN, failure, is_lost, is_own, is_unreadable, leaf, may_have_run
 from agent_core.tools.mcp.held import HeldCall, HeldCalls, Progress
 from agent_core.tools.mcp.http_client import check_headers
 from agent_core.tools.mcp.listing import described, listed
@@ -204,18 +204,19 @@ class Link:
         """Return what *work* does with a session; once more with a new one where the server had forgotten the first.
 
         With *fresh* an era that needs no session is found again. A call that may run *once* alone is not made again
-        for an error, which the tool may have had after it ran: a forgotten session is HTTP 404.
+        for an error, which the tool may have had after it ran: a server that forgot a session says so at HTTP 404.
         """
         if fresh and self._carrier.per_call:
             self._modern = None
-        had_one = self._modern is not None or self._owner is not None
+        had_session = self._modern is None and self._owner is not None
+        had_one = self._modern is not None or had_session
         try:
             return await self._with_session(work)
         except Exception as error:
             if not (had_one and self._is_forgotten(leaf(error), mark)):
                 raise
             self._retire()
-            if once and mark.sent and mark.status != _GONE:
+            if once and mark.sent and not (had_session and mark.status == _GONE and is_own(leaf(error))):
                 raise
         mark.sent, mark.status, mark.remedy, mark.failure = False, None, None, None
         return await self._with_session(work)

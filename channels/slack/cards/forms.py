@@ -131,12 +131,14 @@ def editing(approval: ApprovalObject, schema: Json, card: CardAt) -> Json:
 
 
 def buttons_of(approval: ApprovalObject) -> Sequence[tuple[Json, str]]:
-    """Return the few answers of a question that one press answers, each with its label; none for any other one."""
+    """Return the few answers of a required question, each with a label of its own: one press answers; else none."""
     properties: Json = (approval.form or {}).get("properties") or {}
     answers = [
         ({name: value}, label) for name, part in properties.items() for value, label in _choices(part, titled=True)
     ]
-    return answers if len(properties) == 1 and 1 < len(answers) <= len(CHOICES) else ()
+    is_one = len(properties) == 1 and properties.keys() <= set((approval.form or {}).get("required") or ())
+    are_few = 1 < len(answers) <= len(CHOICES) and len({label for _, label in answers}) == len(answers)
+    return answers if is_one and are_few else ()
 
 
 def said(approval: ApprovalObject) -> Json:

@@ -284,6 +284,21 @@ async def test_a_count_of_any_form_spoils_no_answer(dial, count, read):
         assert received.usage.cache_read == read, wire.name
 
 
+async def test_a_count_that_no_number_holds_spoils_no_answer(dial):
+    """What cannot even be read as JSON is no count."""
+    end = w.responses_end([])
+    end["response"]["usage"] = {"input_tokens": 77_777}
+    bodies = {
+        MESSAGES: w.messages(*w.text_block(0, "Hi"), {"type": "message_delta", "delta": {}, "usage": {"n": 77_777}}),
+        CHAT: w.chat({"content": "Hi"}, done=False)
+        + w.sse({**w.chunk({}), "choices": [], "usage": {"prompt_tokens": 77_777}}, named=False),
+        RESPONSES: w.responses(*w.text_item(0, "Hi"), end=end),
+    }
+    for wire, body in bodies.items():
+        received = await (await dial(wire, [[w.stream(body.replace(b"77777", b"1e999"))]])).receive()
+        assert (received.parts, received.end) == ((("text", "Hi"),), "done"), wire.name
+
+
 async def test_what_is_native_is_kept_byte_for_byte(dial):
     """Thinking with its signature, hidden thinking and items of server tools are kept as they came."""
     search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}, "caller": None}

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from channels.slack.cards.forms import (
     VALUE,
     CardAt,
     Field,
+    buttons_of,
     card_at,
     denying,
     editing,
@@ -329,3 +331,19 @@ def test_a_field_is_as_long_as_its_text():
     ]
     assert [multiline(5, "integer"), multiline([], "array")] == [False, True]
     assert Field("a", "b", "text", "x" * 3_000, True).fits
+
+
+@for_each(
+    "schema",
+    [
+        {"properties": {"size": {"enum": ["s", "l"], "type": "string"}}},
+        {
+            "properties": {"size": {"oneOf": [{"const": 1, "title": "Same"}, {"const": 2, "title": "Same"}]}},
+            "required": ["size"],
+        },
+    ],
+)
+def test_what_may_be_left_out_or_reads_alike_is_no_button(schema):
+    """Such a question has its form, where it can be answered with nothing, and each choice has its place."""
+    approval = msgspec.structs.replace(asked({}), form={"type": "object", **schema})
+    assert buttons_of(approval) == ()
