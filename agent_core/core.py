@@ -53,7 +53,6 @@ from agent_core.runtime.services.forgetting import REASON, Also, Forgetting, For
 from agent_core.runtime.services.health import CoreHealth
 from agent_core.runtime.services.listing import Listing
 from agent_core.runtime.services.replies import OperatorReplies
-from agent_core.runtime.services.session_costs import SessionCosts
 from agent_core.runtime.services.shown import ChartDrawer, Renders
 from agent_core.runtime.session_cache import SessionCache
 from agent_core.runtime.tasks import cancel_and_wait
@@ -121,8 +120,7 @@ class Core:
         self._openings = Openings(store, cache, self.agents, segments, cancelled, self._backlog, dispatcher)
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
-        self.costs, self.files = Costs(store), SentFiles(store)
-        self.session_costs, self._dispatcher = SessionCosts(store, self.agents.listed), dispatcher
+        self.costs, self.files, self._dispatcher = Costs(store), SentFiles(store), dispatcher
         self.conversations = OwnConversations(store, segments.idle, self)
 
     async def start(self) -> None:

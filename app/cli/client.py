@@ -69,15 +69,6 @@ class Client:
         _check(answer)
         return answer.json() if answer.content else None
 
-    async def bytes(self, method: str, path: str, *, body: Any = None, **query: str | int | None) -> bytes:
-        """Return the answer as it is, such as a picture."""
-        try:
-            answer = await self._http.request(method, path, params=_without_none(query), json=body)
-        except httpx.TransportError as error:
-            raise self._unreachable() from error
-        _check(answer)
-        return answer.content
-
     async def items(self, path: str, **query: str | int | None) -> AsyncIterator[dict[str, Any]]:
         """Yield the items of a list, page by page."""
         cursor: str | None = None

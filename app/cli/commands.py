@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from app.cli.approvals import approvals
-from app.cli.cost import cost
+from app.cli.costs import cost
 from app.cli.keys import actors, audit, keys, revoke
 from app.cli.mcp_login import mcp
 from app.cli.mcp_servers import accept_server

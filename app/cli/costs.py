@@ -1,10 +1,12 @@
-"""What was spent, summed by day, agent, person, channel or session, as a table."""
+"""`parley cost`: what was spent, summed by day, agent, person, channel or session, as a table."""
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from app.cli.printing import Column, every, listed
+import typer
+
+from app.cli.printing import AsJson, Column, every, listed
 
 
 class SumKey(StrEnum):
@@ -17,11 +19,17 @@ class SumKey(StrEnum):
     SESSION = "session"
 
 
-def print_costs(key: SumKey, *, first: str | None, end: str | None, as_json: bool) -> None:
-    """Print what was spent by *key*, from the UTC day *first* until before *end*; raises what the server refuses."""
-    items = every("/v1/costs", by=key.value, **{"from": first}, to=end)
+def cost(
+    *,
+    by: Annotated[SumKey, typer.Option(help="What is summed by.")] = SumKey.DAY,
+    first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="The first day (UTC).")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="DAY", help="The day (UTC) before which sums end.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what was spent, by day, agent, actor, channel or session."""
+    items = every("/v1/costs", by=by.value, **{"from": first}, to=end)
     columns = (
-        Column(key.value.upper(), _name, whole=True),
+        Column(by.value.upper(), _name, whole=True),
         Column("RUNS", lambda each: f"{each['runs']:,}"),
         Column("CALLS", lambda each: f"{each['steps']:,}"),
         Column("UNCACHED", lambda each: _tokens(each, "input")),

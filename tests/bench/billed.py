@@ -1,24 +1,23 @@
 """What conversations cost, billed by the simulated caches, against the cheapest bill and against no cache at all."""
 
 import asyncio
+import math
 import random
 import shutil
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from agent_core import Actor, Compaction, Core, Definition, Inbound, Limits, SqliteDatabase, Text
-from agent_core.caching.caches import Bill, Caches
-from agent_core.caching.causes import CAUSES, explain, usd
-from agent_core.caching.positions import CacheWire
 from agent_core.providers.anthropic.provider import AnthropicProvider
-from agent_core.providers.models import find
+from agent_core.providers.models import Price, find
 from agent_core.providers.openai.provider import OpenAIProvider
 from agent_core.testing import FakeClock
+from agent_core.testing.models.caching import FIVE_MINUTES, HALF_DAY, HALF_HOUR, HOUR, Caches
+from agent_core.testing.models.prefix import CacheWire
 from agent_core.tools.function import tool
-from tests.bench.simulated import Billed, SimulatedClient, Timeline
+from tests.bench.simulated import OUTPUT, Billed, SimulatedClient, Timeline
 from tests.bench.table import Goal, Row
 
 # Issue 26 sets both.
@@ -26,6 +25,7 @@ NEAR_IDEAL = Goal(must=1.03, aim=1.03)
 OF_UNCACHED = Goal(must=0.22, aim=0.19)
 MODELS: dict[str, CacheWire] = {"anthropic:claude-opus-5": "messages", "openai:gpt-5.6-sol": "responses"}
 """Whose reads cost a tenth of plain input, with their wires."""
+LIFETIMES = {"messages": (FIVE_MINUTES, HOUR), "responses": (HALF_HOUR, HALF_DAY)}
 MINUTE = 60.0
 PATIENCE = 60.0
 
@@ -55,34 +55,57 @@ FEW = Conversations(sessions=4, exchanges=8, shared=4_000, burst=3, hours=0.2)
 
 @dataclass(frozen=True)
 class Bills:
-    """Sums in USD, with the *causes* of the difference; so many *calls* took so many *seconds* to simulate."""
+    """Sums in USD, of so many *calls*."""
 
-    billed: Decimal
-    ideal: Decimal
-    uncached: Decimal
-    causes: dict[str, Decimal]
+    billed: float
+    ideal: float
+    uncached: float
     calls: int
-    seconds: float
 
 
 async def bills(model: str, wanted: Conversations, folder: Path, template: Path) -> Bills:
     """Hold *wanted* with *model* in a copy of the database *template* in *folder*, and return what it cost."""
-    began = time.monotonic()
     price = find(model).price
     assert price is not None
-    billed = Billed(model, price)
+    billed = Billed()
     await _Simulation(model, wanted, billed).run(folder / f"{MODELS[model]}.db", template)
-    output = billed.output * price.output / 1_000_000
-    explained = explain(billed.calls)
-    causes = {cause: sum((each.causes.get(cause, Decimal(0)) for each in explained), Decimal(0)) for cause in CAUSES}
+    all_bills, (plain, read, short, long) = billed.bills, _prices(price)
+    output = len(all_bills) * OUTPUT * float(price.output)
+    amount = sum(b.plain * plain + b.read * read + b.write_short * short + b.write_long * long for b in all_bills)
+    ideal = sum(tokens * cheapest(times, price, LIFETIMES[MODELS[model]]) for tokens, times in billed.sent.values())
     return Bills(
-        billed=sum((usd(call.bill, price) for call in billed.calls), output),
-        ideal=sum((usd(each.ideal, price) for each in explained), output),
-        uncached=sum((usd(Bill(plain=call.bill.total), price) for call in billed.calls), output),
-        causes={cause: amount for cause, amount in causes.items() if amount},
-        calls=len(billed.calls),
-        seconds=time.monotonic() - began,
+        billed=(amount + output) / 1_000_000,
+        ideal=(ideal + billed.ends * plain + output) / 1_000_000,
+        uncached=(sum(bill.total for bill in all_bills) * plain + output) / 1_000_000,
+        calls=len(all_bills),
     )
+
+
+def cheapest(times: Sequence[int], price: Price, seconds: tuple[int, int]) -> float:
+    """Return what a token costs at best, per million, that was sent at these *times*, in ms.
+
+    A perfect cache keeps it wherever it stands in a prompt, from the moment it is sent, and knows when it is sent
+    again. *seconds* are for how long it keeps what is written for short, and for long. From the last time backwards:
+    what all from then on costs, if it is not in the cache, is there for short, or for long.
+    """
+    plain, read, short, long = _prices(price)
+    long = long if price.write_long is not None else math.inf
+    absent = kept = kept_long = 0.0
+    following: int | None = None
+    for time in reversed(times):
+        pause = 0 if following is None else following - time  # after the last time all three are 0
+        then_short = kept if pause < seconds[0] * 1000 else absent
+        then_long = kept_long if pause < seconds[1] * 1000 else absent
+        sent = min(plain + absent, short + then_short, long + then_long)
+        absent, kept, kept_long = sent, min(sent, read + then_short), min(sent, read + then_long)
+        following = time
+    return absent
+
+
+def _prices(price: Price) -> tuple[float, float, float, float]:
+    """Return what a million tokens cost that are plain, read, and written for short and for long."""
+    plain, *others = price.input, price.read, price.write_short, price.write_long
+    return float(plain), *(float(plain if each is None else each) for each in others)
 
 
 async def rows(wanted: Conversations, folder: Path, template: Path) -> list[Row]:
@@ -91,9 +114,9 @@ async def rows(wanted: Conversations, folder: Path, template: Path) -> list[Row]
     for model in MODELS:
         cost = await bills(model, wanted, folder, template)
         title = f"bill of {cost.calls:,} model calls, {model.partition(':')[0]}"
-        sums = [float(cost.billed)]
-        found.append(Row(title, "USD", sums, [float(cost.ideal)], "the cheapest bill", NEAR_IDEAL))
-        found.append(Row(f"{title}, of uncached", "USD", sums, [float(cost.uncached)], "without a cache", OF_UNCACHED))
+        sums = [cost.billed]
+        found.append(Row(title, "USD", sums, [cost.ideal], "the cheapest bill", NEAR_IDEAL))
+        found.append(Row(f"{title}, of uncached", "USD", sums, [cost.uncached], "without a cache", OF_UNCACHED))
     return found
 
 

@@ -15,10 +15,6 @@ from typing import Any
 
 import msgspec
 
-from agent_core.caching.caches import Caches
-from agent_core.caching.positions import CacheWire, ModelPrompt, positions_of
-from agent_core.caching.rules import lifetimes, minimum
-from agent_core.caching.sent import PromptPiece, SentCall
 from agent_core.domain.messages import Usage
 from agent_core.providers.base import (
     CallFailed,
@@ -32,8 +28,9 @@ from agent_core.providers.base import (
 )
 from agent_core.providers.client import Fold
 from agent_core.providers.marking import Spare
-from agent_core.providers.models import Price
 from agent_core.testing import FakeClock
+from agent_core.testing.models.caching import Bill, Caches
+from agent_core.testing.models.prefix import CacheWire, ModelPrompt
 
 FIRST_TOKEN, WHOLE_ANSWER = 1.5, 6.0
 """Seconds after which an answer begins, and ends."""
@@ -90,35 +87,21 @@ class Timeline:
 
 @dataclass
 class Billed:
-    """All calls of a simulation, each as the cheapest bill is looked for; *price* is one for all."""
+    """The bills of all calls of a simulation, and when each piece of their prompts was sent, in ms, with its tokens."""
 
-    model: str
-    price: Price
-    calls: list[SentCall] = field(default_factory=list)
-    output: int = 0
-    _pieces: dict[bytes, PromptPiece] = field(default_factory=dict)
+    bills: list[Bill] = field(default_factory=list)
+    sent: dict[bytes, tuple[int, list[int]]] = field(default_factory=dict)
+    ends: int = 0
+    """Tokens at the ends of prompts, which no other prompt has."""
 
     def add(self, prompt: ModelPrompt, caches: Caches, now: int) -> Callable[[], None]:
         """Bill a request that is sent at *now*, and return what to do when its answer begins."""
-        priced = caches.price(prompt, now, positions=positions_of(prompt))
-        pieces, before = list[PromptPiece](), 0
+        priced, before = caches.price(prompt, now), 0
         for step in priced.steps:
-            known = self._pieces.setdefault(step.key, PromptPiece(step.key, step.tier, step.tokens - before))
+            self.sent.setdefault(step.key, (step.tokens - before, []))[1].append(now)
             before = step.tokens
-            pieces.append(known)
-        left = priced.bill.total - before
-        pieces.append(PromptPiece(b"end %d" % len(self.calls), "messages", left))
-        call = SentCall(
-            time=now,
-            model=self.model,
-            pieces=pieces,
-            bill=priced.bill,
-            price=self.price,
-            lifetimes=lifetimes(self.model),
-            minimum=minimum(self.model),
-        )
-        self.calls.append(call)
-        self.output += OUTPUT
+        self.ends += priced.bill.total - before
+        self.bills.append(priced.bill)
         return lambda: caches.write(priced)
 
 
@@ -149,7 +132,7 @@ class SimulatedClient:
         """Bill *body*; the first text comes after `FIRST_TOKEN` seconds, the end after `WHOLE_ANSWER`."""
         asked = msgspec.json.decode(body)
         begun = self._billed.add(ModelPrompt(self._wire, asked["model"], asked), self._caches, self._clock.now())
-        bill, number, start = self._billed.calls[-1].bill, len(self._billed.calls), self._clock.now()
+        bill, number, start = self._billed.bills[-1], len(self._billed.bills), self._clock.now()
         await self._timeline.until(start + int(FIRST_TOKEN * 1000))
         begun()
         said = f"{number}: " + "the orders of this week are on the shelf. " * 20

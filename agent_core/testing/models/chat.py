@@ -8,7 +8,8 @@ from agent_core.domain.messages import UNKNOWN_USAGE
 from agent_core.providers.base import CallFailed, FinishReason, Refusal
 from agent_core.testing.models.failing import error_of
 from agent_core.testing.models.items import NativeWire
-from agent_core.testing.models.score import MARK, NOW, Part, Spoken, Take, encode, tokens
+from agent_core.testing.models.prefix import tokens
+from agent_core.testing.models.score import MARK, NOW, Part, Spoken, Take, encode
 from agent_core.testing.models.servers import Server, call_id, signature
 from agent_core.testing.script import Say, ScriptedCall, Think
 

@@ -8,8 +8,8 @@ from agent_core.providers.base import CallFailed, FinishReason, Refusal
 from agent_core.testing.models.asked import Head
 from agent_core.testing.models.failing import error_of
 from agent_core.testing.models.items import NativeWire
-from agent_core.testing.models.prefix import canonical
-from agent_core.testing.models.score import MARK, Part, Spoken, Take, encode, tokens
+from agent_core.testing.models.prefix import canonical, tokens
+from agent_core.testing.models.score import MARK, Part, Spoken, Take, encode
 from agent_core.testing.script import Say, ScriptedCall, Think
 
 _OWN = MARK.decode()

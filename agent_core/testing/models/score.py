@@ -6,11 +6,10 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from agent_core.caching.caches import Bill
-from agent_core.caching.positions import tokens as tokens  # noqa: PLC0414 - the wires count with it
 from agent_core.domain.messages import Usage
 from agent_core.providers.base import CallFailed, Finished, FinishReason, ModelTextDelta, Refusal, UsageReport
 from agent_core.testing.models.asked import Head
+from agent_core.testing.models.caching import Bill
 from agent_core.testing.models.items import Answer, Item, NativeWire, Raw, Redacted, Split, Stall, WholeResponse
 from agent_core.testing.script import Bug, Cut, Flat, Pause, Say, ScriptedCall, Sleep, Think, Together
 

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Self
 
 import msgspec
@@ -13,15 +14,15 @@ from agent_core.clock import Clock, SystemClock
 from agent_core.providers.base import CallFailed
 from agent_core.testing.level import Level
 from agent_core.testing.models.asked import Head, ModelCall, Wire, read
-from agent_core.testing.models.caching import TAIL, ServerCaches
+from agent_core.testing.models.caching import TAIL, Bill, Caches
 from agent_core.testing.models.chat import Quirks
 from agent_core.testing.models.failing import Reply, RuleBroken, failure, refusal, request_header, too_large, too_long
 from agent_core.testing.models.items import Answer, Script, Stall, WholeResponse
 from agent_core.testing.models.listing import listed
-from agent_core.testing.models.prefix import of_messages
+from agent_core.testing.models.prefix import ModelPrompt, of_messages, tokens
 from agent_core.testing.models.rendering import Renderings
 from agent_core.testing.models.rules import check_request
-from agent_core.testing.models.score import Beats, Bill, End, Score, Sign, Take, tokens
+from agent_core.testing.models.score import Beats, End, Score, Sign, Take
 from agent_core.testing.models.seals import Chain, sign_item
 from agent_core.testing.models.sending import Sender
 from agent_core.testing.models.servers import shaped
@@ -96,7 +97,7 @@ class FakeModels:
         self._script, self._port, self._rate = script, port, rate
         self._clock: Clock = clock or SystemClock()
         self._record, self._check, self._options = record, check, options
-        self._caches = ServerCaches(self._clock, options.minimum) if cache else None
+        self._caches = Caches(minimum=options.minimum) if cache else None
         self._renderings = Renderings(options.quirks, options.split)
         self._level, self._played = Level(), 0
         self._runner: web.AppRunner | None = None
@@ -170,7 +171,9 @@ class FakeModels:
             check_request(call, positions, sealed, server=options.quirks.server, verified=options.verified)
         bill, begun = Bill(tokens(call.raw)), _nothing
         if self._caches is not None:
-            bill, begun = self._caches.bill(call, positions)
+            prompt = ModelPrompt(call.wire, call.model, call.body)
+            priced = self._caches.price(prompt, self._clock.now(), positions=positions or None)
+            bill, begun = priced.bill, partial(self._caches.write, priced)
         most = options.contexts.get(head.model, options.contexts.get(""))
         if most is not None and bill.total > most:
             words = worded(options.quirks.server, bill.total, most) if call.wire == "chat" else None

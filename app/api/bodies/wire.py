@@ -23,7 +23,6 @@ from agent_core import (
     SessionObject,
 )
 from agent_core import Feedback as FeedbackObject
-from agent_core.caching.report import CallBill, SessionBill
 from agent_core.domain.access import KeyObject, OperationEntry, Revocation, SigningKey
 from agent_core.domain.controls import without_context
 from agent_core.domain.costs import CostGroup, CostItem
@@ -214,16 +213,6 @@ class OperationLine(wire_of(OperationEntry), frozen=True, kw_only=True):
     """One line of the record of operations: who did what to which object, and the HTTP status of the answer."""
 
 
-class CallCost(wire_of(CallBill), frozen=True, kw_only=True):
-    """A model call as it was billed; its `causes` add up to `billed` less `ideal`, in USD."""
-
-
-class SessionCost(wire_of(SessionBill, without=("calls",)), frozen=True, kw_only=True):
-    """What a session cost, as it was billed and with a perfect cache; the sums leave out what is not known."""
-
-    calls: tuple[CallCost, ...]
-
-
 class SigningKeyAnswer(wire_of(SigningKey), frozen=True, kw_only=True):
     """A public key by which a site signs tokens of its visitors; *kid* is what the header of a token says."""
 
@@ -339,11 +328,6 @@ def signing_key_wire(key: SigningKey) -> SigningKeyAnswer:
 def revoked_wire(revocation: Revocation) -> Revoked:
     """Return *revocation* as it travels."""
     return copied(revocation, Revoked)
-
-
-def cost_wire(cost: SessionBill) -> SessionCost:
-    """Return *cost* as it travels."""
-    return copied(cost, SessionCost, calls=tuple(copied(call, CallCost) for call in cost.calls))
 
 
 def operation_line(entry: OperationEntry) -> OperationLine:

@@ -33,7 +33,6 @@ SCOPE_OF: Mapping[str, Scope] = {
     "GET /v1/secrets": "read",
     "GET /v1/sessions": "read",
     "GET /v1/sessions/{id}": "read",
-    "GET /v1/sessions/{id}/cost": "read",
     "GET /v1/sessions/{id}/events": "read",
     "GET /v1/sessions/{id}/messages": "read",
     "GET /v1/tools": "read",

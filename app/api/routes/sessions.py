@@ -24,9 +24,7 @@ from app.api.bodies.wire import (
     Message,
     Posted,
     Session,
-    SessionCost,
     answer,
-    cost_wire,
     message_wire,
     page,
     posted,
@@ -136,15 +134,6 @@ async def get_session(session: OwnSession, show: Show) -> Response:
 async def list_messages(wired: Wired, session: OwnSession, show: Show, limit: Limit, cursor: Cursor = None) -> Response:
     """List a session's messages, oldest first."""
     return page(await wired.core.messages(session.id, limit=limit, cursor=cursor), message_wire, show)
-
-
-@router.get("/{id}/cost", responses=answers(SessionCost, 401, 403, 404, 422, 429))
-async def session_cost(wired: Wired, _: Operator, id: str) -> Response:
-    """Return what each model call of a session cost, what it would have cost with a perfect prompt cache, and why.
-
-    The log is replayed for it: `causes` are in USD and add up to the difference of `billed` and `ideal`.
-    """
-    return answer(cost_wire(await wired.core.session_costs.of(id)))
 
 
 @router.delete("/{id}", status_code=204, responses=answers(None, 401, 403, 404, 409, 422, status=204))

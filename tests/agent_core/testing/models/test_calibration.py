@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_core.caching.caches import Bill, Caches
-from agent_core.caching.positions import ModelPrompt, Position
-from agent_core.caching.rules import Rules
+from agent_core.testing.models.caching import Bill, Caches
+from agent_core.testing.models.prefix import ModelPrompt, Position
 from tests.cases import for_each
 
 pytestmark = pytest.mark.whole
@@ -43,7 +42,7 @@ def claude(model: str, *messages: dict[str, Any], **more: Any) -> ModelPrompt:
 def test_a_mark_on_a_trailing_system_message():
     """Opus 4.8, the same request twice, with a mark on the system message at its end: 1,590 and 2."""
     asked = claude("claude-opus-4-8", said("user", "Long."), said("system", "Be brief.", cache_control=SHORT))
-    caches, counts = Caches(Rules(tail=2)), {"messages.0.content.0": 1_580, "messages.1.content.0": 10}
+    caches, counts = Caches(tail=2), {"messages.0.content.0": 1_580, "messages.1.content.0": 10}
     assert ask(caches, asked, counts) == Bill(plain=2, write_short=1_590)
     assert ask(caches, asked, counts, at=5) == Bill(plain=2, read=1_590)
 
@@ -68,7 +67,7 @@ def test_a_conversation_with_tools_of_the_server(automatic):
         "system.0": 45,
         **{f"messages.{n}.content.0": tokens for n, tokens in enumerate((800, 71, 200, 119, 100))},
     }
-    caches = Caches(Rules(tail=4))
+    caches = Caches(tail=4)
 
     def upto(many: int) -> ModelPrompt:
         texts = [said("user" if n % 2 == 0 else "assistant", f"{n}") for n in range(many)]
@@ -94,7 +93,7 @@ def test_a_breakpoint_within_a_message(wire):
     body = {member: [{"role": "user", "content": parts}], "prompt_cache_options": {"mode": "explicit", "ttl": "30m"}}
     asked = ModelPrompt(wire, "gpt-5.6-sol", {"model": "gpt-5.6-sol", "prompt_cache_key": "e2e", **body})
     counts = {f"{member}.0.content.0": 4_012, f"{member}.0.content.1": 8}
-    caches = Caches(Rules(tail=0))
+    caches = Caches(tail=0)
     assert ask(caches, asked, counts) == Bill(plain=8, write_short=4_012)
     assert ask(caches, asked, counts, at=3) == Bill(plain=8, read=4_012)
     assert ask(caches, asked, counts, at=3 + 1_799) == Bill(plain=8, read=4_012)

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_core.caching.caches import Bill, Caches
-from agent_core.caching.positions import ModelPrompt, Position
-from agent_core.caching.rules import Rules
+from agent_core.testing.models.caching import Bill, Caches
+from agent_core.testing.models.prefix import ModelPrompt, Position
 from tests.cases import for_each
 
 pytestmark = pytest.mark.whole
@@ -46,7 +45,7 @@ def count(position: Position) -> int:
 @for_each("warm", [False, True])
 def test_a_session_costs_what_the_formula_says(wire, requests, warm):
     """`h + (m-1)wd + r[(m-1)P1 + d(m-1)(m-2)/2]`, h with or without the shared prefix in the cache."""
-    caches = Caches(Rules(tail=0))
+    caches = Caches(tail=0)
     if warm:
         caches.write(caches.price(asked(wire, 1, "Bea"), 0, count=count))
     bills: list[Bill] = []
