@@ -2,9 +2,8 @@
 
 import msgspec
 
-from agent_core.context.quoted import legible
 from agent_core.domain.decisions import ApprovalDecided, HookRuled
-from agent_core.domain.messages import Actor, CallOutcome
+from agent_core.domain.messages import Actor, CallOutcome, legible
 
 MAX_ARGUMENTS = 10_000
 """Characters of arguments that are repeated to the model."""

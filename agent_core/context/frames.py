@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent_core.context.quoted import UNNAMED, legible
-from agent_core.domain.messages import Actor, File, Message, Part, Text, ToolCall, ToolResult, text_of, visible
+from agent_core.context.quoted import UNNAMED
+from agent_core.domain.messages import Actor, File, Message, Part, Text, ToolCall, ToolResult, legible, text_of, visible
 from agent_core.ids import new_id
 
 STOPPED_NOTE = "[The answer above was stopped before its end.]"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from typing import Any, Literal
+from unicodedata import category
 
 import msgspec
 
@@ -190,6 +191,8 @@ Joiners and the marks of direction stay: emoji, Persian, Hindi, Arabic and Hebre
 
 
 _PIECE = 65_536
+MAX_NAME = 80
+"""Characters of a name where the model or people read it."""
 
 
 def visible(text: str) -> str:
@@ -200,6 +203,12 @@ def visible(text: str) -> str:
     text = text.replace("\u2028", "\n").replace("\u2029", "\n")
     # In pieces: one regular expression over megabytes would hold up all threads.
     return "".join(_HIDDEN.sub("", text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
+
+
+def legible(name: str | None) -> str:
+    """Return *name* on one line, without what cannot be seen, cut to `MAX_NAME`; empty when nothing is left."""
+    seen = "".join(" " if sign.isspace() else sign for sign in name or "" if sign.isspace() or category(sign)[0] != "C")
+    return " ".join(seen.split())[:MAX_NAME].strip()
 
 
 def _believed(count: int | None) -> int | None:

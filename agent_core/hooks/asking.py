@@ -6,12 +6,11 @@ from typing import Any, cast
 from msgspec import json
 from msgspec.structs import replace
 
-from agent_core.context.quoted import legible
 from agent_core.domain import events as e
 from agent_core.domain.agents import ToolSpec
 from agent_core.domain.forms import defaults, is_choice_of_several
 from agent_core.domain.hooks import ApprovalConfig
-from agent_core.domain.messages import Actor, visible
+from agent_core.domain.messages import Actor, legible, visible
 from agent_core.domain.schemas import schema_problem
 from agent_core.domain.shorten import shorten
 from agent_core.ids import new_id

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from agent_core.domain import events as e
 from agent_core.domain.agents import USE_RESOURCE
 from agent_core.domain.controls import read, refusal
-from agent_core.domain.messages import CallOutcome, Part, ToolCall, used_in, visible
+from agent_core.domain.messages import CallOutcome, Part, ToolCall, legible, used_in
 
 NOT_ALLOWED = "Not run: a rule of this agent does not allow this call."
 DENIED = "Not run: {} did not approve this call."
@@ -191,7 +191,7 @@ class WaitingState(msgspec.Struct, frozen=True):
             case "approved":
                 return self.changed(body.call, approved_for=(*call.approved_for, approval.hook), **freed)
             case "denied":
-                who = visible(body.by.name or body.by.id) if body.by else "a person"
+                who = (legible(body.by.name) or legible(body.by.id) if body.by else "") or "a person"
                 why = f" The reason: {body.reason}" if body.reason else ""
                 return self.changed(body.call, denial=f"{DENIED.format(who)}{why}", **freed)
             case "expired":

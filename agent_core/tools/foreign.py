@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
 import msgspec
 
-from agent_core.domain.messages import Part, Text
+from agent_core.domain.messages import LoadedTool, Part, Text, clean
+from agent_core.renders.made import NewRender
 from agent_core.tools.base import CallContext, Done, Elicitation, Outcome, Pending, Tool, ToolError, unshown
 from agent_core.traces import words_of
 
@@ -43,13 +44,46 @@ async def use(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Ou
     match outcome:
         case Done(parts):
             try:
+                _check(outcome)
                 return replace(outcome, parts=tuple(map(_kept, parts)))
             except Exception as error:  # noqa: BLE001 - whatever it is, the tool has run
                 return unshown(words_of(error))
-        case ToolError() | Pending() | Elicitation():
-            return outcome
+        case ToolError():
+            return _fit(outcome, ToolError) or ToolError("It failed, and its message is no text.")
+        case Pending():
+            return _fit(outcome, Pending) or unshown("it waits for what no call can wait for")
+        case Elicitation():
+            return _fit(outcome, Elicitation) or unshown("its question is none: it has no text, or no schema")
         case _:
             return unshown(f"a `{type(outcome).__name__}` is no outcome")
+
+
+def _check(done: Done) -> None:
+    """Raise TypeError where what *done* brings beside its parts is of another type."""
+    renders, loaded, data = cast("tuple[Any, Any, Any]", (done.renders, done.loaded, done.data))
+    if not all(_is_render(each) for each in renders):
+        raise TypeError("its renders are none")
+    if not all(isinstance(each, LoadedTool) for each in loaded):
+        raise TypeError("its loaded tools are none")
+    if not isinstance(data, str | None):
+        raise TypeError("its data is no text")
+
+
+def _is_render(value: Any) -> bool:
+    if not isinstance(value, NewRender):
+        return False
+    of_its_own = cast("tuple[Any, ...]", (value.kind, value.text, value.title or "", value.payload))
+    return all(isinstance(each, kind) for each, kind in zip(of_its_own, (str, str, str, dict), strict=True))
+
+
+def _fit(outcome: Any, kind: type[T]) -> T | None:
+    """Return *outcome* with whole characters in its texts; None where a field is not of the type that *kind* says."""
+    given = {name: getattr(outcome, name) for name in (each.name for each in fields(outcome))}
+    try:
+        values = {name: clean(value) if isinstance(value, str) else value for name, value in given.items()}
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError:
+        return None
 
 
 def _kept(part: object) -> Part:

@@ -8,11 +8,12 @@ from typing import Any, cast
 from agent_core import RunFailed, RunResumed, Text, ToolCompleted, ToolRequested, ToolStarted, text_of
 from agent_core.domain.agents import ToolSpec
 from agent_core.testing import call, raw_call, say
-from agent_core.tools.base import Done
+from agent_core.tools.base import Done, Elicitation, Pending, ToolError
 from agent_core.tools.function import tool
 from tests.agent_core.laws import check_log
 from tests.agent_core.raising import RAISED
 from tests.agent_core.stage import set_stage
+from tests.cases import for_each
 from tests.conftest import MakeCore
 from tests.polling import PATIENCE
 
@@ -206,3 +207,31 @@ async def test_unreadable_calls_are_a_doom_loop_too(make_core: MakeCore):
     assert not await stage.said(ToolStarted)
     assert [body.outcome for body in await stage.said(ToolCompleted)] == ["failed", "failed", "cancelled"]
     assert len(await stage.said(RunFailed)) == 1
+
+
+@for_each(
+    "made, outcome",
+    [
+        (lambda: ToolError(cast("Any", 5)), "failed"),
+        (lambda: Done((Text("x"),), renders=cast("Any", "abc")), "done"),
+        (lambda: Pending(cast("Any", 5)), "done"),
+        (lambda: Pending(cast("Any", "\ud83d")), "done"),
+        (lambda: Elicitation("t", cast("Any", 5)), "done"),
+        (lambda: Elicitation(cast("Any", 5), {"type": "object", "properties": {}}), "done"),
+        (lambda: Elicitation("t", {"type": "object", "properties": {}}, state=cast("Any", 5)), "done"),
+    ],
+)
+async def test_an_outcome_with_unfit_fields_ends_its_call(make_core: MakeCore, made, outcome: str):
+    """The tool ran, once: the call is over, the run goes on, and its log can be read."""
+    calls: list[int] = []
+
+    @tool
+    async def odd() -> Any:
+        """Return an outcome that is none."""
+        calls.append(1)
+        return made()
+
+    stage = await set_stage(make_core, [(call("odd"),), (say("On."),)], tools=[odd])
+    run = await stage.play()
+    assert (run.status, run.text, len(calls)) == ("completed", "On.", 1)
+    assert [body.outcome for body in await stage.said(ToolCompleted)] == [outcome]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from agent_core.context.quoted import MAX_NAME
+from agent_core.domain.messages import MAX_NAME, legible
 from agent_core.loop.waiting import DENIED
 
 Json = dict[str, Any]
@@ -202,7 +202,7 @@ def _without_author(text: str, names: Collection[str]) -> str:
 
 def _without_denier(part: Json, names: Collection[str]) -> Json:
     """Return the text of a denied call without who denied it, where that is one of *names*."""
-    for name in names if part["type"] == "text" else ():
+    for name in map(legible, names) if part["type"] == "text" else ():
         if part["text"].startswith(DENIED.format(name)):
             return {**part, "text": DENIED.format("a person") + part["text"].removeprefix(DENIED.format(name))}
     return part

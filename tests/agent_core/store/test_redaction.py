@@ -38,7 +38,7 @@ def test_why_a_compaction_failed_goes_as_a_summary_does():
 
 def test_a_denied_call_names_no_one_who_is_forgotten():
     """Its text says who denied it, by a name of one word too, which is looked for nowhere else."""
-    ann = ForgottenPerson(id=WHO.id, pseudonym=WHO.pseudonym, names=("Ann",))
+    ann = ForgottenPerson(id=WHO.id, pseudonym=WHO.pseudonym, names=("A\u200bnn\n",))
     said = [{"type": "text", "text": "Not run: Ann did not approve this call. The reason: Ann Street is closed."}]
     left = redacted("tool.completed", {"call": "c", "outcome": "denied", "parts": said}, ann)
     assert left["parts"][0]["text"] == "Not run: a person did not approve this call. The reason: Ann Street is closed."
