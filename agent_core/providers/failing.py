@@ -270,7 +270,7 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
         unknown = {"cache_unknown": unknown_of_cache(*refusal), "search_unknown": knows_no_search(*refusal)}
         if any(unknown.values()) or not _OF_FILES.search(said.lower()):
             return replace(failure, **unknown)
-        failure = failed(FILE_REFUSED, message)
+        failure = replace(failed(FILE_REFUSED, message), otherwise=failure)
     path = _PATH.search(said) if failure.kind in (CONTENT_REFUSED, FILE_REFUSED) else None
     return replace(failure, path=path[0]) if path else failure
 

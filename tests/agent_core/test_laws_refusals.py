@@ -203,3 +203,11 @@ async def test_law_10_a_refusal_takes_nothing_answered_in_its_first_run(make_cor
     assert failed.error
     assert failed.error.message == explanation("content_refused")
     assert [text for _, text in texts(stage.provider.requests[-1])] == ["Hello", "Hi.", "one", "two"]
+
+
+async def test_law_10_without_a_file_no_file_is_refused(scene: SetScene):
+    """Words of files in a refusal are about something else where the conversation has none."""
+    error = {"type": _INVALID, "message": "tools.3.custom.name: 'search documents' should match pattern"}
+    stage = await scene(MESSAGES, refusing(BAD.encode(), 400, error))
+    await stage.play(BAD)
+    assert [failed.code for failed in await stage.said(StepFailed)] == ["invalid"]
