@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from agent_core.context.estimates import weight_of_parts
 from agent_core.context.frames import Frames
 from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED
-from agent_core.domain.messages import File, Message, Part, Text, ToolResult
+from agent_core.domain.messages import File, Message, Part, Text, ToolCall, ToolResult
 
 MIN_SAVING = 600
 """Bytes of a result below which a placeholder would save next to nothing; an image or a page is always beyond it."""
@@ -39,7 +39,7 @@ def pruned(message: Message, tools: Mapping[str, str], frames: Frames, *, unread
 
 
 def left_out(message: Message, code: str, frames: Frames, files: Collection[str] = ()) -> Message:
-    """Return *message* with notes for what a provider refused as *code*: these *files* of it, or all but its calls."""
+    """Return *message* with notes for what a provider refused as *code*: these *files* of it, or all."""
 
     def noted(what: str) -> Text:
         why = _REFUSED.get(code, "the model's provider refused what was sent with it")
@@ -53,6 +53,8 @@ def left_out(message: Message, code: str, frames: Frames, files: Collection[str]
                 return noted("What was said here")
             case ToolResult():
                 return replace(part, parts=tuple(map(placed, part.parts)))
+            case ToolCall() if not files:
+                return replace(part, arguments={})
             case _:
                 return part
 

@@ -43,8 +43,9 @@ class Window:
         self._results: dict[str, ToolResult] = {}
         self._native: Native | None = None
         self._outputs: dict[str, ToolResult | None] = {}
-        # The newest answer, how often its provider has refused since, and what was left out whole for it.
-        self._answered, self._refusals, self._left_out = 0, 0, frozenset[int]()
+        # The newest answer, the first refusal since, the first of what was left out whole for it, and what was there.
+        self._answered, self._refused, self._tried = 0, 0, 0
+        self._replaced: Sequence[WindowEntry] = ()
         self._weighed: tuple[list[WindowEntry], int, Weight] = (self.entries, 0, NOTHING)
 
     def apply(self, facts: Iterable[Fact]) -> None:
@@ -70,7 +71,8 @@ class Window:
         copy._corrects, copy._speakers, copy._edits = dict(self._corrects), dict(self._speakers), dict(self._edits)
         copy._calls, copy._results, copy._native = self._calls, dict(self._results), self._native
         copy._outputs = dict(self._outputs)
-        copy._answered, copy._refusals, copy._left_out = self._answered, self._refusals, self._left_out
+        copy._answered, copy._refused = self._answered, self._refused
+        copy._tried, copy._replaced = self._tried, self._replaced
         for body in held:
             copy._fold(self.seq, body)
             copy.history = copy.history.with_body(body, copy.history.newest, len(copy.entries))
@@ -166,10 +168,11 @@ class Window:
         """Return the fact that leaves out what a provider has just refused as *code*, None if nothing is to blame.
 
         That are the pictures and pages that it *named*, else those of the newest run, then all; where content was
-        refused it is the newest message, then the one before. Any other request that is refused again is so for what
-        came since the last answer, but for what the newest step took: that may be a new question.
+        refused it is the newest message. Any other request that is refused again is so for what came since the last
+        answer, but for what the newest step took: that may be a new question. If that does not help, and an earlier
+        run was refused too, it is all that came before the newest message.
         """
-        entries = [entry for entry in self.entries if entry.seq not in self._left_out and _says(entry.message)]
+        entries = [entry for entry in self.entries if _says(entry.message)]
         media = [(file, entry.seq) for entry in entries for file in media_of(entry.message.parts)]
         if named:
             media = [(file, seq) for file, seq in media if file in named]
@@ -180,12 +183,13 @@ class Window:
         if media:
             files, seqs = zip(*media, strict=True)
             return e.ContentLeftOut(from_seq=seqs[0], to_seq=seqs[-1], code=code, files=tuple(dict.fromkeys(files)))
-        if code == CONTENT_REFUSED:
-            entries = entries[-1:]
-        else:
-            newest, again = self.entries[-1].seq, self._refusals > 0
-            entries = [x for x in entries if again and self._answered < x.seq < newest and not x.summary]
-        return e.ContentLeftOut(from_seq=entries[0].seq, to_seq=entries[-1].seq, code=code) if entries else None
+        newest = self.entries[-1].seq
+        older = [x for x in entries if x.seq < newest] if 0 < self._refused < newest else []
+        since = [x for x in (entries if code == CONTENT_REFUSED else older) if x.seq > self._answered and not x.summary]
+        for each in (since[-1:] if code == CONTENT_REFUSED else since, older if code != "refused" else []):
+            if each and (not self._tried or each[0].seq < self._tried):
+                return e.ContentLeftOut(from_seq=each[0].seq, to_seq=each[-1].seq, code=code)
+        return None
 
     def _fold(self, seq: int, body: FactBody) -> None:
         match body:
@@ -195,14 +199,12 @@ class Window:
             case e.MessageCompleted() if body.message in self.answers:
                 self.answers.discard(body.message)
                 self._answer(seq, body)
-                refused, answered = body.stop == "refused", not body.partial and body.stop != "refused"
-                self._refusals = 0 if answered else self._refusals + refused
-                self._answered = seq if answered else self._answered
+                self._note_end(seq, body)
             case e.StepFailed(code=code) if code in REFUSALS:
-                self._refusals += 1
+                self._refuse(seq)
             case e.ContentLeftOut():
-                self._leave_out(body)
                 self._forget_reasoning()
+                self._leave_out(body)
             case e.ToolCompleted() if body.call in self._calls:
                 self._result(seq, body)
             case e.ToolCompleted() if body.call in self._outputs:
@@ -211,10 +213,11 @@ class Window:
                 if call in self._calls:
                     self._edits[call] = edited(self._edits.get(call, Edit()), body)
             case e.ContextCompacted():
+                self._replaced = ()
                 self.entries = self._compacted(body)
                 self._forget_reasoning()
             case e.SnapshotFrozen():
-                self.snapshot = body.hash
+                self.snapshot, self._replaced = body.hash, ()
                 self._forget_reasoning()
                 self.entries = [x if (m := unloaded(x.message)) is x.message else x.changed(m) for x in self.entries]
             case _:
@@ -333,13 +336,31 @@ class Window:
 
     def _leave_out(self, body: e.ContentLeftOut) -> None:
         """Put notes in the place of what *body* leaves out."""
+        if not body.files:
+            self._tried, self._replaced = body.from_seq, self.entries
         places = {i for i, entry in enumerate(self.entries) if body.from_seq <= entry.seq <= body.to_seq}
         self.entries = [
             entry.changed(left_out(entry.message, body.code, self.frames, body.files)) if i in places else entry
             for i, entry in enumerate(self.entries)
         ]
-        if not body.files:
-            self._left_out |= {self.entries[i].seq for i in places}
+
+    def _note_end(self, seq: int, body: e.MessageCompleted) -> None:
+        if body.stop == "refused":
+            self._refuse(seq)
+        elif not body.partial:
+            self._answered, self._refused, self._tried, self._replaced = seq, 0, 0, ()
+
+    def _refuse(self, seq: int) -> None:
+        """Note a refusal: what was left out whole before it was not to blame, and is back."""
+        self._refused = self._refused or seq
+        if self._replaced:
+            back = [
+                new.changed(old.message) if new.seq == old.seq and new.message != old.message else new
+                for new, old in zip(self.entries, self._replaced, strict=False)
+            ]
+            self.entries = [*back, *self.entries[len(back) :]]
+            self.history = self.history.rewriting("compaction")
+        self._tried, self._replaced = 0, ()
 
     def _forget_reasoning(self) -> None:
         """Drop the reasoning of all earlier answers: newer models refuse it once the prefix has changed."""

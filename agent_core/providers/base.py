@@ -134,6 +134,7 @@ class CallFailed:
     *message* is for the operator: what the provider said, and what to do. It holds no secret. *cache_unknown*: the
     server says that it does not know a field of the prompt cache, `all` of a mark or its lifetime alone (`ttl`);
     *search_unknown*: one of the search for tools. *path* names a part of the request, *item* is that part, as JSON.
+    *otherwise* is the failure where the request has no picture or page that it could be about.
     """
 
     kind: FailureKind
@@ -144,6 +145,7 @@ class CallFailed:
     search_unknown: bool = False
     path: str = ""
     item: bytes = field(default=b"", repr=False)
+    otherwise: "CallFailed | None" = None
 
 
 ModelDelta = (

@@ -68,7 +68,6 @@ _CODES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
 # Types and codes that are less specific than the status and the text.
 _GENERAL: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("error", ("api_error", "server_error", "timeout_error", "vector_store_timeout")),
-    ("content_refused", ("policy",)),
     ("file_refused", ("image_", "_image")),
     ("invalid", ("invalid_request_error", "data_residency_mismatch")),
 )
@@ -185,9 +184,11 @@ _OF_CONTROLS = re.compile(
 """Fields named by a refusal when a model does not support the controls of its tools or of its answer's form."""
 _MARKS = re.compile("[`'\"]")
 _OF_FILES = re.compile(
-    r"(?<![^\W_])(?:images?|pictures?|pdfs?|documents?|media|multimodal|vision|base64|attachments?)(?![^\W_])"
+    r"(?<![^\W_])(?<!-)(?:images?|pictures?|pdfs?|documents?|media|multimodal|vision|base64|attachments?)(?![^\W_])"
 )
 """Words of a refusal that is about a file; whether the request has one is for the window to know."""
+_OF_ACCOUNTS = re.compile(r"\b(?:your account|access terminated|organization)\b")
+"""Words of a refusal for what an account did: nothing in the conversation is to blame."""
 _PATH = re.compile(r"\b(?:messages|input)\W{1,2}\d+(?:\W{1,2}\w+)*")
 """How errors name a part of the request: `messages.3.content.1.image`, `input[3].content[1]`."""
 _SERVER_ERROR = 500
@@ -207,7 +208,7 @@ def classify(status: int | None, named: str | None, text: str | None) -> Failure
     if code and (status != 401 or code == "quota"):  # noqa: PLR2004 - without a valid key there is no other answer
         return code
     if phrase := _phrase(wording, _trusted(status, named)):
-        return phrase
+        return "auth" if phrase == CONTENT_REFUSED and _OF_ACCOUNTS.search(wording) else phrase
     if status in _STATUSES:
         return _STATUSES[status]
     if status is not None and status >= _SERVER_ERROR:
@@ -269,7 +270,7 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
         unknown = {"cache_unknown": unknown_of_cache(*refusal), "search_unknown": knows_no_search(*refusal)}
         if any(unknown.values()) or not _OF_FILES.search(said.lower()):
             return replace(failure, **unknown)
-        failure = failed(FILE_REFUSED, message)
+        failure = replace(failed(FILE_REFUSED, message), otherwise=failure)
     path = _PATH.search(said) if failure.kind in (CONTENT_REFUSED, FILE_REFUSED) else None
     return replace(failure, path=path[0]) if path else failure
 

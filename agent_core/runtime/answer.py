@@ -105,6 +105,11 @@ class Answer:
         """Return the JSON of the part of the request that a failure named, if it did."""
         return self._end.item if isinstance(self._end, p.CallFailed) else b""
 
+    def without_media(self) -> None:
+        """Take a failure about a file for what it is in a request that has none."""
+        if isinstance(self._end, p.CallFailed) and self._end.otherwise:
+            self._end = self._end.otherwise
+
     @property
     def displayed(self) -> tuple[Part, ...]:
         """Return what was shown of this attempt; nothing of a refusal."""

@@ -1,13 +1,14 @@
 """Law 10 of the design: no refusal of any kind makes a session unusable."""
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
 from agent_core import Inbound, Part, StepFailed, Text
-from agent_core.domain.events import ContentLeftOut, RunFailed
+from agent_core.domain.events import ContentLeftOut
 from agent_core.domain.failures import explanation
 from agent_core.testing import call, fail, say
 from agent_core.testing.models import status
@@ -136,15 +137,12 @@ REFUSAL = fail("content_refused", retryable=False)
 
 
 async def test_law_10_a_refused_message_is_left_out_after_a_restart_too(make_core: MakeCore):
-    """Person and model read what was left out, and a window that is rebuilt from the log is without it."""
-    stage = await set_stage(make_core, lambda _: (REFUSAL,))
-    run = await stage.play(BAD)
-    assert run.error
-    assert run.error.message == explanation("content_refused")
-    assert len(await stage.said(RunFailed)) == 1
+    """The model reads what was left out, and a window that is rebuilt from the log is without it."""
+    stage = await set_stage(make_core, [(REFUSAL,), (say("No."),)])
+    assert (await stage.play(BAD)).text == "No."
     again = await restart(make_core, stage, [(say("Yes."),)])
     assert (await again.play("And now?")).text == "Yes."
-    (_, left_out), question = texts(again.provider.requests[0])
+    (_, left_out), _, question = texts(again.provider.requests[0])
     assert left_out.startswith("[note] What was said here was left out: the content filter of the model's provider")
     assert question == ("user", "And now?")
 
@@ -163,12 +161,53 @@ async def test_law_10_a_result_that_is_refused_is_left_out_in_its_run(make_core:
     assert texts(stage.provider.requests[-1])[0] == ("user", "Look")
 
 
-async def test_law_10_an_unknown_refusal_costs_no_new_question(make_core: MakeCore):
-    """While an operator's mistake lasts each message waits for the next one; none that was answered is left out."""
-    invalid = (fail("invalid", retryable=False),)
-    stage = await set_stage(make_core, [(say("Hi."),), *[invalid] * 5, (say("Back."),)])
-    for text in ("Hello", "one", "two", "three"):
-        await stage.play(text)
-    assert (await stage.play("four")).text == "Back."
-    seen = [text for _, text in texts(stage.provider.requests[-1])]
-    assert (seen[:2], seen[-2:]) == (["Hello", "Hi."], ["three", "four"])
+async def refused_while(make_core: MakeCore, code: str, bad: Callable[[str], bool]) -> Stage:
+    """Return a stage whose model refuses as *code* each prompt that is *bad*."""
+    refusal = (fail(code, retryable=False),)
+    return await set_stage(make_core, lambda asked: refusal if bad(str(texts(asked))) else (say("Fine."),))
+
+
+@pytest.mark.parametrize("code", ["invalid", "content_refused", "file_refused", "stale_reasoning"])
+async def test_law_10_what_was_answered_once_is_left_out_when_it_is_refused_later(make_core: MakeCore, code: str):
+    """A model or a filter that changed refuses an old message: at the latest the third new one is answered."""
+    changed: list[str] = []
+    stage = await refused_while(make_core, code, lambda seen: bool(changed) and BAD in seen)
+    await stage.play(BAD)
+    await stage.play("Hello")
+    changed.append(code)
+    ended = [(await stage.play(text)).status for text in ("one", "two", "three", "four")]
+    assert ended[-2:] == ["completed", "completed"], ended
+    assert {"three", "four"} <= {text for _, text in texts(stage.provider.requests[-1])}
+    check_log(await stage.log())
+
+
+@pytest.mark.parametrize("code", ["invalid", "content_refused"])
+async def test_law_10_what_was_left_out_in_vain_is_back(make_core: MakeCore, code: str):
+    """While an operator's mistake or a filter's outage lasts each message waits for the next one; none is lost."""
+    mistake: list[str] = []
+    stage = await refused_while(make_core, code, lambda _: bool(mistake))
+    await stage.play("Hello")
+    mistake.append(code)
+    asked = ["one", "two", "three"]
+    assert {(await stage.play(text)).status for text in asked} == {"failed"}
+    mistake.clear()
+    again = await restart(make_core, stage, [(say("Back."),)])
+    assert (await again.play("four")).text == "Back."
+    assert [text for _, text in texts(again.provider.requests[-1])] == ["Hello", "Fine.", *asked, "four"]
+
+
+async def test_law_10_a_refusal_takes_nothing_answered_in_its_first_run(make_core: MakeCore):
+    """One refused message is no reason to blame what was answered before, however often it is tried."""
+    stage = await set_stage(make_core, [(say("Hi."),), (REFUSAL,), (REFUSAL,), (say("Back."),)])
+    _, failed, _ = [await stage.play(text) for text in ("Hello", "one", "two")]
+    assert failed.error
+    assert failed.error.message == explanation("content_refused")
+    assert [text for _, text in texts(stage.provider.requests[-1])] == ["Hello", "Hi.", "one", "two"]
+
+
+async def test_law_10_without_a_file_no_file_is_refused(scene: SetScene):
+    """Words of files in a refusal are about something else where the conversation has none."""
+    error = {"type": _INVALID, "message": "tools.3.custom.name: 'search documents' should match pattern"}
+    stage = await scene(MESSAGES, refusing(BAD.encode(), 400, error))
+    await stage.play(BAD)
+    assert [failed.code for failed in await stage.said(StepFailed)] == ["invalid"]
