@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agent_core.context.entries import media_of
 from agent_core.context.router import unwrapped
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent
@@ -14,6 +15,7 @@ from agent_core.domain.events import FactBody
 from agent_core.domain.messages import (
     UNKNOWN_USAGE,
     Citation,
+    Message,
     Native,
     NativePiece,
     Part,
@@ -105,9 +107,9 @@ class Answer:
         """Return the JSON of the part of the request that a failure named, if it did."""
         return self._end.item if isinstance(self._end, p.CallFailed) else b""
 
-    def without_media(self) -> None:
-        """Take a failure about a file for what it is in a request that has none."""
-        if isinstance(self._end, p.CallFailed) and self._end.otherwise:
+    def blame(self, messages: Iterable[Message]) -> None:
+        """Take a failure about a file for what it is where the *messages* of the request have none."""
+        if isinstance(self._end, p.CallFailed) and self._end.otherwise and not any(media_of(x.parts) for x in messages):
             self._end = self._end.otherwise
 
     @property

@@ -10,7 +10,6 @@ import structlog
 from msgspec.structs import replace
 
 from agent_core.clock import Clock
-from agent_core.context.entries import media_of
 from agent_core.context.window import Window
 from agent_core.domain.agents import Agent, Snapshot
 from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed, StepCompleted
@@ -229,8 +228,7 @@ class Driver:
         except asyncio.CancelledError:
             if not self._interrupt.called:
                 raise
-        if not any(media_of(entry.message.parts) for entry in self._window.entries):
-            answer.without_media()
+        answer.blame(entry.message for entry in self._window.entries)
         facts = answer.facts(self._state, self._agent, interrupted=self._interrupt.called)
         with self._interrupt.paused():
             facts = await with_miss(facts, move, self._window, self._agent, self._ports.snapshot)

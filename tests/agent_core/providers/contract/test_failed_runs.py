@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core import MessageCompleted, RunFailed, StepFailed
-from agent_core.domain.failures import CONTENT_REFUSED, KINDS, explanation
+from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED, KINDS, explanation
 from agent_core.loop.strategy import MAX_RETRIES
 from agent_core.providers.failing import _REMEDIES, RETRYABLE
 from agent_core.testing import FakeClock, fail, say
@@ -15,7 +15,10 @@ pytestmark = pytest.mark.sampled(3)
 
 STALE = "stale_reasoning"
 
-CASES = [(wire, kind, False) for wire in WIRES for kind in KINDS if not (wire is CHAT and kind == STALE)]
+# What only words call a file's fault is none in a conversation without a file, see `test_laws_refusals`.
+NOT_OF_CHAT = (STALE, FILE_REFUSED)
+
+CASES = [(wire, kind, False) for wire in WIRES for kind in KINDS if not (wire is CHAT and kind in NOT_OF_CHAT)]
 CASES += [(wire, kind, True) for wire in WIRES for kind in sorted(RETRYABLE - {"network"})]
 SECRET = frozenset({"auth", "quota"})
 """Kinds whose errors may repeat the key: they are tried on every wire, the others on one of them in turn."""
@@ -23,7 +26,7 @@ SECRET = frozenset({"auth", "quota"})
 
 def marks(wire: Wire, kind: str) -> tuple[pytest.MarkDecorator, ...]:
     """Return what leaves a kind on a wire to whole runs: a stale reasoning has but two wires."""
-    wires = [each for each in WIRES if not (each is CHAT and kind == STALE)]
+    wires = [each for each in WIRES if not (each is CHAT and kind in NOT_OF_CHAT)]
     is_in = kind in SECRET or wire is wires[sorted(KINDS).index(kind) % len(wires)]
     return () if is_in else (pytest.mark.whole,)
 
