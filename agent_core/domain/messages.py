@@ -1,8 +1,8 @@
 """Messages and their parts, as people and models exchange them."""
 
 import re
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, cast
 from unicodedata import category
 
 import msgspec
@@ -179,6 +179,20 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def all_clean(value: Any, plain: Callable[[Any], Any] | None = None) -> Any:
+    """Return *value* of JSON with its keys and texts as `clean` has them; *plain* makes JSON of what is none yet."""
+    match value:
+        case str():
+            return clean(value)
+        case dict():
+            fields = cast("dict[Any, Any]", value).items()
+            return {clean(key) if isinstance(key, str) else key: all_clean(each, plain) for key, each in fields}
+        case list() | tuple():
+            return [all_clean(each, plain) for each in cast("list[Any]", value)]
+        case _:
+            return value if plain is None else all_clean(plain(value))
 
 
 _HIDDEN = re.compile(

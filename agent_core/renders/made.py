@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from agent_core.domain.messages import clean
+from agent_core.domain.messages import all_clean
 from agent_core.errors import InvalidInput
 from agent_core.renders import rows as r
 from agent_core.renders.declared import cells_of, plain_title
@@ -103,20 +103,8 @@ def readable(value: Any) -> Any:
     except RecursionError:
         raise InvalidInput("$", "this is nested too deeply; write it flatter.") from None
     except (ValueError, OverflowError):
-        return _cleaned(value)
+        return all_clean(value)
     return value
-
-
-def _cleaned(value: Any) -> Any:
-    match value:
-        case str():
-            return clean(value)
-        case dict():
-            return {_cleaned(key): _cleaned(each) for key, each in cast("dict[Any, Any]", value).items()}
-        case list() | tuple():
-            return [_cleaned(each) for each in cast("list[Any]", value)]
-        case _:
-            return value
 
 
 def _bytes(spec: Mapping[str, Any]) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import pydantic_core
 from pydantic import ValidationError
 
 from agent_core.domain.agents import RESULT_LIMIT, ToolSpec
-from agent_core.domain.messages import Part, Text, clean
+from agent_core.domain.messages import Part, Text, all_clean
 from agent_core.tools.base import (
     CallContext,
     Done,
@@ -132,13 +131,18 @@ def outcome(result: object) -> Outcome:
 def _json(result: object) -> Done:
     """Return *result* as JSON; what half a character keeps from becoming UTF-8 is written with it in its place."""
     try:
-        text = pydantic_core.to_json(result, fallback=_builtins).decode()
+        text = _written(result)
     except Exception as error:  # noqa: BLE001 - of the result's own code too, and the function has run
         try:
-            text = clean(json.dumps(result, default=_python, ensure_ascii=False, separators=(",", ":")))
+            text = _written(all_clean(result, _python))
         except Exception:  # noqa: BLE001 - as above
             return unshown(words_of(error).rpartition("Error serializing to JSON: ")[2])
     return Done((Text(text),))
+
+
+def _written(result: object) -> str:
+    """Return *result* as JSON, which has no NaN: that is null."""
+    return pydantic_core.to_json(result, fallback=_builtins, inf_nan_mode="null").decode()
 
 
 def _python(value: object) -> object:

@@ -1,6 +1,7 @@
 """Function tools: a typed function with a docstring is all that a tool takes."""
 
 import asyncio
+import math
 import threading
 from datetime import date
 from typing import Any
@@ -253,6 +254,7 @@ RENDER, FILE = Render("ren_1"), File("blob_1", "a.csv", "text/csv", 3)
         (Pending("client"), Pending("client")),
         (None, Done((Text("null"),))),
         (3, Done((Text("3"),))),
+        (math.nan, Done((Text("null"),))),
         ({"é": [1, 2.5, True]}, Done((Text('{"é":[1,2.5,true]}'),))),
         ([], Done((Text("[]"),))),
         ([RENDER, 1], Done((Text('[{"type":"render","render":"ren_1"},1]'),))),
@@ -262,6 +264,7 @@ RENDER, FILE = Render("ren_1"), File("blob_1", "a.csv", "text/csv", 3)
         (Grade(1), Done((Text('{"mark":1}'),))),
         ([Colour.RED], Done((Text('["red"]'),))),
         ({"a\ud83d": ["cut \ud83d", Grade(1)]}, Done((Text('{"a\ufffd":["cut \ufffd",{"mark":1}]}'),))),
+        ({date(2026, 1, 1): ["\ud83d", math.nan]}, Done((Text('{"2026-01-01":["\ufffd",null]}'),))),
     ],
 )
 async def test_results_become_outcomes(returned, expected):
