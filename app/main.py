@@ -89,15 +89,20 @@ def check_shared(settings: Settings, command: str) -> None:
 def _run(main: Coroutine[Any, Any, None]) -> None:
     ends = (KeyboardInterrupt, asyncio.CancelledError)
     with suppress(*ends), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        work = runner.get_loop().create_task(main)
+        loop = runner.get_loop()
+        work = loop.create_task(main)
+        # With this a Ctrl-C raises no KeyboardInterrupt: one is of foreign code. `Signals` takes its place.
+        loop.add_signal_handler(signal.SIGINT, work.cancel)
+        work.add_done_callback(lambda _: loop.remove_signal_handler(signal.SIGINT))
         while not work.done():
             try:
                 runner.run(_ended(work))
-            except SystemExit:
+            except (SystemExit, KeyboardInterrupt) as error:
                 if work.done():
                     raise
                 # It is of a task that foreign code began; what awaits that task gets it too.
-                _log.warning("process.exit_refused", remedy="no tool may call `sys.exit`: raise another error there")
+                remedy = "no tool may call `sys.exit`, or raise KeyboardInterrupt: raise another error there"
+                _log.warning("process.exit_refused", error=type(error).__name__, remedy=remedy)
         work.result()
 
 

@@ -274,13 +274,26 @@ async def test_a_worker_learns_the_key_that_a_server_makes_later(settings: Setti
 def test_an_exit_of_a_task_ends_its_call_and_not_the_process():
     """What asyncio lets out of the loop, as a child task of foreign code raised it, arrives where that is awaited."""
 
-    async def leave() -> None:
-        sys.exit(3)
+    async def leave(error: BaseException) -> None:
+        raise error
 
     async def work() -> None:
-        with pytest.raises(ForeignError, match="SystemExit: 3"):
-            await called(lambda: asyncio.gather(leave()))
+        for error in (SystemExit(3), KeyboardInterrupt()):
+            with pytest.raises(ForeignError, match=type(error).__name__):
+                await called(lambda error=error: asyncio.gather(leave(error)))
         sys.exit(4)
 
     with pytest.raises(SystemExit, match="4"):
         main._run(work())
+
+
+def test_ctrl_c_ends_what_has_not_yet_taken_the_signals():
+    """A process that is only starting ends too, and leaves the signal as it was."""
+
+    async def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.Event().wait()
+
+    main._run(work())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
