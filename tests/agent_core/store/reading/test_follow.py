@@ -70,7 +70,7 @@ async def test_every_cursor_of_a_running_session_gets_the_open_message_whole(mak
     go.set()
     await idle(core, session)
     for after, (reading, task) in enumerate(readers):
-        await until(lambda reading=reading: reading.facts[-1].type == "run.completed")
+        await until(lambda reading=reading: [fact.type for fact in reading.facts[-1:]] == ["run.completed"])
         assert reading.seqs == list(range(after + 1, reading.facts[-1].seq + 1))
         assert list(reading.final.values()) == [["Hm, Grüße 👋", TEXT]]
         task.cancel()
