@@ -222,7 +222,7 @@ async def test_two_drivers_in_turn_make_one_stream(running: Processes):
         await idle(drivers[n % 2], session)
     newest = (await log_of(there, session))[-1].seq
     for reading, task in readers:
-        await until(lambda reading=reading: reading.facts[-1].seq == newest)
+        await until(lambda reading=reading: [fact.seq for fact in reading.facts[-1:]] == [newest])
         in_order(reading)
         assert len(reading.final) == 6
         task.cancel()

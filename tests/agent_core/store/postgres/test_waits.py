@@ -97,7 +97,7 @@ async def test_news_of_commits_may_overtake_each_other(make_core: MakeCore):
     for words in ("one", "two"):
         await say_and_wait(core, session, words)
     facts = await log_of(core, session)
-    await until(lambda: reading.facts[-1].seq == len(facts))
+    await until(lambda: [fact.seq for fact in reading.facts[-1:]] == [len(facts)])
     task.cancel()
     assert len(commits) > 2
     assert [(f.seq, f.type, f.raw) for f in reading.facts] == [(f.seq, f.type, f.raw) for f in facts]

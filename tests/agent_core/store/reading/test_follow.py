@@ -141,7 +141,7 @@ async def test_a_gap_is_filled_from_the_log(make_core: MakeCore, every: int):
     for text in ("one", "two"):
         await say_and_wait(core, session, text)
     facts = await log_of(core, session)
-    await until(lambda: reading.facts[-1].seq == len(facts))
+    await until(lambda: [fact.seq for fact in reading.facts[-1:]] == [len(facts)])
     task.cancel()
     assert [(f.seq, f.type, f.raw) for f in reading.facts] == [(f.seq, f.type, f.raw) for f in facts]
 
@@ -231,7 +231,7 @@ async def test_two_readers_see_the_same(make_core: MakeCore):
     session = await open_session(core)
     (one, first), (two, second) = [await joined(core, session) for _ in range(2)]
     await say_and_wait(core, session, "Hello", actor=ANN)
-    await until(lambda: one.facts[-1].type == two.facts[-1].type == "run.completed")
+    await until(lambda: [fact.type for each in (one, two) for fact in each.facts[-1:]] == 2 * ["run.completed"])
 
     def seen(events: list[Event]) -> list[bytes]:
         return [event.raw for event in events]
