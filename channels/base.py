@@ -248,7 +248,8 @@ class RunView:
     """The state of a run; *reason* is why it completed, *error* why it failed.
 
     *blank* is an answer without a word, *cut* one that ended before it was complete. *pictured*: one of its
-    messages came with a picture; *unseen*: the model that answers sees none.
+    messages came with a picture; *unseen*: the model that answers sees none. *left_out* is what a provider refused, for
+    good: the names of files, none where it was something else; None if it refused nothing.
     """
 
     id: str
@@ -260,6 +261,7 @@ class RunView:
     cut: bool = False
     pictured: bool = False
     unseen: bool = False
+    left_out: tuple[str, ...] | None = None
 
     @property
     def active(self) -> bool:

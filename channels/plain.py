@@ -148,10 +148,19 @@ UNSEEN = "This agent's model cannot see pictures."
 """What people read whose picture the model was not shown."""
 
 
+def unread(run: RunView) -> list[str]:
+    """Return what of the conversation the model did not get in *run*, in sentences."""
+    texts = [UNSEEN] if run.unseen else []
+    if run.left_out is not None:
+        names = f": {one_line(', '.join(run.left_out))}" if run.left_out else ""
+        texts.append(f"A part of this conversation was left out, since the model's provider refused it{names}.")
+    return texts
+
+
 def end_of(run: RunView) -> str | None:
-    """Return what a person should know about how *run* ended or why it waits, and of pictures that were not seen."""
-    texts = [text for text in (_end_of(run), f"({UNSEEN})" if run.unseen and run.ended else None) if text]
-    return "\n".join(texts) or None
+    """Return what a person should know about how *run* ended or why it waits, and of what the model did not get."""
+    texts = [_end_of(run), *(f"({text})" for text in (unread(run) if run.ended else ()))]
+    return "\n".join(text for text in texts if text) or None
 
 
 def _end_of(run: RunView) -> str | None:

@@ -9,6 +9,7 @@ from agent_core import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalVoted,
+    ContentLeftOut,
     Event,
     Fact,
     MessageCompleted,
@@ -43,7 +44,17 @@ _MessageBody = MessageReceived | MessageCorrected | MessageCompleted
 _ToolBody = ToolRequested | ToolStarted | ToolProgress | ToolPending | ToolCompleted | RenderShown
 _AskBody = ApprovalRequested | ApprovalVoted | ApprovalDecided
 _CALLS = (ToolStarted, ToolProgress, ToolPending, ToolCompleted, RenderShown, *_AskBody.__args__)
-_RunBody = RunQueued | RunStarted | RunResumed | RunWaiting | RunCancelling | RunCompleted | RunFailed | RunCancelled
+_RunBody = (
+    ContentLeftOut
+    | RunQueued
+    | RunStarted
+    | RunResumed
+    | RunWaiting
+    | RunCancelling
+    | RunCompleted
+    | RunFailed
+    | RunCancelled
+)
 _SHOWN = {StepStarted.type} | frozenset(
     cls.type for kinds in (_Delta, _MessageBody, _ToolBody, _AskBody, _RunBody) for cls in kinds.__args__
 )
@@ -117,6 +128,9 @@ def _apply_run(body: ConversationView, run: str, fact: Any) -> ConversationView:
             return _change_run(_hand(body, inputs, run), run, status="queued")
         case RunStarted() | RunResumed():
             return _change_run(body, run, status="running")
+        case ContentLeftOut(names=names):
+            known = body.run(run)
+            return _change_run(body, run, left_out=((known and known.left_out) or ()) + names)
         case RunWaiting(on=on):
             status = "requires_action" if "client" in on else "waiting"
             return _mark(_change_run(body, run, status=status), run)

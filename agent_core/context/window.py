@@ -14,7 +14,7 @@ from agent_core.domain import events as e
 from agent_core.domain.context import CompactionKind
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED, REFUSALS
-from agent_core.domain.messages import Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
+from agent_core.domain.messages import File, Message, Native, Part, Reasoning, Text, ToolCall, ToolResult, used_in
 
 
 class Window:
@@ -182,7 +182,13 @@ class Window:
             media = []
         if media:
             files, seqs = zip(*media, strict=True)
-            return e.ContentLeftOut(from_seq=seqs[0], to_seq=seqs[-1], code=code, files=tuple(dict.fromkeys(files)))
+            sent = [
+                part for x in entries if x.message.role == "user" for part in x.message.parts if isinstance(part, File)
+            ]
+            names = dict.fromkeys(part.name for part in sent if part.file in files)
+            return e.ContentLeftOut(
+                from_seq=seqs[0], to_seq=seqs[-1], code=code, files=tuple(dict.fromkeys(files)), names=tuple(names)
+            )
         newest = self.entries[-1].seq
         older = [x for x in entries if x.seq < newest] if 0 < self._refused < newest else []
         since = [x for x in (entries if code == CONTENT_REFUSED else older) if x.seq > self._answered and not x.summary]

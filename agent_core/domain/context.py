@@ -58,7 +58,8 @@ class ContextCompacted(EventBody, frozen=True, kw_only=True, omit_defaults=True)
 class ContentLeftOut(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     """A model's provider refused what entered the window from `from_seq` to `to_seq`: a note is in its place now.
 
-    With *files*, by their ids, those alone are left out. *code* is that of the failed step, or `refused`.
+    With *files*, by their ids, those alone are left out; *names* are of those that a person sent. *code* is that of the
+    failed step, or `refused`.
     """
 
     type: ClassVar[str] = "content.left_out"
@@ -66,6 +67,7 @@ class ContentLeftOut(EventBody, frozen=True, kw_only=True, omit_defaults=True):
     to_seq: int
     code: str
     files: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 class CompactionFailed(EventBody, frozen=True, kw_only=True, omit_defaults=True):

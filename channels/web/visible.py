@@ -14,7 +14,6 @@ HIDDEN = frozenset(
     {
         "cache.missed",
         "compaction.failed",
-        "content.left_out",
         "context.added",
         "controls.changed",
         "hook.ruled",
@@ -45,6 +44,7 @@ ACTORS = ("actor", "by", "started_by")
 ANY_OPERATOR = {"id": "operator", "kind": "service"}
 # Left out of an event's body, whatever the agent shows of its tools.
 OPERATORS: dict[str, tuple[str, ...]] = {
+    "content.left_out": ("code", "files"),
     "context.compacted": (
         "kept_seq",
         "tokens_before",

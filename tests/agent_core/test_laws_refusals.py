@@ -106,7 +106,7 @@ async def test_law_10_the_message_after_a_refused_file_is_answered(scene: SetSce
     assert (await stage.play("And now?")).text == "Fine.", await stage.said(StepFailed)
     (made,) = await stage.said(ContentLeftOut)
     if made.files:
-        assert (first, made.files) == ("completed", (image.file,))
+        assert (first, made.files, made.names) == ("completed", (image.file,), ("dot.png",))
         sent = stage.line.models.asked[-1].raw
         assert (b"Look" in sent, b"dot.png" in sent) == (True, True)
     check_log(await stage.log())

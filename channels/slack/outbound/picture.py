@@ -9,7 +9,7 @@ from agent_core import shorten
 from channels.base import CallView, ConversationView, RunView, ShownRender
 from channels.delivery import PartTooLong
 from channels.legible import lasted, one_line
-from channels.plain import UNSEEN
+from channels.plain import unread
 from channels.slack.outbound.blocks import Figure, Payload, feedback_row, payloads
 from channels.slack.outbound.rich import segments
 from channels.slack.outbound.text import flowing, neutral, safe
@@ -182,7 +182,7 @@ def picture(
     waits = run.status in ("waiting", "requires_action")
     return MessagePicture(
         tuple(items),
-        " ".join(text for text in (UNSEEN if run.unseen else "", _notice(run)) if text),
+        " ".join(text for text in (*unread(run), _notice(run)) if text),
         feedback=run.id if answered else None,
         closed=body.closed,
         status="suspended" if waits else "active",

@@ -85,6 +85,8 @@ def test_controls_usage_and_cost_are_left_out(show):
     failed = {"n": 1, "attempt": 2, "code": "overloaded", "message": "m", "retryable": True, "usage": {}, "cost": "1"}
     assert seen("step.failed", failed, show) == {"n": 1, "attempt": 2, "retryable": True}
     assert seen("step.completed", {"n": 1, "usage": {}, "cost": "1"}, show) == {"n": 1}
+    left = {"from_seq": 1, "to_seq": 2, "code": "file_refused", "files": ["f"], "names": ["a.pdf"]}
+    assert seen("content.left_out", left, show) == {"from_seq": 1, "to_seq": 2, "names": ["a.pdf"]}
     body = {"stop_reason": "end_turn", "usage": {}, "cost": "1"}
     assert seen("run.completed", body, show) == {"stop_reason": "end_turn"}
 

@@ -4,6 +4,7 @@ import { FRESH, type Conversation } from "../src/talk/conversation.js";
 import { dayName } from "../src/transcript/day.js";
 import { entriesOf, startOf, withDays, type Entry, type Question } from "../src/transcript/entries.js";
 import { EMPTY } from "../src/log/state.js";
+import type { Frame } from "../src/log/events.js";
 import { reduce } from "../src/log/reduce.js";
 import { fold, framesOf, names } from "./golden.js";
 
@@ -33,6 +34,12 @@ test("a person's answer is an entry of its own, with the name, between those of 
 test("a run whose picture the model cannot see says so", () => {
   const unseen = (name: string): readonly unknown[] => fold(framesOf(name), EMPTY).runs.map((run) => run.unseen ?? false);
   assert.deepEqual([unseen("unseen"), unseen("plain")], [[true], [false]]);
+});
+
+test("a run from which the provider refused something names the files, and says so of anything else", () => {
+  const left = (seq: number, names?: readonly string[]) => ({ seq, type: "content.left_out", run: "r", parent_run: null, time: "", data: { ...(names && { names }) } }) as const;
+  const leftOut = (...frames: readonly Frame[]): unknown => fold(frames, EMPTY).runs.map((run) => run.leftOut);
+  assert.deepEqual([leftOut(left(1)), leftOut(left(1), left(2, ["a.pdf"]))], [[[]], [["a.pdf"]]]);
 });
 
 test("a call that brought suggestions is no line of the answer, one that failed is", () => {

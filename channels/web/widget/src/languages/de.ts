@@ -38,6 +38,7 @@ export const words: Translation = {
   blank: "Der Assistent hat nicht geantwortet. Fragen Sie noch einmal oder mit anderen Worten.",
   cut: "Die Antwort wurde an ihrer Längengrenze abgeschnitten.",
   unseen: "Das Modell dieses Assistenten kann keine Bilder sehen.",
+  leftOut: "Der Anbieter des Modells hat einen Teil dieses Gesprächs abgelehnt; er wurde ausgelassen.",
   partial: "Die Antwort ist unvollständig.",
   waiting: "Wartet auf eine Genehmigung.",
   action: "Wartet auf eine Antwort dieser Seite.",

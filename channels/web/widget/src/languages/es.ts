@@ -38,6 +38,7 @@ export const words: Translation = {
   blank: "El asistente no ha respondido. Pregunte de nuevo o con otras palabras.",
   cut: "La respuesta se ha cortado al llegar a su longitud máxima.",
   unseen: "El modelo de este asistente no puede ver imágenes.",
+  leftOut: "El proveedor del modelo rechazó una parte de esta conversación; se omitió.",
   partial: "La respuesta está incompleta.",
   waiting: "A la espera de una aprobación.",
   action: "A la espera de una respuesta de esta página.",

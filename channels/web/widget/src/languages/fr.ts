@@ -38,6 +38,7 @@ export const words: Translation = {
   blank: "L’assistant n’a pas répondu. Posez à nouveau la question ou formulez-la autrement.",
   cut: "La réponse a été coupée à sa longueur maximale.",
   unseen: "Le modèle de cet assistant ne peut pas voir les images.",
+  leftOut: "Le fournisseur du modèle a refusé une partie de cette conversation ; elle a été omise.",
   partial: "La réponse est incomplète.",
   waiting: "En attente d’une approbation.",
   action: "En attente d’une réponse de cette page.",

@@ -38,6 +38,7 @@ export const words: Translation = {
   blank: "O assistente não respondeu. Pergunte novamente ou com outras palavras.",
   cut: "A resposta foi cortada no limite de tamanho.",
   unseen: "O modelo deste assistente não consegue ver imagens.",
+  leftOut: "O fornecedor do modelo recusou uma parte desta conversa; ela foi omitida.",
   partial: "A resposta está incompleta.",
   waiting: "Aguardando uma aprovação.",
   action: "Aguardando uma resposta desta página.",

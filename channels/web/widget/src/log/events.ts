@@ -105,6 +105,8 @@ interface Bodies {
   "run.failed": { code: string; message: string; retryable?: boolean };
   "run.cancelled": { reason?: string | null };
   "step.started": { n: number; attempt: number; message: string; takes?: readonly number[]; vision?: boolean };
+  /** The model's provider refused a part of the conversation; `names` are those of files that people sent. */
+  "content.left_out": { names?: readonly string[] };
   "step.failed": { n: number; attempt: number; retryable: boolean };
   "tool.requested": { call: string; name: string; title?: string; title_done?: string; step?: number; arguments?: Readonly<Record<string, unknown>> };
   "tool.started": { call: string };

@@ -164,6 +164,8 @@ function applyRun(state: ViewState, frame: RunFrame): ViewState {
     case "run.started":
     case "run.resumed":
       return set({ status: "running", started: true });
+    case "content.left_out":
+      return set({ leftOut: [...(find(state.runs, id)?.leftOut ?? []), ...(frame.data.names ?? [])] });
     case "run.waiting":
       return set({ status: frame.data.on.includes("client") ? "requires_action" : "waiting" });
     case "run.cancelling":

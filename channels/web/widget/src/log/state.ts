@@ -22,6 +22,8 @@ export interface Run {
   readonly pictured?: boolean;
   /** The model that answers sees none. */
   readonly unseen?: boolean;
+  /** What the model's provider refused, for good: the names of files, none where it was something else. */
+  readonly leftOut?: readonly string[];
   readonly stopReason?: string;
   readonly code?: string;
   readonly error?: string;

@@ -57,6 +57,7 @@ export function answerNode(scene: Scene): Shown<Answer> {
 function notes({ mark, run, again, asked }: Answer, isAsked: boolean, strings: Strings): readonly Node[] {
   const all: Node[] = [];
   if (run?.unseen) all.push(h("p", { class: "note" }, strings.unseen));
+  if (run?.leftOut) all.push(h("p", { class: "note" }, [strings.leftOut, ...run.leftOut].join(" · ")));
   if (mark) all.push(h("p", { class: "note" }, strings[mark]));
   const ended = run?.status === "completed" && run.stopReason ? strings.ended[run.stopReason] : undefined;
   if (ended) all.push(h("p", { class: "note" }, ended));

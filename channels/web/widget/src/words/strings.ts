@@ -52,6 +52,7 @@ export const STRINGS = {
   blank: "The assistant gave no answer. Ask again, or put it in other words.",
   cut: "The answer was cut at its length limit.",
   unseen: "The model of this assistant cannot see pictures.",
+  leftOut: "The model's provider refused a part of this conversation; it was left out.",
   partial: "The answer is incomplete.",
   waiting: "Waiting for an approval.",
   action: "Waiting for this page to answer.",
