@@ -187,7 +187,7 @@ _OF_FILES = re.compile(
     r"(?<![^\W_])(?<!-)(?:images?|pictures?|pdfs?|documents?|media|multimodal|vision|base64|attachments?)(?![^\W_])"
 )
 """Words of a refusal that is about a file; whether the request has one is for the window to know."""
-_OF_ACCOUNTS = re.compile(r"\b(?:your account|access terminated|organization)\b")
+_OF_ACCOUNTS = re.compile(r"\b(?:your account|access terminated|organization (?:has|was|is|does))\b")
 """Words of a refusal for what an account did: nothing in the conversation is to blame."""
 _PATH = re.compile(r"\b(?:messages|input)\W{1,2}\d+(?:\W{1,2}\w+)*")
 """How errors name a part of the request: `messages.3.content.1.image`, `input[3].content[1]`."""

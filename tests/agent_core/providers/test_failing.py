@@ -160,6 +160,8 @@ SAID = {
     (400, None, "property 'messages.2.assistant.name' is unsupported"): "invalid",
     (403, "permission_error", "Your input was flagged as off limits"): "auth",
     (403, None, "Your chosen model requires moderation and your input was flagged"): "content_refused",
+    (400, None, "The prompt violates your organization's content policy"): "content_refused",
+    (400, None, "This organization has been disabled for breaking our usage policies"): "auth",
     (403, "access_terminated_error", "Access terminated due to violation of our usage policies"): "auth",
     (400, "invalid_request_error", "Your account was flagged for violating our usage policy."): "auth",
     (400, "rate_policy_exceeded", "Too fast."): "invalid",
