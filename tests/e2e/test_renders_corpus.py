@@ -25,6 +25,7 @@ READ = """async () => {
     const read = async figure => {
         figure.scrollIntoView();
         await frame();
+        await frame(); // what is near is seen at the end of a frame, after the first of these
         const table = [...figure.querySelectorAll("button")].find(each => each.textContent === "Show data");
         table?.click();
         figure.querySelector("button.more")?.click();
