@@ -25,6 +25,8 @@ _VIEW: dict[str, Any] = {
     "discreteWidth": {"step": 32},
     "discreteHeight": {"step": 32},
 }
+_FOREIGN = re.compile(r'="\s*url\((?!#)[^"]*"', re.IGNORECASE)
+"""A paint from an address, which rows or an expression may make: an SVG on a page loads nothing."""
 _WARM_UP = {
     "data": {"values": [{"a": "x", "b": 1}]},
     "mark": "bar",
@@ -86,7 +88,7 @@ class Renderer:
         """Return the chart of *job* as SVG, and the scale at which it is drawn."""
         config = look(dark=job["dark"], opaque=job["form"] == "png")
         svg = self._library.vegalite_to_svg(job["spec"], vl_version=_VEGA_LITE, config=config, allowed_base_urls=[])
-        return svg, fitting(svg, job["scale"])
+        return _FOREIGN.sub('="none"', svg), fitting(svg, job["scale"])
 
     def pixels(self, svg: str, scale: float) -> bytes:
         """Return *svg* as PNG."""

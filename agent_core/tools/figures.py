@@ -35,7 +35,7 @@ def table(
 def chart(spec: Mapping[str, Any], *, title: str | None = None) -> NewRender:
     """Return the chart that *spec*, Vega-Lite with its data inline, says; the model reads it as text.
 
-    Raises `BadSpec`, which names path and remedy, for what no chart may have: addresses, expressions, markup. What is
+    Raises `BadSpec`, which names path and remedy, for what no chart may have: addresses, links, markup. What is
     accepted has not been drawn: where it cannot be, people see its text and its data. The preview of the API draws it.
     """
     return made_chart(_jsonable(spec, "$"), title).render

@@ -27,7 +27,7 @@ from agent_core.renders.made import (
 from agent_core.renders.rows import Row
 from agent_core.renders.thread import in_render_thread
 from agent_core.renders.values import TableColumn
-from agent_core.renders.vega.bad import BadSpec
+from agent_core.renders.vega.lint import BadSpec
 from agent_core.tools.base import CallContext, Done, Outcome, Tool, ToolError, render_id
 
 _log = structlog.get_logger("parley.tools")
@@ -263,7 +263,7 @@ _CHART = ToolSpec(
                 "description": (
                     f"An object: Vega-Lite v5 or v6, at most {MAX_CHART_ROWS:,} objects in `data.values` (none with "
                     "`from_result`). Names are sorted by the alphabet: `sort: null` keeps the order of the rows, as "
-                    "of months. No addresses, images, links, expressions or HTML."
+                    "of months. No addresses, images, links or HTML."
                 ),
             },
             **_SELECTION,

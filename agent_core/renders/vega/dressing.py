@@ -27,6 +27,7 @@ CONFIG = words(
     " legend padding range title view style autosize aria"
 )
 """Parts of a configuration that change the look only; those named after a mark are judged as marks."""
+EXPRESSIONS = frozenset({"expr", "signal", "param", "calculate"})
 AXIS_MEANS = frozenset({"format", "formatType", "title", "disable"})
 MARKED = frozenset({"mark", "bar", "line", "area", "arc", "point", "circle", "square"})
 
@@ -46,6 +47,7 @@ def is_dressing(spec: Mapping[str, Any], encoding: Mapping[str, Any]) -> bool:
     config = spec.get("config")
     return (
         spec.keys() <= VIEW
+        and not _computes(spec)
         and _is_plain_mark(spec.get("mark"))
         and (config is None or (is_object(config) and all(_is_plain_config(*each) for each in config.items())))
         and all(_is_shown(channel, each) for channel, each in encoding.items())
@@ -123,6 +125,20 @@ def title_of(title: Any) -> str | None:
     if not (title is None or isinstance(title, str)):
         raise NotPlain
     return title or None
+
+
+def _computes(spec: Mapping[str, Any]) -> bool:
+    """Return whether an expression is outside the rows, whose value only Vega knows."""
+    waiting: list[Any] = [each for key, each in spec.items() if key not in ("data", "datasets")]
+    while waiting:
+        each = waiting.pop()
+        if is_object(each):
+            if any(key in EXPRESSIONS or str(key).endswith("Expr") for key in each):
+                return True
+            waiting += each.values()
+        elif is_list(each):
+            waiting += each
+    return False
 
 
 def _is_plain_mark(mark: Any) -> bool:

@@ -1,7 +1,6 @@
 """What a value of JSON is."""
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -23,12 +22,6 @@ def is_number(value: Any) -> TypeGuard[float]:
     return math.isfinite(value) if isinstance(value, float) else value.bit_length() < MAX_BITS
 
 
-def is_unicode(text: str) -> bool:
-    """Return whether *text* can be written as UTF-8: it has no lone surrogate."""
-    return text.isascii() or SURROGATE.search(text) is None
-
-
-SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_BITS = 1_000
 
 

@@ -6,7 +6,7 @@ import struct
 import sys
 import zlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ import pytest
 import pytest_asyncio
 
 from agent_core.drawing.drawer import Drawer, DrawingFailed
+from agent_core.renders.vega.lint import checked
 from tests.agent_core.drawing.specs import PNG, bar, opened
+from tests.agent_core.renders.hostile import BOUNDED, hostile
 from tests.cases import for_each
 
 pytestmark = pytest.mark.processes
@@ -186,3 +188,14 @@ async def test_nesting_is_bounded(drawer: Drawer):
         (found,) = await drawn(drawer, [spec])
         assert found[:8] == PNG or isinstance(found, str)
         assert (await drawer.png(bar(title=f"after {depth}"))).startswith(PNG)
+
+
+@pytest.mark.whole
+async def test_what_the_checks_let_through_ends_in_time():
+    """Expressions, bins and ticks without an end are killed with a reason, and the next chart is drawn."""
+    async with opened(seconds=2) as drawer:
+        for case in hostile():
+            if case.word == BOUNDED:
+                with suppress(DrawingFailed):
+                    assert (await drawer.png(checked(case.spec), owner=case.name)).startswith(PNG), case
+        assert (await drawer.png(bar())).startswith(PNG)

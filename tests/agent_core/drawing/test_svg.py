@@ -44,6 +44,8 @@ def hostile() -> Iterator[dict[str, Any]]:
         yield bar(mark={"type": "bar", "color": text, "fill": f"url({EVIL})", "description": text})
         yield bar(config={"font": text, "axis": {"labelFont": f"x;src:url({EVIL})"}, "background": f"url({EVIL})"})
         yield bar(mark={"type": "point", "shape": text})
+        yield bar(mark={"type": "bar", "fill": {"expr": f"'ur' + 'l({EVIL})'"}})
+        yield bar(data={"values": [{"week": f"url({EVIL})", "orders": 1}]}, encoding={"fill": {**hue, "scale": None}})
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

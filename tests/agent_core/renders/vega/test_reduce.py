@@ -257,6 +257,9 @@ def test_histogram_has_its_empty_bins():
         chart("bar", x=K, y=SUM) | {"transform": [{"window": [{"op": "rank", "as": "r"}]}]},
         chart("bar", x=K, y=SUM) | {"transform": [{"filter": {"field": "v", "gt": 1}}]},
         chart("bar", [{"k": "a", "v": 1e308}] * 2, x=K, y=SUM),
+        chart("bar", x={**K, "axis": {"labelExpr": "upper(datum.label)"}}, y=SUM),
+        chart("bar", x=K, y=SUM) | {"title": {"text": "Sums", "subtitle": {"expr": "now()"}}},
+        chart("bar", x=K, y=SUM) | {"transform": [{"filter": "datum.v > 1"}]},
     ],
 )
 def test_charts_in_doubt_are_not_plain(spec: dict[str, Any]):
