@@ -6,12 +6,11 @@ from typing import Any
 import msgspec
 import pydantic_core
 
+from agent_core.charts.made import NewRender, columns_named, columns_of, made_chart, made_table
+from agent_core.charts.rows import MAX_TABLE_ROWS
+from agent_core.charts.rows import columns_of as columns_in
 from agent_core.domain.messages import clean
 from agent_core.errors import InvalidInput
-from agent_core.renders.chosen import MAX_TABLE_ROWS
-from agent_core.renders.declared import columns_named, columns_of
-from agent_core.renders.made import NewRender, made_chart, made_table
-from agent_core.renders.rows import columns_of as columns_in
 
 
 def table(
