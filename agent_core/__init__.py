@@ -1,5 +1,31 @@
 """The runtime: one agent core behind every place where a team talks. Channels use the names below and no others."""
 
+from agent_core.charts.draw import Drawer, DrawingFailed, DrawingUnavailable, QuickChart
+from agent_core.charts.made import in_render_thread
+from agent_core.charts.text import (
+    ChartLine,
+    RenderHead,
+    chart_lines,
+    chart_text,
+    csv_of,
+    data_of,
+    head_of,
+    spec_text,
+    table_text,
+)
+from agent_core.charts.values import (
+    Align,
+    DataTable,
+    PlainChart,
+    PlainSeries,
+    TableColumn,
+    alignments,
+    amount_sign,
+    chart_of,
+    formatted,
+    number_of,
+    table_of,
+)
 from agent_core.clock import Clock, SystemClock
 from agent_core.core import Core
 from agent_core.domain.access import SCOPES
@@ -100,8 +126,6 @@ from agent_core.domain.objects import (
 from agent_core.domain.quotas import Origin, Quota
 from agent_core.domain.shorten import shorten
 from agent_core.domain.unknown_fields import misfit
-from agent_core.drawing.drawer import Drawer, DrawingFailed, DrawingUnavailable
-from agent_core.drawing.quickchart import QuickChart
 from agent_core.errors import (
     AlreadyDecided,
     ConfigError,
@@ -124,13 +148,6 @@ from agent_core.errors import (
 )
 from agent_core.ids import new_id
 from agent_core.net.fetch import Fetch
-from agent_core.renders.files import csv_of
-from agent_core.renders.formats import alignments, amount_sign, formatted, number_of
-from agent_core.renders.heads import RenderHead, head_of
-from agent_core.renders.specs import data_of
-from agent_core.renders.thread import in_render_thread
-from agent_core.renders.twins import ChartLine, chart_lines, chart_text, spec_text, table_text
-from agent_core.renders.values import Align, DataTable, PlainChart, PlainSeries, TableColumn, chart_of, table_of
 from agent_core.runtime.outputs import Changes, ToolOutput
 from agent_core.secrets import Secrets
 from agent_core.store.database import Database

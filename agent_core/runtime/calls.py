@@ -9,6 +9,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from agent_core.charts.rows import FoundRows, HandleOfRows, may_hold_rows, note_of, rows_in, without_notes
 from agent_core.clock import Clock
 from agent_core.context.window import Window
 from agent_core.domain import events as e
@@ -22,7 +23,6 @@ from agent_core.loop.announce import UNKNOWN
 from agent_core.loop.state import RunState
 from agent_core.loop.waiting import CallState
 from agent_core.net.halves import legible_text
-from agent_core.renders.rows import FoundRows, HandleOfRows, may_hold_rows, note_of, rows_in, without_notes
 from agent_core.runtime.renders import shown_by
 from agent_core.runtime.tools.reaching import unknown, unread, with_loaded
 from agent_core.store.log import RunRef

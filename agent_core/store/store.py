@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from agent_core.charts.rows import FoundRows, HandleOfRows
 from agent_core.clock import Clock
 from agent_core.counters import Counters
 from agent_core.domain.agents import Snapshot
@@ -24,7 +25,6 @@ from agent_core.domain.inbound import Context
 from agent_core.domain.messages import Actor, Part
 from agent_core.errors import NewerRun
 from agent_core.loop.inbox import NO_CARRY_OVER, CarryOver
-from agent_core.renders.rows import FoundRows, HandleOfRows
 from agent_core.store.bus import Bus
 from agent_core.store.database import Database
 from agent_core.store.hub import Hub, Subscriber

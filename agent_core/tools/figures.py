@@ -6,12 +6,11 @@ from typing import Any
 import msgspec
 import pydantic_core
 
+from agent_core.charts.made import NewRender, columns_named, columns_of, made_chart, made_table
+from agent_core.charts.rows import MAX_TABLE_ROWS
+from agent_core.charts.rows import columns_of as columns_in
 from agent_core.domain.messages import clean
 from agent_core.errors import InvalidInput
-from agent_core.renders.chosen import MAX_TABLE_ROWS
-from agent_core.renders.declared import columns_named, columns_of
-from agent_core.renders.made import NewRender, made_chart, made_table
-from agent_core.renders.rows import columns_of as columns_in
 
 
 def table(
@@ -35,7 +34,7 @@ def table(
 def chart(spec: Mapping[str, Any], *, title: str | None = None) -> NewRender:
     """Return the chart that *spec*, Vega-Lite with its data inline, says; the model reads it as text.
 
-    Raises `BadSpec`, which names path and remedy, for what no chart may have: addresses, expressions, markup. What is
+    Raises `BadSpec`, which names path and remedy, for what no chart may have: addresses, links, markup. What is
     accepted has not been drawn: where it cannot be, people see its text and its data. The preview of the API draws it.
     """
     return made_chart(_jsonable(spec, "$"), title).render

@@ -8,26 +8,26 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
-from agent_core.domain.agents import ToolSpec
-from agent_core.domain.messages import Text, clean
-from agent_core.errors import DrawingFailed, DrawingUnavailable, InvalidInput, ParleyError
-from agent_core.renders import rows as r
-from agent_core.renders.chosen import MAX_CHART_ROWS, MAX_TABLE_ROWS, check_size, chosen, drawn_columns
-from agent_core.renders.declared import check_declared, columns_named, columns_of
-from agent_core.renders.formats import FORMAT
-from agent_core.renders.made import (
+from agent_core.charts import rows as r
+from agent_core.charts.made import (
     MAX_TABLE_COLUMNS,
     MadeRender,
     NewRender,
+    check_declared,
+    columns_named,
+    columns_of,
+    in_render_thread,
     is_plain,
     made_chart,
     made_table,
     readable,
 )
-from agent_core.renders.rows import Row
-from agent_core.renders.thread import in_render_thread
-from agent_core.renders.values import TableColumn
-from agent_core.renders.vega.bad import BadSpec
+from agent_core.charts.rows import MAX_CHART_ROWS, MAX_TABLE_ROWS, Row, check_size, chosen, drawn_columns
+from agent_core.charts.spec import BadSpec
+from agent_core.charts.values import FORMAT, TableColumn
+from agent_core.domain.agents import ToolSpec
+from agent_core.domain.messages import Text, clean
+from agent_core.errors import DrawingFailed, DrawingUnavailable, InvalidInput, ParleyError
 from agent_core.tools.base import CallContext, Done, Outcome, Tool, ToolError, render_id
 
 _log = structlog.get_logger("parley.tools")
@@ -263,7 +263,7 @@ _CHART = ToolSpec(
                 "description": (
                     f"An object: Vega-Lite v5 or v6, at most {MAX_CHART_ROWS:,} objects in `data.values` (none with "
                     "`from_result`). Names are sorted by the alphabet: `sort: null` keeps the order of the rows, as "
-                    "of months. No addresses, images, links, expressions or HTML."
+                    "of months. No addresses, images, links or HTML."
                 ),
             },
             **_SELECTION,

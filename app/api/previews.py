@@ -5,10 +5,9 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import StringConstraints
 
 from agent_core import DrawingFailed, DrawingUnavailable, InvalidInput
+from agent_core.charts.made import NewRender, check_declared, columns_of
+from agent_core.charts.text import csv_of
 from agent_core.errors import Fault
-from agent_core.renders.declared import check_declared, columns_of
-from agent_core.renders.files import csv_of
-from agent_core.renders.made import NewRender
 from agent_core.runtime.services.shown import ChartDrawer
 from agent_core.tools.figures import chart, table
 from app.api.bodies.derived import RequestBody

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agent_core.drawing.drawer import BOUNDS, Drawer, DrawingFailed
-from agent_core.renders.files import csv_of
+from agent_core.charts.draw import BOUNDS, Drawer, DrawingFailed
+from agent_core.charts.text import csv_of
 from channels.base import ShownRender
 from channels.slack.outbound.drawn.choose import choose, ladder_of
-from tests.agent_core.drawing.specs import bar, endless
-from tests.agent_core.renders.specs import corpus
+from tests.agent_core.charts.drawings import bar, endless
+from tests.agent_core.charts.specs import corpus
 from tests.bench.table import Goal, Row
 from tests.channels.slack.outbound.drawings import figures, view_of
 

@@ -18,10 +18,9 @@ from typing import Any
 import msgspec
 from playwright.async_api import Browser, ViewportSize
 
-from agent_core.drawing.drawer import Drawer
+from agent_core.charts.draw import Drawer
+from agent_core.charts.made import columns_of, made_chart, made_table
 from agent_core.providers.demo_figures import figures_asked, presented
-from agent_core.renders.declared import columns_of
-from agent_core.renders.made import made_chart, made_table
 from tests.e2e.browser import chromium
 from tests.e2e.shown import DOCUMENT, Rendered, opened
 

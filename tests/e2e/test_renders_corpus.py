@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from playwright.async_api import Browser
 
-from agent_core.drawing.drawer import Drawer
-from agent_core.renders.values import PlainChart
-from agent_core.renders.vega.lint import checked
-from agent_core.renders.vega.reduce import reduced
-from tests.agent_core.renders.specs import corpus
+from agent_core.charts.draw import Drawer
+from agent_core.charts.reduce import reduced
+from agent_core.charts.spec import checked
+from agent_core.charts.values import PlainChart
+from tests.agent_core.charts.specs import corpus
 from tests.e2e.plain_charts import MARKS
 from tests.e2e.shown import Rendered, opened
 

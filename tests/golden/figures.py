@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from agent_core.renders.twins import chart_text, spec_text, table_text
-from agent_core.renders.values import ChartType, DataTable, PlainChart, PlainSeries, TableColumn
+from agent_core.charts.text import chart_text, spec_text, table_text
+from agent_core.charts.values import ChartType, DataTable, PlainChart, PlainSeries, TableColumn
 from agent_core.tools.base import NewRender
 
 ORDERS = DataTable(

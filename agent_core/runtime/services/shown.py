@@ -13,7 +13,7 @@ EVERY = Wanted()
 
 
 class ChartDrawer(Protocol):
-    """Draws checked Vega-Lite specifications, see `drawing.drawer.Drawer`; what cannot be drawn is a `ParleyError`."""
+    """Draws checked Vega-Lite specifications, see `charts.draw.Drawer`; what cannot be drawn is a `ParleyError`."""
 
     async def png(
         self, spec: Mapping[str, Any], /, *, scale: float = 2.0, dark: bool = False, owner: str = ""

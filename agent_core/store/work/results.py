@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, func, insert, literal, select, update
 
+from agent_core.charts.rows import FoundRows, HandleOfRows
 from agent_core.errors import NotFound
-from agent_core.renders.rows import FoundRows, HandleOfRows
 from agent_core.store import log
 from agent_core.store.log import RUN, RunRef, table_of
 from agent_core.store.tables import ResultRow

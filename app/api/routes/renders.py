@@ -12,9 +12,8 @@ from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.responses import Response
 
 from agent_core import Core, DrawingUnavailable, InvalidInput, NotFound, RenderObject
-from agent_core.renders.files import MAX_CELLS, MAX_CSV_BYTES, csv_of
-from agent_core.renders.heads import head_of
-from agent_core.renders.vega.lint import checked
+from agent_core.charts.spec import checked
+from agent_core.charts.text import MAX_CELLS, MAX_CSV_BYTES, csv_of, head_of
 from agent_core.runtime.services.shown import ChartDrawer
 from agent_core.store.reading.listing import Wanted
 from app.api.bodies.wire import RenderAnswer, answer, render_wire

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import validate
 
+from agent_core.charts.reduce import reduced
+from agent_core.charts.spec import checked
 from agent_core.context.frames import Frames
 from agent_core.context.summaries import in_window, instruction
 from agent_core.domain.messages import UNKNOWN_USAGE, Message, Text, ToolCall, ToolResult
 from agent_core.providers import base as b
 from agent_core.providers import demo
 from agent_core.providers.demo_summary import HEADING
-from agent_core.renders.vega.lint import checked
-from agent_core.renders.vega.reduce import reduced
 from agent_core.testing import FakeClock
 from agent_core.tools.render import render_tools
 from tests.agent_core.providers.demo_asked import WindowItem, answer, asked, calls, request, result, text, user

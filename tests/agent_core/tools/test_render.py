@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core import DrawingFailed, DrawingUnavailable, NotFound, ParleyError, Text, chart_of, table_of
+from agent_core.charts.made import MAX_RENDER, MadeRender, NewRender
 from agent_core.domain.schemas import problems, uncheckable
-from agent_core.renders.made import MAX_RENDER, MadeRender, NewRender
 from agent_core.testing import FakeClock
 from agent_core.tools import render as render_module
 from agent_core.tools.base import CallContext, Done, ToolError
@@ -300,28 +300,15 @@ async def test_what_the_log_cannot_hold_raises_nothing(tool: str, odd: Any):
         msgspec.json.encode(outcome)
 
 
-async def test_a_scheme_of_colours_that_does_not_exist_is_refused_with_its_path():
-    """The renderer would stop without saying where; the name that is probably meant is said."""
-    color = {"field": "city", "type": "nominal", "scale": {"scheme": "pastel"}}
-    spec = {**BAR, "encoding": {**BAR["encoding"], "color": color}, "data": {"values": ROWS}}
-    message = await refused("render_chart", {"vega_lite_spec": spec})
-    assert "`vega_lite_spec.encoding.color.scale.scheme`" in message
-    assert "did you mean `pastel" in message
-    ranged = {**BAR, "data": {"values": ROWS}, "config": {"range": {"category": {"scheme": {"name": "nosuch"}}}}}
-    assert "range.category.scheme.name`" in await refused("render_chart", {"vega_lite_spec": ranged})
-    color["scale"] = {"scheme": "Tableau10"}
-    await shown("render_chart", {"vega_lite_spec": spec})
-
-
 @for_each(
     "name, arguments, said",
     [
-        ("render_chart", {"vega_lite_spec": {**BAR, "data": {"values": [{"city": "x", "n": 10**5_000}]}}}, "[0].n"),
+        ("render_chart", {"vega_lite_spec": {**BAR, "data": {"values": [{"n": 10**5_000}]}}}, "`vega_lite_spec`"),
         ("render_table", {"columns": ["n"], "rows": [{"n": 10**5_000}]}, "`rows[0].n`"),
     ],
 )
 async def test_what_json_cannot_hold_is_refused_by_its_place(name: str, arguments: dict[str, Any], said: str):
-    """A number of thousands of digits is an error for the model with a path."""
+    """A number of thousands of digits is an error for the model that says where."""
     tool = render_tools(None)[name]
     found = await tool.call(arguments, context())
     assert isinstance(found, ToolError)

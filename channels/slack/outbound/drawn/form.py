@@ -48,7 +48,7 @@ class ChartLink:
 class CsvUpload:
     """The whole table as a file to be shared in the thread; the blocks do not depend on it.
 
-    *kind* and *payload* are the render's: `agent_core.renders.files.csv_of` makes the bytes of them. *rows* is how
+    *kind* and *payload* are the render's: `agent_core.charts.text.csv_of` makes the bytes of them. *rows* is how
     many rows the file has, and *scope* is the line that says which of them the message shows.
     """
 

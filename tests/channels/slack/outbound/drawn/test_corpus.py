@@ -4,15 +4,15 @@ from typing import Any
 
 import msgspec
 
-from agent_core.renders.vega.lint import checked
-from agent_core.renders.vega.reduce import reduced
+from agent_core.charts.reduce import reduced
+from agent_core.charts.spec import checked
 from channels.base import ShownRender
 from channels.slack.outbound.drawn.choose import ladder_of
 from channels.slack.outbound.drawn.form import PngUpload
 from channels.slack.outbound.drawn.native import NotNative, native
 from channels.slack.outbound.drawn.room import MESSAGE
 from channels.slack.testing.blocks import check
-from tests.agent_core.renders.specs import ChartSpec, corpus
+from tests.agent_core.charts.specs import ChartSpec, corpus
 from tests.cases import for_each
 
 REASONS = ("more than Slack takes", "no scatter chart", "has a gap")

@@ -1,0 +1,1 @@
+"""Tables and charts: as values that any surface can draw, as text, and drawn as pictures."""

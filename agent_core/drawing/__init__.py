@@ -1,1 +1,0 @@
-"""Drawing: charts as PNG and SVG, in a bounded process of their own."""
