@@ -227,11 +227,11 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(fields, dict):
         return schema
     plain, empty = dict[str, Any](), set[str]()
-    for name, field in cast("dict[str, Any]", fields).items():
-        kinds: object = cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else None
+    for name, one in cast("dict[str, Any]", fields).items():
+        kinds: object = cast("dict[str, Any]", one).get("type") if isinstance(one, dict) else None
         others = [each for each in cast("list[object]", kinds) if each != "null"] if isinstance(kinds, list) else []
-        plain[name] = {**field, "type": others[0]} if len(others) == 1 else field
-        if plain[name] is not field:
+        plain[name] = {**one, "type": others[0]} if len(others) == 1 else one
+        if plain[name] is not one:
             empty.add(name)
     required = [name for name in schema.get("required") or () if name not in empty]
     return {**schema, "properties": plain, **({"required": required} if "required" in schema else {})}
