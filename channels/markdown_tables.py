@@ -21,9 +21,9 @@ def aligned_tables(text: str, width: int | None) -> str:
     if "|" not in text:
         return text
     lines, out, done = text.split("\n"), list[str](), 0
-    for start, end, table in _tables(_parser().parse(text)):
+    for start, end, found in _tables(_parser().parse(text)):
         out += lines[done:start]
-        out += table_text(table, width=width).split("\n")
+        out += table_text(found, width=width).split("\n")
         done = end
     return "\n".join(out + lines[done:])
 

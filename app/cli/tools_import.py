@@ -40,10 +40,10 @@ def import_tools(
         say(text)
     elif result.tools:
         say(f"wrote {_write(out, result, text, force=force)}: {len(result.tools)} tools")
-    for line in result.skipped:
-        remark(f"skipped {line}")
-    for line in result.left_out:
-        remark(f"left out of {line}")
+    for each in result.skipped:
+        remark(f"skipped {each}")
+    for each in result.left_out:
+        remark(f"left out of {each}")
     for name, what in sorted(result.secrets.items()):
         remark(f"parley secrets set {name}  # {what}")
     if not result.tools:

@@ -48,9 +48,9 @@ def check_definition(definition: ToolDefinition, factory: KindFactory, tools: Ma
             check_output(definition.output)
         except ValueError as error:
             raise InvalidInput("output", str(error)) from None
-    for field in ("config", "preset", "tests"):
-        if len(msgspec.json.encode(getattr(definition, field))) > MAX_CONFIG:
-            raise InvalidInput(field, f"at most {MAX_CONFIG:,} bytes of JSON.")
+    for name in ("config", "preset", "tests"):
+        if len(msgspec.json.encode(getattr(definition, name))) > MAX_CONFIG:
+            raise InvalidInput(name, f"at most {MAX_CONFIG:,} bytes of JSON.")
     factory.check(definition)
     tool = factory.tool(definition, tools)
     if tool is None and definition.kind == "python":  # an MCP server may be away now

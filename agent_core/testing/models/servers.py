@@ -144,8 +144,8 @@ def _check_ids(messages: Sequence[Json]) -> None:
 
 def _check_fields(messages: Sequence[Json]) -> None:
     for n, message in enumerate(messages):
-        for field in message:
-            if field not in _MISTRALS:
+        for name in message:
+            if name not in _MISTRALS:
                 raise RuleBroken(
-                    f"body.messages.{n}.{message['role']}.{field}: Extra inputs are not permitted", status=422
+                    f"body.messages.{n}.{message['role']}.{name}: Extra inputs are not permitted", status=422
                 )
