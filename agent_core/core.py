@@ -121,7 +121,7 @@ class Core:
         self.approvals, self._outputs = Approvals(store, dispatcher), Outputs(store, cache, segments, dispatcher)
         self._completion, self.replies = CompletionNotifier(store, cache, segments), OperatorReplies(store)
         self.costs, self.files, self._dispatcher = Costs(store), SentFiles(store), dispatcher
-        self.conversations = OwnConversations(store, segments.idle, self)
+        self.conversations = OwnConversations(store, self)
 
     async def start(self) -> None:
         """Resume what an earlier process left, and look for due runs from now on."""
@@ -146,7 +146,7 @@ class Core:
             steps.push_async_callback(self._store.database.close)
             if self._bus is not None:
                 steps.push_async_callback(self._bus.stop)
-            steps.push_async_callback(self._segments.stop)
+            steps.callback(self._segments.stop)
             steps.push_async_callback(lambda: self._completion.stop(max(0.0, until - clock())))
             steps.push_async_callback(lambda: self._dispatcher.stop(max(0.0, until - clock())))
             steps.push_async_callback(self.tools.stop)
@@ -221,7 +221,6 @@ class Core:
     async def close_session(self, id: str) -> SessionObject:
         """Close a session to further messages; raises `NotFound`, `SessionBusy`."""
         await self._store.write(lambda connection: sessions.close(connection, sessions.hold(connection, id)))
-        self._segments.idle.forget(id)
         return await self.session(id)
 
     async def refreeze_session(self, id: str) -> SessionObject:
@@ -390,8 +389,8 @@ class Core:
         return await self._store.get(id)
 
     def _forget_session(self, id: str) -> None:
-        for memory in (self._cache, self._segments.idle, self._store.hub):
-            memory.forget(id)
+        self._cache.forget(id)
+        self._store.hub.forget(id)
 
     def _encode_for(self, model: str) -> Encode:
         return provider_for(self._providers, model).encoder(named(model))

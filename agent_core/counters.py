@@ -23,7 +23,6 @@ _FOLLOWED = 10_000
 _PROMPT = ("input", "cache_read", "cache_write_short", "cache_write_long")
 _CAUSES = frozenset({"rung", "crashed", "restarted", "handed_over", "outage", "due", "answered"})
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
@@ -71,8 +70,6 @@ class Counters:
         self.seconds = histogram("parley_run_seconds", "Runs that one process drove from start to end.", _SLOW)
         self.appends = histogram("parley_append_seconds", "Transactions that append to a run's log.")
         self.late = histogram("parley_event_loop_late_seconds", "By how much timers of the event loop come late.")
-        text = "By what part of a prompt's tokens its estimate was wrong."
-        self.estimates = histogram("parley_token_estimate_error", text, _SHARES)
         self._on: dict[str, Callable[[Fact, Any], None]] = {
             e.MessageReceived.type: self._message,
             e.RunStarted.type: self._start,

@@ -18,7 +18,7 @@ async def test_conversations_cost_little_more_than_at_best(model: str, tmp_path:
     found = await bills(model, FEW, tmp_path, template)
     assert found.calls == FEW.sessions * FEW.exchanges * FEW.calls
     assert found.ideal <= found.billed < found.uncached
-    assert found.billed / found.ideal < 1.03
+    assert found.billed / found.ideal < 1.05
     # These are shorter than those of `make bench`, where 0.22 is the bound: a longer history is read more often.
     assert found.billed / found.uncached < 0.28
 

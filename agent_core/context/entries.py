@@ -1,8 +1,8 @@
-"""Entries: the messages of a window, each with its request JSON, its weight and where the window may be cut."""
+"""Entries: the messages of a window, each with its request JSON, its tokens and where the window may be cut."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from agent_core.context.estimates import Weight, weight_of, weight_of_parts
+from agent_core.context.estimates import picture_tokens, tokens_of
 from agent_core.context.frames import Frames
 from agent_core.context.pruning import prunable
 from agent_core.domain.files import is_text, is_whole
@@ -18,7 +18,7 @@ class WindowEntry:
     *summary* stands for what was before the window.
     """
 
-    __slots__ = ("_encode", "_files", "_prunable", "_weight", "_wire", "border", "message", "paused", "seq", "summary")
+    __slots__ = ("_encode", "_files", "_prunable", "_tokens", "_wire", "border", "message", "paused", "seq", "summary")
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class WindowEntry:
         self._encode = encode
         self._files: Mapping[str, bytes] = {}
         self._wire: bytes | None = None
-        self._weight: Weight | None = None
+        self._tokens: int | None = None
         self._prunable: bool | None = None
 
     @property
@@ -62,11 +62,11 @@ class WindowEntry:
         self._files = {blob: frames.of_file(data) if blob in texts else data for blob, data in files.items()}
 
     @property
-    def weight(self) -> Weight:
-        """Return what the message weighs, whether its request JSON is made or not."""
-        if self._weight is None:
-            self._weight = weight_of(self.message)
-        return self._weight
+    def tokens(self) -> int:
+        """Return an estimate of the message's tokens, whether its request JSON is made or not."""
+        if self._tokens is None:
+            self._tokens = tokens_of(self.message)
+        return self._tokens
 
     @property
     def prunable(self) -> bool:
@@ -108,7 +108,7 @@ def media_of(parts: Sequence[Part]) -> Sequence[str]:
     for part in parts:
         if isinstance(part, ToolResult):
             files += media_of(part.parts)
-        elif isinstance(part, File) and weight_of_parts((part,)).tokens:
+        elif isinstance(part, File) and picture_tokens(part):
             files.append(part.file)
     return files
 

@@ -1,22 +1,19 @@
-"""Estimates of tokens: measured where a provider counted, else bytes by a ratio that is calibrated per model. Pure.
+"""Estimates of tokens that no call has counted yet: bytes by a fixed ratio, images and pages by their number. Pure."""
 
-What a call was billed for is exact, so only what came after it is estimated. The ratio of bytes to tokens is an
-exponential mean over the calls of a model in this process, which begins with the last one that the log of a session
-has; the mean relative error of the estimates is kept beside it.
-"""
-
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import msgspec
 
+from agent_core.domain.agents import Snapshot
 from agent_core.domain.files import MAX_FILE_TEXT, is_text, is_whole, mime_of
 from agent_core.domain.messages import File, Message, NativePiece, Part, Text, ToolResult
 
+BYTES_PER_TOKEN = 3.5
+"""What English text and JSON have with the vendors' present tokenizers."""
 IMAGE_TOKENS = 1_600
-"""Tokens of an image of about a megapixel, to which Anthropic scales larger ones down; a fixed estimate."""
+"""Tokens of an image of about a megapixel, to which Anthropic scales larger ones down."""
 PAGE_TOKENS = 3_000
-"""Tokens of a PDF page at most: its text (1,500 to 3,000) and its picture; a fixed estimate."""
+"""Tokens of a PDF page at most: its text (1,500 to 3,000) and its picture."""
 PAGE_BYTES = 50_000
 """Bytes of a PDF page, by which pages are counted without opening the file."""
 _MAX_PAGES = 600
@@ -24,106 +21,59 @@ _UNPACKED = 4
 """Times that the text of an office document is larger than its file, at most: most hold more than text."""
 _PER_PART = 24
 """Bytes of JSON around a part."""
-_WEIGHT = 0.3
-_MIN_TOKENS = 200
-"""Tokens of a prompt below which its scaffolding, not its text, makes the ratio."""
 
 
-class Weight(NamedTuple):
-    """What a message weighs: *bytes* of text, and *tokens* of images and pages, whose bytes are no text."""
-
-    bytes: int
-    tokens: int
+def tokens_of_bytes(size: int) -> int:
+    """Return the tokens of so many bytes of text."""
+    return round(size / BYTES_PER_TOKEN)
 
 
-NOTHING = Weight(0, 0)
-
-
-class Calibration(msgspec.Struct, frozen=True):
-    """What is known of a model's tokens: bytes per token (*ratio*) and the mean relative *error* of estimates, 0 to 1.
-
-    3.5 is what English text and JSON have with the vendors' present tokenizers; 0.15 is a guess that makes room for it.
-    """
-
-    ratio: float = 3.5
-    error: float = 0.15
-    calls: int = 0
-
-    def tokens(self, weight: Weight) -> int:
-        """Return the estimated tokens of *weight*."""
-        return round(weight.bytes / self.ratio) + weight.tokens
-
-    def wrong(self, weight: Weight, measured: int, estimated: int | None = None) -> float | None:
-        """Return by what part of the *measured* tokens the estimate of a prompt was wrong, see `after`.
-
-        None for one so short that its scaffolding makes the ratio.
-        """
-        if measured < _MIN_TOKENS:
-            return None
-        return abs((self.tokens(weight) if estimated is None else estimated) - measured) / measured
-
-    def after(self, weight: Weight, measured: int, estimated: int | None = None) -> "Calibration":
-        """Return the calibration after a prompt of *weight* was counted: *measured* tokens.
-
-        *estimated* is what was expected of it; by the ratio if that is not known.
-        """
-        text = measured - weight.tokens
-        wrong = self.wrong(weight, measured, estimated)
-        if wrong is None or text <= 0 or not weight.bytes:
-            return self
-        share = _WEIGHT if self.calls else 1.0
-        ratio = self.ratio + share * (weight.bytes / text - self.ratio)
-        error = self.error + _WEIGHT * (min(wrong, 1.0) - self.error)
-        return Calibration(ratio=min(max(ratio, 0.5), 20.0), error=error, calls=self.calls + 1)
-
-
-UNCALIBRATED = Calibration()
-
-
-def weight_of(message: Message) -> Weight:
-    """Return what *message* weighs as a model's API gets it."""
+def tokens_of(message: Message) -> int:
+    """Return the tokens of *message* as a model's API gets it."""
     native = message.native
     if native is not None and native.pieces:
-        return Weight(sum(_piece(piece, message.parts) for piece in native.pieces), 0)
-    return weight_of_parts(message.parts)
+        return tokens_of_bytes(sum(_piece(piece, message.parts) for piece in native.pieces))
+    return tokens_of_parts(message.parts)
 
 
-def total(weights: Iterable[Weight]) -> Weight:
-    """Return the sum of *weights*."""
-    size = tokens = 0
-    for each in weights:
-        size, tokens = size + each.bytes, tokens + each.tokens
-    return Weight(size, tokens)
+def tokens_of_parts(parts: Sequence[Part]) -> int:
+    """Return the tokens of *parts*."""
+    return sum(map(_tokens, parts))
 
 
-def weight_of_parts(parts: Sequence[Part]) -> Weight:
-    """Return what *parts* weigh."""
-    return total(_weight(part) for part in parts)
+def tokens_of_prefix(snapshot: Snapshot) -> int:
+    """Return the tokens of the tools and texts that prompts of *snapshot* begin with."""
+    tools = msgspec.json.encode([(tool.name, tool.description, tool.parameters) for tool in snapshot.tools])
+    return tokens_of_bytes(len(tools) + len(snapshot.shared.encode()) + len(snapshot.own.encode()))
 
 
-def _weight(part: Part) -> Weight:
-    match part:
-        case Text(text):
-            return Weight(_size(text) + _PER_PART, 0)
-        case ToolResult():
-            inner = weight_of_parts(part.parts)
-            return Weight(inner.bytes + 2 * _PER_PART, inner.tokens)
-        case File():
-            return _of_file(part)
-        case _:
-            return Weight(len(msgspec.json.encode(part)), 0)
-
-
-def _of_file(file: File) -> Weight:
+def picture_tokens(file: File) -> int:
+    """Return the tokens of *file* where models are shown it as a picture or as pages, 0 where they get its text."""
     kind = mime_of(file)
     if kind.startswith("image/"):
-        return Weight(_PER_PART, IMAGE_TOKENS)
+        return IMAGE_TOKENS
     if kind == "application/pdf" and (file.text is None or is_whole(file)):
         pages = file.pages or min(max(1, -(-file.size // PAGE_BYTES)), _MAX_PAGES)
-        return Weight(_PER_PART, pages * PAGE_TOKENS)
+        return pages * PAGE_TOKENS
+    return 0
+
+
+def _tokens(part: Part) -> int:
+    match part:
+        case Text(text):
+            return tokens_of_bytes(_size(text) + _PER_PART)
+        case ToolResult():
+            return tokens_of_parts(part.parts) + tokens_of_bytes(2 * _PER_PART)
+        case File():
+            return picture_tokens(part) or tokens_of_bytes(_PER_PART + _text_size(part))
+        case _:
+            return tokens_of_bytes(len(msgspec.json.encode(part)))
+
+
+def _text_size(file: File) -> int:
     if file.text is not None:  # of what is packed the text may be larger
-        return Weight(_PER_PART + min(_UNPACKED * file.size, MAX_FILE_TEXT), 0)
-    return Weight(_PER_PART + (file.size if is_text(file) else 0), 0)
+        return min(_UNPACKED * file.size, MAX_FILE_TEXT)
+    return file.size if is_text(file) else 0
 
 
 def _piece(piece: NativePiece, parts: Sequence[Part]) -> int:

@@ -8,43 +8,34 @@ from agent_core.domain.caching import PromptCall
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import UNKNOWN_USAGE
 
-SHORT_LIFE, LONG_LIFE = 300_000, 3_600_000
-"""Milliseconds for which Anthropic's cache keeps a prefix of each lifetime."""
 REST = 86_400_000
 """Milliseconds after which a summary that could not be made is no reason any more not to ask for one."""
-TIMEOUT_REST = 900_000
-"""Milliseconds after which a summary that was not written in time is asked for again: each try holds a message back."""
 _OF_A_RUN = frozenset({"run", "repair"})
 """Why a prompt is frozen in which the session's list of tools stays."""
 _NO_FAULT = frozenset({"cancelled", "outdated"})
+"""Codes of a `compaction.failed` that say nothing of the summariser; `outdated` is in old logs alone."""
 
 
 class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A fold of a session's facts, its child runs left out.
 
-    *last* is the newest call that was answered, *newest_call* the newest one, its usage unknown. *rewritten* is the
-    first reason why the prompt no longer begins as *last* did: its `compaction`, the `snapshot` (also one frozen again
-    to leave out reasoning), or a paused `answer` that was given up; None while it does. *refreezable*: the window was
-    compacted since the snapshot was frozen and since a run began. *failures* counts the summaries in a row that could
-    not be made, until the prompt is rewritten or a day has passed since the last, at *failed*. *timed_out* is when one
-    was not written in time, 0 for never, until the prompt is rewritten or a quarter of an hour has passed. *medium* and
-    *long* count the pauses between calls that are longer than a short and than a long life of the cache, *calls* all.
-    *newest* is the time of the newest fact. *tools_note* is the newest note on the agent's tools that the window has,
-    *unavailable* the servers that were reported, both since their list was frozen. *clocked* is the time of the newest
-    note of the clock that the window has, 0 for none.
+    *last* is the newest call that was answered, *newest_call* the newest one, its usage unknown. *rewritten* is why the
+    prompt no longer begins as *last* did: its `compaction`, which is meant to lose the messages, else the first of the
+    `snapshot` (also one frozen again to leave out reasoning) and a paused `answer` that was given up; None while it
+    does. *refreezable*: the window was compacted since the snapshot was frozen and since a run began. *failures* counts
+    the summaries in a row that could not be made, until the prompt is rewritten or a day has passed since the last, at
+    *failed*. *newest* is the time of the newest fact. *tools_note* is the newest note on the agent's tools that the
+    window has, *unavailable* the servers that were reported, both since their list was frozen. *clocked* is the time of
+    the newest note of the clock that the window has, 0 for none.
     """
 
     last: PromptCall | None = None
     newest_call: PromptCall | None = None
     rewritten: str | None = None
     refreezable: bool = False
-    calls: int = 0
-    medium: int = 0
-    long: int = 0
     newest: int = 0
     failures: int = 0
     failed: int = 0
-    timed_out: int = 0
     tools_note: str = ""
     unavailable: tuple[str, ...] = ()
     clocked: int = 0
@@ -59,7 +50,6 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
     def with_body(self, body: FactBody, time: int, entries: int) -> "PromptHistory":
         """Return the history after a fact with this *body*, in the log or not yet."""
         seen = replace(self, failures=0) if self.failures and time - self.failed >= REST else self
-        seen = replace(seen, timed_out=0) if seen.timed_out and time - seen.timed_out >= TIMEOUT_REST else seen
         return seen._after(body, time, entries)  # noqa: SLF001 - it is of this class
 
     def _after(self, body: FactBody, time: int, entries: int) -> "PromptHistory":
@@ -74,13 +64,12 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
                 is_kept = body.kind == "prune"
                 note, clocked = (self.tools_note, self.clocked) if is_kept else ("", 0)
                 seen = replace(self.rewriting("compaction"), tools_note=note, clocked=clocked)
-                return replace(seen, refreezable=True, failures=0, timed_out=0, newest=time)
+                return replace(seen, refreezable=True, failures=0, newest=time)
             case e.ContentLeftOut():
                 return replace(self.rewriting("compaction"), newest=time)
             case e.SnapshotFrozen():
                 seen = self if body.reason in _OF_A_RUN else replace(self, tools_note="", unavailable=())
-                seen = replace(seen, failures=0, timed_out=0)
-                return replace(seen.rewriting("snapshot"), refreezable=False, newest=time)
+                return replace(seen.rewriting("snapshot"), failures=0, refreezable=False, newest=time)
             case e.ContextAdded(source="tools", text=text):
                 return replace(self, tools_note=text, newest=time)
             case e.ContextAdded(source="clock"):
@@ -88,8 +77,7 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
             case e.ToolsUnavailable(server=server):
                 return replace(self, unavailable=(*self.unavailable, server), newest=time)
             case e.CompactionFailed() if body.code not in _NO_FAULT:
-                timed_out = time if body.code == "timeout" else self.timed_out
-                return replace(self, failures=self.failures + 1, failed=time, timed_out=timed_out, newest=time)
+                return replace(self, failures=self.failures + 1, failed=time, newest=time)
             case _:
                 return replace(self, newest=time)
 
@@ -99,7 +87,9 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
         return self.last.entries if self.last and self.rewritten is None else 0
 
     def rewriting(self, why: str) -> "PromptHistory":
-        """Return the history after what earlier calls had was changed for this reason; the first reason stays."""
+        """Return the history after what earlier calls had was changed for this reason, see `rewritten`."""
+        if why == "compaction":
+            return replace(self, rewritten=why, _rewritten=why)
         return replace(self, rewritten=self.rewritten or why, _rewritten=self._rewritten or why)
 
     def _started(self, body: e.StepStarted, time: int, entries: int) -> "PromptHistory":
@@ -112,12 +102,8 @@ class PromptHistory(msgspec.Struct, frozen=True, kw_only=True):
             controls=controls,
             usage=UNKNOWN_USAGE,
         )
-        pause = time - self.last.time if self.last else 0
         return replace(
             self,
-            calls=self.calls + 1,
-            medium=self.medium + (SHORT_LIFE < pause <= LONG_LIFE),
-            long=self.long + (pause > LONG_LIFE),
             newest=time,
             newest_call=call,
             _is_open=True,

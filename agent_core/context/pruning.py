@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
-from agent_core.context.estimates import weight_of_parts
+from agent_core.context.estimates import tokens_of_parts
 from agent_core.context.frames import Frames
 from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED
 from agent_core.domain.messages import File, Message, Part, Text, ToolCall, ToolResult
 
-MIN_SAVING = 600
-"""Bytes of a result below which a placeholder would save next to nothing; an image or a page is always beyond it."""
+MIN_SAVING = 170
+"""Tokens of a result below which a placeholder would save next to nothing; an image or a page is always beyond it."""
 _READ = "was left out to make room; call it again if it is needed."
 _UNREAD = (
     "was left out unread: it is too large for what can be read at once. Call fewer tools at once, or ask for less."
@@ -62,8 +62,7 @@ def left_out(message: Message, code: str, frames: Frames, files: Collection[str]
 
 
 def _is_large(result: ToolResult) -> bool:
-    weight = weight_of_parts(result.parts)
-    return weight.bytes > MIN_SAVING or weight.tokens > 0
+    return tokens_of_parts(result.parts) > MIN_SAVING
 
 
 def _placeholder(part: Part, tools: Mapping[str, str], frames: Frames, remedy: str) -> Part:

@@ -1,5 +1,10 @@
 """Summaries of the older part of a conversation: what a model is asked for, and how the window shows it. Pure."""
 
+from collections.abc import Sequence
+
+from agent_core.context.entries import WindowEntry
+from agent_core.domain.messages import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+
 ASKED = "Write a summary of this conversation so far, for a colleague who goes on with it without having read it."
 INSTRUCTION = (
     ASKED
@@ -32,6 +37,8 @@ _REPEATED = (
 _WORDS_PER_TOKEN = 0.6
 _MIN_WORDS = 60
 _CHARACTERS_PER_TOKEN = 8
+_KEPT_PER_TOKEN = 2
+"""Characters that stay of a message which is too long, for each token of room: less than most texts have."""
 _LEFT_OUT = "\n[… {count:,} characters were left out of this message because it is too long to be read …]\n"
 
 
@@ -57,7 +64,51 @@ def in_window(summary: str, *, repeats: bool = False) -> str:
     return f"{introduction}\n\n{summary}"
 
 
-def shortened(text: str, most: int) -> str:
+def shortened(entries: Sequence[WindowEntry], room: int) -> list[WindowEntry]:
+    """Return *entries* as they are if they have at most *room* tokens, else the longest with beginning and end alone.
+
+    Then all are without reasoning and native items, which models refuse once what precedes them has changed.
+    """
+    if sum(entry.tokens for entry in entries) <= room:
+        return list(entries)
+    told = [entry for each in entries if (entry := _plain(each)) is not None]
+    most = 0
+    for place, tokens in enumerate(sorted(entry.tokens for entry in told)):
+        most = max(room, 0) // (len(told) - place)
+        if tokens > most:
+            break
+        room -= tokens
+    return [entry if entry.tokens <= most else _short_entry(entry, most) for entry in told]
+
+
+def _plain(entry: WindowEntry) -> WindowEntry | None:
+    parts = tuple(part for part in entry.message.parts if not isinstance(part, Reasoning))
+    return entry.changed(Message(entry.message.role, parts)) if parts else None
+
+
+def _short_entry(entry: WindowEntry, tokens: int) -> WindowEntry:
+    """Return *entry* with each part cut to its share of so many *tokens*, without files."""
+    parts = entry.message.parts
+    most = max(1, tokens * _KEPT_PER_TOKEN // len(parts))
+    return entry.changed(Message(entry.message.role, tuple(_short_part(part, most) for part in parts)))
+
+
+def _short_part(part: Part, most: int) -> Part:
+    match part:
+        case Text(text):
+            return Text(_short(text, most))
+        case ToolResult():
+            texts = "\n".join(each.text for each in part.parts if isinstance(each, Text))
+            return ToolResult(part.call, part.outcome, (Text(_short(texts, most)),))
+        case ToolCall():
+            return ToolCall(part.call, part.name, part.arguments if len(str(part.arguments)) <= most else {})
+        case File(name=name):
+            return Text(f"[{name}]")
+        case _:
+            return part
+
+
+def _short(text: str, most: int) -> str:
     """Return the beginning and the end of *text*, *most* characters at most but for a note about what lies between."""
     if len(text) <= most:
         return text

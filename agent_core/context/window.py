@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from agent_core.context.edits import Edit, edited
 from agent_core.context.entries import Encode, WindowEntry, media_of
-from agent_core.context.estimates import NOTHING, UNCALIBRATED, Calibration, Weight, total, weight_of
+from agent_core.context.estimates import tokens_of
 from agent_core.context.frames import Frames
 from agent_core.context.history import PromptHistory
 from agent_core.context.loading import unloaded
@@ -46,7 +46,6 @@ class Window:
         # The newest answer, the first refusal since, the first of what was left out whole for it, and what was there.
         self._answered, self._refused, self._tried = 0, 0, 0
         self._replaced: Sequence[WindowEntry] = ()
-        self._weighed: tuple[list[WindowEntry], int, Weight] = (self.entries, 0, NOTHING)
 
     def apply(self, facts: Iterable[Fact]) -> None:
         """Fold *facts* in; those that were folded in before are skipped."""
@@ -94,18 +93,9 @@ class Window:
         """Return how many entries lie before the newest place where the window may be cut; a summary alone is none."""
         return next((i for i in range(len(self.entries) - 1, self.head, -1) if self.entries[i].border), 0)
 
-    def weight(self, count: int) -> Weight:
-        """Return what the first *count* entries weigh; while the window only grows those that are new are added."""
-        entries, measured, weight = self._weighed
-        if entries is not self.entries or measured > count:
-            measured, weight = 0, NOTHING
-        weight = total([weight, *(entry.weight for entry in self.entries[measured:count])])
-        self._weighed = self.entries, min(count, len(self.entries)), weight
-        return weight
-
-    def pending(self, seqs: Iterable[int]) -> Weight:
-        """Return what the messages *seqs* weigh, which no step has taken yet."""
-        return total(weight_of(self._pending[seq]) for seq in seqs if seq in self._pending)
+    def pending(self, seqs: Iterable[int]) -> int:
+        """Return an estimate of the tokens of the messages *seqs*, which no step has taken yet."""
+        return sum(tokens_of(self._pending[seq]) for seq in seqs if seq in self._pending)
 
     @property
     def newest_question(self) -> int | None:
@@ -141,25 +131,21 @@ class Window:
         """Return the seq from which on the entries from *place* on were made."""
         return self.entries[place].seq if place < len(self.entries) else self.seq + 1
 
-    def cut(
-        self, keep: int, *, whole: bool = False, inside: bool = False, by: Calibration = UNCALIBRATED
-    ) -> e.ContextCompacted:
+    def cut(self, keep: int, *, whole: bool = False, inside: bool = False) -> e.ContextCompacted:
         """Return the fact that cuts the window at `start_of` *keep*, see `compacted`."""
         start = self.start_of(keep, whole=whole, inside=inside)
-        return self.compacted("cut", self.seq_at(start), kept_seq=self.kept_seq if inside else None, by=by)
+        return self.compacted("cut", self.seq_at(start), kept_seq=self.kept_seq if inside else None)
 
     @property
     def kept_seq(self) -> int | None:
         """Return the seq of the step that took the newest messages of people."""
         return None if self.newest_question is None else self.entries[self.newest_question].seq
 
-    def compacted(
-        self, kind: CompactionKind, from_seq: int, *, kept_seq: int | None = None, by: Calibration = UNCALIBRATED
-    ) -> e.ContextCompacted:
-        """Return the fact that compacts the window from *from_seq* on, with its tokens as they are estimated *by*."""
+    def compacted(self, kind: CompactionKind, from_seq: int, *, kept_seq: int | None = None) -> e.ContextCompacted:
+        """Return the fact that compacts the window from *from_seq* on, without a summary."""
         rest = [entry for entry in self.entries if entry.seq >= from_seq or entry.seq == kept_seq]
         left = self._pruned(from_seq) if kind == "prune" else rest
-        before, after = (by.tokens(total(entry.weight for entry in each)) for each in (self.entries, left))
+        before, after = (sum(entry.tokens for entry in each) for each in (self.entries, left))
         return e.ContextCompacted(
             kind=kind, from_seq=from_seq, tokens_before=before, tokens_after=after, kept_seq=kept_seq
         )
@@ -310,7 +296,6 @@ class Window:
         given_up: list[WindowEntry] = []
         while self.entries and self.entries[-1].paused:
             given_up.append(self.entries.pop())
-            self._weighed = self.entries, 0, NOTHING
         if given_up and self.history.newest_call and len(self.entries) < self.history.newest_call.entries:
             self.history = self.history.rewriting("answer")
         for entry in reversed(given_up):

@@ -1,4 +1,4 @@
-"""Which compaction comes next, from how full the window is. Pure."""
+"""How full a window is, and which compaction comes next. Pure."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -6,7 +6,6 @@ from typing import Literal
 import msgspec
 
 from agent_core.domain.agents import Compaction
-from agent_core.domain.compaction import Tail, WindowFill
 from agent_core.domain.context import CompactionKind
 from agent_core.domain.controls import Controls
 
@@ -15,7 +14,7 @@ MAX_FAILURES = 3
 """Failed tries after which a run compacts no more."""
 OVERFLOW = "context_overflow"
 TARGET = 0.6
-"""Part of the threshold, less the prefix, to aim at; a prune that does not get there is not worth its cache."""
+"""Part of the threshold, less the prefix, to aim at."""
 OVERFLOW_TARGET = 0.5
 """Part of the messages that did not fit; where the model's limit is unknown a few halvings find it."""
 _SUMMARY_SHARE = 4
@@ -23,13 +22,46 @@ _MIN_FREED = 0.1
 """Part of the messages that a compaction has to free: the rest is all written to the cache again."""
 
 
+class Tail(msgspec.Struct, frozen=True):
+    """The newest *entries* of a window and the *tokens* that they take, or that leaving the others out frees."""
+
+    entries: int
+    tokens: int
+
+
+class WindowFill(msgspec.Struct, frozen=True, kw_only=True):
+    """How full a window is: *tokens* has the next prompt, by what the last call was counted at.
+
+    Of them *prefix* are the snapshot's and *taken* those of what the next step consumes. Beyond *limit* a prompt does
+    not fit the model, beyond *threshold* a compaction is due; None: unknown. *head* is 1 if the window begins with a
+    summary, *summary* the tokens that the next one may take. *tails* begin where a person spoke, the newest first;
+    *steps* where a step of the newest run began, with the messages of people that it answers, the longest first.
+    *prune* says what placeholders for the results before the oldest tail free, *own* the same for all but the newest
+    results, wherever they are, and *unread* for all with those of the newest step, which no call has had. Nothing of it
+    is known below the threshold. *failures* counts the summaries of the session in a row that could not be made.
+    """
+
+    tokens: int
+    failures: int = 0
+    prefix: int = 0
+    taken: int = 0
+    limit: int | None = None
+    threshold: int | None = None
+    head: int = 0
+    summary: int = 0
+    tails: tuple[Tail, ...] = ()
+    steps: tuple[Tail, ...] = ()
+    prune: Tail | None = None
+    own: tuple[Tail, ...] = ()
+    unread: Tail | None = None
+
+
 class Compact(msgspec.Struct, frozen=True):
     """Make the window shorter, so that at most *keep* messages from one of its borders on stay as they are.
 
     With *whole* a user message comes next, so that none need stay; with *inside* the newest run's own steps are
-    borders, and the messages that it answers stay in any case. `prune` begins anywhere. A summary is asked of
-    *controls*' model, or a cheaper one, after a pause of *delay* seconds; *failures* tries of the run failed before.
-    *must*: the prompt does not fit as it is.
+    borders, and the messages that it answers stay in any case. `prune` begins anywhere. A summary is asked for with
+    *controls*, after a pause of *delay* seconds. *must*: the prompt does not fit as it is.
     """
 
     keep: int
@@ -37,7 +69,6 @@ class Compact(msgspec.Struct, frozen=True):
     kind: CompactionKind = "cut"
     controls: Controls | None = None
     delay: float = 0.0
-    failures: int = 0
     must: bool = False
     inside: bool = False
 
@@ -97,19 +128,14 @@ def on_overflow(fill: WindowFill | None, size: int, policy: Compaction) -> Compa
 
 
 def rests(fill: WindowFill | None, policy: Compaction) -> bool:
-    """Return whether no summary is asked for.
-
-    That is so after three in a row that could not be made, for each try is billed, and for a while after one that was
-    not written in time, for each try holds a message back.
-    """
-    return policy.kind == "summary" and fill is not None and (fill.timed_out or fill.failures >= MAX_FAILURES)
+    """Return whether no summary is asked for, after three in a row that could not be made: each try is billed."""
+    return policy.kind == "summary" and fill is not None and fill.failures >= MAX_FAILURES
 
 
 def when_due(fill: WindowFill | None, size: int, policy: Compaction, *, whole: bool) -> Compact | None:
     """Return what makes a prompt shorter that is beyond its threshold, None if it is not or nothing can.
 
-    A cut is due at the model's limit alone: what is lost for good is not given away for its price. So is a summary
-    that `rests`.
+    A cut, which loses for good, is due at the model's limit alone. So is a summary that `rests`.
     """
     if fill is None:
         return None
@@ -140,11 +166,12 @@ def _best(fill: WindowFill, ways: Iterator[tuple[Compact, int]], target: int) ->
 def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: bool) -> Iterator[tuple[Compact, int]]:
     """Yield the ways to make room, those that lose least first, each with the tokens that are left.
 
-    Only where room *must* be made a run loses results of its own, and last of all those that it has not read.
+    Old results become placeholders where no summary will have read them. Only where room *must* be made a run loses
+    results of its own, and last of all those that it has not read.
     """
     if kind == "off":
         return
-    if kind == "summary" and fill.prune:
+    if kind == "cut" and fill.prune:
         yield _pruned(fill, fill.prune)
     summary = min(fill.summary, fill.tokens // _SUMMARY_SHARE) if kind == "summary" else 0
     rest = fill.prefix + fill.taken + summary
@@ -154,7 +181,7 @@ def _ways(fill: WindowFill, size: int, kind: PolicyKind, *, whole: bool, must: b
         yield Compact(0, whole=True, kind=kind, must=must), rest
     if not must:
         return
-    for own in fill.own:
+    for own in fill.own if kind == "cut" else ():
         yield _pruned(fill, own)
     for tail in fill.steps:
         if tail.entries or kind == "summary":

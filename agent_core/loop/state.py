@@ -9,12 +9,11 @@ from msgspec.structs import replace
 
 from agent_core.domain import events as e
 from agent_core.domain.caching import PromptCall
-from agent_core.domain.compaction import WindowFill
 from agent_core.domain.controls import Spent
 from agent_core.domain.events import Fact, FactBody
 from agent_core.domain.messages import Actor, Part, ToolResult, Usage
 from agent_core.loop.answer import AnswerState
-from agent_core.loop.compaction import OVERFLOW, CompactionState
+from agent_core.loop.compaction import OVERFLOW, CompactionState, WindowFill
 from agent_core.loop.inbox import InboxState
 from agent_core.loop.step import StepState
 from agent_core.loop.waiting import WaitingState

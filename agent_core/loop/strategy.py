@@ -272,7 +272,7 @@ def _make_room(state: RunState, agent: Agent) -> Compact | None:
     chosen = read(step.controls or {})
     pause = backoff(state.run, tried.failures) if tried.failed_at == step.n else 0.0
     sends = as_prompted(sent(chosen, _able(step, agent, chosen.model)), agent)
-    return replace(move, controls=sends, delay=pause, failures=tried.failures)
+    return replace(move, controls=sends, delay=pause)
 
 
 def _compact(state: RunState, agent: Agent, ask: Ask) -> Compact | None:
@@ -293,7 +293,7 @@ def _compact(state: RunState, agent: Agent, ask: Ask) -> Compact | None:
         else None
     )
     move = move or when_due(state.fill, size, policy, whole=whole)
-    return replace(move, controls=ask.sends or ask.controls, failures=tried.failures) if move else None
+    return replace(move, controls=ask.sends or ask.controls) if move else None
 
 
 def _takes(state: RunState, agent: Agent) -> tuple[int, ...]:

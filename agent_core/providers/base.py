@@ -7,7 +7,7 @@ Failure of a model call is data (`CallFailed`), never an exception; exceptions a
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
@@ -123,25 +123,21 @@ class Finished:
     native: str = ""
 
 
-CacheUnknown = Literal["", "ttl", "all"]
-"""What of the prompt cache's fields a server does not know: nothing, the lifetime of a mark, or a field as a whole."""
-
-
 @dataclass(frozen=True, slots=True)
 class CallFailed:
     """The call failed; *retry_after* is seconds, as the provider asked.
 
     *message* is for the operator: what the provider said, and what to do. It holds no secret. *cache_unknown*: the
-    server says that it does not know a field of the prompt cache, `all` of a mark or its lifetime alone (`ttl`);
-    *search_unknown*: one of the search for tools. *path* names a part of the request, *item* is that part, as JSON.
-    *otherwise* is the failure where the request has no picture or page that it could be about.
+    server says that it does not know a field of the prompt cache; *search_unknown*: one of the search for tools.
+    *path* names a part of the request, *item* is that part, as JSON. *otherwise* is the failure where the request has
+    no picture or page that it could be about.
     """
 
     kind: FailureKind
     message: str
     retryable: bool
     retry_after: float | None = None
-    cache_unknown: CacheUnknown = ""
+    cache_unknown: bool = False
     search_unknown: bool = False
     path: str = ""
     item: bytes = field(default=b"", repr=False)
@@ -174,23 +170,16 @@ class RequestEntry(Protocol):
     def wire(self) -> bytes: ...
 
 
-CacheLifetime = Literal["short", "long"]
-"""How long a provider is asked to keep a prefix: five minutes (`short`) or an hour, where it has both."""
-
-
 @dataclass(frozen=True, slots=True)
 class CacheMarks:
     """How a request uses the provider's prompt cache.
 
     *key* names those who share its prefix: the agent. *previous* is how many of its messages the session's request
-    before it had, 0 if none: that much is in the cache already. *shared* is for the part that sessions share, *rest*
-    for what follows it; a long one never follows a short one.
+    before it had, 0 if none: that much is in the cache already.
     """
 
     key: str
     previous: int = 0
-    shared: CacheLifetime = "long"
-    rest: CacheLifetime = "short"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,15 +221,6 @@ class Provider(Protocol):
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Yield batches of deltas, one per network read; closing it ends the model call at once."""
-        ...
-
-
-@runtime_checkable
-class CacheWriter(Protocol):
-    """A provider that marks the prompt cache of its requests, and is billed for what they write to it."""
-
-    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:
-        """Return for how many ms *model* keeps what is marked with *lifetime*; None where writes are not billed."""
         ...
 
 

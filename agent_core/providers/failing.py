@@ -13,7 +13,7 @@ import msgspec
 from agent_core.domain.failures import CONTENT_REFUSED, FILE_REFUSED, FailureKind
 from agent_core.domain.shorten import shorten
 from agent_core.providers.base import CallFailed
-from agent_core.providers.marking import knows_no_search, unknown_of_cache
+from agent_core.providers.marking import knows_no_cache, knows_no_search
 
 RETRYABLE: frozenset[FailureKind] = frozenset({"overloaded", "rate_limited", "network", "error"})
 MAX_SAID = 500
@@ -267,7 +267,7 @@ def refused(provider: str, status: int, body: object, headers: Mapping[str, str]
     said = f"{_param(body)} {text}"
     if kind in ("invalid", "misconfigured") and status in _REFUSALS:
         refusal = (_param(body), code, text)
-        unknown = {"cache_unknown": unknown_of_cache(*refusal), "search_unknown": knows_no_search(*refusal)}
+        unknown = {"cache_unknown": knows_no_cache(*refusal), "search_unknown": knows_no_search(*refusal)}
         if any(unknown.values()) or not _OF_FILES.search(said.lower()):
             return replace(failure, **unknown)
         failure = replace(failed(FILE_REFUSED, message), otherwise=failure)

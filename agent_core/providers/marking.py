@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 import structlog
 
 from agent_core.clock import Clock, SystemClock
-from agent_core.providers.base import CacheUnknown, CallFailed
+from agent_core.providers.base import CallFailed
 
-Lacks = Literal["ttl", "all", "search"]
-"""What a request was left without: the lifetimes of cache marks, the marks, or these and what a search loads."""
+Lacks = Literal["all", "search"]
+"""What a request was left without: cache marks, or these and what a search loads."""
 
 Head = tuple[str, str]
 """A session, and the hash of the snapshot that its requests begin with."""
@@ -28,11 +28,9 @@ _SEARCH = r"(?<!\w)(?:defer_loading|tool_reference|tool_search)(?!\w)"
 _NOUN = r"(?:field|param|parameter|argument|property|propertie|key|name|input|option|attribute|member)s?"
 _STRANGE = r"(?:unknown|unsupported|unrecogni[sz]ed|unexpected)"
 _REMEDIES: dict[Lacks, str] = {
-    "ttl": "its marks keep for five minutes, none for an hour; `prompt_caching: false` on its agents asks for none",
     "all": "it gets no cache marks; `prompt_caching: false` on its agents asks for none",
     "search": "its agents get the router's own tools; `router: meta` on them asks for no search",
 }
-_TTL = re.compile(r"(?<!\w)ttl(?!\w)")
 _IN_SCHEMA = re.compile(r"schema|context=|\b(?:properties|parameters)[.,/\[]")
 """What a refusal names that is about the parameters of a tool, which may have any names."""
 _SAYINGS = re.compile(r"[;\n]|\.\s")
@@ -51,27 +49,18 @@ def _refusing(field: str) -> re.Pattern[str]:
 
 
 _FIELDS = {field: (re.compile(field), _refusing(field)) for field in (_CACHE, _SEARCH)}
-_REFUSES_TTL = re.compile(
-    rf"{_FIELDS[_CACHE][1].pattern}|(?:{_STRANGE}|invalid) (?:value|ttl)\b|\b(?:input should|must) be\b"
-    r"|not (?:supported|permitted|allowed|valid|available|recogni[sz]ed)\b|\brequires? .*\bbeta\b"
-)
-"""How servers say that they keep nothing for an hour: by the field, or by its value."""
 
 
-def unknown_of_cache(param: str, code: str | None, text: str | None) -> CacheUnknown:
-    """Return which field of the prompt cache a refusal says is unknown, rather than wrongly used; empty for none.
+def knows_no_cache(param: str, code: str | None, text: str | None) -> bool:
+    """Return whether a refusal says that a field of the prompt cache is unknown, rather than wrongly used.
 
-    *param* is the field that it names, if any. The field and the words of it must be in one sentence. Where that names
-    the lifetime, it is the lifetime that is refused.
+    *param* is the field that it names, if any. The field and the words of it must be in one sentence.
     """
-    sentences = _sentences(param, code, text)
-    if any(_TTL.search(each) and _REFUSES_TTL.search(each) for each in sentences):
-        return "ttl"
-    return "all" if _knows_none(_CACHE, sentences) else ""
+    return _knows_none(_CACHE, _sentences(param, code, text))
 
 
 def knows_no_search(param: str, code: str | None, text: str | None) -> bool:
-    """Return whether a refusal says that a field of the search for tools is unknown; see `unknown_of_cache`."""
+    """Return whether a refusal says that a field of the search for tools is unknown; see `knows_no_cache`."""
     return _knows_none(_SEARCH, _sentences(param, code, text))
 
 
@@ -87,10 +76,7 @@ def _knows_none(field: str, sentences: list[str]) -> bool:
 
 
 class Spare(NamedTuple):
-    """The same request without what was refused: its *body*, and what to call with the refusal once it is answered.
-
-    What answers the refusal of lifetimes alone answers none of a whole mark.
-    """
+    """The same request without what was refused: its *body*, and what to call with the refusal once it is answered."""
 
     body: Callable[[], bytes]
     accepted: Callable[[CallFailed], None]
@@ -98,9 +84,7 @@ class Spare(NamedTuple):
 
     def answers(self, refusal: CallFailed) -> bool:
         """Return whether it lacks what *refusal* is about."""
-        if self.lacks == "search":
-            return refusal.search_unknown
-        return refusal.cache_unknown != "" and self.lacks in ("all", refusal.cache_unknown)
+        return refusal.search_unknown if self.lacks == "search" else refusal.cache_unknown
 
 
 class OptionalFields:

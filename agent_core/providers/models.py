@@ -68,14 +68,10 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All models by `provider:name`, as of a day; *defaults* are the names used when only a provider is chosen.
-
-    *small* are each provider's light models, for work beside the conversation such as summaries.
-    """
+    """All models by `provider:name`, as of a day; *defaults* are the names used when only a provider is chosen."""
 
     as_of: date
     defaults: Mapping[str, str]
-    small: Mapping[str, str]
     models: Mapping[str, Model]
 
 
@@ -93,13 +89,6 @@ def find(name: str) -> Model:
     """Return what is known of *name*, `provider:model`; a dated id such as `…-20251101` is its model."""
     models = table().models
     return models.get(name) or models.get(_DAY.sub("", name), UNKNOWN)
-
-
-def small(name: str) -> str | None:
-    """Return the light model of the provider of *name*, both `provider:model`; None where none is known."""
-    provider = name.partition(":")[0]
-    model = table().small.get(provider)
-    return f"{provider}:{model}" if model else None
 
 
 Vision = bool | tuple[str, ...]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agent_core.clock import Clock
 from agent_core.context.window import Window
 from agent_core.domain.agents import Agent, Snapshot
-from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed, StepCompleted
+from agent_core.domain.events import LIVE_BODIES, FactBody, LiveBody, MessageCompleted, RunFailed
 from agent_core.domain.messages import Part, text_of
 from agent_core.engine.interrupt import Interrupt
 from agent_core.hooks.chain import Hooks, saying
@@ -26,10 +26,8 @@ from agent_core.runtime.answer import Answer
 from agent_core.runtime.calls import Calls
 from agent_core.runtime.pressure import Pressure
 from agent_core.runtime.sources import Sources
-from agent_core.runtime.window.burst import Lead
 from agent_core.runtime.window.compacting import Compactor
-from agent_core.runtime.window.misses import log_cache_notes, with_miss
-from agent_core.runtime.window.prompt_cache import PromptCache
+from agent_core.runtime.window.prompt_cache import PromptCache, log_cache_notes, with_miss
 from agent_core.store.log import Appended, RunRef
 
 _log = structlog.get_logger("parley.drive")
@@ -88,7 +86,6 @@ class Driver:
         self._interrupt = interrupt
         self._held: list[FactBody] = []
         self._has_asked = False
-        self._estimated: int | None = None
         self._displayed: tuple[Part, ...] = ()
 
     async def drive(self, announced: Move | None = None) -> RunRef | None:
@@ -139,8 +136,6 @@ class Driver:
             size=len(window.entries), border=window.border, fill=fill, sources_asked=self._has_asked, last=last
         )
         move = react(seen, self._agent)
-        if isinstance(move, Ask):
-            self._estimated = fill.estimated
         left = seen.inbox.carry_over if isinstance(move, Finish) else NO_CARRY_OVER
         facts = announce(move, seen, self._agent, self._displayed)
         self._interrupt.leaving = isinstance(move, (Finish, Wait))
@@ -166,8 +161,6 @@ class Driver:
         self._held = []  # they are in the log: whatever happens from here on, they are not written again
         self._state = self._state.apply(*written.facts)
         self._window.apply(written.facts)
-        if any(isinstance(fact.body, StepCompleted) and fact.run == self._run.id for fact in written.fresh):
-            self._ports.compactor.learn(self._window, self._agent, self._estimated)
 
     async def _act(self, move: Move) -> None:
         """Execute *move*: show live events, hold facts for the next append."""
@@ -215,9 +208,8 @@ class Driver:
             if move.delay and not self._interrupt.called:
                 await self._clock.sleep(move.delay)
             if not self._interrupt.called:
-                async with self._sending(move) as (stream, lead):
+                async with self._sending(move) as stream:
                     async for batch in stream:
-                        lead = lead and lead.began(batch)  # noqa: PLW2901
                         deltas = answer.take(batch)
                         for delta in () if is_ruled else deltas:
                             self._log.show(self._run, delta)
@@ -316,12 +308,9 @@ class Driver:
             yield fact
 
     @asynccontextmanager
-    async def _sending(self, move: Ask) -> AsyncGenerator[tuple[AsyncGenerator[Sequence[ModelDelta]], Lead | None]]:
-        """Ask the model of this step: the window in its API's format, with the files that are not encoded yet.
-
-        Gives its answer, and the lead of a request that was sent while the shared part of its prompt was not cached.
-        """
-        name, history, cache = move.controls.model or "", self._window.history, self._ports.prompt_cache
+    async def _sending(self, move: Ask) -> AsyncGenerator[AsyncGenerator[Sequence[ModelDelta]]]:
+        """Ask the model of this step: the window in its API's format, with the files that are not encoded yet."""
+        name = move.controls.model or ""
         provider = self._ports.provider_for(name)
         self._window.recode(provider.encoder(named(name)))
         for entry in self._window.entries:
@@ -332,10 +321,7 @@ class Driver:
             messages=self._window.entries,
             controls=move.sends or move.controls,
             session=self._run.session_id,
-            cache=cache.marks(self._agent, name, history),
+            cache=self._ports.prompt_cache.marks(self._agent, self._window.history),
         )
-        async with (
-            cache.passing(self._agent, name, provider, request, history) as lead,
-            aclosing(provider.stream(request)) as stream,
-        ):
-            yield stream, lead
+        async with aclosing(provider.stream(request)) as stream:
+            yield stream

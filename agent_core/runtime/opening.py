@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from agent_core.context.clock import clock_context, zone_for
-from agent_core.context.estimates import weight_of_parts
+from agent_core.context.estimates import tokens_of_parts
 from agent_core.context.frames import new_marker
 from agent_core.context.snapshot import variant
 from agent_core.context.window import Window
@@ -33,7 +33,7 @@ from agent_core.runtime.segments import Segments
 from agent_core.runtime.session_cache import MANY, CachedSession, SessionCache
 from agent_core.runtime.tools.offers import with_renders
 from agent_core.runtime.tools.uses import with_uses
-from agent_core.runtime.window.misses import log_cache_notes
+from agent_core.runtime.window.prompt_cache import log_cache_notes
 from agent_core.runtime.window.refreezing import Refreezing, Successor
 from agent_core.store.store import Store
 from agent_core.store.work import catalog, intake
@@ -314,7 +314,7 @@ class Openings:
         frozen = (e.SnapshotFrozen(hash=agent.snapshot.hash, reason="run"),) if prepared.freezes else ()
         opening: list[FactBody] = [*input_facts(prepared), e.RunStarted(epoch=1), *frozen]
         state = RunState(prepared.run).preview(opening)
-        arriving = weight_of_parts(inbound.all_parts)
+        arriving = tokens_of_parts(inbound.all_parts)
         fill, last = self._segments.compactor.fill(window, agent, state, more=arriving), window.history.newest_call
         state = state.with_window(size=len(window.entries), border=window.border, fill=fill, last=last)
         move = react(state, agent)

@@ -31,7 +31,6 @@ from agent_core.runtime.session_cache import CachedSession, SessionCache
 from agent_core.runtime.sources import Sources
 from agent_core.runtime.tools.notes import ToolNotes
 from agent_core.runtime.window.compacting import Compactor
-from agent_core.runtime.window.idle import IdleCompaction
 from agent_core.runtime.window.prompt_cache import PromptCache
 from agent_core.store.log import Appended, RunRef
 from agent_core.store.store import Store
@@ -86,15 +85,13 @@ class Segments:
         self.sources = Sources(store, context_sources, ToolNotes(toolset, roster.servers))
         self._log = DriverLog(store, dispatcher)
         self.pressure = Pressure(store.counters.late.observe)
-        self._prompt_cache = PromptCache(store.clock)
+        self._prompt_cache = PromptCache()
         ask = partial(provider_for, providers)
-        self.compactor = Compactor(ask, store.clock, self._file, self._prompt_cache, store.counters.estimates.observe)
-        self.idle = IdleCompaction(store, cache, self.compactor)
+        self.compactor = Compactor(ask, store.clock, self._file, self._prompt_cache)
 
-    async def stop(self) -> None:
-        """Measure no more, and compact nothing at idle any more."""
+    def stop(self) -> None:
+        """Measure no more."""
         self.pressure.stop()
-        await self.idle.stop()
 
     async def due(self, *, expire_after: int, limit: int) -> list[Due]:
         now, worker = self._store.clock.now(), self._dispatcher.worker

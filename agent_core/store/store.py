@@ -12,8 +12,6 @@ from agent_core.counters import Counters
 from agent_core.domain.agents import Snapshot
 from agent_core.domain.approvals import Decision
 from agent_core.domain.events import (
-    CompactionFailed,
-    ContextCompacted,
     Fact,
     FactBody,
     Live,
@@ -32,7 +30,6 @@ from agent_core.store.log import Appended, RunRef
 from agent_core.store.work import (
     blobs,
     changes,
-    compacting,
     deciding,
     intake,
     refreezing,
@@ -42,12 +39,11 @@ from agent_core.store.work import (
     stopping,
 )
 from agent_core.store.work.changes import Also, Changed
-from agent_core.store.work.compacting import Compacted
 from agent_core.store.work.deciding import Ruled, Submitted
 from agent_core.store.work.intake import Intake, Received
 from agent_core.store.work.refreezing import Refreeze, Refrozen
 from agent_core.store.work.runs import Cancelled, Ended, Finish
-from agent_core.store.work.sessions import NewSession, OpenedSession, SessionRef
+from agent_core.store.work.sessions import NewSession, OpenedSession
 from agent_core.store.work.stopping import StopResult
 
 T = TypeVar("T")
@@ -246,15 +242,6 @@ class Store:
         """Add context for the next run, see `changes.add_context`; raises `NotFound`, `SessionClosed`."""
         now = self.clock.now()
         return await self._write(lambda connection: changes.add_context(connection, session, context, key=key, now=now))
-
-    async def compact_idle(
-        self, read: SessionRef, made: ContextCompacted | CompactionFailed, *, after: int, run: str
-    ) -> Compacted:
-        """Write a compaction of a session in which nothing runs, see `compacting.write_idle`."""
-        now = self.clock.now()
-        return await self._write(
-            lambda connection: compacting.write_idle(connection, read, made, after=after, run=run, now=now)
-        )
 
     async def reply(self, session: str, message: MessageCompleted, *, key: str | None, also: Also | None) -> Changed:
         """Write a person's reply, see `changes.reply`; raises `NotFound`, `SessionClosed`, `IdempotencyMismatch`."""

@@ -69,7 +69,7 @@ class Metrics:
         yield from _models(counters)
         text = "Hooks that could not be asked, or whose answer made no sense."
         yield _counter("parley_hook_errors", text, ("hook_type", "event"), self._core.health.hook_errors)
-        yield from collected(counters.first_text, counters.seconds, counters.appends, counters.late, counters.estimates)
+        yield from collected(counters.first_text, counters.seconds, counters.appends, counters.late)
         servers = Count((each,) for each in self._core.tools.servers.statuses)
         counts = {**dict.fromkeys(((each,) for each in get_args(ServerStatus)), 0), **servers}
         yield _gauges("parley_mcp_servers", "MCP servers by how they are.", ("status",), counts)

@@ -22,7 +22,6 @@ from agent_core import (
     StepStarted,
     Text,
 )
-from agent_core.context.estimates import Weight
 from agent_core.context.summaries import ASKED
 from agent_core.context.window import Window, WindowEntry
 from agent_core.domain.agents import Agent
@@ -30,7 +29,6 @@ from agent_core.domain.caching import Caching
 from agent_core.domain.controls import Abilities
 from agent_core.domain.messages import Role, text_of
 from agent_core.providers.base import Request
-from agent_core.runtime.window.calibrations import Calibrations
 from agent_core.store import log
 from agent_core.store.hub import Subscriber
 from agent_core.store.reading import loading
@@ -94,16 +92,6 @@ class Summing:
     seq: int
 
 
-class Uncalibrated(Calibrations):
-    """Estimates of a process that learns nothing of them, and reads nothing of them in a log."""
-
-    def learn(self, model: str, prompt: Weight, measured: int, estimated: int | None) -> None:
-        del model, prompt, measured, estimated
-
-    def restore(self, model: str, prompt: Weight, measured: int) -> None:
-        del model, prompt, measured
-
-
 @dataclass
 class RandomSession:
     """A plan that comes alive; afterwards *facts*, *asked* and *summed* are what happened."""
@@ -146,8 +134,6 @@ class RandomSession:
             default_model="scripted",
             clock=Hurried(),
         )
-        # Estimates are calibrated by what a process has seen, which is in no log: here none is.
-        self._core._segments.compactor._calibrations = Uncalibrated()
         self._facts = Subscriber()
         if self._session:
             self._facts = self._core._store.hub.subscribe(self._session)

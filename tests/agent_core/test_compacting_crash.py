@@ -20,21 +20,19 @@ from agent_core import (
     text_of,
 )
 from agent_core.clock import Clock
-from agent_core.context import compaction
-from agent_core.context.estimates import UNCALIBRATED
+from agent_core.context.estimates import tokens_of_bytes, tokens_of_prefix
 from agent_core.context.window import Window
 from agent_core.loop.compaction import PolicyKind
 from agent_core.providers.base import Request
-from agent_core.runtime.window.idle import LEAD
-from agent_core.testing import FakeClock, ScriptedProvider, call, fail, say, think
-from agent_core.testing.script import Answer, Item
+from agent_core.runtime.window import compacting
+from agent_core.testing import ScriptedProvider, call, fail, say, think
+from agent_core.testing.script import Answer
 from agent_core.tools.function import tool
 from tests.agent_core.crashing import CrashingDatabase, Side
 from tests.agent_core.laws import check_log
 from tests.agent_core.scenes import Hurried, local
-from tests.agent_core.stage import ANN, asleep, unmarked
+from tests.agent_core.stage import ANN, texts, unmarked
 from tests.agent_core.test_compacting import asks_for_summary, counting, size_of
-from tests.agent_core.test_compacting_idle import IDLE, LIFE, LONG
 from tests.conftest import Fresh, OpenDatabase
 from tests.polling import PATIENCE, until
 
@@ -49,8 +47,8 @@ class CompactionCase:
     """How a window gets too long: beyond a *limit* of messages, or *room* bytes of them; what is done are the *kinds*.
 
     With a *result* the model looks something up where it is asked *look*, *steps* times in a row, and gets so many
-    characters. *counted* is what each call used; with *most*, the tokens beyond which a compaction pays, it is as many
-    as such a prompt has. After three messages come those of *after*, while which the process dies.
+    characters. With *most*, the tokens beside the prefix beyond which a compaction is due, each call counts its prompt.
+    After three messages come those of *after*, while which the process dies.
     """
 
     kinds: tuple[str, ...]
@@ -58,7 +56,6 @@ class CompactionCase:
     room: int = 1_000_000
     result: int = 0
     model: str = "scripted"
-    counted: tuple[Item, ...] = ()
     most: int = 0
     after: tuple[str, ...] = AFTER
     policy: PolicyKind = "summary"
@@ -72,9 +69,12 @@ class CompactionCase:
             return (say("They talked."),)
         if size_of(request) > self.room:
             return (fail("context_overflow", retryable=False),)
-        counted = (counting(round(size_of(request) / UNCALIBRATED.ratio)),) if self.most else self.counted
+        counted = (
+            (counting(tokens_of_bytes(size_of(request)) + tokens_of_prefix(request.snapshot)),) if self.most else ()
+        )
         asked = max(place for place, entry in enumerate(request.messages) if entry.message.role == "user")
         looked = sum(entry.message.role == "tool" for entry in request.messages[asked:])
+        looked = self.steps if "repeated because" in texts(request)[0][1] else looked  # a summary has it
         if self.result and text_of(request.messages[asked].message.parts)[:2] == self.look and looked < self.steps:
             return (call("look", n=looked), *counted)
         return (think("Hm."), say("To ", text_of(last.parts)[:2]), *counted)
@@ -84,14 +84,12 @@ CASES = {
     "a summary by messages": CompactionCase(("summary",), limit=6),
     "a summary on overflow": CompactionCase(("summary",), room=4_200),  # three exchanges, and not the fourth
     "a prune on overflow": CompactionCase(
-        ("prune",), room=11_300, result=6_600
+        ("prune",), room=11_300, result=6_600, policy="cut"
     ),  # the result is more than half of four
     "a cut": CompactionCase(("cut",), room=3_000, policy="cut", after=ONE),
-    "a summary by price": CompactionCase(("summary",), model=PRICED, most=1_200, after=ONE),
-    "a prune by price": CompactionCase(("prune",), model=PRICED, most=8_200, result=24_000, after=ONE),
-    "inside a run": CompactionCase(("summary", "prune"), room=9_000, look="m3", result=3_000, steps=3, after=ONE),
+    "a full window": CompactionCase(("summary",), model=PRICED, most=1_200, after=ONE),
+    "inside a run": CompactionCase(("summary",), room=9_000, look="m3", result=3_000, steps=3, after=ONE),
 }
-QUIET = CompactionCase(("summary",), model=PRICED, counted=(LONG,))
 
 
 async def process(
@@ -203,8 +201,7 @@ async def test_a_crash_around_a_compaction_changes_no_window(
     That it is made the same way again is part of it: no crash turns a prune into a summary, or makes two of one.
     """
     if case.most:  # beyond so few that a short conversation is as dear as a long one
-        monkeypatch.setattr(compaction, "QUALITY", case.most)
-        monkeypatch.setattr(compaction, "threshold", lambda *_, **__: case.most)
+        monkeypatch.setattr(compacting, "ENOUGH", case.most)
     wanted, writes, died, at = None, 1, 0, 0
     step, parity = (1, 0) if whole or case.policy == "cut" else (2, list(CASES.values()).index(case) % 2)
     while at <= writes:
@@ -225,47 +222,3 @@ async def test_a_crash_around_a_compaction_changes_no_window(
         assert found == wanted, f"a crash {side} write {at}"
         at += step if at else 1 + parity
     assert died > 2 * len(case.after) // step
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("side", ["before", "after"])
-async def test_a_crash_around_an_idle_write_leaves_all_of_it_or_nothing(fresh: Fresh, side: Side):
-    """Killed at any append while a quiet conversation is summed up, the next process has the summary or every message.
-
-    Nothing is written again for it: what comes next is answered with the window as the crash left it.
-    """
-    windows: dict[tuple[str, ...], list[tuple[bool, bool, str, str]]] = {}
-    after_crashes: set[tuple[str, ...]] = set()
-    writes, at = 1, 0
-    while at <= writes:
-        with fresh() as open_database:
-            clock = FakeClock()
-            core, database = await process(open_database, QUIET, clock=clock)
-            await talk(core, BEFORE)
-            before, _ = await outcome(core, cold=False)
-            arm(database, at, side)
-            await asleep(clock, IDLE + 1)
-            clock.advance(LIFE - LEAD)
-            await until(lambda: database.crashed.is_set() or is_summed(core))  # noqa: B023 - awaited here
-            writes = max(writes, database.writes) if at == 0 else writes
-            await core.stop(grace=0.1)
-            core, _ = await process(open_database, QUIET)
-            found, facts = await outcome(core)
-            await talk(core, AFTER[:1])
-            later, _ = await outcome(core)
-            await core.stop()
-        assert kinds(facts) in {(), QUIET.kinds}
-        assert windows.setdefault(kinds(facts), found) == found, f"a crash {side} write {at}"
-        assert found == before or kinds(facts)
-        assert later[: len(found)] == found
-        assert len(later) == len(found) + 2
-        if database.crashed.is_set():
-            after_crashes.add(kinds(facts))
-        at += 1
-    assert (() if side == "before" else QUIET.kinds) in after_crashes
-    assert QUIET.kinds in windows
-
-
-def is_summed(core: Core) -> bool:
-    """Return whether the window of the only session in memory begins with a summary."""
-    return any(cached.window.head for cached in core._cache._cache.values())

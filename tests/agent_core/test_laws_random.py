@@ -40,7 +40,7 @@ from agent_core.runtime.window.prompt_cache import PromptCache
 from agent_core.testing import ScriptedProvider
 from tests.agent_core.laws import check_log
 from tests.agent_core.random_plans import EVERYTHING, SHRINKING, Plan, plans
-from tests.agent_core.random_session import Asked, RandomSession, Uncalibrated
+from tests.agent_core.random_session import Asked, RandomSession
 from tests.agent_core.stage import unmarked
 from tests.agent_core.wires import wires
 from tests.conftest import Fresh
@@ -69,9 +69,7 @@ def law_4_the_strategy_derives_everything_from_state(session: RandomSession) -> 
 def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str) -> bool:
     """Return whether the strategy, on some prefix of the log that ends before, announces just what follows it."""
     assert decided.run
-    clock = SystemClock()
-    estimates = Compactor(lambda _: ScriptedProvider(()), clock, _no_file, PromptCache(clock))
-    estimates._calibrations = Uncalibrated()
+    compactor = Compactor(lambda _: ScriptedProvider(()), SystemClock(), _no_file, PromptCache())
     place = decided.seq - 1
     for end in range(place, max(place - 12, 0), -1):
         prefix, following = facts[:end], [fact for fact in facts[end:] if fact.run == decided.run]
@@ -79,7 +77,7 @@ def is_explained(facts: Sequence[Fact], decided: Fact, agent: Agent, marker: str
         window.apply(prefix)
         last = window.history.newest_call
         state = replay(decided.run, prefix)
-        fill = estimates.fill(window, agent, state)
+        fill = compactor.fill(window, agent, state)
         state = state.with_window(size=len(window.entries), border=window.border, fill=fill, last=last)
         move = react(state, agent)
         if isinstance(move, Compact):
@@ -161,11 +159,11 @@ def _completed(facts: Sequence[Fact], seq: int) -> e.MessageCompleted | None:
     return body if isinstance(body, e.MessageCompleted) else None
 
 
-def law_8_a_summary_is_asked_as_a_fork(session: RandomSession) -> None:
-    """What is to be summed up is sent as it was before: its bytes and those of the request before begin the same."""
+def law_8_a_summary_is_asked_for_after_the_window_as_it_was(session: RandomSession) -> None:
+    """A window that fits is sent as it was before: its bytes and those of the request before begin the same."""
     for summed in session.summed:
         before = [asked for asked in session.asked if asked.step <= summed.seq][-1]
-        changes = [fact for fact in session.facts if isinstance(fact.body, REWRITES)]
+        changes = [fact for fact in session.facts if isinstance(fact.body, REWRITES) or _overflowed(fact)]
         if not any(before.step < fact.seq <= summed.seq for fact in changes):
             one, other = sorted((before.prefix, summed.prefix), key=len)
             assert other.startswith(one), (before, summed)
@@ -330,7 +328,7 @@ LAWS = (
     law_8_the_window_of_a_prefix_is_a_prefix_of_the_window,
     law_8_holds_on_every_wire,
     law_8_reasoning_from_before_a_new_prefix_is_gone_for_good,
-    law_8_a_summary_is_asked_as_a_fork,
+    law_8_a_summary_is_asked_for_after_the_window_as_it_was,
     law_9_the_model_sees_what_the_steps_named,
     a_summary_stands_in_front_until_the_next_cut,
     every_call_has_its_result,
@@ -357,12 +355,13 @@ def test_none_of_many_sessions_breaks_a_law(fresh: Fresh, plan: Plan):
     obeys(fresh, plan)
 
 
-def test_no_prune_and_no_summary_breaks_a_law(fresh: Fresh):
-    """The same of a session that is pruned, summed up and cut to its limit, and has summaries that fail."""
-    session = obeys(fresh, SHRINKING)
-    kinds = {fact.body.kind for fact in session.facts if isinstance(fact.body, ContextCompacted)}
-    assert kinds == {"prune", "summary"}
-    assert any(isinstance(fact.body, CompactionFailed) for fact in session.facts)
+@pytest.mark.parametrize("kinds", [{"summary"}, {"cut", "prune"}], ids=["summary", "cut"])
+def test_no_prune_and_no_summary_breaks_a_law(fresh: Fresh, kinds: set[str]):
+    """The same of a session that is summed up, with summaries that fail, and of one that is pruned and cut."""
+    is_cut = "cut" in kinds
+    session = obeys(fresh, replace(SHRINKING, kind="cut") if is_cut else SHRINKING)
+    assert {fact.body.kind for fact in session.facts if isinstance(fact.body, ContextCompacted)} == kinds
+    assert is_cut or any(isinstance(fact.body, CompactionFailed) for fact in session.facts)
 
 
 def obeys(fresh: Fresh, plan: Plan) -> RandomSession:

@@ -3,7 +3,7 @@
 Each ends with `}]}`, the ends of its last block, its content and itself, where a cache mark can be inserted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,17 +11,15 @@ import msgspec
 
 from agent_core.domain.messages import File, Message, Native, Part, ToolCall, ToolResult, native_text
 from agent_core.providers import models
-from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, Files, RequestEntry, named
+from agent_core.providers.base import CacheMarks, Encode, Files, RequestEntry, named
 from agent_core.providers.wording import Readable, RewrittenEntry, note, plain_name, readable
 
 _NAME_LENGTH = 128
 """The longest name of a tool that the API takes; it has letters, digits, `_` and `-` alone."""
 Block = dict[str, Any]
-MARKS: Mapping[CacheLifetime, Block] = {
-    "short": {"cache_control": {"type": "ephemeral"}},
-    "long": {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
-}
-_INSERTED = {lifetime: b"," + msgspec.json.encode(mark)[1:-1] for lifetime, mark in MARKS.items()}
+MARK: Block = {"cache_control": {"type": "ephemeral"}}
+"""It keeps what is before it for five minutes after its last use."""
+_INSERTED = b"," + msgspec.json.encode(MARK)[1:-1]
 _ENDS = len(b"}]}")
 
 
@@ -54,7 +52,7 @@ def wires(entries: Sequence[RequestEntry], marks: CacheMarks | None) -> list[byt
         for place in {_marked(entries, marks.previous), _marked(entries, len(entries))} - {None}:
             assert place is not None
             wire = wires[place]
-            wires[place] = b"".join((wire[:-_ENDS], _INSERTED[marks.rest], wire[-_ENDS:]))
+            wires[place] = b"".join((wire[:-_ENDS], _INSERTED, wire[-_ENDS:]))
     return wires
 
 

@@ -7,15 +7,14 @@ from typing import Any, get_args
 
 import msgspec
 
-from agent_core.context.history import LONG_LIFE, SHORT_LIFE
 from agent_core.domain.agents import Snapshot, ToolSpec
 from agent_core.domain.caching import thinking_budget
 from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool, is_forced
 from agent_core.net.trust import trusted
 from agent_core.providers import models
-from agent_core.providers.anthropic.encode import MARKS, encoder_of, unloaded, wires
+from agent_core.providers.anthropic.encode import MARK, encoder_of, unloaded, wires
 from agent_core.providers.anthropic.fold import AnthropicFold
-from agent_core.providers.base import CacheLifetime, CacheMarks, Encode, ModelDelta, Request, RequestEntry
+from agent_core.providers.base import CacheMarks, Encode, ModelDelta, Request, RequestEntry
 from agent_core.providers.caching import BUDGETS, of_anthropic
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
@@ -79,38 +78,23 @@ class AnthropicProvider:
 
     def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
         """Ask for one answer and yield it as it comes."""
-        marks = self._marks(request)
+        marks = request.cache if self._fields.taken(request.model) else None
         head = (request.session, request.snapshot.hash)
         loads = request.snapshot.searches and self._fields.taken_by(head, request.model, "search")
         loads = loads and self.able(request.model).searches
         body, spares = partial(self._body, request, loads=loads), list[Spare]()
-        if marks and "long" in (marks.shared, marks.rest):
-            spares.append(self._fields.without(request.model, partial(body, _short(marks)), "ttl"))
         if marks:
             spares.append(self._fields.without(request.model, partial(body, None)))
         if loads:
             spares.append(self._fields.without(request.model, partial(self._body, request, None), "search", head))
         return self._client.stream(PATH, body(marks), AnthropicFold(), spares=spares)
 
-    def _marks(self, request: Request) -> CacheMarks | None:
-        """Return the marks of *request* that its model is not known to refuse."""
-        if request.cache is None or not self._fields.taken(request.model):
-            return None
-        return request.cache if self._fields.taken(request.model, "ttl") else _short(request.cache)
-
     def _body(self, request: Request, marks: CacheMarks | None, *, loads: bool = False) -> bytes:
         """Return the request; *loads*: with the tools beside the prompt, for a search to load."""
-        lifetimes = (marks.shared, marks.rest) if marks else (None, None)
-        start = self._starts.of(request.snapshot, *lifetimes, loads)
+        start = self._starts.of(request.snapshot, marks is not None, loads)
         if request.snapshot.searches and not loads:
             request = replace(request, messages=unloaded(request.messages))
         return body_of(request, start, marks)
-
-    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:
-        """Return how long a mark of *lifetime* is kept, in ms; None for a model that takes none."""
-        if not self._fields.taken(model):
-            return None
-        return LONG_LIFE if lifetime == "long" and self._fields.taken(model, "ttl") else SHORT_LIFE
 
     async def prepare(self) -> None:
         """Import the SDK ahead of the first request."""
@@ -119,11 +103,6 @@ class AnthropicProvider:
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
-
-
-def _short(marks: CacheMarks) -> CacheMarks:
-    """Return *marks* that name no lifetime."""
-    return replace(marks, shared="short", rest="short")
 
 
 @lru_cache(maxsize=256)
@@ -148,21 +127,20 @@ def able(model: str, *, marked: bool = True, searches: bool = True, vision: Visi
 
 def prefix_of(
     snapshot: Snapshot,
-    shared: CacheLifetime | None = None,
-    own: CacheLifetime | None = None,
-    loads: bool = False,  # noqa: FBT001, FBT002 - it is part of a key, see `Starts`
+    marked: bool = False,  # noqa: FBT001, FBT002 - parts of a key, see `Starts`
+    loads: bool = False,  # noqa: FBT001, FBT002
 ) -> bytes:
-    """Return system and tools as members of the body, with cache marks of the lifetimes *shared* and *own*, if any.
+    """Return system and tools as members of the body, with cache marks if they are to be *marked*.
 
     The first mark ends what sessions share: its text, or the tools, which the cache has before the texts. The second
     one ends the session's own text, if it has one. When it *loads*, the tools beside the prompt are there too: the API
     leaves them out of what the model reads, and of the cache, until a result refers to them, and takes no mark on them.
     """
     tools = [_tool(spec) for spec in snapshot.tools]
-    blocks: Sequence[tuple[str, CacheLifetime | None]] = ((snapshot.shared, shared), (snapshot.own, own))
-    texts = [{"type": "text", "text": text, **(MARKS[mark] if mark else {})} for text, mark in blocks if text.strip()]
-    if shared and tools and not snapshot.shared.strip():
-        tools[-1] |= MARKS[shared]
+    mark = MARK if marked else {}
+    texts = [{"type": "text", "text": text, **mark} for text in (snapshot.shared, snapshot.own) if text.strip()]
+    if tools and not snapshot.shared.strip():
+        tools[-1] |= mark
     if loads:
         tools += [_tool(spec) | {"defer_loading": True} for spec in snapshot.routed]
     members = {"system": texts, "tools": tools}

@@ -12,7 +12,7 @@ from agent_core.domain.controls import Abilities, Controls, Effort, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.net.trust import trusted
 from agent_core.providers import models
-from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
+from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.compatible.encode import Wants, encode
@@ -21,7 +21,7 @@ from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_thinking
 from agent_core.providers.marking import OptionalFields
 from agent_core.providers.models import Vision
-from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
+from agent_core.providers.openai.cache import BREAKPOINT, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.wording import ANSWER, Starts, blind, joined
 
 NAME = "openai-compatible"
@@ -131,10 +131,6 @@ class CompatibleProvider:
         elif "reasoning_content" in text:
             wants = wants._replace(thinking="always")
         self._learned[model] = wants._replace(signature=wants.signature or "thought_signature" in text)
-
-    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
-        """Return how long a breakpoint is kept, in ms; None for servers and models that have none."""
-        return LIFE if self._takes(model) and has_breakpoints(model) else None
 
     def _takes(self, model: str) -> bool:
         """Return whether *model* gets what OpenAI documents of its cache."""

@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 
 from agent_core.providers.base import Request
 
-LIFE = 1_800_000
-"""Milliseconds for which a breakpoint is kept at least."""
 SHARDS = 8
 """Keys of an agent for older models: 120 requests a minute."""
 BREAKPOINT: dict[str, Any] = {"prompt_cache_breakpoint": {"mode": "explicit"}}

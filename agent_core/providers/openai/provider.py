@@ -12,14 +12,14 @@ from agent_core.domain.controls import Abilities, Controls, NamedTool
 from agent_core.domain.structured import is_closed
 from agent_core.net.trust import trusted
 from agent_core.providers import models
-from agent_core.providers.base import CacheLifetime, CallFailed, Encode, ModelDelta, Request
+from agent_core.providers.base import CallFailed, Encode, ModelDelta, Request
 from agent_core.providers.caching import of_openai
 from agent_core.providers.client import Sdk, SdkClient
 from agent_core.providers.extras import NO_EXTRAS, NO_KEY, Extras
 from agent_core.providers.failing import refuses_summaries
 from agent_core.providers.marking import OptionalFields
 from agent_core.providers.models import Vision
-from agent_core.providers.openai.cache import BREAKPOINT, LIFE, cache_fields, has_breakpoints, is_openai
+from agent_core.providers.openai.cache import BREAKPOINT, cache_fields, has_breakpoints, is_openai
 from agent_core.providers.openai.encode import encode, unloaded
 from agent_core.providers.openai.fold import ResponsesFold
 from agent_core.providers.openai.items import function
@@ -100,10 +100,6 @@ class OpenAIProvider:
         """Note that *model* refuses summaries of its thinking."""
         if refuses_summaries(refusal.message):
             self._unsummarized.add(model)
-
-    def cache_life(self, model: str, lifetime: CacheLifetime) -> int | None:  # noqa: ARG002 - it has one alone
-        """Return how long a breakpoint is kept, in ms; None for models that have none."""
-        return LIFE if self._takes(model) and has_breakpoints(model) else None
 
     def _takes(self, model: str) -> bool:
         """Return whether *model* gets what OpenAI documents of its cache."""

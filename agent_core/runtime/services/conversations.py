@@ -13,7 +13,6 @@ from agent_core.domain.quotas import Origin
 from agent_core.errors import NotFound
 from agent_core.runtime.services.forgetting import PAUSES, retried
 from agent_core.runtime.services.listing import Listing
-from agent_core.runtime.window.idle import IdleCompaction
 from agent_core.store.reading import conversations, listing, recent
 from agent_core.store.reading.listing import Wanted
 from agent_core.store.store import Store
@@ -39,8 +38,8 @@ class Sessions(Protocol):
 class OwnConversations:
     """The sessions of one person, as that person has them."""
 
-    def __init__(self, store: Store, idle: IdleCompaction, all_sessions: Sessions) -> None:
-        self._store, self._listing, self._idle, self._all = store, Listing(store), idle, all_sessions
+    def __init__(self, store: Store, all_sessions: Sessions) -> None:
+        self._store, self._listing, self._all = store, Listing(store), all_sessions
 
     async def find(
         self, wanted: Wanted, words: str | None = None, *, limit: int = 50, cursor: str | None = None
@@ -71,8 +70,7 @@ class OwnConversations:
         return await self._store.write(
             lambda connection: branching.branch(
                 connection, sessions.hold(connection, id), message, by=by, origin=origin, now=now
-            ),
-            lambda _copy: self._idle.forget(id),
+            )
         )
 
     async def rename(self, id: str, title: str) -> ConversationObject:

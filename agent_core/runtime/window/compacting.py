@@ -1,74 +1,52 @@
-"""Compacting: how full windows are, by what their models take and cost, and the calls that sum them up."""
+"""Compacting: how full windows are, by what the last call was counted at, and the call that sums an older part up."""
 
 import asyncio
 import base64
-import dataclasses
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import islice
+from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from agent_core.clock import Clock, within
-from agent_core.context.compaction import counted, expected, filling, weight
 from agent_core.context.entries import WindowEntry, media_of
-from agent_core.context.estimates import NOTHING, Calibration, Weight
-from agent_core.context.forks import pieces, summary_request, summary_so_far
-from agent_core.context.summaries import bounded
+from agent_core.context.estimates import tokens_of_bytes, tokens_of_prefix
+from agent_core.context.summaries import bounded, instruction, shortened
 from agent_core.context.window import Window
 from agent_core.domain import events as e
 from agent_core.domain.agents import Agent, Snapshot
-from agent_core.domain.compaction import WindowFill
-from agent_core.domain.controls import Controls
+from agent_core.domain.controls import Controls, is_forced
 from agent_core.domain.failures import REFUSALS
-from agent_core.domain.messages import UNKNOWN_USAGE
-from agent_core.loop.compaction import OVERFLOW, Compact
+from agent_core.domain.messages import UNKNOWN_USAGE, Message, Text, Usage
+from agent_core.loop.compaction import OVERFLOW, Compact, Tail, WindowFill
 from agent_core.loop.state import RunState
 from agent_core.providers import base as p
 from agent_core.providers import models
-from agent_core.runtime.window.calibrations import Calibrations
-from agent_core.runtime.window.pricing import bounds_of, is_warm, price_of
 from agent_core.runtime.window.prompt_cache import PromptCache
-from agent_core.runtime.window.summary_calls import TOOL_CALLED, SummaryAnswer, SummarySpending, as_text
 
+ENOUGH = 100_000
+"""Tokens beside the prefix from which on a conversation is summed up: each call pays for them, and reads them worse."""
+ANSWER_ROOM = 32_000
+"""Tokens of an answer of a model whose limit is unknown; a third of its context at most is left to any."""
+SUMMARY_TOKENS, MIN_SUMMARY = 3_000, 400
+"""Tokens that a summary may take: a quarter of what it is about, between these; and an eighth of what fits at most."""
 SUMMARY_ROOM = 8_000
-"""Tokens of a light model's answer, its thinking among them."""
-PATIENCE, PATIENCE_TO_FIT = 20.0, 120.0
-"""Seconds that people wait for a summary: for one that saves money, and one without which the prompt does not fit."""
-MAX_HALVINGS = 4
-"""How often a fork that does not fit is halved; then the older part is cut: a sixteenth of it is still too long."""
-_MIN_ROOM = 500
-_MIN_SUMMARY = 400
-"""Tokens that a summary may take of however short a conversation."""
+"""Tokens of the answer of a model that is asked for summaries alone, its thinking among them."""
+PATIENCE = 120.0
+"""Seconds that people wait for a summary."""
+KEPT_MESSAGES = 3
+"""Messages of people that stay verbatim, with what they caused, while they fit."""
+_FEW = 3
 _PREFIXES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """A summary to be written: of *entries*, by *model*, asked as *controls* say, within about *tokens* tokens.
-
-    *own* is the model of the conversation, *requested* the controls of its step. Where the prompt *is_read* from its
-    cache the *rest* of the window is sent too, which is not summed up: the cache is sure to have the last prompt alone.
-    """
-
-    agent: Agent
-    window: Window
-    entries: Sequence[WindowEntry]
-    model: str
-    controls: Controls
-    session: str
-    tokens: int
-    spent: SummarySpending
-    own: str
-    requested: Controls
-    rest: Sequence[WindowEntry] = ()
-    is_read: bool = False
+_LONG_ENOUGH = 3
+"""Characters of a cut summary, for each token that it may take, from which on it counts: it is as long as asked for."""
 
 
 class Compactor:
-    """Knows how full windows are and makes them shorter; its estimates are calibrated per model."""
+    """Knows how full windows are and makes them shorter."""
 
     def __init__(
         self,
@@ -76,47 +54,51 @@ class Compactor:
         clock: Clock,
         read_file: Callable[[str], Awaitable[bytes | None]],
         prompt_cache: PromptCache,
-        observe: Callable[[float], None] | None = None,
     ) -> None:
-        """*observe* is called with the relative error of each estimate."""
         self._provider_for, self._clock, self._read_file = provider_for, clock, read_file
         self._prompt_cache = prompt_cache
-        self._calibrations = Calibrations(observe)
-        self._prefixes: OrderedDict[str, int] = OrderedDict()
+        self._prefixes: dict[str, int] = {}
 
-    def calibration(self, model: str) -> Calibration:
-        """Return what is known of the tokens of *model*."""
-        return self._calibrations.of(model)
-
-    def fill(self, window: Window, agent: Agent, state: RunState, *, more: Weight = NOTHING) -> WindowFill:
-        """Return how full *window* is for the next step of *state*, which takes *more* than is in the log already."""
-        model = state.step.model or agent.snapshot.model
-        is_read = not state.step.n and model not in self._calibrations and window.history.rewritten is None
-        if is_read and (counted := self._counted(window, agent)):  # by a process that has ended, as a rule
-            self._calibrations.restore(*counted)
-        calibration = self.calibration(model)
-        pending = window.pending(state.inbox.unconsumed)
-        taken = calibration.tokens(Weight(pending.bytes + more.bytes, pending.tokens + more.tokens))
+    def fill(self, window: Window, agent: Agent, state: RunState, *, more: int = 0) -> WindowFill:
+        """Return how full *window* is for the next step of *state*, which takes *more* tokens than are in the log."""
         failure = state.step.failure
-        look = state.step.is_open and failure is not None and failure.code == OVERFLOW
-        return self.filling(window, agent, model, taken=taken, look=look)
+        return self.filling(
+            window,
+            agent,
+            state.step.model or agent.snapshot.model,
+            taken=window.pending(state.inbox.unconsumed) + more,
+            overflowed=state.step.is_open and failure is not None and failure.code == OVERFLOW,
+        )
 
-    def filling(self, window: Window, agent: Agent, model: str, *, taken: int = 0, look: bool = False) -> WindowFill:
-        """Return how full *window* is for *model*, see `context.compaction.filling`."""
-        calibration = self.calibration(model)
-        prefix = self._prefix(agent.snapshot, calibration)
-        snapshot, exact = agent.snapshot.hash, _is_exact(agent, model)
-        tokens = expected(window, model, calibration, prefix=prefix, taken=taken, snapshot=snapshot, exact=exact)
-        if look:  # it did not fit, whatever was counted; and all that may be left out is estimated
-            tokens = max(tokens, prefix + taken + calibration.tokens(weight(window.entries)))
-        bounds = bounds_of(model, agent)
-        kind = agent.definition.compaction.kind
-        return filling(window, bounds, calibration, tokens=tokens, prefix=prefix, taken=taken, look=look, kind=kind)
+    def filling(
+        self, window: Window, agent: Agent, model: str, *, taken: int = 0, overflowed: bool = False
+    ) -> WindowFill:
+        """Return how full *window* is for *model*: where it could be shorter only if it is too full or *overflowed*.
 
-    def learn(self, window: Window, agent: Agent, estimated: int | None) -> None:
-        """Calibrate by the newest call of *window*, of whose prompt *estimated* tokens were expected."""
-        if counted := self._counted(window, agent):
-            self._calibrations.learn(*counted, estimated)
+        What the provider counted for the last call is believed, and what came since is estimated; without such a count
+        all is. A prompt that did not fit has at least the tokens of the estimate, whatever was counted.
+        """
+        history, last, kind = window.history, window.history.last, agent.definition.compaction.kind
+        limit, prefix = limit_of(agent, model), self._prefix(agent.snapshot)
+        threshold = limit if limit is None or kind == "cut" else min(prefix + ENOUGH, limit)
+        is_same = last is not None and (last.model, last.snapshot) == (model, agent.snapshot.hash)
+        if last is not None and last.prompt is not None and is_same and history.rewritten is None:
+            tokens = last.prompt + taken + _sum(window.entries[last.entries :])
+        else:
+            tokens = prefix + taken + _sum(window.entries)
+        calm = WindowFill(tokens=tokens, head=window.head, failures=history.failures)
+        if kind == "off" or not (overflowed or (threshold is not None and tokens > threshold)):
+            return calm
+        estimated = prefix + taken + _sum(window.entries)
+        tokens = max(tokens, estimated) if overflowed else tokens
+        measure = _Measure(window, tokens / max(estimated, 1))
+        return replace(
+            measure.filled(calm, prefix=prefix, taken=taken),
+            tokens=tokens,
+            limit=limit,
+            threshold=threshold,
+            summary=_summary_room(limit),
+        )
 
     async def leave_out(self, facts: Sequence[e.FactBody], item: bytes, window: Window) -> Sequence[e.FactBody]:
         """Return *facts*, the outcome of a call, with what is left out from now on if its provider refused *window*.
@@ -136,19 +118,6 @@ class Compactor:
         left_out = window.leave_out(code, named)
         return facts if left_out is None else [*facts, left_out]
 
-    def _counted(self, window: Window, agent: Agent) -> tuple[str, Weight, int] | None:
-        """Return the model of the newest call, what its prompt weighs, and its tokens; None where they are unknown."""
-        last = window.history.last
-        if last is None or last.snapshot != agent.snapshot.hash:
-            return None
-        calibration = self.calibration(last.model)
-        prefix, exact = self._prefix(agent.snapshot, calibration), _is_exact(agent, last.model)
-        measured = counted(window, calibration, prefix=prefix, exact=exact)
-        if measured is None:
-            return None
-        size = window.weight(last.entries)
-        return last.model, Weight(size.bytes + self._prefix_bytes(agent.snapshot), size.tokens), measured
-
     async def compact(
         self, move: Compact, window: Window, agent: Agent, session: str, stopped: Callable[[], bool]
     ) -> e.ContextCompacted | e.CompactionFailed | None:
@@ -156,140 +125,90 @@ class Compactor:
 
         What was spent on a summary until a stop, or until it took too long, is in the fact: it is billed.
         """
-        by = self.calibration((move.controls and move.controls.model) or agent.snapshot.model)
         if move.kind == "cut":
-            return window.cut(move.keep, whole=move.whole, inside=move.inside, by=by)
+            return window.cut(move.keep, whole=move.whole, inside=move.inside)
         if move.kind == "prune":
-            return window.compacted("prune", window.seq_at(len(window.entries) - move.keep), by=by)
-        place = window.start_of(move.keep, whole=move.whole, inside=move.inside)
-        from_seq, spent = window.seq_at(place), SummarySpending()
-        patience = PATIENCE_TO_FIT if move.must else PATIENCE
-        kept_seq = window.kept_seq if move.inside else None
+            return window.compacted("prune", window.seq_at(len(window.entries) - move.keep))
+        summary = self._summary(move, window, agent, session)
         try:
             if move.delay and not stopped():
                 await self._clock.sleep(move.delay)
             if stopped():
                 return None
-            controls = move.controls or Controls(model=agent.snapshot.model)
-            fork = self.fork(window, agent, place, controls, session, spent, failures=move.failures, must=move.must)
-            async with within(self._clock, patience):
-                return await self.summarise(fork, from_seq, kept_seq)
+            async with within(self._clock, PATIENCE):
+                return await self._summed_up(summary, move)
         except TimeoutError:
-            return spent.failed("timeout", f"The summary was not written within {patience:g} seconds.")
+            return summary.failed("timeout", f"The summary was not written within {PATIENCE:g} seconds.")
         except asyncio.CancelledError:
             if not stopped():
                 raise
-            return spent.failed("cancelled", "The run was stopped.") if spent.usage else None
+            return summary.failed("cancelled", "The run was stopped.") if summary.usage else None
 
-    def fork(
-        self,
-        window: Window,
-        agent: Agent,
-        place: int,
-        controls: Controls,
-        session: str,
-        spent: SummarySpending,
-        *,
-        failures: int = 0,
-        must: bool = False,
-    ) -> Fork:
-        """Return the summary of the first *place* entries of *window*, by the cheaper model after no *failures*.
+    def _summary(self, move: Compact, window: Window, agent: Agent, session: str) -> "_Summary":
+        """Return the summary that *move* asks for, by the agent's choice of a model until that has failed.
 
-        The model of the conversation gets the bytes of its last request: the same prefix, controls and messages, so
-        that it reads them from its cache, unless the window *must* be made shorter. Only what keeps an answer from
-        being a whole text is left out: a forced call, a schema, and the bound of its length, which is part of no cache.
-        After *failures* it may call no tool either.
+        The conversation's own model gets the controls of its next request, since what it has cached depends on them.
+        Only what keeps an answer from being a whole text is left out: a forced call, a schema, and the bound of its
+        length, which is part of no cache. After a failure it may call no tool either.
         """
-        own = controls.model or agent.snapshot.model
-        calibration, entries, rest = self.calibration(own), window.entries[:place], window.entries[place:]
-        tokens = self._prefix(agent.snapshot, calibration) + calibration.tokens(weight(entries))
-        whole, bounds = tokens + calibration.tokens(weight(rest)), bounds_of(own, agent)
-        allowed = as_text(controls, withheld=failures > 0)
-        fits = not must and (bounds.limit is None or whole + 2 * bounds.summary <= bounds.limit)
-        is_warm = fits and allowed.tool_choice == controls.tool_choice and self._is_warm(window, agent, own)
-        cached = whole if is_warm else 0
-        model = own if failures else self._summariser(own, agent, tokens, bounds.summary, cached=cached)
-        limit = min(bounds.summary, max(_MIN_SUMMARY, tokens // 4))
-        if model == own:
-            tail = rest if is_warm else ()
-            return Fork(agent, window, entries, own, allowed, session, limit, spent, own, controls, tail, is_warm)
-        # Nothing of its prompt is in a cache, which another choice of tools would lose.
-        allowed = Controls(model=model, max_output_tokens=SUMMARY_ROOM, tool_choice="none")
-        return Fork(agent, window, entries, model, allowed, session, limit, spent, own, controls)
+        place = window.start_of(move.keep, whole=move.whole, inside=move.inside)
+        controls = move.controls or Controls(model=agent.snapshot.model)
+        own, failures = controls.model or agent.snapshot.model, window.history.failures
+        model = (None if failures else agent.definition.compaction.model) or own
+        if model != own:
+            controls = Controls(model=model, max_output_tokens=SUMMARY_ROOM, tool_choice="none")
+        else:
+            choice = "none" if failures else "auto" if is_forced(controls.tool_choice) else controls.tool_choice
+            controls = replace(controls, tool_choice=choice, output_schema=None, max_output_tokens=None)
+        about = self._prefix(agent.snapshot) + _sum(window.entries[:place])
+        tokens = min(_summary_room(limit_of(agent, own)), max(MIN_SUMMARY, about // 4))
+        return _Summary(agent, window, place, model, controls, session, tokens, is_own=model == own)
 
-    def price(self, fork: Fork) -> float | None:
-        """Return what *fork* is expected to cost in USD, None if that is not known."""
-        calibration = self.calibration(fork.model)
-        tokens = self._prefix(fork.agent.snapshot, calibration) + calibration.tokens(
-            weight([*fork.entries, *fork.rest])
-        )
-        return price_of(fork.agent.listed(fork.model), tokens, fork.tokens, cached=tokens if fork.is_read else 0)
+    async def _summed_up(self, summary: "_Summary", move: Compact) -> e.ContextCompacted | e.CompactionFailed:
+        """Write the summary; where the model takes not even what is to be summed up, leave it out.
 
-    async def summarise(
-        self, fork: Fork, from_seq: int, kept_seq: int | None = None
-    ) -> e.ContextCompacted | e.CompactionFailed:
-        """Write the summary, if need be by the conversation's own model; where nothing fits, leave the part out."""
-        answer, text = await self._written(fork)
-        while again := _again(fork, answer):
-            fork = again
-            answer, text = await self._written(fork)
+        The whole window is sent, as it was before, so that it is read from the cache. Where that does not fit it is the
+        older part alone, its longest messages by their beginning and end.
+        """
+        window, place = summary.window, summary.place
+        answer = SummaryAnswer(code=OVERFLOW)
+        if not move.must:
+            answer = await self._ask(summary, window.entries[:place], window.entries[place:], is_cached=summary.is_own)
+        if answer.code == OVERFLOW:
+            room, limit = _sum(window.entries) // 2, limit_of(summary.agent, summary.model)
+            room = room if limit is None else min(room, limit // 2)
+            answer = await self._ask(summary, shortened(window.entries[:place], room), (), is_cached=False)
         if answer.code not in (None, OVERFLOW):
-            return fork.spent.failed(answer.code, answer.message)
-        kind, summary = ("cut", None) if answer.code else ("summary", text)
-        by = self.calibration(fork.own)
-        made = fork.window.compacted(kind, from_seq, kept_seq=kept_seq, by=by)
-        return _summed(fork, made, summary, by.tokens(Weight(len((summary or "").encode()), 0)))
+            return summary.failed(answer.code, answer.message)
+        text = None if answer.code else bounded("".join(answer.texts), summary.tokens)
+        from_seq, kept_seq = window.seq_at(place), window.kept_seq if move.inside else None
+        made = window.compacted("cut" if text is None else "summary", from_seq, kept_seq=kept_seq)
+        after = (made.tokens_after or 0) + tokens_of_bytes(len((text or "").encode()))
+        return replace(made, summary=text, tokens_after=after, **summary.spent())
 
-    async def _written(self, fork: Fork) -> tuple[SummaryAnswer, str]:
-        """Ask for the summary, in ever smaller pieces while they do not fit; return the last answer and its text."""
-        fork.spent.model = fork.model
-        calibration = self.calibration(fork.model)
-        prefix = self._prefix(fork.agent.snapshot, calibration)
-        limit = bounds_of(fork.model, fork.agent, room=SUMMARY_ROOM).limit
-        spare = prefix + 2 * fork.tokens
-        room = None if limit is None else max(_MIN_ROOM, round((limit - spare) * (1 - calibration.error)))
-        answer, text = SummaryAnswer(), ""
-        for _ in range(1 + MAX_HALVINGS):
-            answer, text = await self._in_pieces(fork, pieces(fork.entries, room, calibration))
-            if answer.code != OVERFLOW:
-                return answer, text
-            whole = calibration.tokens(weight(fork.entries))
-            room = max(_MIN_ROOM // 2, (whole if room is None else min(room, whole)) // 2)
-        return answer, text
+    async def _ask(
+        self, summary: "_Summary", older: Sequence[WindowEntry], rest: Sequence[WindowEntry], *, is_cached: bool
+    ) -> "SummaryAnswer":
+        """Ask for a summary of *older*, which the *rest* of the window follows; a cancelled call is billed too.
 
-    async def _in_pieces(self, fork: Fork, parts: Sequence[Sequence[WindowEntry]]) -> tuple[SummaryAnswer, str]:
-        """Sum up *parts*, each after a summary of those before it; return the last answer and its text."""
-        encode = self._provider_for(fork.model).encoder(p.named(fork.model))
-        answer, text = SummaryAnswer(), ""
-        is_read = fork.is_read and list(parts) == [list(fork.entries)]
-        rest = fork.rest if is_read else ()
-        for part in parts:
-            before = [summary_so_far(text, fork.window.frames, encode)] if text else []
-            instruction = summary_request(fork.tokens, fork.window.frames, encode, rest)
-            answer = await self._ask(fork, [*before, *part, *rest, instruction], is_read=is_read)
-            if answer.code is not None:
-                return answer, ""
-            text = bounded("".join(answer.texts), fork.tokens)
-        return answer, text
-
-    async def _ask(self, fork: Fork, entries: Sequence[WindowEntry], *, is_read: bool) -> SummaryAnswer:
-        """Ask the model once; what it used is noted even when it is cancelled.
-
-        Where the prompt *is_read* from the cache it is marked as the session's last request was; else nothing is
-        written: only a later request of the same beginning would read it.
+        Where it *is_cached* it is marked as the session's last request was; else nothing is written: only a later
+        request of the same beginning would read it.
         """
-        provider, model, answer = self._provider_for(fork.model), p.named(fork.model), SummaryAnswer()
-        encode = provider.encoder(model)
-        sent = [entry.encoded_by(encode) for entry in entries]
+        frames, provider, model = summary.window.frames, self._provider_for(summary.model), p.named(summary.model)
+        encode, answer = provider.encoder(model), SummaryAnswer()
+        text = instruction(summary.tokens, tail=sum(entry.border for entry in rest))
+        asked = WindowEntry(0, Message("user", (Text(frames.context("note", text)),)), encode)
+        sent = [*(entry.encoded_by(encode) for entry in (*older, *rest)), asked]
         for entry in sent:
-            await entry.load(self._read_file, fork.window.frames)
+            await entry.load(self._read_file, frames)
+        marks = self._prompt_cache.marks(summary.agent, summary.window.history) if is_cached else None
         request = p.Request(
             model=model,
-            snapshot=fork.agent.snapshot,
+            snapshot=summary.agent.snapshot,
             messages=sent,
-            controls=fork.controls,
-            session=fork.session,
-            cache=self._prompt_cache.marks(fork.agent, fork.model, fork.window.history) if is_read else None,
+            controls=summary.controls,
+            session=summary.session,
+            cache=marks,
         )
         try:
             async with aclosing(provider.stream(request)) as stream:
@@ -300,73 +219,164 @@ class Compactor:
                         break
         finally:
             if answer.usage or answer.begun:
-                fork.spent.add(fork.model, fork.agent.listed(fork.model), answer.usage or UNKNOWN_USAGE)
-        return answer.closed(fork.tokens)
+                summary.add(answer.usage or UNKNOWN_USAGE)
+        return answer.closed(summary.tokens)
 
-    def _is_warm(self, window: Window, agent: Agent, model: str) -> bool:
-        return agent.prompt_caching and is_warm(window, agent, model, self._clock.now())
-
-    def _summariser(self, own: str, agent: Agent, tokens: int, summary: int, *, cached: int) -> str:
-        """Return the model that sums up a prompt of *tokens* tokens: the agent's choice, or the cheaper one.
-
-        The conversation's *own* model reads the *cached* prompt, if there is one, at the price of a read; the light one
-        of the same vendor pays for every token, and must have room for them.
-        """
-        if wanted := agent.definition.compaction.model:
-            return wanted
-        small = models.small(own)
-        if small is None or small == own:
-            return own
-        here = price_of(agent.listed(own), cached or tokens, summary, cached=cached)
-        there = price_of(agent.listed(small), tokens, summary)
-        limit = bounds_of(small, agent, room=SUMMARY_ROOM).limit
-        fits = limit is None or tokens + 2 * summary <= limit
-        return small if fits and here is not None and there is not None and there < here else own
-
-    def _prefix(self, snapshot: Snapshot, calibration: Calibration) -> int:
-        return calibration.tokens(Weight(self._prefix_bytes(snapshot), 0))
-
-    def _prefix_bytes(self, snapshot: Snapshot) -> int:
-        """Return the bytes of *snapshot*: tools and texts, counted once."""
-        size = self._prefixes.get(snapshot.hash)
-        if size is None:
-            tools = [(tool.name, tool.description, tool.parameters) for tool in snapshot.tools]
-            size = len(msgspec.json.encode(tools)) + len(snapshot.shared.encode()) + len(snapshot.own.encode())
-            self._prefixes[snapshot.hash] = size
-            if len(self._prefixes) > _PREFIXES:
-                self._prefixes.popitem(last=False)
-        return size
+    def _prefix(self, snapshot: Snapshot) -> int:
+        """Return the tokens of *snapshot*, estimated once."""
+        tokens = self._prefixes.get(snapshot.hash)
+        if tokens is None:
+            if len(self._prefixes) >= _PREFIXES:
+                self._prefixes.clear()
+            tokens = self._prefixes[snapshot.hash] = tokens_of_prefix(snapshot)
+        return tokens
 
 
-def _is_exact(agent: Agent, model: str) -> bool:
-    """Return whether the tokens of *model* are counted by a vendor that bills them, not by just any server."""
-    return agent.able(model).caching is not None
+def limit_of(agent: Agent, model: str) -> int | None:
+    """Return the tokens that a prompt of *model* may have: its context without the room of the answer, if known."""
+    entry = models.find(agent.listed(model))
+    room = agent.overrides.max_output_tokens or agent.definition.controls.max_output_tokens
+    room = room or entry.max_output or ANSWER_ROOM
+    return entry.context - min(room, entry.context // 3) if entry.context else None
 
 
-def _summed(fork: Fork, made: e.ContextCompacted, text: str | None, tokens: int) -> e.ContextCompacted:
-    """Return the fact *made* with the summary *text* of so many *tokens*, and with what it cost to try."""
-    spent = fork.spent
-    cost, uncached = spent.costs
-    return replace(
-        made,
-        summary=text,
-        tokens_after=None if made.tokens_after is None else made.tokens_after + tokens,
-        model=spent.model,
-        usage=spent.usage,
-        cost=cost,
-        uncached_cost=uncached,
-    )
+def _summary_room(limit: int | None) -> int:
+    return min(SUMMARY_TOKENS, limit // 8) if limit else SUMMARY_TOKENS
 
 
-def _again(fork: Fork, answer: SummaryAnswer) -> Fork | None:
-    """Return how the same try goes on after *fork* was answered as *answer*, None if it is over.
+class _Measure:
+    """Where *window* can be made shorter, in tokens that are *scale* times the estimates."""
 
-    Where another model failed the conversation's own is asked, and where that called a tool it is asked without.
+    def __init__(self, window: Window, scale: float) -> None:
+        self._window, self._entries, self._scale = window, window.entries, scale
+        size = len(window.entries)
+        self._prunes = [
+            Tail(size - place, self._tokens([entry])) for place, entry in enumerate(window.entries) if entry.prunable
+        ]
+
+    def filled(self, calm: WindowFill, *, prefix: int, taken: int) -> WindowFill:
+        """Return *calm* with what is known of a window that is too full."""
+        size, tails = len(self._entries), self._tails()
+        places = (i for i in range(size - 1, -1, -1) if self._entries[i].message.role == "tool")
+        newest = [size - place for place in islice(places, _FEW + 1)]
+        own = (self._freed(newest[few - 1]) for few in (_FEW, 1) if len(newest) > few)
+        return replace(
+            calm,
+            prefix=round(prefix * self._scale),
+            taken=round(taken * self._scale),
+            tails=tails,
+            steps=self._steps(),
+            prune=self._freed(tails[-1].entries) if tails else None,
+            own=tuple(each for each in own if each is not None),
+            unread=self._freed(0) if any(each.entries == 1 for each in self._prunes) else None,
+        )
+
+    def _tokens(self, entries: Sequence[WindowEntry]) -> int:
+        return round(_sum(entries) * self._scale)
+
+    def _tails(self) -> tuple[Tail, ...]:
+        """Return the tails of the newest messages of people, the newest first, that leave something out."""
+        size = len(self._entries)
+        places = (place for place in range(size - 1, self._window.head, -1) if self._entries[place].border)
+        return tuple(Tail(size - place, self._tokens(self._entries[place:])) for place in islice(places, KEPT_MESSAGES))
+
+    def _steps(self) -> tuple[Tail, ...]:
+        """Return the tails from the later steps of the newest run on, the longest first, with what it was asked."""
+        seq, size = self._window.kept_seq, len(self._entries)
+        asked = [entry for entry in self._entries if entry.seq == seq]
+        return tuple(Tail(size - place, self._tokens([*asked, *self._entries[place:]])) for place in self._window.steps)
+
+    def _freed(self, keep: int) -> Tail | None:
+        """Return what placeholders free for the results before the newest *keep* entries, None for nothing."""
+        freed = sum(each.tokens for each in self._prunes if each.entries > keep)
+        return Tail(keep, freed) if freed else None
+
+
+@dataclass(slots=True)
+class _Summary:
+    """A summary to be written of the first *place* entries of *window*, within about *tokens* tokens, and its bill.
+
+    *is_own*: by the *model* of the conversation.
     """
-    if answer.code is None or answer.code == OVERFLOW:
-        return None
-    if fork.model != fork.own:
-        return dataclasses.replace(fork, model=fork.own, controls=as_text(fork.requested))
-    if answer.code == TOOL_CALLED and fork.controls.tool_choice != "none":
-        return dataclasses.replace(fork, controls=as_text(fork.requested, withheld=True), rest=(), is_read=False)
-    return None
+
+    agent: Agent
+    window: Window
+    place: int
+    model: str
+    controls: Controls
+    session: str
+    tokens: int
+    is_own: bool
+    usage: Usage | None = None
+    cost: str | None = "0"
+    uncached: str | None = "0"
+
+    def add(self, usage: Usage) -> None:
+        """Add what a call used."""
+        listed = self.agent.listed(self.model)
+        self.cost = _plus(self.cost, models.cost(listed, usage))
+        self.uncached = _plus(self.uncached, models.uncached_cost(listed, usage))
+        self.usage = usage if self.usage is None else self.usage + usage
+
+    def spent(self) -> dict[str, Any]:
+        """Return the members of a fact that say what was asked, and what that cost."""
+        cost, uncached = (self.cost, self.uncached) if self.usage else (None, None)
+        return {"model": self.model, "usage": self.usage, "cost": cost, "uncached_cost": uncached}
+
+    def failed(self, code: str, message: str) -> e.CompactionFailed:
+        """Return the fact that no summary was made."""
+        return e.CompactionFailed(code=code, message=message, **self.spent())
+
+
+@dataclass(slots=True)
+class SummaryAnswer:
+    """What one call answered: text, or why there is none (*code*, *message*)."""
+
+    texts: list[str] = field(default_factory=list[str])
+    usage: Usage | None = None
+    begun: bool = False
+    code: str | None = None
+    message: str = ""
+    ended: bool = False
+    is_cut: bool = False
+
+    def take(self, delta: p.ModelDelta) -> None:
+        """Note one delta of the answer."""
+        self.begun = self.begun or not isinstance(delta, p.CallFailed)
+        match delta:
+            case p.ModelTextDelta(_, text):
+                self.texts.append(text)
+            case p.UsageReport(usage):
+                self.usage = usage.believed()
+            case p.ToolStart(_, _, name):
+                self.code, self.message = "tool_called", f"The model called `{name}` instead of writing a summary."
+            case p.Refusal(text):
+                self.code, self.message = "refused", text or "The model refused to write a summary."
+            case p.CallFailed(kind, message):
+                self.code, self.message, self.ended = kind, message, True
+            case p.Finished("refused"):
+                self.code, self.message, self.ended = "refused", "The model refused to write a summary.", True
+            case p.Finished(reason):
+                self.ended, self.is_cut = True, reason == "length"
+            case _:
+                return
+
+    def closed(self, tokens: int) -> "SummaryAnswer":
+        """Return the answer once its stream is over: a summary is not empty, and whole or as long as *tokens* allow."""
+        text = "".join(self.texts).strip()
+        if self.code is None and not self.ended:
+            self.code, self.message = "network", "The summary broke off before its end."
+        elif self.code is None and self.is_cut and len(text) < tokens * _LONG_ENOUGH:
+            self.code, self.message = "length", "The answer was cut before the summary was whole."
+        elif self.code is None and not text:
+            self.code, self.message = "empty", "The model answered without a summary."
+        return self
+
+
+def _sum(entries: Sequence[WindowEntry]) -> int:
+    return sum(entry.tokens for entry in entries)
+
+
+def _plus(total: str | None, more: str | None) -> str | None:
+    """Add decimals; a sum with an unknown part is itself unknown."""
+    return None if total is None or more is None else f"{Decimal(total) + Decimal(more):f}"

@@ -1,113 +1,97 @@
-"""The prompt cache as this process uses it: the marks of each request, and the gate for bursts."""
+"""The prompt cache as this process uses it: the marks of each request, and the misses of each answer."""
 
 import hashlib
-from collections import OrderedDict
-from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import cache, lru_cache
-from typing import NamedTuple, TypeGuard
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
+import structlog
 
-from agent_core.clock import Clock
-from agent_core.context import lifetimes
 from agent_core.context.history import PromptHistory
-from agent_core.context.lifetimes import CachePrices, SharedUse
-from agent_core.domain.agents import Agent
-from agent_core.providers import models
-from agent_core.providers.base import CacheMarks, CacheWriter, Provider, Request
-from agent_core.runtime.window.burst import BurstGate, Lead
+from agent_core.context.misses import missed, shortfall
+from agent_core.context.window import Window
+from agent_core.domain import events as e
+from agent_core.domain.agents import Agent, Snapshot
+from agent_core.domain.controls import read, sent
+from agent_core.domain.events import Fact, FactBody
+from agent_core.domain.step_controls import as_prompted
+from agent_core.loop.moves import Ask
+from agent_core.providers.base import CacheMarks
 
-_PREFIXES = 1024
-"""Prefixes, and uses of prefixes, that are remembered; the least recently used one is dropped."""
-_MINIMUM = 1024
-"""Tokens of the smallest prefix that most models keep."""
+_KEYS = 1024
 _KEY_LENGTH = 32
-
-
-class _Prefix(NamedTuple):
-    """What sessions of an agent share: a key that names it, and an estimate of its tokens."""
-
-    key: str
-    tokens: int
+_log = structlog.get_logger("parley.cache")
 
 
 class PromptCache:
-    """Marks requests, and holds those of a cold prefix until one of them has written it."""
+    """Marks requests."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self.gate = clock, BurstGate(clock)
-        self._prefixes: OrderedDict[tuple[str, str], _Prefix] = OrderedDict()
-        self._uses: OrderedDict[tuple[str, str], SharedUse] = OrderedDict()
+    def __init__(self) -> None:
+        self._keys: dict[tuple[str, str], str] = {}
 
-    def marks(self, agent: Agent, model: str, history: PromptHistory) -> CacheMarks | None:
-        """Return how a request to *model*, `provider:name`, uses the cache; None where caching is switched off.
+    def marks(self, agent: Agent, history: PromptHistory) -> CacheMarks | None:
+        """Return how a request of a session with *history* uses the cache; None where caching is switched off.
 
-        *history* is the session's. After a compaction the window's first entry, its summary, counts as sent before.
+        After a compaction the window's first entry, its summary, counts as sent before.
         """
         if not agent.prompt_caching:
             return None
-        now, prices, prefix = self._clock.now(), prices_of(agent.listed(model)), self._prefix(agent)
-        used = (model, prefix.key)
-        use = self._uses.pop(used, None)
-        self._uses[used] = use = use.at(now) if use else SharedUse(now, now)
-        if len(self._uses) > _PREFIXES:
-            self._uses.popitem(last=False)
-        is_long = lifetimes.is_long(prices, history, model=model, now=now)
-        return CacheMarks(
-            key=prefix.key,
-            previous=history.previous or (1 if history.rewritten == "compaction" else 0),
-            shared="long" if is_long or use.is_long(prices) else "short",
-            rest="long" if is_long else "short",
-        )
+        previous = history.previous or (1 if history.rewritten == "compaction" else 0)
+        return CacheMarks(key=self._key(agent), previous=previous)
 
-    def passing(
-        self, agent: Agent, model: str, provider: Provider, request: Request, history: PromptHistory
-    ) -> AbstractAsyncContextManager[Lead | None]:
-        """Return the context in which *request* may be sent to *model*, see `BurstGate.passing`.
-
-        It waits for nothing unless the provider bills what this request writes and the shared prefix is large enough
-        to be kept.
-        """
-        marks = request.cache
-        if marks is None or not _is_writer(provider):
-            return nullcontext()
-        life = provider.cache_life(request.model, marks.shared)
-        if life is None or self._prefix(agent).tokens < (models.find(agent.listed(model)).cacheable or _MINIMUM):
-            return nullcontext()
-        last = history.last
-        is_same = last is not None and (last.model, last.snapshot) == (model, agent.snapshot.hash)
-        return self.gate.passing(f"{model} {marks.key}", life, last.time if last and is_same else None)
-
-    def _prefix(self, agent: Agent) -> _Prefix:
+    def _key(self, agent: Agent) -> str:
+        """Return the key that names *agent* and what its sessions share, the same in each process."""
         snapshot = agent.snapshot
-        entry = self._prefixes.pop((agent.id, snapshot.hash), None)
-        if entry is None:
+        key = self._keys.get((agent.id, snapshot.hash))
+        if key is None:
+            if len(self._keys) >= _KEYS:
+                self._keys.clear()
             tools = [(tool.name, tool.description, tool.parameters) for tool in snapshot.tools]
             shared = msgspec.json.encode([tools, snapshot.shared], order="deterministic")
-            digest = hashlib.sha256(agent.id.encode() + b"\n" + shared).hexdigest()
-            entry = _Prefix(digest[:_KEY_LENGTH], len(shared) // 4)
-        self._prefixes[agent.id, snapshot.hash] = entry
-        if len(self._prefixes) > _PREFIXES:
-            self._prefixes.popitem(last=False)
-        return entry
+            key = hashlib.sha256(agent.id.encode() + b"\n" + shared).hexdigest()[:_KEY_LENGTH]
+            self._keys[agent.id, snapshot.hash] = key
+        return key
 
 
-def _is_writer(provider: Provider) -> TypeGuard[CacheWriter]:
-    """Return whether *provider* is billed for what it writes."""
-    return _writes(type(provider))
+async def with_miss(
+    facts: Sequence[FactBody],
+    move: Ask,
+    window: Window,
+    agent: Agent,
+    snapshot: Callable[[str], Awaitable[Snapshot]],
+) -> Sequence[FactBody]:
+    """Return *facts*, the outcome of *move*, with `cache.missed` after the step if its call read less than it should.
+
+    *window* is what the call was sent. *snapshot* reads a frozen prefix by its hash; it is asked only after a miss.
+    """
+    index = next((index for index, fact in enumerate(facts) if isinstance(fact, e.StepCompleted)), None)
+    caching = agent.able(move.controls.model or "").caching
+    if index is None or caching is None or not agent.prompt_caching:
+        return facts
+    history = window.history
+    step, before = facts[index], history.last
+    assert isinstance(step, e.StepCompleted)
+    messages = [entry.message for entry in window.entries] if caching.strips else []
+    short = shortfall(history, step.usage, caching, agent.snapshot, messages)
+    if short is None or before is None:
+        return facts
+    messages = [entry.message for entry in window.entries]
+    old = agent.snapshot if before.snapshot == move.snapshot else await snapshot(before.snapshot)
+    choices = (
+        as_prompted(sent(read(before.controls), agent.able(before.model)), agent).tool_choice,
+        (move.sends or move.controls).tool_choice,
+    )
+    miss = missed(step.n, short, history, choices, (old, agent.snapshot), caching, messages)
+    if miss is None:
+        return facts
+    fact = miss.fact
+    _log.warning(
+        "cache.missed", step=fact.n, expected=fact.expected, read=fact.read, cause=fact.cause, changed=miss.changed
+    )
+    return [*facts[: index + 1], fact, *facts[index + 1 :]]
 
 
-@cache
-def _writes(kind: type[Provider]) -> bool:
-    """Return whether providers of this *kind* are `CacheWriter`s: a look at a protocol's members takes long."""
-    return issubclass(kind, CacheWriter)
-
-
-@lru_cache(maxsize=256)
-def prices_of(model: str) -> CachePrices:
-    """Return what the cache of *model*, `provider:name`, costs; the usual prices where its own are not known."""
-    price = models.find(model).price
-    if price is None or price.read is None or price.write_short is None or price.write_long is None:
-        return lifetimes.USUAL
-    read, short, long = (float(each / price.input) for each in (price.read, price.write_short, price.write_long))
-    return CachePrices(read, short, long)
+def log_cache_notes(run: str, facts: Sequence[Fact]) -> None:
+    """Log what the cache loses with a step of *run* that has just started."""
+    for fact in facts:
+        if isinstance(fact.body, e.StepStarted) and fact.body.cache_note:
+            _log.info("cache.changed", run=run, step=fact.body.n, note=fact.body.cache_note)

@@ -79,16 +79,6 @@ def asker_of(actor: Actor) -> bytes:
 def bill(connection: Connection, run: RunRef, bodies: Sequence[FactBody], *, now: int) -> None:
     """Add the model calls that *bodies*, just written by the driver of *run*, record to what its asker has spent."""
     asker = msgspec.json.decode(run.asker, type=Actor) if run.asker else None
-    names = {"channel": channel_of(run.address, asker), "actor": asker.id if asker else "", "session": run.session_id}
-    _bill(connection, bodies, agent=run.agent, run=run.key, runs=1, now=now, **names)
-
-
-def bill_deleted(connection: Connection, agent: int, channel: str, bodies: Sequence[FactBody], *, now: int) -> None:
-    """Add the model calls of *bodies* to no person's account: their session was deleted meanwhile, with its runs."""
-    _bill(connection, bodies, agent=agent, run=0, runs=0, now=now, channel=channel, actor="", session="")
-
-
-def _bill(connection: Connection, bodies: Sequence[FactBody], *, now: int, **place: int | str) -> None:
     calls = [body for body in bodies if isinstance(body, BILLED) and body.usage is not None]
     if not calls:
         return
@@ -100,7 +90,12 @@ def _bill(connection: Connection, bodies: Sequence[FactBody], *, now: int, **pla
         b_steps=sum(isinstance(body, e.StepCompleted) for body in calls),
         b_unmeasured=sum(usage.input is None or usage.output is None for usage in usages),
         b_unpriced=sum(body.cost is None for body in calls),
-        **{f"b_{name}": value for name, value in place.items()},
+        b_agent=run.agent,
+        b_run=run.key,
+        b_runs=1,
+        b_channel=channel_of(run.address, asker),
+        b_actor=asker.id if asker else "",
+        b_session=run.session_id,
         **{f"b_{name}": _total([getattr(usage, name) for usage in usages]) for name in TOKENS},
         b_cost=_total([_nano(body.cost) for body in calls]),
         b_uncached_cost=_total([_nano(body.uncached_cost) for body in calls]),

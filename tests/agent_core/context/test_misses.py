@@ -1,10 +1,11 @@
 """Cache misses: which call read less than it should have, how much was expected, and why it was lost."""
 
+from itertools import permutations
 from typing import Any
 
 from msgspec.structs import replace
 
-from agent_core import ToolSpec, Usage
+from agent_core import ContextCompacted, SnapshotFrozen, ToolSpec, Usage
 from agent_core.context.history import PromptHistory
 from agent_core.context.misses import CacheMiss, differing, missed, shortfall
 from agent_core.context.snapshot import freeze
@@ -169,6 +170,16 @@ def test_compaction_loses_its_own_part_on_purpose():
     assert lost.fact.cause == "evicted"
     assert 1_000 < lost.fact.expected < 2_000
     assert verdict(WARM, asked(10, snapshot=new.hash), used(short=2_500), rewritten="compaction", new=new) is None
+
+
+def test_messages_that_were_compacted_are_not_expected_whatever_else_changed():
+    """Nor where the prompt was another meanwhile, for a run that got no answer: the messages are new all the same."""
+    compacted = ContextCompacted(kind="cut", from_seq=9, tokens_before=2, tokens_after=1)
+    for bodies in permutations((SnapshotFrozen(hash="b", reason="run"), compacted)):
+        history = PromptHistory()
+        for body in bodies:
+            history = history.with_body(body, 1, 0)
+        assert history.rewritten == "compaction"
 
 
 def test_cache_with_free_writes_promises_little():

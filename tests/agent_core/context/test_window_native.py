@@ -3,7 +3,6 @@
 from functools import partial
 
 from agent_core import File, Message, Reasoning, Text, ToolCall
-from agent_core.context.estimates import total
 from agent_core.context.frames import STOPPED_NOTE
 from agent_core.context.window import Window
 from agent_core.domain import events as e
@@ -20,7 +19,6 @@ from tests.agent_core.history import (
     opened,
     received,
     requested,
-    said,
     started,
     wish,
 )
@@ -120,20 +118,6 @@ def test_paused_answers_that_nothing_continues_keep_their_text_alone(texts, kept
         assert left(window) == [Message("assistant", (part,)) for part in kept], seen
 
 
-def test_a_window_is_weighed_as_it_is_now():
-    """What was weighed before is not weighed again unless it changed: an answer given up, another wire, a summary."""
-    summary = e.ContextCompacted(kind="summary", from_seq=9, summary="So far.", tokens_before=9, tokens_after=1)
-    facts = history(*given_up(*paused(1, LOOK), *paused(2, MORE)), said(9, LOOK), closed(9), summary)
-    window = Window(encode)
-    for fact in facts:
-        window.apply([fact])
-        assert window.weight(len(window.entries)) == total(entry.weight for entry in window.entries), fact.type
-    whole = window.weight(len(window.entries))
-    window.recode(partial(encode))
-    assert window.weight(len(window.entries)) == whole
-    assert window.weight(1) == window.entries[0].weight
-
-
 def test_a_paused_answer_that_may_be_continued_stays_as_it_is():
     """While its run goes on nothing of it is given up, be the step that continues it tried again."""
     window = window_of(*opened("one"), started(takes=(1,)), *paused(1, LOOK), failed(2), started(2, attempt=2))
@@ -168,7 +152,7 @@ async def test_a_file_is_read_once():
     window = window_of(message, e.RunQueued(), e.RunStarted(epoch=1), started(takes=(1,)))
     (entry,) = window.entries
     assert entry.files == ["blob_1"]
-    assert entry.weight.bytes > 0, "its size is estimated before it is made"
+    assert entry.tokens > 0, "its size is estimated before it is made"
 
     async def read(blob: str) -> bytes:
         assert blob == "blob_1"

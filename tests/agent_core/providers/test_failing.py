@@ -175,7 +175,7 @@ def test_a_field_of_the_cache_in_a_picture_is_no_refused_picture():
     """The request is repeated without the field, and the picture stays."""
     text = "messages.0.content.1.image.cache_control: Extra inputs are not permitted"
     found = refused("p", 400, {"error": {"type": "invalid_request_error", "message": text}}, {})
-    assert (found.kind, found.cache_unknown) == ("invalid", "all")
+    assert (found.kind, found.cache_unknown) == ("invalid", True)
 
 
 OVERFLOW = "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."

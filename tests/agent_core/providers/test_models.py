@@ -11,7 +11,7 @@ from typing import get_args
 
 from agent_core.domain.controls import Effort
 from agent_core.domain.messages import UNKNOWN_USAGE, Usage
-from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, small, table, uncached_cost
+from agent_core.providers.models import UNKNOWN, Model, Price, Thinking, cost, effort, find, table, uncached_cost
 from tests.cases import for_each
 
 ORDER = get_args(Effort)
@@ -37,25 +37,6 @@ def test_the_table_has_a_day_and_its_defaults():
         model = MODELS[f"{provider}:{name}"]
         assert model.price is not None
         assert model.ends is None or model.ends > table().as_of
-
-
-@for_each("provider", ["anthropic", "openai"])
-def test_a_provider_has_a_small_model(provider):
-    """The light model of a provider is the same for all its models, priced, and cheaper than its default."""
-    name = small(f"{provider}:{table().defaults[provider]}")
-    assert name is not None
-    assert name.startswith(f"{provider}:")
-    assert small(name) == small(f"{provider}:unlisted") == name
-    light, default = MODELS[name].price, MODELS[f"{provider}:{table().defaults[provider]}"].price
-    assert light is not None
-    assert default is not None
-    assert light.input < default.input
-
-
-@for_each("name", ["demo", "openai-compatible:mine", ""])
-def test_no_small_model_is_supposed(name):
-    """A provider whose models are not in the table has no light one."""
-    assert small(name) is None
 
 
 @for_each("name", MODELS)

@@ -1,13 +1,15 @@
 """Compactions in the store: where a window begins, in the session, its forks, and once a person is forgotten."""
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
-from agent_core import Actor, CompactionFailed, ContextCompacted, Core, text_of
+from agent_core import Actor, ContextCompacted, Core, Fact, text_of
 from agent_core.context.window import Window
 from agent_core.domain.context import CompactionKind
 from agent_core.providers.base import Request
+from agent_core.store import log
 from agent_core.store.log import SESSION
+from agent_core.store.work import sessions
 from agent_core.testing import ScriptedProvider, call, say
 from agent_core.testing.script import Answer
 from agent_core.tools.function import tool
@@ -50,12 +52,15 @@ def shape(window: Window) -> list[tuple[int, bool, bool, bytes]]:
 async def compact(core: Core, session: str, kind: CompactionKind, from_seq: int) -> None:
     """Compact a quiet session from *from_seq* on."""
     cached = await core._cache.get(session)
-    run = (await core.runs(session=session)).items[0].id
     summary = "Bob wanted tea." if kind == "summary" else None
     made = ContextCompacted(kind=kind, from_seq=from_seq, tokens_before=2, tokens_after=1, summary=summary)
-    done = await core._store.compact_idle(cached.ref, made, after=cached.window.seq, run=run)
-    assert [fact.type for fact in done.facts] == ["context.compacted"]
-    cached.window.apply(done.facts)
+
+    def work(connection: Connection) -> list[Fact]:
+        ref = sessions.hold(connection, session)
+        first = log.take_seqs(connection, ref.key, 1)
+        return log.write(connection, ref.session_key, first, [(None, made)], now=1)
+
+    cached.window.apply(await core._store.write(work))
 
 
 async def begins(core: Core, session: str) -> int:
@@ -97,28 +102,6 @@ async def test_a_summary_is_forgotten_with_who_wrote(make_core: MakeCore):
     seen = text_of((await window(core, session)).entries[0].message.parts)
     assert "tea" not in seen
     assert "[deleted]" in seen
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        ContextCompacted(kind="summary", from_seq=1, tokens_before=2, tokens_after=1, summary="Bob is ill.", model="m"),
-        CompactionFailed(model="m", code="refused", message="I do not sum up that Bob is ill."),
-    ],
-    ids=["summary", "refusal"],
-)
-async def test_what_was_read_before_a_redaction_is_not_written_after_it(make_core: MakeCore, made):
-    """A redaction adds no fact, whichever process made it; what a model says of the words before it is lost."""
-    core, session = await talk(make_core)
-    await say_and_wait(core, session, "I am ill", actor=BOB)
-    read = await core._cache.get(session)
-    run = (await core.runs(session=session)).items[0].id
-    await core.forget_actor("bob", pseudonym="deleted-2", by=ANN)
-    done = await core._store.compact_idle(read.ref, made, after=read.window.seq, run=run)
-    (fact,) = done.facts
-    assert isinstance(fact.body, CompactionFailed)
-    assert (fact.body.code, fact.body.model) == ("outdated", "m")
-    assert "ill" not in fact.body.message
 
 
 async def test_a_placeholder_holds_nothing_of_who_is_forgotten(make_core: MakeCore):

@@ -108,7 +108,6 @@ async def test_failures_retries_and_money(make_core, client_of):
     assert [at(found, "parley_tokens_total", model=model, kind=kind) for kind in kinds] == [5000, 3000, 1000]
     assert at(found, "parley_cache_share", model=model) == 0.5
     assert at(found, "parley_cost_usd_total", model=model) > 0
-    assert at(found, "parley_token_estimate_error_count") == 1
 
 
 async def test_names_from_outside_share_one_label(make_core, client_of):

@@ -1,7 +1,5 @@
 """Cache marks at the other end of the wires: what is marked, what is read for it, and what switches it off."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,20 +7,15 @@ import pytest
 
 from agent_core import AgentDefaults, Compaction, ContextCompacted, Controls, Limits, StepCompleted, StepFailed
 from agent_core.context.snapshot import freeze
-from agent_core.domain.messages import Actor
-from agent_core.providers.base import CacheMarks, ModelDelta, Request
+from agent_core.providers.base import CacheMarks
 from agent_core.providers.compatible.provider import compatible
 from agent_core.providers.models import find
-from agent_core.providers.openai.cache import LIFE
 from agent_core.providers.openai.provider import openai
-from agent_core.testing import FakeClock, call, finish, pause, say, think
+from agent_core.testing import FakeClock, call, finish, say, think
 from agent_core.testing.models import FakeModels, ModelCall, native
 from tests.agent_core.providers.contract.telling import TOOLS, ask, extends, marks_of
-from tests.agent_core.providers.contract.wires import CHAT, KEY, MESSAGES, RESPONSES, TOOL, ConnectedProvider, unmarked
-from tests.agent_core.scenes import inbound
-from tests.agent_core.stage import PATIENCE, asleep
+from tests.agent_core.providers.contract.wires import CHAT, KEY, MESSAGES, RESPONSES, TOOL, unmarked
 from tests.cases import for_each
-from tests.polling import until
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -66,11 +59,11 @@ async def test_each_step_reads_what_the_one_before_it_wrote(scene, wire):
 
 
 async def test_the_marks_of_anthropic(scene):
-    """What sessions share is marked for an hour; then where the last request ended, and the newest block."""
+    """What sessions share is marked; then where the last request ended, and the newest block."""
     stage = await scene(MESSAGES, busy, tools=TOOLS)
     await stage.play("One")
     first, second, third = (marks_of(asked) for asked in stage.line.models.asked[:3])
-    assert first == [("system.0", "1h"), ("messages.0.content.0", "5m")]
+    assert first == [("system.0", "5m"), ("messages.0.content.0", "5m")]
     assert second == [*first, ("messages.2.content.0", "5m")]
     assert third == [first[0], second[-1], ("messages.4.content.1", "5m")]
 
@@ -93,19 +86,19 @@ async def test_the_first_request_after_a_compaction_marks_its_summary(dial):
     """What a compaction left at the window's start is marked with the newest block."""
     line = await dial(MESSAGES, lambda _: [say("Yes.")])
     snapshot = freeze(model=MESSAGES.full, instructions=RULES, tools=())
-    await ask(line.provider, MESSAGES.model, snapshot, cache=CacheMarks(key="k", previous=1, rest="long"))
+    await ask(line.provider, MESSAGES.model, snapshot, cache=CacheMarks(key="k", previous=1))
     places = ["system.0", "messages.0.content.0", "messages.2.content.0"]
-    assert marks_of(line.models.asked[0]) == [(place, "1h") for place in places]
+    assert marks_of(line.models.asked[0]) == [(place, "5m") for place in places]
 
 
 @for_each(
     "texts, tools, expected",
     [
-        ({"instructions": "Rules."}, (TOOL,), [("system.0", "1h")]),
-        ({"instructions": " "}, (TOOL,), [("tools.0", "1h")]),
+        ({"instructions": "Rules."}, (TOOL,), [("system.0", "5m")]),
+        ({"instructions": " "}, (TOOL,), [("tools.0", "5m")]),
         ({"instructions": " "}, (), []),
-        ({"instructions": "Rules.", "profile": "Ann."}, (TOOL,), [("system.0", "1h"), ("system.1", "5m")]),
-        ({"instructions": "", "profile": "Ann."}, (TOOL,), [("tools.0", "1h"), ("system.0", "5m")]),
+        ({"instructions": "Rules.", "profile": "Ann."}, (TOOL,), [("system.0", "5m"), ("system.1", "5m")]),
+        ({"instructions": "", "profile": "Ann."}, (TOOL,), [("tools.0", "5m"), ("system.0", "5m")]),
     ],
 )
 async def test_where_the_shared_part_ends(dial, texts, tools, expected):
@@ -143,7 +136,6 @@ async def test_servers_that_are_not_openai_get_none_of_it():
         for provider in made:
             await ask(provider, "gpt-6.1-sol", snapshot, cache=CacheMarks(key="agent", previous=1))
             assert provider.able("gpt-6.1-sol").caching is None
-            assert provider.cache_life("gpt-6.1-sol", "long") is None
             await provider.close()
     assert len(models.asked) == len(made)
     assert [asked for asked in models.asked if b"cache" in asked.raw] == []
@@ -167,7 +159,6 @@ async def test_openais_chat_endpoint_has_the_same_prices_and_cache_as_its_respon
     assert "breakpoint" not in str(plain)
     assert chat.able(model).caching == openai(api_key=KEY).able(model).caching is not None
     assert find(chat.able(model).listed_as).price is not None
-    assert chat.cache_life(model, "long") == (LIFE if marked else None)
 
 
 @pytest.mark.sampled(4)
@@ -206,84 +197,6 @@ async def test_marks_change_nothing_else(dial, wire):
     plain, marked = (unmarked(asked.raw).replace(fields[0], b"").replace(fields[1], b"") for asked in line.models.asked)
     assert plain == marked
     assert line.models.asked[0].raw != line.models.asked[1].raw
-
-
-class _Ungated:
-    """A provider that does not say what it is billed for, so that the gate leaves its requests alone."""
-
-    def __init__(self, provider: ConnectedProvider) -> None:
-        self.name, self.accepts, self.able = provider.name, provider.accepts, provider.able
-        self.encoder, self._stream = provider.encoder, provider.stream
-
-    def stream(self, request: Request) -> AsyncGenerator[Sequence[ModelDelta]]:
-        return self._stream(request)
-
-
-@BILLED
-@pytest.mark.parametrize("gated", [True, False], ids=["gate", "no gate"])
-async def test_a_burst_pays_one_write(scene, wire, gated):
-    """Of sessions that begin at once one writes what they share and the others read it; without the gate all write."""
-    clock, begin, end, many = FakeClock(), asyncio.Event(), asyncio.Event(), 5
-    stage = await scene(
-        wire,
-        lambda _: [pause(begin), say("Yes."), pause(end)],
-        clock=clock,
-        instructions=RULES,
-        server={"clock": clock},
-        wrap=None if gated else _Ungated,
-    )
-    gate = stage.core._segments._prompt_cache.gate
-    runs: list[str] = []
-    for n in range(many):
-        receipt = await stage.core.run_agent("assistant", inbound(f"Hello {n}", actor=Actor(f"person-{n}", "user")))
-        runs.append(receipt.run)
-    if gated:
-        await until(lambda: gate.waits == many - 1)
-    await stage.line.models.reached(1 if gated else many)
-    assert stage.line.models.calls == (1 if gated else many)
-    begin.set()
-    async with asyncio.timeout(PATIENCE):
-        await stage.line.models.reached(many)  # while the first answer goes on
-    end.set()
-    usages = [(await stage.done(run)).usage for run in runs]
-    shared = len(RULES) // 4
-    assert [(usage.cache_read or 0) >= shared for usage in usages].count(True) == (many - 1 if gated else 0)
-    wrote = [(usage.cache_write_short or 0) + (usage.cache_write_long or 0) for usage in usages]
-    assert [each >= shared for each in wrote].count(True) == (1 if gated else many)
-
-
-async def test_a_stop_ends_the_wait_for_a_leader(scene):
-    """A run that waits for a leader is stopped at once, without having asked the model; the leader goes on."""
-    clock, begin = FakeClock(), asyncio.Event()
-    stage = await scene(MESSAGES, lambda _: [pause(begin), say("Yes.")], clock=clock, instructions=RULES)
-    leader = await stage.send("One")
-    await stage.line.models.reached(1)
-    waiting = (await stage.core.run_agent("assistant", inbound("Two"))).run
-    await asleep(clock, 3)
-    assert (await stage.stop(waiting)).status == "cancelled"
-    begin.set()
-    assert (await stage.done(leader)).status == "completed"
-    assert stage.line.models.calls == 1
-
-
-async def test_a_session_with_pauses_is_kept_for_an_hour(scene):
-    """After two pauses that outlived five minutes all is written for an hour, and the next pause costs nothing."""
-    clock = FakeClock()
-    stage = await scene(
-        MESSAGES, lambda _: [say("Yes.")], clock=clock, instructions=RULES, server={"clock": clock}, limits=Limits(None)
-    )
-    for text in ("One " * 400, "Two", "Three", "Four"):
-        await stage.play(text)
-        clock.advance(25 * 60)
-    marks = [{length for _, length in marks_of(asked)} for asked in stage.line.models.asked]
-    assert marks == [{"1h", "5m"}, {"1h", "5m"}, {"1h"}, {"1h"}]
-    steps = await stage.said(StepCompleted)
-    missed = [(step.usage.cache_read or 0) < _size(before) for before, step in pairwise(steps)]
-    assert missed == [True, True, False]
-
-
-def _size(step: StepCompleted) -> int:
-    return (step.usage.cache_read or 0) + written(step)
 
 
 @BILLED

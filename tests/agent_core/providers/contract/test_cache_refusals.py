@@ -11,7 +11,7 @@ from agent_core.providers.base import CacheMarks, CallFailed
 from agent_core.providers.marking import REMEMBERED, OptionalFields
 from agent_core.testing import FakeClock, say
 from agent_core.testing.models import ModelCall, status
-from tests.agent_core.providers.contract.telling import ask, marks_of
+from tests.agent_core.providers.contract.telling import ask
 from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, TOOL
 
 pytestmark = pytest.mark.sampled(3)
@@ -50,33 +50,8 @@ async def test_a_server_that_refuses_the_fields_is_asked_without(scene, wire, co
     provider = stage.line.provider
     assert provider.able(wire.model).caching is None
     assert provider.able(wire.other).caching is not None
-    assert provider.cache_life(wire.model, "short") is None
     await ask(provider, wire.other, freeze(model=wire.full_other, instructions=RULES, tools=()), cache=CacheMarks("k"))
     assert b"cache" in stage.line.models.asked[-1].raw
-
-
-NO_HOUR = {"error": {"message": "messages.0.content.0.cache_control.ephemeral.ttl: Extra inputs are not permitted"}}
-
-
-@pytest.mark.parametrize("marks", [True, False], ids=["takes marks", "takes none"])
-async def test_a_server_that_keeps_nothing_for_an_hour_gets_marks_without_lifetimes(scene, marks):
-    """What refuses the lifetime alone is asked with its marks at once and then always; what refuses those, without."""
-
-    def script(asked: ModelCall) -> list[Any]:
-        if b"ttl" in asked.raw:
-            return [status(400, json.dumps(NO_HOUR))]
-        refuses = not marks and b"cache" in asked.raw
-        return [status(400, json.dumps(REFUSED[MESSAGES]))] if refuses else [say("Yes.")]
-
-    stage = await scene(MESSAGES, script, instructions=RULES)
-    for _ in range(2):
-        assert (await stage.play("One")).status == "completed"
-    assert await stage.said(StepFailed) == []
-    lengths = [{length for _, length in marks_of(asked)} for asked in stage.line.models.asked]
-    assert lengths == [{"1h", "5m"}, {"5m"}, *([{"5m"}] if marks else [set[str]()] * 2)]
-    provider = stage.line.provider
-    assert provider.cache_life(MESSAGES.model, "long") == (300_000 if marks else None)
-    assert provider.cache_life(MESSAGES.other, "long") == 3_600_000
 
 
 @BILLED

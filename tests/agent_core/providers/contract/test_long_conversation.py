@@ -11,7 +11,7 @@ from agent_core.testing.models import ModelCall
 from agent_core.testing.models.server import Options
 from tests.agent_core.laws import check_log
 from tests.agent_core.providers.contract.telling import TOOLS
-from tests.agent_core.providers.contract.wires import MESSAGES, RESPONSES, Wire
+from tests.agent_core.providers.contract.wires import RESPONSES, Wire
 
 pytestmark = pytest.mark.whole
 
@@ -77,17 +77,3 @@ async def test_a_summary_reads_the_cache(scene):
     read, fresh = made.usage.cache_read or 0, (made.usage.input or 0) + (made.usage.cache_write_short or 0)
     assert read > 4 * fresh, made.usage
     assert made.cost is not None
-
-
-async def test_the_light_model_sums_up_by_default(scene):
-    """Where it is cheaper the vendor's small model writes the summary, over the same tools' definitions and calls."""
-    limits = Limits(max_context_messages=12)
-    stage = await scene(MESSAGES, talkative, tools=TOOLS, limits=limits, compaction=Compaction())
-    for n in range(5):
-        assert (await stage.play(f"Message {n}")).status == "completed"
-    made = await stage.said(ContextCompacted)
-    assert {each.model for each in made} == {"anthropic:claude-haiku-5-5"}
-    (asked,) = [each for each in stage.line.models.asked if sums_up(each)][:1]
-    assert asked.model == "claude-haiku-5-5"
-    assert asked.body["tools"]
-    assert not await stage.said(StepFailed)
