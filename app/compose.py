@@ -42,7 +42,6 @@ from app.api.bodies.token_wire import TokenAnswer
 from app.api.deps import Services, operator
 from app.api.entrance.callers import Callers
 from app.api.entrance.guard import RequestGuard
-from app.api.entrance.headers import SafeHeaders
 from app.api.entrance.scopes import admitted
 from app.api.operations import Recording
 from app.api.problems import answers
@@ -69,7 +68,7 @@ from app.api.routes.mcp_client import client_document, client_router
 from app.channels import CHANNELS
 from app.console import routes as console
 from app.files import Files, read_once, toolset_with
-from app.middleware import protect
+from app.middleware import SafeHeaders, protect
 from app.models import Models, notice
 from app.serving.connections import Connections
 from app.serving.credentials import Credentials

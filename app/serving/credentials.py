@@ -14,9 +14,9 @@ import structlog
 from agent_core import Actor, Clock, ParleyError, SystemClock
 from agent_core.domain.access import Revocation, RevocationKind, SigningKey, StoredKey
 from agent_core.runtime.services.access import Access
-from app.serving.logins import Logins
 from app.serving.readers import Reader, Readers
 from app.serving.signers import Signers, audiences_of
+from app.serving.windows import Logins
 from app.storage.keys import ApiKey
 from channels.web.identity import (
     ACT_AS,

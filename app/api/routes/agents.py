@@ -9,7 +9,7 @@ from agent_core import Page
 from app.api.bodies.requests import AgentBody, AgentChanges
 from app.api.bodies.wire import Agent, agent_wire, answer, page
 from app.api.deps import Cursor, Limit, Operator, Wired
-from app.api.entrance.large import BodyRoute
+from app.api.entrance.body import BodyRoute
 from app.api.problems import answers
 from app.strangers import warn_of_strangers
 
