@@ -54,6 +54,7 @@ async def test_a_stored_hook_that_names_no_tool_is_a_warning_at_the_start(databa
             pass
     (line,) = [line for line in logs if line["event"] == "hook.matches_nothing"]
     assert (line["agent"], line["hook"], line["matcher"]) == ("anna", 1, "calculat")
+    assert [each.event for each in of_hooks(settings)] == ["hook.matches_nothing"], "the doctor says so too"
 
 
 def test_a_mistyped_matcher_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
